@@ -1,0 +1,21 @@
+"""The `gym` command. With the bare SDK installed it says what to install instead of failing on an import."""
+
+import importlib.util
+import sys
+
+
+def main() -> int:
+    missing = [name for name in ("typer", "rich", "jinja2", "httpx") if importlib.util.find_spec(name) is None]
+    if missing:
+        sys.stderr.write(
+            f"gym: this environment holds the server SDK only ({', '.join(missing)} not installed).\n"
+            "The command line comes with: pip install 'compose-gym[cli]'\n"
+        )
+        return 1
+    from gym.cli.main import run  # noqa: PLC0415  (only importable with the cli extra)
+
+    return run()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

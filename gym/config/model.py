@@ -1,0 +1,74 @@
+"""What the user wrote, merged, resolved and checked: a frozen `Stack` of `Instance`s."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gym.wire.rows import ServerType
+
+
+class Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Location(Frozen):
+    """Where in the user's files something was written; line 0 when it came from the command line."""
+
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+class ServerRef(Frozen):
+    """`{type, name}` in an instance's fields: this instance talks to that one."""
+
+    type: ServerType
+    name: str
+
+
+class ContainerFacts(Frozen):
+    """The extra fields of an instance that say how its replicas run, not what they do."""
+
+    image: str | None = None
+    build: str | None = None  # a folder with a Dockerfile of its own
+    replicas: int = Field(default=1, ge=0, le=1000)
+    cpus: float | None = Field(default=None, gt=0)
+    memory: str | None = None  # "2g"
+    env: dict[str, str] = Field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
+    gpus: int | str | None = None
+    launch: str = "auto"  # auto | sdk | script: how the entry point is started
+
+
+class Instance(Frozen):
+    """One named, configured server. `fields` is what its implementation is given, container facts taken out."""
+
+    name: str
+    type: ServerType
+    implementation: str
+    fields: dict[str, Any]
+    references: tuple[ServerRef, ...] = ()
+    container: ContainerFacts = ContainerFacts()
+    directory: Path | None = None  # the implementation's folder; None for an `image` instance
+    entrypoint: str = "app.py"
+    source_digest: str = ""  # of the files in `directory` that a server runs from
+    requirements_digest: str = ""  # "" when the SDK alone is enough
+    foreign: bool = False  # written against nemo_gym: started as a script, told where to listen
+    origin: Location = Location()
+
+
+class Stack(Frozen):
+    """All instances of one `gym up`, in the order they were written, and the settings beside them."""
+
+    instances: tuple[Instance, ...] = ()
+    settings: dict[str, Any] = Field(default_factory=dict)  # every other top-level key, resolved
+    files: tuple[str, ...] = ()  # the config files, in the order they were merged
+    notices: tuple[str, ...] = ()  # what a user should hear: "no policy_base_url: the policy is scripted", ...
+
+    def instance(self, name: str) -> Instance | None:
+        return next((one for one in self.instances if one.name == name), None)

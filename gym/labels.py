@@ -1,0 +1,37 @@
+"""Every name by which the parts of a stack recognise one another: labels, environment variables, headers, paths."""
+
+from typing import Final
+
+# Labels on whatever a runtime makes (containers, networks, volumes).
+STACK: Final = "gym.stack"
+STACK_DIR: Final = "gym.stack-dir"
+INSTANCE: Final = "gym.instance"
+TYPE: Final = "gym.type"
+REPLICA: Final = "gym.replica"
+DIGEST: Final = "gym.config-digest"
+OWNER: Final = "gym.owner"
+
+# What a server process is told at its start.
+ENV_CONFIG: Final = "NEMO_GYM_CONFIG_DICT"  # YAML (we write JSON, a subset): every instance this one may talk to
+ENV_INSTANCE: Final = "NEMO_GYM_CONFIG_PATH"  # the name of this instance
+ENV_CONFIG_FILE: Final = "GYM_CONFIG_FILE"  # the same document as a file, where it is too long for the environment
+ENV_DISCOVERY: Final = "GYM_DISCOVERY"  # path or URL of the discovery document
+ENV_LISTEN: Final = "GYM_LISTEN"  # "fd:3" or "0.0.0.0:8000"
+ENV_REPLICA: Final = "GYM_REPLICA"  # "mcqa-1"
+ENV_DRAIN: Final = "GYM_DRAIN_SECONDS"  # how long a stopping server waits for requests in flight
+ENV_SECRETS_DIR: Final = "GYM_SECRETS_DIR"  # one file a secret; /run/secrets in a container
+ENV_TOKEN: Final = "GYM_TOKEN"  # what the outside entry point asks for once it is published beyond loopback
+ENV_PATH: Final = "GYM_PATH"  # more folders to look for servers in
+ENV_CACHE: Final = "GYM_CACHE_DIR"
+
+# Headers of the data plane.
+HEADER_ROLLOUT: Final = "x-gym-rollout-id"
+HEADER_TIMEOUT: Final = "x-gym-timeout"  # seconds left; relative, so clocks need not agree
+HEADER_ERROR: Final = "x-gym-error"  # the kind of a failure, so a caller need not parse the body
+HEADER_MCP_SESSION: Final = "x-nemo-gym-session-token"
+
+COOKIE_REPLICA: Final = "gym_replica_"  # + slug of the instance: the router's sticky cookie
+ROUTER_PORT: Final = 11000  # clients written for NeMo Gym expect a head server there
+SERVER_PREFIX: Final = "/s/"
+
+REDACTED: Final = "****"

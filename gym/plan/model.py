@@ -1,0 +1,75 @@
+"""The plan of a stack as a frozen value: it prints, diffs and tests, and no runtime is needed to make one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gym.config.model import ContainerFacts
+from gym.wire.rows import ServerType
+
+Launch = Literal["sdk", "script", "image"]
+Action = Literal["create", "replace", "scale", "keep", "remove"]
+
+
+class Value(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Service(Value):
+    """One instance as a runtime sees it."""
+
+    name: str
+    slug: str  # lower case, digits and dashes: fit for DNS, Compose, cookies and file names; unique in the plan
+    type: ServerType
+    implementation: str
+    launch: Launch
+    directory: Path | None = None
+    entrypoint: str = "app.py"
+    requirements_digest: str = ""  # "" when the SDK alone is enough
+    fields: dict[str, Any] = Field(default_factory=dict)
+    needs: tuple[str, ...] = ()  # instances it talks to
+    replicas: int = 1
+    container: ContainerFacts = ContainerFacts()
+    digest: str = ""  # of all of the above and the sources: what decides keep or replace
+
+    def replica_ids(self) -> tuple[str, ...]:
+        return tuple(f"{self.slug}-{number}" for number in range(1, self.replicas + 1))
+
+
+class RouterPlan(Value):
+    """Where the outside entry point listens. A token is asked for as soon as that is not loopback."""
+
+    host: str = "127.0.0.1"
+    port: int = 11000
+    needs_token: bool = False
+
+
+class Plan(Value):
+    stack: str
+    services: tuple[Service, ...]
+    router: RouterPlan = RouterPlan()
+    settings: dict[str, Any] = Field(default_factory=dict)
+    drain_seconds: float = 30.0
+
+    def service(self, name: str) -> Service | None:
+        return next((one for one in self.services if one.name == name), None)
+
+
+class ObservedService(Value):
+    digest: str
+    replicas: int
+
+
+class Observed(Value):
+    """What runs now, as far as a plan cares. Runtimes make one; `diff` reads it."""
+
+    services: dict[str, ObservedService] = Field(default_factory=dict)
+
+
+class Change(Value):
+    action: Action
+    service: str
+    why: str = ""

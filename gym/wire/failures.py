@@ -1,0 +1,73 @@
+"""A failed attempt as data: what kind, whose, and whether another attempt may help. Never a reward of 0."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import orjson
+
+from gym.errors import GymError
+
+FailureKind = Literal[
+    "model", "agent", "resources", "sandbox", "judge", "timeout", "budget", "row", "lost_session", "cancelled"
+]
+KINDS: frozenset[str] = frozenset(get_args(FailureKind))
+STATUS: dict[str, int] = {
+    "row": 422,
+    "budget": 422,
+    "timeout": 504,
+    "lost_session": 503,
+    "cancelled": 503,
+    "model": 502,
+}
+
+
+class RolloutError(GymError):
+    """Raised anywhere on a rollout's way; travels as `{"error": {kind, server, message, retryable}}`."""
+
+    def __init__(
+        self,
+        kind: FailureKind,
+        message: str,
+        *,
+        server: str = "",
+        retryable: bool | None = None,
+        status: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind: FailureKind = kind
+        self.server = server
+        self.message = message
+        self.retryable = kind not in ("row", "budget") if retryable is None else retryable
+        self.status = status or STATUS.get(kind, 500)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, "server": self.server, "message": self.message, "retryable": self.retryable}
+
+    def to_body(self) -> bytes:
+        return orjson.dumps({"error": self.to_dict()})
+
+
+def error_from_reply(status: int, body: bytes, *, server: str, kind: FailureKind) -> RolloutError:
+    """What a reply of 400 or more means: a peer's own words where it speaks the contract, its status where not."""
+    told = _told(body)
+    if told is not None and told.get("kind") in KINDS:
+        message, retryable = str(told.get("message", "")), told.get("retryable")
+        known = retryable if isinstance(retryable, bool) else status >= 500
+        return RolloutError(
+            told["kind"], message, server=str(told.get("server") or server), retryable=known, status=status
+        )
+    text = body[:2000].decode("utf-8", "replace").strip()
+    # 4xx is the row's fault, 5xx the infrastructure's: trainers read it so. 408 and 429 are a peer asking for patience.
+    if 400 <= status < 500 and status not in (408, 429):
+        return RolloutError("row", f"answered {status}: {text}", server=server, status=422)
+    return RolloutError(kind, f"answered {status}: {text}", server=server, retryable=True)
+
+
+def _told(body: bytes) -> dict[str, Any] | None:
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    error = parsed.get("error") if isinstance(parsed, dict) else None
+    return error if isinstance(error, dict) else None

@@ -1,0 +1,76 @@
+"""The bodies of the contract: rows, verify requests and replies. Unknown fields travel through untouched."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gym.wire import items
+
+ServerType = Literal["responses_api_models", "resources_servers", "responses_api_agents"]
+ReverifyMode = Literal["stateless", "unsupported", "unknown"]
+
+
+class Tolerant(BaseModel):
+    """A peer's data: what we know is checked, what we do not know is kept."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class CreateParams(Tolerant):
+    """What a model is asked. Only `input` and `tools` are looked at; sampling parameters pass through."""
+
+    input: str | list[dict[str, Any]] = Field(default_factory=list)
+    tools: list[dict[str, Any]] = Field(default_factory=list)
+    instructions: str | None = None
+
+
+class AgentRef(Tolerant):
+    type: Literal["responses_api_agents"] = "responses_api_agents"
+    name: str
+
+
+class Row(Tolerant):
+    """One line of a data set, and the body of `/run` and `/seed_session`. Subclass it to type a server's own fields."""
+
+    responses_create_params: CreateParams
+
+
+class Reply(Tolerant):
+    """A Responses reply, as far as verifiers read it."""
+
+    output: list[dict[str, Any]] = Field(default_factory=list)
+    usage: dict[str, Any] | None = None
+
+
+class VerifyRequest(Row):
+    """A row and the response to it. Subclass it to type the fields a verifier needs."""
+
+    response: Reply
+
+    @property
+    def output_text(self) -> str:
+        """Every assistant text, joined with nothing."""
+        return items.output_text(self.response.output)
+
+    @property
+    def last_text(self) -> str:
+        """The last assistant message."""
+        return items.last_assistant_text(self.response.output)
+
+    @property
+    def function_calls(self) -> list[items.Item]:
+        return items.function_calls(self.response.output)
+
+
+class VerifyResponse(Tolerant):
+    """The fields a verifier adds to the echo of its request. Subclass it to name more than the reward."""
+
+    reward: float
+
+
+class MultiRewardResponse(VerifyResponse):
+    """Several rewards beside their scalar; trainers expect the components to sum to it."""
+
+    reward_components: dict[str, float]
