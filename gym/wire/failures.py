@@ -60,7 +60,8 @@ def error_from_reply(status: int, body: bytes, *, server: str, kind: FailureKind
     text = body[:2000].decode("utf-8", "replace").strip()
     # 4xx is the row's fault, 5xx the infrastructure's: trainers read it so. 408 and 429 are a peer asking for patience.
     if 400 <= status < 500 and status not in (408, 429):
-        return RolloutError("row", f"answered {status}: {text}", server=server, status=422)
+        fault: FailureKind = "model" if kind == "model" else "row"  # a model's 401 or 404 is not about the row
+        return RolloutError(fault, f"answered {status}: {text}", server=server, retryable=False, status=422)
     return RolloutError(kind, f"answered {status}: {text}", server=server, retryable=True)
 
 

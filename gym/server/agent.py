@@ -1,0 +1,255 @@
+"""`Agent`: drives a model and a resources server; `/run` answers with a verified rollout.
+
+`respond` is the reference loop. Override it for another policy of turns, `run` for another order of things.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import orjson
+from pydantic import Field
+
+from gym.server.asgi import Answer, Call
+from gym.server.base import Route, Server, json_answer
+from gym.server.config import Reference, ServerConfig, Settings, addresses
+from gym.server.http import HttpClient
+from gym.server.peers import Peers
+from gym.server.rollout import Rollout
+from gym.server.tools import NAME, RESERVED
+from gym.wire import items, metrics
+from gym.wire.failures import RolloutError
+from gym.wire.rows import CreateParams, Row, VerifyResponse
+from gym.wire.splice import splice
+
+IDLE_STEPS = 3  # answers in a row with neither a call nor a message; the reference loops on them for ever
+
+
+class AgentConfig(ServerConfig):
+    """Budgets are on by default; `null` switches one off."""
+
+    resources_server: Reference | None = None
+    model_server: Reference | None = None
+    max_steps: int | None = Field(default=100, ge=1)
+    max_tool_calls: int | None = Field(default=500, ge=0)
+    max_total_tokens: int | None = Field(default=4_000_000, ge=1)
+    max_seconds: float | None = Field(default=3600.0, gt=0)
+    skip_verification: bool = False
+    skip_verification_reward: float = 0.0
+    token_id_capture: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """The body of `/run`: as it came, and parsed once."""
+
+    body: bytes
+    fields: dict[str, Any]
+
+    @property
+    def params(self) -> dict[str, Any]:
+        params: dict[str, Any] = self.fields["responses_create_params"]
+        return params
+
+
+class Agent(Server):
+    """Subclass it, and annotate `config: MyConfig` to add fields."""
+
+    role: ClassVar[str] = "agent"
+    server_type: ClassVar[str] = "responses_api_agents"
+    config: AgentConfig
+
+    def __init__(self, config: AgentConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.config = config
+        self.http = HttpClient()
+        self.peers = Peers(settings.discovery, addresses(settings.document), self.http)
+
+    # What an author may override.
+
+    async def run(self, row: RunRow, rollout: Rollout) -> bytes:
+        """Seed, respond, verify: the body of the verified rollout."""
+        if self.config.resources_server is not None:
+            await rollout.seed(row.body)
+        response = await self.respond(row.params, rollout)
+        if self.config.skip_verification:
+            fields = {
+                "response": response,
+                "reward": self.config.skip_verification_reward,
+                "verification_skipped": True,
+            }
+            return splice(row.body, fields, keys=row.fields)
+        return await rollout.verify(row.body, row.fields, response)
+
+    async def respond(self, params: Mapping[str, Any], rollout: Rollout) -> dict[str, Any]:
+        """Ask the model, run its calls one after another, until it only talks or a budget is spent."""
+        asked = items.input_items(params.get("input"))
+        output: list[items.Item] = []
+        usage: dict[str, Any] | None = None
+        budget = Budget(self.config)
+        while True:
+            reply = await rollout.ask_model({**params, "input": asked + output})
+            new = reply["output"]
+            output.extend(new)
+            usage = items.add_usage(usage, reply.get("usage"))
+            calls = items.function_calls(new)
+            talked = any(items.is_message(item) for item in new)
+            if reply.get("incomplete_details") or (talked and not calls):
+                break
+            for call in calls[: budget.calls_left]:
+                output.append(await self.call_tool(call, rollout))
+            if budget.spend(calls=len(calls), tokens=(usage or {}).get("total_tokens"), idle=not calls):
+                break
+        response = {**reply, "output": output, "usage": usage}
+        return {**response, "truncated_by": budget.spent} if budget.spent else response
+
+    async def call_tool(self, call: items.Item, rollout: Rollout) -> items.Item:
+        """The output item of one call. What the model got wrong is told to the model."""
+        name, call_id = str(call.get("name", "")), str(call.get("call_id") or call.get("id") or "")
+        if name in RESERVED or not NAME.fullmatch(name):
+            return items.function_call_output(call_id, _told(f"There is no tool named {name!r}"))
+        arguments = call.get("arguments") or "{}"
+        try:
+            orjson.loads(arguments)
+        except (orjson.JSONDecodeError, TypeError) as error:
+            return items.function_call_output(call_id, _told(f"Invalid tool call arguments: {error!r}"))
+        _, text = await rollout.call_tool(name, arguments.encode())
+        return items.function_call_output(call_id, text)
+
+    # What the contract asks for.
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/run", self._on_run, "A verified rollout of one row", Row, VerifyResponse),
+            Route("/v1/responses", self._on_responses, "The loop alone, without seed and verify", CreateParams),
+            Route("/aggregate_metrics", self._on_aggregate, "Metrics over verify replies"),
+        ]
+
+    async def stop(self) -> None:
+        await self.http.aclose()
+
+    async def _on_run(self, call: Call) -> Answer:
+        row = parse_run(call.body)
+        async with self._rollout(call, call.rollout_id or _own_id(row.fields)) as rollout:
+            body = await self.run(row, rollout)
+            return Answer(body, headers=(_timing(rollout.spent),))
+
+    async def _on_responses(self, call: Call) -> Answer:
+        params = parse_params(call.body)
+        async with self._rollout(call, call.rollout_id) as rollout:
+            response = await self.respond(params, rollout)
+            cookies = tuple(
+                (b"set-cookie", f"{name}={value}; Path=/".encode()) for name, value in rollout.cookies.items()
+            )
+            return json_answer(response, (*cookies, _timing(rollout.spent)))
+
+    async def _on_aggregate(self, call: Call) -> Answer:
+        """The resources server knows its own metrics; without one, the baseline of them all."""
+        if self.config.resources_server is not None:
+            async with self._rollout(call, "") as rollout:
+                name = self.config.resources_server.name
+                reply = await rollout.post(name, "/aggregate_metrics", call.body, kind="resources", hop="metrics")
+                return Answer(reply.body)
+        body = orjson.loads(call.body or b"{}")
+        replies = body.get("verify_responses") if isinstance(body, dict) else None
+        if not isinstance(replies, list):
+            raise RolloutError("row", "verify_responses: a list is needed")
+        return json_answer(metrics.aggregate(replies))
+
+    def _rollout(self, call: Call, rollout_id: str) -> Rollout:
+        limits = [limit for limit in (self.config.max_seconds, call.timeout) if limit is not None]
+        return Rollout(
+            self.http,
+            self.peers,
+            seconds=min(limits, default=30 * 24 * 3600.0),
+            id=rollout_id,
+            cookies=call.cookies(),
+            model_server=self.config.model_server.name if self.config.model_server else "",
+            resources_server=self.config.resources_server.name if self.config.resources_server else "",
+        )
+
+
+class Budget:
+    """What a rollout may still do. `spent` names the budget that ended it: the rollout is verified all the same."""
+
+    def __init__(self, config: AgentConfig) -> None:
+        self._config = config
+        self._steps = self._calls = self._idle = 0
+        self.spent = ""
+
+    @property
+    def calls_left(self) -> int | None:
+        limit = self._config.max_tool_calls
+        return None if limit is None else max(limit - self._calls, 0)
+
+    def spend(self, *, calls: int, tokens: float | None, idle: bool) -> bool:
+        """Counts one step; true when no further one is allowed."""
+        left = self.calls_left
+        self._steps += 1
+        self._calls += calls
+        self._idle = self._idle + 1 if idle else 0
+        limits = self._config
+        if left is not None and calls > left:
+            self.spent = "max_tool_calls"
+        elif limits.max_steps is not None and self._steps >= limits.max_steps:
+            self.spent = "max_steps"
+        elif limits.max_total_tokens is not None and tokens is not None and tokens >= limits.max_total_tokens:
+            self.spent = "max_total_tokens"
+        elif self._idle >= IDLE_STEPS:
+            self.spent = "idle_steps"
+        return bool(self.spent)
+
+
+def parse_run(body: bytes) -> RunRow:
+    fields = _parse_object(body)
+    if "responses_create_params" not in fields:
+        raise RolloutError("row", "responses_create_params: Field required")
+    _check_params(fields["responses_create_params"], "responses_create_params")
+    return RunRow(body, fields)
+
+
+def parse_params(body: bytes) -> dict[str, Any]:
+    params = _parse_object(body)
+    _check_params(params, "body")
+    return params
+
+
+def _parse_object(body: bytes) -> dict[str, Any]:
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise RolloutError("row", f"body: not JSON: {error}") from None
+    if not isinstance(parsed, dict):
+        raise RolloutError("row", f"body: an object is needed, found {type(parsed).__name__}")
+    return parsed
+
+
+def _check_params(params: Any, path: str) -> None:
+    if not isinstance(params, dict):
+        raise RolloutError("row", f"{path}: an object is needed, found {type(params).__name__}")
+    given = params.get("input", [])
+    if not isinstance(given, str) and not (isinstance(given, list) and all(isinstance(item, dict) for item in given)):
+        raise RolloutError("row", f"{path}.input: a string or a list of items is needed")
+    tools = params.get("tools")
+    if tools is not None and not isinstance(tools, list):
+        raise RolloutError("row", f"{path}.tools: a list is needed, found {type(tools).__name__}")
+
+
+def _own_id(fields: Mapping[str, Any]) -> str:
+    given = fields.get("_ng_rollout_id")
+    if isinstance(given, str) and re.fullmatch(r"[\w.:-]{1,200}", given):
+        return given
+    task, index = fields.get("_ng_task_index"), fields.get("_ng_rollout_index")
+    return f"{task}-{index}" if isinstance(task, int) and isinstance(index, int) else ""
+
+
+def _told(message: str) -> str:
+    return orjson.dumps({"error": message}).decode()
+
+
+def _timing(spent: Mapping[str, float]) -> tuple[bytes, bytes]:
+    """`server-timing`: where the seconds of this rollout went, in milliseconds."""
+    return b"server-timing", ", ".join(f"{hop};dur={seconds * 1000:.1f}" for hop, seconds in spent.items()).encode()

@@ -1,0 +1,166 @@
+"""The hot routes of a server: a dictionary in front of FastAPI, raw bodies in, raw bodies out.
+
+FastAPI keeps the app, its docs and the cool routes; what a rollout pays for goes past it (a third of the CPU per call).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
+from gym.server.trouble import error_to_failure
+from gym.wire.failures import RolloutError
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+JSON = (b"content-type", b"application/json")
+CORRELATION = "/ng-rollout/"  # /ng-rollout/<id>[/training-token-capture]/v1/...: the rollout id in the path
+MAX_BODY = 256 * 1024 * 1024
+
+
+@dataclass(slots=True)
+class Call:
+    """One request, whole."""
+
+    method: str
+    path: str
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+    rollout_id: str = ""
+    timeout: float | None = None  # seconds the caller is willing to wait
+
+    def header(self, name: bytes) -> bytes | None:
+        return next((value for key, value in self.headers if key == name), None)
+
+    def cookies(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        for key, value in self.headers:
+            if key == b"cookie":
+                for pair in value.decode("latin-1").split(";"):
+                    name, _, content = pair.strip().partition("=")
+                    found[name] = content
+        return found
+
+
+class Answer(NamedTuple):
+    body: bytes
+    status: int = 200
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    content_type: bytes = b"application/json"
+
+
+Handler = Callable[[Call], Awaitable[Answer]]
+
+
+@dataclass(slots=True)
+class HotRoutes:
+    """ASGI: known (method, path) pairs go to their handler, everything else to `app`."""
+
+    app: App
+    server: str  # the instance's name, for errors
+    role: str  # what a bug here is called: "resources", "agent", "model"
+    routes: Mapping[tuple[str, str], Handler]
+    in_flight: int = field(default=0)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            path, rollout_id = split_correlation(scope["path"])
+            handler = self.routes.get((scope["method"], path))
+            if handler is not None:
+                self.in_flight += 1
+                try:
+                    await self._serve(handler, scope, receive, send, path, rollout_id)
+                finally:
+                    self.in_flight -= 1
+                return
+        await self.app(scope, receive, send)
+
+    async def _serve(
+        self, handler: Handler, scope: Scope, receive: Receive, send: Send, path: str, rollout_id: str
+    ) -> None:
+        call = Call(scope["method"], path, scope["headers"], b"", rollout_id)
+        try:
+            call.body = await read_body(receive)
+            read_rollout_headers(call)
+            answer = await self._within_deadline(handler, call)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:  # noqa: BLE001 (the one boundary of a server: every failure becomes data)
+            failure = error_to_failure(error, server=self.server, role=self.role, rollout_id=call.rollout_id)
+            answer = failure_to_answer(failure)
+        await send_answer(send, answer)
+
+    async def _within_deadline(self, handler: Handler, call: Call) -> Answer:
+        if call.timeout is None:
+            return await handler(call)
+        scope = asyncio.timeout(call.timeout)
+        try:
+            async with scope:
+                return await handler(call)
+        except TimeoutError:
+            if scope.expired():
+                late = f"{call.path} was not done when the rollout's deadline passed"
+                raise RolloutError("timeout", late, server=self.server) from None
+            raise
+
+
+def failure_to_answer(failure: RolloutError) -> Answer:
+    return Answer(failure.to_body(), failure.status, ((HEADER_ERROR.encode(), failure.kind.encode()),))
+
+
+def split_correlation(path: str) -> tuple[str, str]:
+    """`/ng-rollout/7-1/v1/responses` is `/v1/responses` of rollout 7-1."""
+    if not path.startswith(CORRELATION):
+        return path, ""
+    rollout_id, _, rest = path[len(CORRELATION) :].partition("/")
+    return "/" + rest.removeprefix("training-token-capture/"), rollout_id
+
+
+async def read_body(receive: Receive) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise RolloutError("cancelled", "the caller went away while it was sending")
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > MAX_BODY:
+            raise RolloutError("row", f"the body is larger than {MAX_BODY // 2**20} MiB", status=413)
+        chunks.append(chunk)
+        if not message.get("more_body"):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def read_rollout_headers(call: Call) -> None:
+    for name, value in call.headers:
+        if name == _ROLLOUT:
+            call.rollout_id = value.decode("latin-1")[:200]
+        elif name == _TIMEOUT:
+            call.timeout = _seconds(value)
+
+
+async def send_answer(send: Send, answer: Answer) -> None:
+    length = (b"content-length", b"%d" % len(answer.body))
+    headers = [(b"content-type", answer.content_type), length, *answer.headers]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})
+
+
+def _seconds(value: bytes) -> float | None:
+    try:
+        seconds = float(value)
+    except ValueError:
+        return None
+    return max(seconds, 0.001) if seconds < 1e9 else None
+
+
+_ROLLOUT = HEADER_ROLLOUT.encode()
+_TIMEOUT = HEADER_TIMEOUT.encode()

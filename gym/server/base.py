@@ -1,0 +1,183 @@
+"""What resources servers, agents and models share: configuration, routes, docs, health, start and stop.
+
+A `ServerApp` does nothing until it is started: no work at import, and a test builds one with a config of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, cast, get_type_hints
+
+import orjson
+from fastapi import FastAPI
+from pydantic import BaseModel
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from gym import __version__
+from gym.errors import GymError
+from gym.labels import HEADER_ERROR
+from gym.server.asgi import Answer, Call, Handler, HotRoutes, Receive, Scope, Send
+from gym.server.config import ServerConfig, Settings, parse_config, read_settings
+from gym.server.trouble import error_to_failure
+
+log = logging.getLogger("gym.server")
+
+
+@dataclass(frozen=True)
+class Route:
+    """A hot route and what the docs say of it."""
+
+    path: str
+    handler: Handler
+    summary: str = ""
+    request: type[BaseModel] | None = None
+    response: type[BaseModel] | None = None
+    method: str = "POST"
+
+
+class Server:
+    """One server. Subclasses are written against ResourcesServer, Agent or Model, not against this."""
+
+    role: ClassVar[str] = "agent"  # the kind of failure a bug in it is
+    server_type: ClassVar[str] = ""
+    config: ServerConfig
+
+    def __init__(self, config: ServerConfig, settings: Settings) -> None:
+        self.config = config
+        self.settings = settings
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    async def start(self) -> None:
+        """Load what the server needs. It is not ready before this returns; whatever it raises ends the process."""
+
+    async def stop(self) -> None:
+        """Let go of it again, after the last request."""
+
+    def routes(self) -> list[Route]:
+        return []
+
+    def extend(self, app: FastAPI) -> None:
+        """Add routes of your own that are not tools."""
+
+    def health(self) -> dict[str, Any]:
+        return {}
+
+    @classmethod
+    def app(cls, fields: Mapping[str, Any] | None = None, **settings: Any) -> ServerApp:
+        """The ASGI app, configured by the environment, or by `fields` and `Settings` fields where a test gives them."""
+        return ServerApp(cls._make, fields, settings)
+
+    @classmethod
+    def _make(cls, settings: Settings) -> Self:
+        kind = cast(type[ServerConfig], get_type_hints(cls).get("config", ServerConfig))
+        return cls(parse_config(kind, settings.name, settings.fields), settings)
+
+
+class ServerApp:
+    """ASGI: builds its server when it is started (or first asked), and takes it down at the end."""
+
+    def __init__(
+        self, make: Callable[[Settings], Server], fields: Mapping[str, Any] | None, settings: Mapping[str, Any]
+    ) -> None:
+        self._make = make
+        self._fields = fields
+        self._settings = settings
+        self._hot: HotRoutes | None = None
+        self.server: Server | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        hot = self._hot or await self.start()
+        await hot(scope, receive, send)
+
+    async def start(self) -> HotRoutes:
+        settings = (
+            Settings(**self._settings, fields=self._fields) if self._fields is not None else read_settings(os.environ)
+        )
+        server = self._make(settings)
+        await server.start()
+        routes = server.routes()
+        table = {(route.method, route.path): route.handler for route in routes}
+        self.server = server
+        self._hot = HotRoutes(_make_fastapi(server, routes), server.name, server.role, table)
+        return self._hot
+
+    async def stop(self) -> None:
+        if self.server is not None:
+            await self.server.stop()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self.start()
+        except GymError as error:
+            log.error("%s", error)
+            await send({"type": "lifespan.startup.failed", "message": ""})
+            return
+        except Exception as error:  # noqa: BLE001 (an author's start(): the log shows the whole of it)
+            log.error("the server could not start", exc_info=error)
+            await send({"type": "lifespan.startup.failed", "message": ""})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.stop()
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def _make_fastapi(server: Server, routes: list[Route]) -> FastAPI:
+    app = FastAPI(title=server.name, version=__version__, description=server.config.description or "")
+
+    @app.get("/healthz", summary="Ready?")
+    async def healthz() -> JSONResponse:
+        told = {"status": "ok", "name": server.name, "type": server.server_type, "version": __version__}
+        return JSONResponse({**told, **server.health()})
+
+    @app.get("/", include_in_schema=False)
+    async def alive() -> JSONResponse:
+        return JSONResponse({"status": "ok", "name": server.name, "type": server.server_type})
+
+    @app.exception_handler(Exception)
+    async def on_error(_: Request, error: Exception) -> Response:
+        failure = error_to_failure(error, server=server.name, role=server.role)
+        return Response(failure.to_body(), failure.status, {HEADER_ERROR: failure.kind}, "application/json")
+
+    server.extend(app)
+    cool = app.openapi
+    setattr(app, "openapi", lambda: _document(cool(), routes))  # noqa: B010 (mypy refuses an assigned method)
+    return app
+
+
+def _document(schema: dict[str, Any], routes: list[Route]) -> dict[str, Any]:
+    """FastAPI's schema of the cool routes, and the hot ones beside them."""
+    components = schema.setdefault("components", {}).setdefault("schemas", {})
+    for route in routes:
+        operation: dict[str, Any] = {"summary": route.summary or route.path, "responses": {}}
+        if route.request is not None:
+            operation["requestBody"] = {"required": True, "content": _content(route.request, components)}
+        answer = _content(route.response, components) if route.response else {"application/json": {"schema": {}}}
+        operation["responses"] = {"200": {"description": "OK", "content": answer}, "422": {"description": "Bad body"}}
+        schema["paths"].setdefault(route.path, {})[route.method.lower()] = operation
+    return schema
+
+
+def _content(model: type[BaseModel], components: dict[str, Any]) -> dict[str, Any]:
+    described = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    components.update(described.pop("$defs", {}))
+    components[model.__name__] = described
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
+
+
+def json_answer(value: Any, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
+    return Answer(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS), headers=headers)
+
+
+__all__ = ["Answer", "Call", "Route", "Server", "ServerApp", "json_answer"]

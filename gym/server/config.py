@@ -1,0 +1,149 @@
+"""What a server process was told at its start: its own fields, whom it may talk to, where to listen."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from gym import labels
+from gym.errors import ConfigError, Problem, UserError
+from gym.server.trouble import validation_message
+
+C = TypeVar("C", bound="ServerConfig")
+SECRET = "secret://"
+TYPES = ("responses_api_models", "resources_servers", "responses_api_agents")
+
+
+class Reference(BaseModel):
+    """`{type, name}`: another instance of the stack."""
+
+    model_config = ConfigDict(frozen=True)
+    type: str = ""
+    name: str
+
+
+class ServerConfig(BaseModel):
+    """The fields every instance may have. Subclass it to add a server's own; a key that nobody declared is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str = ""
+    host: str | None = None
+    port: int | str | None = None
+    entrypoint: str = "app.py"
+    num_workers: int | None = None
+    domain: str | None = None
+    verified: bool | None = None
+    verified_url: str | None = None
+    description: str | None = None
+    value: str | None = None
+    datasets: list[dict[str, Any]] = Field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The environment of a server process, read once."""
+
+    name: str = "server"
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    document: Mapping[str, Any] = field(default_factory=dict)
+    discovery: str = ""
+    listen: str = "127.0.0.1:0"
+    replica: str = ""
+    drain_seconds: float = 30.0
+
+
+def read_settings(environ: Mapping[str, str]) -> Settings:
+    """A process started by hand has none of the variables: it gets the defaults."""
+    document = _read_document(environ)
+    name = environ.get(labels.ENV_INSTANCE, "") or "server"
+    if document and name not in document:
+        raise UserError(f"{labels.ENV_INSTANCE}={name} is not an instance of {labels.ENV_CONFIG}")
+    resolved = _resolve_secrets(document, Path(environ.get(labels.ENV_SECRETS_DIR, "/run/secrets")))
+    return Settings(
+        name=name,
+        fields=_own_fields(resolved.get(name)),
+        document=resolved,
+        discovery=environ.get(labels.ENV_DISCOVERY, ""),
+        listen=environ.get(labels.ENV_LISTEN, "127.0.0.1:0"),
+        replica=environ.get(labels.ENV_REPLICA, ""),
+        drain_seconds=float(environ.get(labels.ENV_DRAIN, "30")),
+    )
+
+
+def addresses(document: Mapping[str, Any]) -> dict[str, str]:
+    """`{instance: http://host:port}` of every instance in a document that says where it listens."""
+    found = {}
+    for name, block in document.items():
+        fields = _own_fields(block)
+        if fields.get("host") and fields.get("port"):
+            found[name] = f"http://{fields['host']}:{fields['port']}"
+    return found
+
+
+def parse_config(kind: type[C], name: str, fields: Mapping[str, Any]) -> C:
+    try:
+        return kind.model_validate({**fields, "name": name})
+    except ValidationError as error:
+        raise ConfigError(_explain(error, kind, name)) from None
+
+
+def _explain(error: ValidationError, kind: type[ServerConfig], name: str) -> list[Problem]:
+    known = sorted(kind.model_fields)
+    problems = []
+    for one in error.errors():
+        key = ".".join(str(part) for part in one["loc"])
+        if one["type"] != "extra_forbidden":
+            problems.append(Problem(what=f"{one['msg']} (found {one['input']!r})", key=f"{name}: {key}"))
+            continue
+        near = difflib.get_close_matches(key, known, 3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"it knows: {', '.join(known)}"
+        problems.append(Problem(what="no such field", key=f"{name}: {key}", hint=hint))
+    return problems or [Problem(what=validation_message(error), key=name)]
+
+
+def _read_document(environ: Mapping[str, str]) -> dict[str, Any]:
+    text = environ.get(labels.ENV_CONFIG, "")
+    if not text and (path := environ.get(labels.ENV_CONFIG_FILE)):
+        text = Path(path).read_text(encoding="utf-8")
+    if not text:
+        return {}
+    try:
+        parsed = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        import yaml  # noqa: PLC0415  (2 MB that a server started by us never needs)
+
+        parsed = yaml.safe_load(text)
+    if not isinstance(parsed, dict):
+        raise UserError(f"{labels.ENV_CONFIG} does not hold a mapping")
+    return parsed
+
+
+def _own_fields(block: Any) -> dict[str, Any]:
+    """`{type: {implementation: fields}}` -> fields."""
+    for server_type in TYPES:
+        by_implementation = block.get(server_type) if isinstance(block, dict) else None
+        if isinstance(by_implementation, dict) and by_implementation:
+            fields = next(iter(by_implementation.values()))
+            return dict(fields) if isinstance(fields, dict) else {}
+    return {}
+
+
+def _resolve_secrets(value: Any, folder: Path) -> Any:
+    if isinstance(value, dict):
+        return {key: _resolve_secrets(one, folder) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_resolve_secrets(one, folder) for one in value]
+    if isinstance(value, str) and value.startswith(SECRET):
+        path = folder / value.removeprefix(SECRET)
+        try:
+            return path.read_text(encoding="utf-8").rstrip("\n")
+        except OSError as error:
+            raise UserError(f"the secret {path.name} cannot be read: {error.strerror} ({path})") from None
+    return value

@@ -1,0 +1,252 @@
+"""HTTP/1.1 as the servers of a stack speak it to one another: keep-alive, whole bodies, nothing sent twice.
+
+`NotSent` promises that the peer saw no byte of the request; after any other error the outcome is unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import NamedTuple, cast
+from urllib.parse import urlsplit
+
+import httptools
+
+CONNECT_SECONDS = 5.0
+IDLE_SECONDS = 20.0  # well below the 75 s after which our servers close: a kept connection is never closed under us
+MAX_BODY = 256 * 1024 * 1024
+SPLIT_WRITE = 64 * 1024  # above this a body is written after its head instead of being copied behind it
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+class NotSent(ConnectionError):
+    """No byte of the request reached the peer: it is safe to try elsewhere."""
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: list[tuple[bytes, bytes]]  # names in lower case
+    body: bytes
+
+    def header(self, name: bytes) -> bytes | None:
+        return next((value for key, value in self.headers if key == name), None)
+
+
+class Address(NamedTuple):
+    tls: bool
+    host: str
+    port: int
+    netloc: bytes
+    target: bytes  # path and query
+
+    @property
+    def peer(self) -> tuple[bool, str, int]:
+        return self.tls, self.host, self.port
+
+
+class HttpClient:
+    """A pool of connections for one event loop. Close it when done."""
+
+    def __init__(self, *, per_host: int | None = None, max_body: int = MAX_BODY) -> None:
+        self._idle: dict[tuple[bool, str, int], deque[_Connection]] = {}
+        self._open: set[_Connection] = set()
+        self._per_host = per_host
+        self._gates: dict[tuple[bool, str, int], asyncio.Semaphore] = {}
+        self._max_body = max_body
+
+    async def request(
+        self, method: str, url: str, *, body: bytes = b"", headers: Headers = (), timeout: float | None = None
+    ) -> Reply:
+        """The whole reply; `timeout` covers connecting, sending and reading."""
+        address = parse_url(url)
+        if self._per_host is None:
+            return await self._exchange(address, _head(method, address, headers, len(body)), body, timeout)
+        gate = self._gates.setdefault(address.peer, asyncio.Semaphore(self._per_host))
+        async with gate:
+            return await self._exchange(address, _head(method, address, headers, len(body)), body, timeout)
+
+    async def aclose(self) -> None:
+        for connection in tuple(self._open):
+            connection.abort()
+        self._idle.clear()
+
+    async def _exchange(self, address: Address, head: bytes, body: bytes, timeout: float | None) -> Reply:
+        loop = asyncio.get_running_loop()
+        ends = None if timeout is None else loop.time() + timeout
+        connection = self._take(address, loop.time()) or await self._connect(address, timeout)
+        waiter = connection.send(head, body)
+        timer = None if ends is None else loop.call_at(ends, _expire, waiter, address)
+        try:
+            reply = await waiter
+        except BaseException:
+            connection.abort()
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if connection.reusable:
+            connection.idle_since = loop.time()
+            self._idle.setdefault(address.peer, deque()).append(connection)
+        else:
+            connection.abort()
+        return reply
+
+    def _take(self, address: Address, now: float) -> _Connection | None:
+        idle = self._idle.get(address.peer)
+        while idle:
+            connection = idle.pop()  # the one used last: the others may age and go
+            if not connection.closed and now - connection.idle_since < IDLE_SECONDS:
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self, address: Address, timeout: float | None) -> _Connection:
+        limit = CONNECT_SECONDS if timeout is None else min(CONNECT_SECONDS, timeout)
+        loop = asyncio.get_running_loop()
+        context = _tls() if address.tls else None
+        try:
+            async with asyncio.timeout(limit):
+                _, connection = await loop.create_connection(
+                    lambda: _Connection(self._max_body), address.host, address.port, ssl=context
+                )
+        except TimeoutError:
+            raise NotSent(f"no connection to {address.host}:{address.port} within {limit:.0f} s") from None
+        except OSError as error:
+            raise NotSent(f"no connection to {address.host}:{address.port}: {error.strerror or error}") from error
+        self._open.add(connection)
+        connection.on_closed = self._open.discard
+        return connection
+
+
+class _Connection(asyncio.Protocol):
+    """One connection and the reply being read from it."""
+
+    def __init__(self, max_body: int) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        self._max_body = max_body
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[Reply] | None = None
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._until_eof = False
+        self.closed = False
+        self.reusable = False
+        self.idle_since = 0.0
+        self.on_closed: Callable[[_Connection], None] = _nothing
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one without deriving from it
+
+    def send(self, head: bytes, body: bytes) -> asyncio.Future[Reply]:
+        assert self._transport is not None
+        self.reusable = False
+        self._waiter = asyncio.get_running_loop().create_future()
+        if self.closed or self._transport.is_closing():
+            self._waiter.set_exception(NotSent("the connection was closed before the request"))
+        elif len(body) > SPLIT_WRITE:
+            self._transport.write(head)
+            self._transport.write(body)
+        else:
+            self._transport.write(head + body)
+        return self._waiter
+
+    def abort(self) -> None:
+        self.closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What the event loop tells.
+
+    def data_received(self, data: bytes) -> None:
+        if self._waiter is None or self._waiter.done():
+            self.abort()  # bytes that nobody asked for: do not mistake them for the next reply
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserError as error:
+            self._fail(ConnectionError(f"not an HTTP reply: {error}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        if self._until_eof and exc is None:
+            self.on_message_complete()
+        self._fail(ConnectionError(f"the peer closed the connection before it answered{f': {exc}' if exc else ''}"))
+        self.on_closed(self)
+
+    # What the parser tells.
+
+    def on_message_begin(self) -> None:
+        self._headers, self._chunks, self._size = [], [], 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        names = {name for name, _ in self._headers}
+        bodiless = self._parser.get_status_code() in (204, 304)
+        self._until_eof = not bodiless and not names & {b"content-length", b"transfer-encoding"}
+
+    def on_body(self, body: bytes) -> None:
+        self._chunks.append(body)
+        self._size += len(body)
+        if self._size > self._max_body:
+            self._fail(ConnectionError(f"the reply is larger than {self._max_body} bytes"))
+            self.abort()
+
+    def on_message_complete(self) -> None:
+        status = self._parser.get_status_code()
+        waiter = self._waiter
+        if status < 200 or waiter is None or waiter.done():
+            return
+        self.reusable = not self.closed and not self._until_eof and self._parser.should_keep_alive()
+        self._until_eof = False
+        chunks = self._chunks
+        waiter.set_result(Reply(status, self._headers, chunks[0] if len(chunks) == 1 else b"".join(chunks)))
+
+    def _fail(self, error: Exception) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(error)
+
+
+@lru_cache(maxsize=4096)
+def parse_url(url: str) -> Address:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"not an http(s) address: {url!r}")
+    tls = parts.scheme == "https"
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if any(ord(char) <= 32 or ord(char) > 126 for char in target):
+        raise ValueError(f"not a plain URL path: {target!r}")
+    netloc = parts.netloc.rpartition("@")[2]
+    return Address(tls, parts.hostname, parts.port or (443 if tls else 80), netloc.encode("idna"), target.encode())
+
+
+def _head(method: str, address: Address, headers: Headers, length: int) -> bytes:
+    lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (method.encode(), address.target, address.netloc)]
+    if length or method != "GET":
+        lines.append(b"content-type: application/json\r\ncontent-length: %d" % length)
+    for name, value in headers:
+        if b"\r" in value or b"\n" in value:
+            raise ValueError(f"line break in header {name.decode()}")
+        lines.append(b"%b: %b" % (name, value))
+    lines.append(b"\r\n")
+    return b"\r\n".join(lines)
+
+
+def _expire(waiter: asyncio.Future[Reply], address: Address) -> None:
+    if not waiter.done():
+        waiter.set_exception(TimeoutError(f"no answer from {address.host}:{address.port} in time"))
+
+
+@lru_cache(maxsize=1)
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+def _nothing(_: _Connection) -> None:
+    return None

@@ -1,0 +1,243 @@
+"""`ResourcesServer`: tools, the state of each rollout, the verifier. An author writes `seed`, `@tool`s and `verify`."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
+
+import orjson
+from fastapi import FastAPI
+from pydantic import BaseModel, ValidationError
+
+from gym.server import mcp
+from gym.server.asgi import Answer, Call
+from gym.server.base import Route, Server, json_answer
+from gym.server.config import ServerConfig, Settings
+from gym.server.session import Session, SessionStore
+from gym.server.tools import Tool, collect_tools, result_to_json
+from gym.server.trouble import validation_detail
+from gym.wire import metrics
+from gym.wire.failures import RolloutError
+from gym.wire.rows import ReverifyMode, Row, VerifyRequest, VerifyResponse
+from gym.wire.splice import splice
+
+S = TypeVar("S")
+SWEEP_SECONDS = 30.0
+
+
+class ResourcesConfig(ServerConfig):
+    """Subclass it, and annotate `config: MyConfig` in the server, to add fields."""
+
+    expose_tools_over_mcp: bool = False
+    session_ttl_seconds: float = 3600.0
+
+
+class ResourcesServer(Server, Generic[S]):
+    """Subclass it; `S` is the type of one rollout's state."""
+
+    role: ClassVar[str] = "resources"
+    server_type: ClassVar[str] = "resources_servers"
+    reverify_mode: ClassVar[ReverifyMode] = "unknown"  # "stateless" when verify needs nothing but its request
+    config: ResourcesConfig
+
+    def __init__(self, config: ResourcesConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.config = config
+        self.tools = collect_tools(self)
+        self.sessions: SessionStore[Any] = SessionStore(ttl_seconds=config.session_ttl_seconds)
+        self._cookie = f"{type(self).__name__}___{config.name}"
+        self._seed = _Hook.of(self.seed, Row)
+        self._verify = _Hook.of(self.verify, VerifyRequest)
+        self._sweeper: asyncio.Task[None] | None = None
+
+    # What an author overrides.
+
+    async def seed(self, row: Any) -> S | None:
+        """The state of a new rollout. Type `row` with a `Row` subclass to have its fields checked.
+
+        With a parameter called `state` it is also given what a session that is seeded again holds already.
+        """
+        return None
+
+    async def verify(self, rollout: Any) -> float | VerifyResponse | Mapping[str, Any]:
+        """The reward, alone or with more fields. Type `rollout` with a `VerifyRequest` subclass; `state` is offered."""
+        raise NotImplementedError(f"{type(self).__name__} has no verify")
+
+    async def unseeded(self) -> S | None:
+        """The state for a tool call that comes without any session."""
+        return None
+
+    async def close(self, state: S) -> None:
+        """Let go of what a state holds: after verify, at close_session, at its TTL and when the server stops."""
+
+    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
+        """Metrics of your own over all verify replies of an agent, added to `agent_metrics`."""
+        return {}
+
+    # What the contract asks for.
+
+    def routes(self) -> list[Route]:
+        own = [
+            Route("/seed_session", self._on_seed, "Open a session for a row", self._seed.model),
+            Route("/verify", self._on_verify, "Score a finished rollout", self._verify.model, VerifyResponse),
+            Route("/close_session", self._on_close, "Drop the session"),
+            Route("/aggregate_metrics", self._on_aggregate, "Metrics over verify replies"),
+            Route("/reverify_mode", self._on_reverify_mode, "May /verify be called again?", method="GET"),
+            Route("/tools", self._on_tools, "The tools' schemas", method="GET"),
+        ]
+        return own + [self._tool_route(one) for one in self.tools.values()]
+
+    def extend(self, app: FastAPI) -> None:
+        if self.config.expose_tools_over_mcp:
+            mcp.mount(app, self)
+
+    def health(self) -> dict[str, Any]:
+        return {"sessions": len(self.sessions), "stateful": self._seed.overridden}
+
+    async def start(self) -> None:
+        self._sweeper = asyncio.create_task(self._sweep())
+
+    async def stop(self) -> None:
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for session in self.sessions.take_all():
+            await self._release(session)
+
+    async def call_tool(self, tool: Tool, body: bytes, session_id: str) -> tuple[Any, str]:
+        """The tool's result, and the id of the session it ran in ("" when it needs none)."""
+        if not tool.wants_state:
+            return await tool.call(body, None), session_id
+        session = await self._session_for_tool(session_id)
+        return await tool.call(body, session.state), session.id
+
+    async def open_session(self, body: bytes, session_id: str) -> str:
+        """Seeds a session and returns its id."""
+        held = self.sessions.find(session_id) if session_id else None
+        state = await self._seed(body, held.state if held else None)
+        return self.sessions.open(state, held.id if held else "").id
+
+    def session_id(self, call: Call) -> str:
+        return call.cookies().get(self._cookie, "")
+
+    async def _on_seed(self, call: Call) -> Answer:
+        if not (self._seed.overridden or self.config.expose_tools_over_mcp):
+            return Answer(b"{}")
+        session_id = await self.open_session(call.body, self.session_id(call))
+        reply = {"mcp": mcp.advert(self, session_id)} if self.config.expose_tools_over_mcp else {}
+        return json_answer(reply, self._set_cookie(session_id))
+
+    async def _on_verify(self, call: Call) -> Answer:
+        session_id = self.session_id(call)
+        session = self.sessions.find(session_id) if session_id else None
+        if session is None and session_id and self._verify.wants_state:
+            raise self._lost()
+        request = self._verify.parse(call.body)
+        outcome = await self._verify.run(request, session.state if session else None)
+        if session is not None:
+            self.sessions.drop(session.id)
+            await self._release(session)
+        return Answer(splice(call.body, self._reward_fields(outcome), keys=top_level_keys(request)))
+
+    async def _on_close(self, call: Call) -> Answer:
+        session = self.sessions.drop(self.session_id(call))
+        if session is not None:
+            await self._release(session)
+        return json_answer({"closed": session is not None})
+
+    async def _on_aggregate(self, call: Call) -> Answer:
+        body = orjson.loads(call.body or b"{}")
+        replies = body.get("verify_responses") if isinstance(body, dict) else None
+        if not isinstance(replies, list):
+            raise RolloutError("row", "verify_responses: a list is needed")
+        result = metrics.aggregate(replies)
+        result["agent_metrics"].update(self.aggregate(replies))
+        return json_answer(result)
+
+    async def _on_reverify_mode(self, _: Call) -> Answer:
+        return json_answer(self.reverify_mode)
+
+    async def _on_tools(self, _: Call) -> Answer:
+        return json_answer([one.schema() for one in self.tools.values()])
+
+    def _tool_route(self, one: Tool) -> Route:
+        async def call_it(call: Call) -> Answer:
+            given = self.session_id(call)
+            try:
+                result, session_id = await self.call_tool(one, call.body, given)
+            except ValidationError as error:
+                return Answer(validation_detail(error), 422)
+            return Answer(result_to_json(result), headers=self._set_cookie(session_id) if session_id != given else ())
+
+        return Route(f"/{one.name}", call_it, one.description.partition("\n")[0], one.arguments)
+
+    async def _session_for_tool(self, session_id: str) -> Session[Any]:
+        session = self.sessions.find(session_id) if session_id else None
+        if session is None and session_id:
+            raise self._lost()
+        return session or self.sessions.open(await self.unseeded())
+
+    def _lost(self) -> RolloutError:
+        return RolloutError("lost_session", "this session is not here: its replica went away, or its time ran out")
+
+    def _set_cookie(self, session_id: str) -> tuple[tuple[bytes, bytes], ...]:
+        return ((b"set-cookie", f"{self._cookie}={session_id}; Path=/; HttpOnly; SameSite=lax".encode()),)
+
+    def _reward_fields(self, outcome: Any) -> dict[str, Any]:
+        if isinstance(outcome, BaseModel):
+            fields = outcome.model_dump(mode="json")
+        elif isinstance(outcome, Mapping):
+            fields = dict(outcome)
+        else:
+            fields = {"reward": outcome}
+        reward = fields.get("reward")
+        if not isinstance(reward, (bool, int, float)) or not math.isfinite(reward):
+            raise RolloutError("resources", f"verify returned {reward!r}: a reward is a finite number", retryable=False)
+        fields["reward"] = float(reward)
+        return fields
+
+    async def _release(self, session: Session[Any]) -> None:
+        if session.state is not None:
+            await self.close(session.state)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(min(SWEEP_SECONDS, self.config.session_ttl_seconds / 4))
+            for session in self.sessions.take_expired():
+                await self._release(session)
+
+
+def top_level_keys(model: BaseModel) -> set[str]:
+    return model.model_fields_set | set(model.model_extra or ())
+
+
+@dataclass(frozen=True)
+class _Hook:
+    """An author's `seed` or `verify`: which model its body is checked by, and whether it takes the state."""
+
+    method: Callable[..., Any]
+    model: type[BaseModel]
+    wants_state: bool
+    overridden: bool
+
+    @classmethod
+    def of(cls, method: Callable[..., Any], default: type[BaseModel]) -> _Hook:
+        parameters = list(inspect.signature(method).parameters)
+        function = getattr(method, "__func__", method)
+        hint = get_type_hints(function).get(parameters[0]) if parameters else None
+        model = hint if isinstance(hint, type) and issubclass(hint, BaseModel) else default
+        return cls(
+            method, model, "state" in parameters, function is not getattr(ResourcesServer, function.__name__, None)
+        )
+
+    async def __call__(self, body: bytes, state: Any) -> Any:
+        return await self.run(self.parse(body), state)
+
+    def parse(self, body: bytes) -> BaseModel:
+        return self.model.model_validate_json(body)
+
+    async def run(self, request: BaseModel, state: Any) -> Any:
+        return await (self.method(request, state=state) if self.wants_state else self.method(request))

@@ -1,0 +1,171 @@
+"""One rollout as its agent drives it: a deadline, a cookie jar, and one replica of each peer for its whole life."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
+from gym.server.http import HttpClient, NotSent, Reply
+from gym.server.peers import Peers, Replica
+from gym.wire.failures import FailureKind, RolloutError, error_from_reply
+from gym.wire.splice import splice
+
+PAUSES = (0.05, 0.1, 0.25, 0.6, 2.0)  # between tries to connect, 3 s in all: a replica that restarts is back by then
+
+
+class Rollout:
+    """Use it as an async context manager: it gives its replicas back at the end."""
+
+    def __init__(
+        self,
+        http: HttpClient,
+        peers: Peers,
+        *,
+        seconds: float,
+        id: str = "",
+        cookies: Mapping[str, str] | None = None,
+        model_server: str = "",
+        resources_server: str = "",
+    ) -> None:
+        self.id = id
+        self.model_server = model_server
+        self.resources_server = resources_server
+        self.spent: dict[str, float] = {}  # seconds by hop: seed, model, tools, verify
+        self._http = http
+        self._peers = peers
+        self._clock = time.monotonic
+        self._ends = time.monotonic() + seconds
+        self._replicas: dict[str, Replica] = {}
+        self._cookies: dict[str, dict[str, str]] = {resources_server: dict(cookies)} if cookies else {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for replica in self._replicas.values():
+            replica.bound -= 1
+
+    @property
+    def seconds_left(self) -> float:
+        return self._ends - self._clock()
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        return {name: value for jar in self._cookies.values() for name, value in jar.items()}
+
+    async def seed(self, row: bytes) -> None:
+        await self.post(self.resources_server, "/seed_session", row, kind="resources", hop="seed")
+
+    async def ask_model(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """A Responses reply to `params`; anything else is a failure of the model server."""
+        instance = self.model_server
+        body = orjson.dumps(params)
+        reply = await self.post(instance, "/v1/responses", body, kind="model", hop="model")
+        try:
+            parsed = orjson.loads(reply.body)
+        except orjson.JSONDecodeError:
+            parsed = None
+        if not isinstance(parsed, dict) or not isinstance(parsed.get("output"), list):
+            text = reply.body[:200].decode("utf-8", "replace")
+            raise RolloutError(
+                "model", f"answered with something that is no response: {text}", server=self.model_server
+            )
+        return parsed
+
+    async def call_tool(self, name: str, arguments: bytes) -> tuple[int, str]:
+        """Status and text of a tool. The model reads either; a session that is lost is not the model's to mend."""
+        reply = await self.send(self.resources_server, f"/{name}", arguments, kind="resources", hop="tools")
+        if reply.status >= 400 and (reply.header(_ERROR) or b"resources") not in (b"resources", b"row"):
+            raise error_from_reply(reply.status, reply.body, server=self.resources_server, kind="resources")
+        return reply.status, reply.body.decode("utf-8", "replace")
+
+    async def verify(self, row: bytes, row_keys: Mapping[str, Any], response: Mapping[str, Any]) -> bytes:
+        """The verified rollout, as the resources server wrote it."""
+        body = splice(row, {"response": response}, keys=row_keys)
+        reply = await self.post(self.resources_server, "/verify", body, kind="resources", hop="verify")
+        if b'"reward"' not in reply.body:
+            raise RolloutError("resources", "/verify answered without a reward", server=self.resources_server)
+        return reply.body
+
+    async def post(self, instance: str, path: str, body: bytes, *, kind: FailureKind, hop: str) -> Reply:
+        """A reply below 400; everything else is raised as what it means."""
+        reply = await self.send(instance, path, body, kind=kind, hop=hop)
+        if reply.status >= 400:
+            raise error_from_reply(reply.status, reply.body, server=instance, kind=kind)
+        return reply
+
+    async def send(self, instance: str, path: str, body: bytes, *, kind: FailureKind, hop: str) -> Reply:
+        """Any reply. Sent once; connecting is tried again, elsewhere as long as no session binds the rollout."""
+        if not instance:
+            raise RolloutError("agent", f"this agent's configuration names no {kind} server", retryable=False)
+        begun = self._clock()
+        try:
+            reply = await self._exchange(instance, path, body, kind)
+        finally:
+            self.spent[hop] = self.spent.get(hop, 0.0) + self._clock() - begun
+        self._keep_cookies(instance, reply)
+        return reply
+
+    async def _exchange(self, instance: str, path: str, body: bytes, kind: FailureKind) -> Reply:
+        for pause in (*PAUSES, None):
+            replica = self._replicas.get(instance) or await self._bind(instance, kind)
+            left = self.seconds_left
+            if left <= 0:
+                raise RolloutError("timeout", f"no time was left for {path}", server=instance)
+            try:
+                return await self._http.request(
+                    "POST", replica.url + path, body=body, headers=self._headers(instance, left), timeout=left
+                )
+            except NotSent as error:
+                await self._refused(instance, replica, kind, error, last=pause is None)
+                await asyncio.sleep(min(pause or 0.0, max(left, 0.0)))
+            except TimeoutError:
+                raise RolloutError("timeout", f"{path} was not answered within the deadline", server=instance) from None
+            except OSError as error:
+                raise RolloutError(kind, f"{path}: {error}", server=instance, retryable=True) from error
+        raise AssertionError("the last try either answers or raises")
+
+    async def _bind(self, instance: str, kind: FailureKind) -> Replica:
+        replica = await self._peers.pick(instance, kind)
+        replica.bound += 1
+        self._replicas[instance] = replica
+        return replica
+
+    async def _refused(self, instance: str, replica: Replica, kind: FailureKind, error: NotSent, *, last: bool) -> None:
+        """Nothing was sent. Without a session the rollout may move; with one it waits for its replica, or is lost."""
+        listed = await self._peers.refused(instance, replica)
+        if self._cookies.get(instance):
+            if last or not listed:
+                raise RolloutError("lost_session", f"its replica is gone: {error}", server=instance) from error
+            return
+        if last:
+            raise RolloutError(kind, str(error), server=instance, retryable=True) from error
+        self._replicas.pop(instance).bound -= 1
+
+    def _headers(self, instance: str, left: float) -> list[tuple[bytes, bytes]]:
+        headers = [(_TIMEOUT, b"%.3f" % left)]
+        if self.id:
+            headers.append((_ROLLOUT, self.id.encode("latin-1", "replace")))
+        jar = self._cookies.get(instance)
+        if jar:
+            headers.append((b"cookie", "; ".join(f"{name}={value}" for name, value in jar.items()).encode("latin-1")))
+        return headers
+
+    def _keep_cookies(self, instance: str, reply: Reply) -> None:
+        for key, value in reply.headers:
+            if key == b"set-cookie":
+                name, _, content = value.decode("latin-1").partition(";")[0].partition("=")
+                self._cookies.setdefault(instance, {})[name.strip()] = content.strip()
+
+
+_ERROR = HEADER_ERROR.encode()
+_ROLLOUT = HEADER_ROLLOUT.encode()
+_TIMEOUT = HEADER_TIMEOUT.encode()

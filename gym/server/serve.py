@@ -1,0 +1,97 @@
+"""`python -m gym.server.serve [app.py]`: runs the ASGI app named `app` of a file, one process, drained on SIGTERM."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import logging
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from gym import labels
+from gym.errors import GymError, UserError
+from gym.server.config import Settings, read_settings
+
+KEEP_ALIVE_SECONDS = 75  # longer than any client of ours keeps an idle connection: it is never closed under a request
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        settings = read_settings(os.environ)
+        app = load_app(Path(arguments[0] if arguments else "app.py"))
+        run_app(app, settings)
+    except GymError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def load_app(path: Path) -> Any:
+    """The `app` of a file; its folder is importable, as when the file is run as a script."""
+    if not path.is_file():
+        raise UserError(f"no {path.name} in {path.resolve().parent}", "write one that ends with `app = MyServer.app()`")
+    sys.path.insert(0, str(path.resolve().parent))
+    spec = importlib.util.spec_from_file_location("app", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["app"] = module
+    spec.loader.exec_module(module)
+    app = getattr(module, "app", None)
+    if app is None:
+        raise UserError(f"{path} defines no `app`", "end it with `app = MyServer.app()`")
+    return app
+
+
+def run_app(app: Any, settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT, then finish what is in flight, at most `drain_seconds` long."""
+    config = uvicorn.Config(
+        app,
+        loop="uvloop" if importlib.util.find_spec("uvloop") else "auto",
+        http="httptools",
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
+    )
+    server = uvicorn.Server(config)
+    listener = listen(settings.listen)
+    gc.collect()
+    gc.freeze()  # what is loaded now lives for ever: no collection need look at it again
+    server.run(sockets=[listener])
+    if not server.started:
+        raise GymError("the server did not start; the reason stands above")
+
+
+def listen(where: str) -> socket.socket:
+    """`fd:N` is a listening socket we were given; `host:port` is bound here."""
+    if where.startswith("fd:"):
+        return socket.socket(fileno=int(where[3:]))
+    host, _, port = where.rpartition(":")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host.strip("[]"), int(port)))
+    except OSError as error:
+        raise UserError(
+            f"cannot listen on {where}: {error.strerror}", f"free the port or change {labels.ENV_LISTEN}"
+        ) from None
+    listener.listen(2048)
+    return listener
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

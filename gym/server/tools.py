@@ -1,0 +1,114 @@
+"""`@tool`: one method, and its signature gives the route, the JSON schema and the MCP tool."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, get_type_hints
+
+import orjson
+from pydantic import BaseModel, Field, create_model
+from pydantic_core import to_jsonable_python
+
+from gym.errors import UserError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+# A model chooses tool names: none of these may ever be one.
+RESERVED = frozenset(
+    (
+        "verify",
+        "seed_session",
+        "close_session",
+        "aggregate_metrics",
+        "reverify_mode",
+        "run",
+        "healthz",
+        "health",
+        "livez",
+    )
+    + ("readyz", "tools", "mcp", "docs", "redoc", "reset", "step", "close", "v1", "stats", "metrics")
+)
+_MARK = "__gym_tool__"
+
+
+@dataclass(frozen=True)
+class Tool:
+    name: str
+    description: str
+    arguments: type[BaseModel]
+    method: Callable[..., Awaitable[Any]]  # bound
+    parameters: tuple[str, ...]
+    wants_state: bool
+
+    def schema(self) -> dict[str, Any]:
+        """The tool as a row's `tools` list has it: strict, every property required unless it has a default."""
+        schema = self.arguments.model_json_schema()
+        schema.pop("title", None)
+        schema.setdefault("properties", {})
+        schema["additionalProperties"] = False
+        for one in schema["properties"].values():
+            one.pop("title", None)
+        strict = set(schema.get("required", ())) == set(schema["properties"])
+        return {
+            "type": "function",
+            "name": self.name,
+            "description": self.description,
+            "parameters": {"required": [], **schema},
+            "strict": strict,
+        }
+
+    async def call(self, body: bytes, state: Any) -> Any:
+        """Parsed arguments in, the method's own return value out. `ValidationError` names the bad argument."""
+        parsed = self.arguments.model_validate_json(body.strip() or b"{}")
+        arguments = {name: getattr(parsed, name) for name in self.parameters}
+        return await (self.method(**arguments, state=state) if self.wants_state else self.method(**arguments))
+
+
+def tool(method: F) -> F:
+    """Marks an async method as a tool. A parameter called `state` receives the rollout's state; no schema shows it."""
+    if not inspect.iscoroutinefunction(method):
+        raise UserError(f"@tool {method.__qualname__} must be `async def`")
+    setattr(method, _MARK, True)
+    return method
+
+
+def collect_tools(owner: object) -> dict[str, Tool]:
+    found: dict[str, Tool] = {}
+    for name, member in inspect.getmembers(type(owner), inspect.isfunction):
+        if getattr(member, _MARK, False):
+            found[name] = _make_tool(owner, name, member)
+    return found
+
+
+def result_to_json(result: Any) -> bytes:
+    if isinstance(result, BaseModel):
+        return result.model_dump_json().encode()
+    return orjson.dumps(result, default=to_jsonable_python, option=orjson.OPT_NON_STR_KEYS)
+
+
+def _make_tool(owner: object, name: str, function: Callable[..., Any]) -> Tool:
+    if name in RESERVED or not NAME.fullmatch(name):
+        raise UserError(
+            f"{type(owner).__name__}.{name} cannot be a tool: the contract uses that name", "rename the method"
+        )
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
+    for parameter in parameters:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise UserError(f"{type(owner).__name__}.{name}: a tool has named parameters only, not *{parameter.name}")
+        if parameter.name != "state":
+            default = ... if parameter.default is parameter.empty else parameter.default
+            fields[parameter.name] = (hints.get(parameter.name, Any), Field(default))
+    return Tool(
+        name=name,
+        description=inspect.getdoc(function) or "",
+        arguments=create_model(f"{name}_arguments", **fields),
+        method=getattr(owner, name),
+        parameters=tuple(fields),
+        wants_state=len(fields) != len(parameters),
+    )

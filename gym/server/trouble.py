@@ -1,0 +1,57 @@
+"""Turns whatever a server's code raised into the failure contract, and tells an author the line that broke."""
+
+from __future__ import annotations
+
+import logging
+import sysconfig
+import traceback
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, cast
+
+import orjson
+from pydantic import ValidationError
+
+from gym.wire.failures import KINDS, FailureKind, RolloutError
+
+log = logging.getLogger("gym.server")
+_LIBRARIES = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"], str(Path(__file__).parents[1]))
+
+
+def error_to_failure(error: Exception, *, server: str, role: str, rollout_id: str = "") -> RolloutError:
+    """Peers' failures pass on as they are, bad bodies are the row's fault, everything else is a bug of this server."""
+    if isinstance(error, RolloutError):
+        error.server = error.server or server
+        return error
+    if isinstance(error, ValidationError):
+        return RolloutError("row", validation_message(error), server=server)
+    kind = cast(FailureKind, role if role in KINDS else "agent")
+    if isinstance(error, TimeoutError):
+        return RolloutError("timeout", str(error) or "a call took too long", server=server)
+    log.error("%s%s", f"rollout {rollout_id}: " if rollout_id else "", error_text(error), exc_info=error)
+    return RolloutError(kind, error_text(error), server=server, retryable=isinstance(error, OSError))
+
+
+def validation_message(error: ValidationError) -> str:
+    """`responses_create_params.input: Field required`, every finding on one line."""
+    found = (f"{'.'.join(str(part) for part in one['loc']) or 'body'}: {one['msg']}" for one in error.errors())
+    return "; ".join(found)
+
+
+def validation_detail(error: ValidationError) -> bytes:
+    """The 422 body that FastAPI would have written: models have learnt to read it as a tool's output."""
+    found: Iterable[Any] = error.errors(include_url=False, include_context=False)
+    detail = [{**one, "loc": ["body", *one["loc"]]} for one in found]
+    return orjson.dumps({"detail": detail}, default=repr)
+
+
+def error_text(error: BaseException) -> str:
+    """`ZeroDivisionError: division by zero (app.py:31 in verify: return 1 / 0)`: the author's own last line."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or list(frames)
+    text = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+    if not own:
+        return text
+    last = own[-1]
+    code = f": {last.line}" if last.line else ""
+    return f"{text} ({Path(last.filename).name}:{last.lineno} in {last.name}{code})"

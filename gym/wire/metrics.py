@@ -1,0 +1,82 @@
+"""Aggregates of verified rollouts under the contract's names: per task and per agent, over every numeric field."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+TASK = "_ng_task_index"
+ROLLOUT = "_ng_rollout_index"
+_NOT_MEASURED = frozenset({TASK, ROLLOUT, "_ng_attempt_index"})
+
+Numbers = dict[str, float]
+
+
+def aggregate(replies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """`{group_level_metrics, agent_metrics, key_metrics}` of verify replies, as `/aggregate_metrics` answers."""
+    by_task: dict[Any, list[Mapping[str, Any]]] = {}
+    for reply in replies:
+        by_task.setdefault(reply.get(TASK, 0), []).append(reply)
+    expected = max((len(group) for group in by_task.values()), default=0)
+    groups = [_group(task, group, expected) for task, group in by_task.items()]
+    agent = describe(numbers(reply) for reply in replies)
+    return {
+        "group_level_metrics": groups,
+        "agent_metrics": agent,
+        "key_metrics": {name: value for name, value in agent.items() if name.startswith("mean/")},
+    }
+
+
+def numbers(reply: Mapping[str, Any]) -> Numbers:
+    """Every numeric or boolean top-level field, and every number of the usage."""
+    found = {name: float(value) for name, value in reply.items() if name not in _NOT_MEASURED and _is_number(value)}
+    response = reply.get("response")
+    usage = response.get("usage") if isinstance(response, Mapping) else None
+    for name, value in usage.items() if isinstance(usage, Mapping) else ():
+        if _is_number(value):
+            found[name] = float(value)
+    return found
+
+
+def describe(rows: Iterable[Numbers]) -> dict[str, float]:
+    """`mean/x, max/x, min/x, median/x, std/x` of every field that any row has."""
+    columns: dict[str, list[float]] = {}
+    for row in rows:
+        for name, value in row.items():
+            columns.setdefault(name, []).append(value)
+    described: dict[str, float] = {}
+    for name, values in columns.items():
+        described[f"mean/{name}"] = statistics.fmean(values)
+        described[f"max/{name}"] = max(values)
+        described[f"min/{name}"] = min(values)
+        described[f"median/{name}"] = statistics.median(values)
+        described[f"std/{name}"] = statistics.stdev(values) if len(values) > 1 else 0.0
+    return described
+
+
+def pass_at_k(n: int, correct: int, k: int) -> float:
+    """The unbiased estimate of at least one success among k of n tries."""
+    if n - correct < k:
+        return 1.0
+    return 1.0 - math.comb(n - correct, k) / math.comb(n, k)
+
+
+def _group(task: Any, group: Sequence[Mapping[str, Any]], expected: int) -> dict[str, Any]:
+    infos = [
+        {"rollout_id": f"{task}:{reply.get(ROLLOUT, index)}", **numbers(reply)} for index, reply in enumerate(group)
+    ]
+    return {
+        TASK: task,
+        **describe(numbers(reply) for reply in group),
+        "num_rollouts": len(group),
+        "expected_num_rollouts": expected,
+        "missing_num_rollouts": expected - len(group),
+        "reward_profile_completion_pct": 100.0 * len(group) / expected if expected else 0.0,
+        "rollout_infos": infos,
+    }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float)) and math.isfinite(value)
