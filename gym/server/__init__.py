@@ -3,21 +3,29 @@
 from gym.server.agent import Agent, AgentConfig, RunRow
 from gym.server.base import Route, Server, ServerApp
 from gym.server.config import Reference, ServerConfig
+from gym.server.model import Model, ModelConfig
 from gym.server.resources import ResourcesConfig, ResourcesServer
 from gym.server.rollout import Rollout
 from gym.server.tools import tool
+from gym.wire.rows import MultiRewardResponse, Row, VerifyRequest, VerifyResponse
 
 __all__ = [
     "Agent",
     "AgentConfig",
+    "Model",
+    "ModelConfig",
+    "MultiRewardResponse",
     "Reference",
     "ResourcesConfig",
     "ResourcesServer",
     "Rollout",
     "Route",
+    "Row",
     "RunRow",
     "Server",
     "ServerApp",
     "ServerConfig",
+    "VerifyRequest",
+    "VerifyResponse",
     "tool",
 ]

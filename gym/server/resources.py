@@ -56,20 +56,20 @@ class ResourcesServer(Server, Generic[S]):
 
     # What an author overrides.
 
-    async def seed(self, row: Any) -> S | None:
+    async def seed(self, row: Any, *args: Any, **kwargs: Any) -> S | None:
         """The state of a new rollout. Type `row` with a `Row` subclass to have its fields checked.
 
         With a parameter called `state` it is also given what a session that is seeded again holds already.
         """
         return None
 
-    async def verify(self, rollout: Any) -> float | VerifyResponse | Mapping[str, Any]:
+    async def verify(self, rollout: Any, *args: Any, **kwargs: Any) -> float | VerifyResponse | Mapping[str, Any]:
         """The reward, alone or with more fields. Type `rollout` with a `VerifyRequest` subclass; `state` is offered."""
         raise NotImplementedError(f"{type(self).__name__} has no verify")
 
     async def unseeded(self) -> S | None:
-        """The state for a tool call that comes without any session."""
-        return None
+        """The state for a tool call that comes without any session. Refused, unless you say what it should be."""
+        raise RolloutError("row", "this tool needs a session: POST /seed_session first, and send its cookie along")
 
     async def close(self, state: S) -> None:
         """Let go of what a state holds: after verify, at close_session, at its TTL and when the server stops."""
