@@ -21,6 +21,8 @@ ENV_REPLICA: Final = "GYM_REPLICA"  # "mcqa-1"
 ENV_DRAIN: Final = "GYM_DRAIN_SECONDS"  # how long a stopping server waits for requests in flight
 ENV_SECRETS_DIR: Final = "GYM_SECRETS_DIR"  # one file a secret; /run/secrets in a container
 ENV_TOKEN: Final = "GYM_TOKEN"  # what the outside entry point asks for once it is published beyond loopback
+ENV_TOKEN_FILE: Final = "GYM_TOKEN_FILE"  # the same from a file
+ENV_CONSOLE: Final = "GYM_CONSOLE_CONFIG"  # path of what the console shows (gym.render.console)
 ENV_PATH: Final = "GYM_PATH"  # more folders to look for servers in
 ENV_CACHE: Final = "GYM_CACHE_DIR"
 

@@ -1,0 +1,36 @@
+"""What the user wrote -> a frozen, resolved and checked `Stack`; every problem at once, each with its file and line."""
+
+from gym.config.aliases import instance_names, known_as, other_names
+from gym.config.assets import asset_dir, search_roots
+from gym.config.catalog import CatalogEntry, find_server, list_servers
+from gym.config.load import LoadRequest, load_stack
+from gym.config.model import ContainerFacts, Instance, Location, ServerRef, Stack
+from gym.config.redact import collect_secrets, is_secret_key, redact, redact_text
+from gym.config.sources import is_foreign, requirement_lines, requirements_digest, satisfied_extras, source_digest
+
+__all__ = [
+    "CatalogEntry",
+    "ContainerFacts",
+    "Instance",
+    "LoadRequest",
+    "Location",
+    "ServerRef",
+    "Stack",
+    "asset_dir",
+    "collect_secrets",
+    "find_server",
+    "instance_names",
+    "is_foreign",
+    "is_secret_key",
+    "known_as",
+    "list_servers",
+    "load_stack",
+    "other_names",
+    "redact",
+    "redact_text",
+    "requirement_lines",
+    "requirements_digest",
+    "satisfied_extras",
+    "search_roots",
+    "source_digest",
+]

@@ -1,0 +1,33 @@
+"""Stack -> Plan: names, order, replicas, digests; what differs from what runs. Pure."""
+
+from gym.plan.diff import diff
+from gym.plan.make import is_loopback, make_plan
+from gym.plan.model import (
+    Change,
+    Observed,
+    ObservedService,
+    Plan,
+    RouterPlan,
+    Service,
+)
+from gym.plan.names import assign_slugs, path_segment, slugify
+from gym.plan.narrow import settings_for
+from gym.plan.text import changes_to_text, plan_to_text
+
+__all__ = [
+    "Change",
+    "Observed",
+    "ObservedService",
+    "Plan",
+    "RouterPlan",
+    "Service",
+    "assign_slugs",
+    "changes_to_text",
+    "diff",
+    "is_loopback",
+    "make_plan",
+    "path_segment",
+    "plan_to_text",
+    "settings_for",
+    "slugify",
+]

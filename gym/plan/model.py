@@ -33,7 +33,9 @@ class Service(Value):
     needs: tuple[str, ...] = ()  # instances it talks to
     replicas: int = 1
     container: ContainerFacts = ContainerFacts()
-    digest: str = ""  # of all of the above and the sources: what decides keep or replace
+    source_digest: str = ""  # of the files that the server runs from
+    parts: dict[str, str] = Field(default_factory=dict)  # short digests by what they cover, so that a diff can say why
+    digest: str = ""  # of all of the above: what decides keep or replace
 
     def replica_ids(self) -> tuple[str, ...]:
         return tuple(f"{self.slug}-{number}" for number in range(1, self.replicas + 1))
@@ -61,6 +63,7 @@ class Plan(Value):
 class ObservedService(Value):
     digest: str
     replicas: int
+    parts: dict[str, str] = Field(default_factory=dict)  # empty where the runtime keeps only the digest
 
 
 class Observed(Value):

@@ -128,7 +128,7 @@ class Agent(Server):
             Route("/aggregate_metrics", self._on_aggregate, "Metrics over verify replies"),
         ]
 
-    async def stop(self) -> None:
+    async def end(self) -> None:
         await self.http.aclose()
 
     async def _on_run(self, call: Call) -> Answer:
@@ -153,11 +153,7 @@ class Agent(Server):
                 name = self.config.resources_server.name
                 reply = await rollout.post(name, "/aggregate_metrics", call.body, kind="resources", hop="metrics")
                 return Answer(reply.body)
-        body = orjson.loads(call.body or b"{}")
-        replies = body.get("verify_responses") if isinstance(body, dict) else None
-        if not isinstance(replies, list):
-            raise RolloutError("row", "verify_responses: a list is needed")
-        return json_answer(metrics.aggregate(replies))
+        return json_answer(metrics.aggregate(metrics.parse_replies(call.body)))
 
     def _rollout(self, call: Call, rollout_id: str) -> Rollout:
         limits = [limit for limit in (self.config.max_seconds, call.timeout) if limit is not None]

@@ -80,6 +80,8 @@ class HotRoutes:
                 finally:
                     self.in_flight -= 1
                 return
+            prefix = next((value for key, value in scope["headers"] if key == b"x-forwarded-prefix"), b"")
+            scope = {**scope, "root_path": prefix.decode("latin-1")} if prefix else scope  # /docs behind the router
         await self.app(scope, receive, send)
 
     async def _serve(

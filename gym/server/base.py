@@ -5,6 +5,7 @@ A `ServerApp` does nothing until it is started: no work at import, and a test bu
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -54,6 +55,12 @@ class Server:
     def name(self) -> str:
         return self.config.name
 
+    async def begin(self) -> None:
+        """What a kind of server does before `start`: subclasses of yours need not call on it."""
+
+    async def end(self) -> None:
+        """What a kind of server does after `stop`."""
+
     async def start(self) -> None:
         """Load what the server needs. It is not ready before this returns; whatever it raises ends the process."""
 
@@ -90,13 +97,14 @@ class ServerApp:
         self._fields = fields
         self._settings = settings
         self._hot: HotRoutes | None = None
+        self._starting = asyncio.Lock()
         self.server: Server | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
-        hot = self._hot or await self.start()
+        hot = self._hot or await self._start_once()
         await hot(scope, receive, send)
 
     async def start(self) -> HotRoutes:
@@ -104,6 +112,7 @@ class ServerApp:
             Settings(**self._settings, fields=self._fields) if self._fields is not None else read_settings(os.environ)
         )
         server = self._make(settings)
+        await server.begin()
         await server.start()
         routes = server.routes()
         table = {(route.method, route.path): route.handler for route in routes}
@@ -114,6 +123,12 @@ class ServerApp:
     async def stop(self) -> None:
         if self.server is not None:
             await self.server.stop()
+            await self.server.end()
+
+    async def _start_once(self) -> HotRoutes:
+        """Without a lifespan the first request starts the server; the others wait for it."""
+        async with self._starting:
+            return self._hot or await self.start()
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()

@@ -73,7 +73,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         discovery=environ.get(labels.ENV_DISCOVERY, ""),
         listen=environ.get(labels.ENV_LISTEN, "127.0.0.1:0"),
         replica=environ.get(labels.ENV_REPLICA, ""),
-        drain_seconds=float(environ.get(labels.ENV_DRAIN, "30")),
+        drain_seconds=_drain_seconds(environ.get(labels.ENV_DRAIN, "30")),
     )
 
 
@@ -100,7 +100,7 @@ def _explain(error: ValidationError, kind: type[ServerConfig], name: str) -> lis
     for one in error.errors():
         key = ".".join(str(part) for part in one["loc"])
         if one["type"] != "extra_forbidden":
-            problems.append(Problem(what=f"{one['msg']} (found {one['input']!r})", key=f"{name}: {key}"))
+            problems.append(Problem(what=f"{one['msg']}{_found(one['type'], key, one['input'])}", key=f"{name}: {key}"))
             continue
         near = difflib.get_close_matches(key, known, 3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"it knows: {', '.join(known)}"
@@ -108,21 +108,53 @@ def _explain(error: ValidationError, kind: type[ServerConfig], name: str) -> lis
     return problems or [Problem(what=validation_message(error), key=name)]
 
 
+def _found(kind: str, key: str, value: Any) -> str:
+    """What stood there, unless it is the whole block around it or may be a secret: this text ends in a log."""
+    if kind == "missing":
+        return ""
+    secret = any(word in key.lower() for word in ("key", "token", "secret", "password", "header"))
+    return f" (found {labels.REDACTED if secret else repr(value)})"
+
+
 def _read_document(environ: Mapping[str, str]) -> dict[str, Any]:
-    text = environ.get(labels.ENV_CONFIG, "")
+    text, source = environ.get(labels.ENV_CONFIG, ""), labels.ENV_CONFIG
     if not text and (path := environ.get(labels.ENV_CONFIG_FILE)):
-        text = Path(path).read_text(encoding="utf-8")
+        text, source = _read_file(Path(path)), f"{labels.ENV_CONFIG_FILE}={path}"
     if not text:
         return {}
     try:
         parsed = orjson.loads(text)
     except orjson.JSONDecodeError:
-        import yaml  # noqa: PLC0415  (2 MB that a server started by us never needs)
-
-        parsed = yaml.safe_load(text)
+        parsed = _parse_yaml(text, source)
     if not isinstance(parsed, dict):
-        raise UserError(f"{labels.ENV_CONFIG} does not hold a mapping")
+        raise UserError(f"{source} holds a {type(parsed).__name__}, not a mapping", "write {instance: {type: {…}}}")
     return parsed
+
+
+def _read_file(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{labels.ENV_CONFIG_FILE}={path} cannot be read: {error}", "start it with `gym up`") from None
+
+
+def _parse_yaml(text: str, source: str) -> Any:
+    import yaml  # noqa: PLC0415  (2 MB that a server started by us never needs)
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"{source} is neither JSON nor YAML: {error}", "start the server with `gym up`") from None
+
+
+def _drain_seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 1e6:
+        raise UserError(f"{labels.ENV_DRAIN}={text} is no number of seconds", f"set {labels.ENV_DRAIN}=30")
+    return seconds
 
 
 def _own_fields(block: Any) -> dict[str, Any]:

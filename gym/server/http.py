@@ -61,13 +61,17 @@ class HttpClient:
     async def request(
         self, method: str, url: str, *, body: bytes = b"", headers: Headers = (), timeout: float | None = None
     ) -> Reply:
-        """The whole reply; `timeout` covers connecting, sending and reading."""
+        """The whole reply; `timeout` covers waiting for a place, connecting, sending and reading. Not for HEAD."""
         address = parse_url(url)
+        head = _head(method, address, headers, len(body))
         if self._per_host is None:
-            return await self._exchange(address, _head(method, address, headers, len(body)), body, timeout)
+            return await self._exchange(address, head, body, timeout)
         gate = self._gates.setdefault(address.peer, asyncio.Semaphore(self._per_host))
-        async with gate:
-            return await self._exchange(address, _head(method, address, headers, len(body)), body, timeout)
+        waited = await _acquire(gate, address, timeout)
+        try:
+            return await self._exchange(address, head, body, None if timeout is None else timeout - waited)
+        finally:
+            gate.release()
 
     async def aclose(self) -> None:
         for connection in tuple(self._open):
@@ -114,11 +118,12 @@ class HttpClient:
                     lambda: _Connection(self._max_body), address.host, address.port, ssl=context
                 )
         except TimeoutError:
-            raise NotSent(f"no connection to {address.host}:{address.port} within {limit:.0f} s") from None
+            raise NotSent(f"no connection to {address.host}:{address.port} within {limit:.3g} s") from None
         except OSError as error:
             raise NotSent(f"no connection to {address.host}:{address.port}: {error.strerror or error}") from error
-        self._open.add(connection)
-        connection.on_closed = self._open.discard
+        if not connection.closed:
+            self._open.add(connection)
+            connection.on_closed = self._open.discard
         return connection
 
 
@@ -168,8 +173,9 @@ class _Connection(asyncio.Protocol):
             return
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail(ConnectionError(f"not an HTTP reply: {error}"))
+            self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
@@ -181,6 +187,9 @@ class _Connection(asyncio.Protocol):
     # What the parser tells.
 
     def on_message_begin(self) -> None:
+        if self._waiter is None or self._waiter.done():
+            self.reusable = False  # a second reply behind the first: nobody asked for it, and nobody may get it
+            self.abort()
         self._headers, self._chunks, self._size = [], [], 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -231,11 +240,23 @@ def _head(method: str, address: Address, headers: Headers, length: int) -> bytes
     if length or method != "GET":
         lines.append(b"content-type: application/json\r\ncontent-length: %d" % length)
     for name, value in headers:
-        if b"\r" in value or b"\n" in value:
-            raise ValueError(f"line break in header {name.decode()}")
-        lines.append(b"%b: %b" % (name, value))
+        line = b"%b: %b" % (name, value)
+        if b"\r" in line or b"\n" in line:
+            raise ValueError(f"line break in header {name!r}")
+        lines.append(line)
     lines.append(b"\r\n")
     return b"\r\n".join(lines)
+
+
+async def _acquire(gate: asyncio.Semaphore, address: Address, timeout: float | None) -> float:
+    """How long it took. Nothing is sent by a request that waited to its end."""
+    begun = asyncio.get_running_loop().time()
+    try:
+        async with asyncio.timeout(timeout):
+            await gate.acquire()
+    except TimeoutError:
+        raise NotSent(f"no place among the connections to {address.host}:{address.port} in time") from None
+    return asyncio.get_running_loop().time() - begun
 
 
 def _expire(waiter: asyncio.Future[Reply], address: Address) -> None:

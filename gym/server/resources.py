@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import math
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
+from urllib.parse import quote
 
-import orjson
 from fastapi import FastAPI
 from pydantic import BaseModel, ValidationError
 
@@ -19,7 +22,7 @@ from gym.server.base import Route, Server, json_answer
 from gym.server.config import ServerConfig, Settings
 from gym.server.session import Session, SessionStore
 from gym.server.tools import Tool, collect_tools, result_to_json
-from gym.server.trouble import validation_detail
+from gym.server.trouble import error_text, own_validation_error, validation_detail
 from gym.wire import metrics
 from gym.wire.failures import RolloutError
 from gym.wire.rows import ReverifyMode, Row, VerifyRequest, VerifyResponse
@@ -27,6 +30,7 @@ from gym.wire.splice import splice
 
 S = TypeVar("S")
 SWEEP_SECONDS = 30.0
+log = logging.getLogger("gym.server")
 
 
 class ResourcesConfig(ServerConfig):
@@ -49,7 +53,8 @@ class ResourcesServer(Server, Generic[S]):
         self.config = config
         self.tools = collect_tools(self)
         self.sessions: SessionStore[Any] = SessionStore(ttl_seconds=config.session_ttl_seconds)
-        self._cookie = f"{type(self).__name__}___{config.name}"
+        self.mcp_key = secrets.token_bytes(32)  # signs this process's sessions for MCP clients
+        self._cookie = f"{type(self).__name__}___{quote(config.name, safe='')}"
         self._seed = _Hook.of(self.seed, Row)
         self._verify = _Hook.of(self.verify, VerifyRequest)
         self._sweeper: asyncio.Task[None] | None = None
@@ -98,10 +103,10 @@ class ResourcesServer(Server, Generic[S]):
     def health(self) -> dict[str, Any]:
         return {"sessions": len(self.sessions), "stateful": self._seed.overridden}
 
-    async def start(self) -> None:
+    async def begin(self) -> None:
         self._sweeper = asyncio.create_task(self._sweep())
 
-    async def stop(self) -> None:
+    async def end(self) -> None:
         if self._sweeper is not None:
             self._sweeper.cancel()
         for session in self.sessions.take_all():
@@ -110,6 +115,7 @@ class ResourcesServer(Server, Generic[S]):
     async def call_tool(self, tool: Tool, body: bytes, session_id: str) -> tuple[Any, str]:
         """The tool's result, and the id of the session it ran in ("" when it needs none)."""
         if not tool.wants_state:
+            self.sessions.find(session_id)  # a session in use stays young
             return await tool.call(body, None), session_id
         session = await self._session_for_tool(session_id)
         return await tool.call(body, session.state), session.id
@@ -118,7 +124,10 @@ class ResourcesServer(Server, Generic[S]):
         """Seeds a session and returns its id."""
         held = self.sessions.find(session_id) if session_id else None
         state = await self._seed(body, held.state if held else None)
-        return self.sessions.open(state, held.id if held else "").id
+        opened = self.sessions.open(state, held.id if held else "")
+        if held is not None and held.state is not state:
+            await self._release(held)
+        return opened.id
 
     def session_id(self, call: Call) -> str:
         return call.cookies().get(self._cookie, "")
@@ -136,11 +145,13 @@ class ResourcesServer(Server, Generic[S]):
         if session is None and session_id and self._verify.wants_state:
             raise self._lost()
         request = self._verify.parse(call.body)
+        if self.config.expose_tools_over_mcp:
+            mcp.take_prefixes_off(request, self.name)
         outcome = await self._verify.run(request, session.state if session else None)
-        if session is not None:
-            self.sessions.drop(session.id)
-            await self._release(session)
-        return Answer(splice(call.body, self._reward_fields(outcome), keys=top_level_keys(request)))
+        answer = Answer(splice(call.body, self._reward_fields(outcome), keys=top_level_keys(request)))
+        if session is not None and (dropped := self.sessions.drop(session.id)):
+            await self._release(dropped)
+        return answer
 
     async def _on_close(self, call: Call) -> Answer:
         session = self.sessions.drop(self.session_id(call))
@@ -149,10 +160,7 @@ class ResourcesServer(Server, Generic[S]):
         return json_answer({"closed": session is not None})
 
     async def _on_aggregate(self, call: Call) -> Answer:
-        body = orjson.loads(call.body or b"{}")
-        replies = body.get("verify_responses") if isinstance(body, dict) else None
-        if not isinstance(replies, list):
-            raise RolloutError("row", "verify_responses: a list is needed")
+        replies = metrics.parse_replies(call.body)
         result = metrics.aggregate(replies)
         result["agent_metrics"].update(self.aggregate(replies))
         return json_answer(result)
@@ -194,14 +202,18 @@ class ResourcesServer(Server, Generic[S]):
         else:
             fields = {"reward": outcome}
         reward = fields.get("reward")
-        if not isinstance(reward, (bool, int, float)) or not math.isfinite(reward):
+        if not isinstance(reward, Real) or not math.isfinite(reward):
             raise RolloutError("resources", f"verify returned {reward!r}: a reward is a finite number", retryable=False)
         fields["reward"] = float(reward)
         return fields
 
     async def _release(self, session: Session[Any]) -> None:
-        if session.state is not None:
+        if session.state is None:
+            return
+        try:
             await self.close(session.state)
+        except Exception as error:  # noqa: BLE001 (an author's close: neither a reward nor the next session is to suffer)
+            log.error("close: %s", error_text(error), exc_info=error)
 
     async def _sweep(self) -> None:
         while True:
@@ -240,4 +252,7 @@ class _Hook:
         return self.model.model_validate_json(body)
 
     async def run(self, request: BaseModel, state: Any) -> Any:
-        return await (self.method(request, state=state) if self.wants_state else self.method(request))
+        try:
+            return await (self.method(request, state=state) if self.wants_state else self.method(request))
+        except ValidationError as error:  # of something the author parsed: the body was checked before
+            raise own_validation_error(error) from error

@@ -6,9 +6,11 @@ import gc
 import importlib.util
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,27 +72,46 @@ def run_app(app: Any, settings: Settings) -> None:
     listener = listen(settings.listen)
     gc.collect()
     gc.freeze()  # what is loaded now lives for ever: no collection need look at it again
-    server.run(sockets=[listener])
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _nothing)  # uvicorn raises what ended it once more: a drained server ends with 0
+    with suppress(SystemExit):  # how newer uvicorns say that the app did not start
+        server.run(sockets=[listener])
     if not server.started:
         raise GymError("the server did not start; the reason stands above")
 
 
 def listen(where: str) -> socket.socket:
     """`fd:N` is a listening socket we were given; `host:port` is bound here."""
-    if where.startswith("fd:"):
-        return socket.socket(fileno=int(where[3:]))
-    host, _, port = where.rpartition(":")
+    kind, _, number = where.rpartition(":")
+    if not number.isdecimal() or not kind or int(number) > 65535:
+        raise UserError(f"{labels.ENV_LISTEN}={where} is no place to listen", "write host:port, or fd:N")
+    if kind == "fd":
+        return _inherited(int(number))
+    host, port = kind, number
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host.strip("[]"), int(port)))
     except OSError as error:
+        listener.close()
         raise UserError(
             f"cannot listen on {where}: {error.strerror}", f"free the port or change {labels.ENV_LISTEN}"
         ) from None
     listener.listen(2048)
     return listener
+
+
+def _inherited(number: int) -> socket.socket:
+    try:
+        return socket.socket(fileno=number)
+    except OSError as error:
+        what = f"{labels.ENV_LISTEN}=fd:{number} is no socket that this process was given: {error.strerror}"
+        raise UserError(what, "start the server with `gym up`, or set host:port") from None
+
+
+def _nothing(*_: object) -> None:
+    return None
 
 
 if __name__ == "__main__":

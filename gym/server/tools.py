@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, get_type_hints
 
 import orjson
-from pydantic import BaseModel, Field, create_model
-from pydantic_core import to_jsonable_python
+from pydantic import BaseModel, Field, ValidationError, create_model
+from pydantic_core import to_json, to_jsonable_python
 
 from gym.errors import UserError
+from gym.server.trouble import own_validation_error
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,8 +65,11 @@ class Tool:
     async def call(self, body: bytes, state: Any) -> Any:
         """Parsed arguments in, the method's own return value out. `ValidationError` names the bad argument."""
         parsed = self.arguments.model_validate_json(body.strip() or b"{}")
-        arguments = {name: getattr(parsed, name) for name in self.parameters}
-        return await (self.method(**arguments, state=state) if self.wants_state else self.method(**arguments))
+        arguments = {name: getattr(parsed, _field_name(name)) for name in self.parameters}
+        try:
+            return await (self.method(**arguments, state=state) if self.wants_state else self.method(**arguments))
+        except ValidationError as error:
+            raise own_validation_error(error) from error
 
 
 def tool(method: F) -> F:
@@ -87,7 +91,15 @@ def collect_tools(owner: object) -> dict[str, Tool]:
 def result_to_json(result: Any) -> bytes:
     if isinstance(result, BaseModel):
         return result.model_dump_json().encode()
-    return orjson.dumps(result, default=to_jsonable_python, option=orjson.OPT_NON_STR_KEYS)
+    try:
+        return orjson.dumps(result, default=to_jsonable_python, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:  # an integer beyond 64 bits, or something no JSON can say, which this says better
+        return to_json(result)
+
+
+def _field_name(parameter: str) -> str:
+    """A parameter may be called `json`, `schema` or `_x`: as a field of a pydantic model it may not."""
+    return f"argument_{parameter}"
 
 
 def _make_tool(owner: object, name: str, function: Callable[..., Any]) -> Tool:
@@ -97,18 +109,21 @@ def _make_tool(owner: object, name: str, function: Callable[..., Any]) -> Tool:
         )
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {}
+    names: list[str] = []
     parameters = [one for one in inspect.signature(function).parameters.values() if one.name != "self"]
     for parameter in parameters:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             raise UserError(f"{type(owner).__name__}.{name}: a tool has named parameters only, not *{parameter.name}")
         if parameter.name != "state":
             default = ... if parameter.default is parameter.empty else parameter.default
-            fields[parameter.name] = (hints.get(parameter.name, Any), Field(default))
+            hint = hints.get(parameter.name, Any)
+            fields[_field_name(parameter.name)] = (hint, Field(default, alias=parameter.name))
+            names.append(parameter.name)
     return Tool(
         name=name,
         description=inspect.getdoc(function) or "",
         arguments=create_model(f"{name}_arguments", **fields),
         method=getattr(owner, name),
-        parameters=tuple(fields),
+        parameters=tuple(names),
         wants_state=len(fields) != len(parameters),
     )

@@ -38,6 +38,12 @@ def validation_message(error: ValidationError) -> str:
     return "; ".join(found)
 
 
+def own_validation_error(error: ValidationError) -> RolloutError:
+    """A model that the author's code could not fill: a bug there, not in the body that was sent."""
+    log.error("%s", error_text(error), exc_info=error)
+    return RolloutError("resources", error_text(error), retryable=False)
+
+
 def validation_detail(error: ValidationError) -> bytes:
     """The 422 body that FastAPI would have written: models have learnt to read it as a tool's output."""
     found: Iterable[Any] = error.errors(include_url=False, include_context=False)
@@ -49,7 +55,8 @@ def error_text(error: BaseException) -> str:
     """`ZeroDivisionError: division by zero (app.py:31 in verify: return 1 / 0)`: the author's own last line."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or list(frames)
-    text = "".join(traceback.format_exception_only(error)).strip().splitlines()[-1]
+    told = validation_message(error) if isinstance(error, ValidationError) else str(error).strip()
+    text = type(error).__name__ + (f": {told.splitlines()[0]}" if told else "")
     if not own:
         return text
     last = own[-1]

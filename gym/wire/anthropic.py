@@ -12,6 +12,7 @@ import orjson
 
 from gym.wire import items
 from gym.wire.chat import items_thoughts, last_tokens, row_error
+from gym.wire.failures import reading
 from gym.wire.items import Item
 
 # `thinking` budgets have no Responses twin (an effort would be refused by models that cannot reason), so they end here.
@@ -22,6 +23,7 @@ CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 Blocks = Iterator[tuple[Item, str]]
 
 
+@reading("row", "the request")
 def messages_to_responses(body: Mapping[str, Any]) -> dict[str, Any]:
     """A request."""
     params = {key: value for key, value in body.items() if key not in MESSAGES_ONLY and value is not None}
@@ -41,6 +43,7 @@ def messages_to_responses(body: Mapping[str, Any]) -> dict[str, Any]:
     return params | _choice_to_responses(body.get("tool_choice"))
 
 
+@reading("model", "the reply")
 def response_to_message(reply: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
     """A reply."""
     output = reply.get("output") or []

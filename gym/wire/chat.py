@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from gym.wire import items
-from gym.wire.failures import RolloutError
+from gym.wire.failures import RolloutError, reading
 from gym.wire.items import Item
 
 TOKEN_FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs", "routed_experts")
@@ -39,6 +39,7 @@ RESPONSES_ONLY = frozenset(
 FINISH = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
+@reading("row", "the request")
 def responses_to_chat(params: Mapping[str, Any], *, token_fields: bool = False) -> dict[str, Any]:
     """A request. `token_fields` sends an earlier turn's token ids back with its assistant message."""
     for key in ("previous_response_id", "prompt"):
@@ -70,6 +71,7 @@ def input_to_messages(value: Any, instructions: Any = None, token_fields: bool =
     return _merge_system(instructions, messages)
 
 
+@reading("model", "the reply")
 def completion_to_response(completion: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
     """A reply. Token fields go onto the last output item of the call; `<think>` blocks become one reasoning item."""
     choices = completion.get("choices")
@@ -81,7 +83,7 @@ def completion_to_response(completion: Mapping[str, Any], params: Mapping[str, A
     return items.response(
         output,
         model=str(completion.get("model") or params.get("model") or ""),
-        params={key: value for key, value in params.items() if value is not None},
+        params=params,
         usage=_usage_to_responses(completion.get("usage")),
         incomplete=FINISH.get(str(choice.get("finish_reason")), ""),
     )
@@ -240,7 +242,7 @@ def _part_to_chat(part: Any, where: str) -> Item:
 
 def _output_text(output: Any, where: str) -> str:
     if not isinstance(output, list):
-        return output if isinstance(output, str) else orjson.dumps(output).decode()
+        return output if isinstance(output, str) else "" if output is None else orjson.dumps(output).decode()
     for index, part in enumerate(output):
         if not isinstance(part, dict) or part.get("type") not in ("input_text", "output_text", "text"):
             raise row_error(f"{where}.output[{index}]: a chat model takes a tool's output as text only")
@@ -296,11 +298,10 @@ def _usage_to_responses(usage: Any) -> dict[str, Any] | None:
     asked, told = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
     cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
     thought = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
-    return items.text_usage(asked, told) | {
-        "total_tokens": usage.get("total_tokens") or asked + told,
-        "input_tokens_details": {"cached_tokens": cached},
-        "output_tokens_details": {"reasoning_tokens": thought},
-    }
+    told_usage = items.text_usage(asked, told) | {"total_tokens": usage.get("total_tokens") or asked + told}
+    told_usage["input_tokens_details"]["cached_tokens"] = cached
+    told_usage["output_tokens_details"]["reasoning_tokens"] = thought
+    return told_usage
 
 
 def refusals(output: Iterable[Any]) -> Iterable[str]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from gym.wire import items
 from gym.wire.chat import item_to_call, items_thoughts, last_tokens, message_to_items, refusals, row_error
+from gym.wire.failures import reading
 from gym.wire.items import Item
 
 CHAT_ONLY = frozenset(
@@ -29,6 +30,7 @@ CHAT_ONLY = frozenset(
 )
 
 
+@reading("row", "the request")
 def chat_to_responses(body: Mapping[str, Any]) -> dict[str, Any]:
     """A request."""
     if body.get("n") not in (None, 1):
@@ -49,6 +51,7 @@ def chat_to_responses(body: Mapping[str, Any]) -> dict[str, Any]:
     return params | _tools_to_responses(body)
 
 
+@reading("model", "the reply")
 def response_to_completion(reply: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
     """A reply. What was thought goes into `reasoning_content`, beside what was said."""
     output = reply.get("output") or []

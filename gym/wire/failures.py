@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Literal, ParamSpec, TypeVar, get_args
 
 import orjson
 
 from gym.errors import GymError
 
+P = ParamSpec("P")
+R = TypeVar("R")
 FailureKind = Literal[
     "model", "agent", "resources", "sandbox", "judge", "timeout", "budget", "row", "lost_session", "cancelled"
 ]
@@ -46,6 +50,22 @@ class RolloutError(GymError):
 
     def to_body(self) -> bytes:
         return orjson.dumps({"error": self.to_dict()})
+
+
+def reading(kind: FailureKind, what: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """For converters of foreign data: a field of an unforeseen type is the sender's failure, not a bug of ours."""
+
+    def decorate(convert: Callable[P, R]) -> Callable[P, R]:
+        @wraps(convert)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return convert(*args, **kwargs)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise RolloutError(kind, f"{what} has a field of an unexpected type: {error}") from error
+
+        return guarded
+
+    return decorate
 
 
 def error_from_reply(status: int, body: bytes, *, server: str, kind: FailureKind) -> RolloutError:

@@ -54,7 +54,7 @@ def response(
     incomplete: str = "",
 ) -> dict[str, Any]:
     """A whole Responses reply: every field the OpenAI schema requires is there."""
-    asked = params or {}
+    asked = {key: value for key, value in (params or {}).items() if value is not None}
     return {
         "id": new_id("resp"),
         "object": "response",
@@ -81,7 +81,7 @@ def text_usage(input_tokens: int, output_tokens: int) -> dict[str, Any]:
         "input_tokens": input_tokens,
         "output_tokens": output_tokens,
         "total_tokens": input_tokens + output_tokens,
-        "input_tokens_details": {"cached_tokens": 0},
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens_details": {"reasoning_tokens": 0},
     }
 

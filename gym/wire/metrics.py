@@ -7,11 +7,27 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import orjson
+
+from gym.wire.failures import RolloutError
+
 TASK = "_ng_task_index"
 ROLLOUT = "_ng_rollout_index"
 _NOT_MEASURED = frozenset({TASK, ROLLOUT, "_ng_attempt_index"})
 
 Numbers = dict[str, float]
+
+
+def parse_replies(body: bytes) -> list[dict[str, Any]]:
+    """The body of `/aggregate_metrics`."""
+    try:
+        parsed = orjson.loads(body or b"{}")
+    except orjson.JSONDecodeError as error:
+        raise RolloutError("row", f"body: not JSON: {error}") from None
+    replies = parsed.get("verify_responses") if isinstance(parsed, dict) else None
+    if not isinstance(replies, list) or not all(map(_is_reply, replies)):
+        raise RolloutError("row", "verify_responses: a list of verify replies is needed")
+    return replies
 
 
 def aggregate(replies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -46,6 +62,10 @@ def describe(rows: Iterable[Numbers]) -> dict[str, float]:
     for row in rows:
         for name, value in row.items():
             columns.setdefault(name, []).append(value)
+    return describe_columns(columns)
+
+
+def describe_columns(columns: Mapping[str, Sequence[float]]) -> dict[str, float]:
     described: dict[str, float] = {}
     for name, values in columns.items():
         described[f"mean/{name}"] = statistics.fmean(values)
@@ -76,6 +96,10 @@ def _group(task: Any, group: Sequence[Mapping[str, Any]], expected: int) -> dict
         "reward_profile_completion_pct": 100.0 * len(group) / expected if expected else 0.0,
         "rollout_infos": infos,
     }
+
+
+def _is_reply(value: Any) -> bool:
+    return isinstance(value, dict) and isinstance(value.get(TASK, 0), (int, str))
 
 
 def _is_number(value: Any) -> bool:

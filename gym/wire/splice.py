@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import orjson
+from pydantic_core import from_json, to_json
 
 ANYTHING = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
@@ -15,7 +16,9 @@ def splice(body: bytes, fields: Mapping[str, Any], *, keys: Collection[str]) -> 
     if not fields:
         return body
     if any(name in keys for name in fields):
-        return orjson.dumps({**orjson.loads(body), **fields}, option=ANYTHING)
+        # Not orjson: it would round integers beyond 64 bits.
+        kept = {name: value for name, value in from_json(body).items() if name not in fields}
+        return splice_raw(to_json(kept), orjson.dumps(fields, option=ANYTHING), empty=not kept)
     return splice_raw(body, orjson.dumps(fields, option=ANYTHING), empty=not keys)
 
 

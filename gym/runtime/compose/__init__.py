@@ -1,0 +1,6 @@
+"""The Compose runtime: every instance its own image, started, watched and ended by a Docker engine."""
+
+from gym.runtime.compose.engine import EngineFacts, engine_answers, require_engine
+from gym.runtime.compose.runtime import ComposeRuntime
+
+__all__ = ["ComposeRuntime", "EngineFacts", "engine_answers", "require_engine"]

@@ -1,0 +1,259 @@
+"""One run: workers between a feed and two sinks. Every (row, repeat) ends once, as a rollout or as a failure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from gym.collect import events
+from gym.collect.aio import first_error, first_of
+from gym.collect.attempts import Attempts, Ended
+from gym.collect.breaker import GaveUp
+from gym.collect.events import BadRow, Notice, OnEvent, Progress, Summary
+from gym.collect.feed import FileFeed
+from gym.collect.metrics import aggregate_agents, read_output
+from gym.collect.options import CollectOptions
+from gym.collect.output import Output, write_whole
+from gym.collect.replies import failure_line, rollout_line
+from gym.collect.rows import RowRules, Task, TaskReader
+from gym.collect.sink import Sink
+from gym.collect.source import STDIN, count_lines, read_lines
+from gym.collect.stop import Stopped, StopSwitch
+from gym.collect.tally import Tally
+from gym.collect.targets import Targets
+from gym.errors import ConfigError, InfraError, Problem, UserError
+
+_TICK_SECONDS = 0.2
+_AGGREGATE_SECONDS = 120.0
+_MOST_KEPT = 1000  # problems in the summary; all are counted and told
+_MOST_SHOWN = 20
+
+
+class Collector:
+    """`collect_rollouts` makes it and runs it once."""
+
+    def __init__(
+        self,
+        options: CollectOptions,
+        files: tuple[str, ...],
+        targets: Targets,
+        attempts: Attempts,
+        output: Output,
+        tally: Tally,
+        on_event: OnEvent,
+    ) -> None:
+        self._options = options
+        self._files = files
+        self._targets = targets
+        self._attempts = attempts
+        self._output = output
+        self._tally = tally
+        self._on_event = on_event
+        self._reader = TaskReader(_rules(options, targets), done=output.done)
+        self._bad_rows: list[Problem] = []
+        self._stopping = False
+        self._exit_code = events.EXIT_DONE
+        self._reason = ""
+        self._error: InfraError | None = None
+        self._crew: asyncio.Task[None] | None = None
+
+    async def run(self, stop: StopSwitch) -> Summary:
+        self._attempts.open(self._tell_pause)
+        eager = STDIN in self._files
+        feed = FileFeed(self._items(), self._tell_bad_row, workers=self._options.concurrency, eager=eager)
+        try:
+            await first_of(feed.start(), stop.drain.wait())
+            if self._exit_code:
+                raise ConfigError(self._shown_problems(), "mend them, or go on without them: --skip-bad-rows")
+            await self._collect(feed, stop)
+        finally:
+            await feed.aclose()
+        if self._error is not None:
+            raise self._error
+        if feed.exhausted and not self._reader.rows:
+            raise UserError(f"{', '.join(self._files)}: no rows", "a data set has one JSON object on each line")
+        self._set_total(feed)
+        metrics_file = await self._aggregate(stop) if self._is_whole(feed) else None
+        return self._sum_up(metrics_file)
+
+    def _items(self) -> Iterator[Task | Problem]:
+        """Runs in the feed's thread. Every task is materialized, done ones too: the file holds the whole input."""
+        path = self._output.paths.materialized
+        try:
+            with path.open("wb", buffering=1 << 20) as stream:
+                yield from self._reader.read(read_lines(self._files), stream.write)
+        except OSError as error:
+            hint = "make room and start the same command again: it goes on where it stopped"
+            raise InfraError(f"cannot write to {path}: {error.strerror or error}", hint) from error
+
+    async def _collect(self, feed: FileFeed, stop: StopSwitch) -> None:
+        """Workers until the feed is dry, and what goes on beside them."""
+        self._tally.start_clock()
+        paths = self._output.paths
+        rollouts = Sink(paths.rollouts, self._output.rollouts, self._fail)
+        failures = Sink(paths.failures, self._output.failures, self._fail)
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._crew = group.create_task(self._work_all(feed, rollouts, failures))
+                beside = (self._attempts.watch(), self._targets.keep_fresh(), self._obey(stop, feed), self._tick(feed))
+                helpers = [group.create_task(helper) for helper in (*beside, self._estimate_total(feed))]
+                await asyncio.wait({self._crew})
+                for helper in helpers:
+                    helper.cancel()
+        except BaseExceptionGroup as errors:
+            self._end_by(first_error(errors))
+        finally:
+            await rollouts.aclose()
+            await failures.aclose()
+            self._error = self._error or rollouts.error or failures.error
+
+    async def _work_all(self, feed: FileFeed, rollouts: Sink, failures: Sink) -> None:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._options.concurrency):
+                group.create_task(self._work(feed, rollouts, failures))
+
+    async def _work(self, feed: FileFeed, rollouts: Sink, failures: Sink) -> None:
+        while (task := await feed.take()) is not None:
+            ended = await self._attempts.run(task)
+            if ended is not None:
+                await self._write(task, ended, rollouts, failures)
+
+    async def _write(self, task: Task, ended: Ended, rollouts: Sink, failures: Sink) -> None:
+        if ended.rolled is not None:
+            self._tally.add_done(task.agent, ended.rolled.reward)
+            await rollouts.put(rollout_line(ended.rolled, task, ended.timing))
+        elif ended.failure is not None:
+            self._tally.add_failure(task.agent, ended.failure.kind)
+            await failures.put(failure_line(ended.failure, task, ended.timing))
+        else:
+            self._tally.dropped += 1
+
+    # Beside the workers.
+
+    async def _obey(self, stop: StopSwitch, feed: FileFeed) -> None:
+        await stop.drain.wait()
+        self._stopping = True
+        self._end(events.EXIT_STOPPED, "stopped")
+        feed.close()
+        self._attempts.stop()
+        self._on_event(Notice(f"stopping: {self._options.drain:g} s for the rollouts under way; again to drop them"))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._options.drain):
+                await stop.cancel.wait()
+        self._cancel()
+
+    async def _tick(self, feed: FileFeed) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            self._set_total(feed)
+            self._on_event(self._progress())
+
+    async def _estimate_total(self, feed: FileFeed) -> None:
+        """What counting lines tells, until the input is read to its end."""
+        lines = await asyncio.to_thread(count_lines, self._files, lambda: not (self._crew and self._crew.done()))
+        if lines is not None and not feed.exhausted:
+            rows = min(lines, self._options.limit or lines)
+            self._tally.total = rows * self._options.repeats // self._options.shard[1]
+
+    # What they tell.
+
+    def _tell_bad_row(self, problem: Problem) -> bool:
+        self._tally.bad_rows += 1
+        if len(self._bad_rows) < _MOST_KEPT:
+            self._bad_rows.append(problem)
+        self._on_event(BadRow(problem))
+        if not self._options.skip_bad_rows:
+            self._end(events.EXIT_TROUBLE, f"a row is bad, no more were taken: {problem}")
+        return self._options.skip_bad_rows
+
+    def _tell_pause(self, agent: str, reason: str) -> None:
+        self._on_event(Notice(f"paused: {reason}" if reason else f"{agent} works again"))
+
+    def _fail(self, error: InfraError) -> None:
+        self._error = self._error or error
+        self._cancel()
+
+    def _end_by(self, error: BaseException) -> None:
+        if not isinstance(error, GaveUp):
+            raise error
+        self._end(events.EXIT_GAVE_UP, str(error))
+
+    def _end(self, code: int, reason: str) -> None:
+        if not self._exit_code:
+            self._exit_code, self._reason = code, reason
+
+    def _cancel(self) -> None:
+        if self._crew is not None:
+            self._crew.cancel()
+
+    # At the end.
+
+    def _is_whole(self, feed: FileFeed) -> bool:
+        return feed.exhausted and not self._exit_code and self._options.aggregate
+
+    async def _aggregate(self, stop: StopSwitch) -> Path | None:
+        path = self._output.paths.metrics
+        try:
+            agents = await asyncio.to_thread(read_output, self._output.paths.rollouts, stop.check)
+        except Stopped:
+            return None
+        entries = await aggregate_agents(agents, self._ask_metrics)
+        write_whole(path, orjson.dumps(entries, option=orjson.OPT_INDENT_2))
+        return path
+
+    async def _ask_metrics(self, agent: str, body: bytes) -> dict[str, Any] | None:
+        reply = await self._targets.post(agent, "/aggregate_metrics", body, timeout=_AGGREGATE_SECONDS)
+        try:
+            told = orjson.loads(reply.body) if reply is not None else None
+        except orjson.JSONDecodeError:
+            return None
+        return told if isinstance(told, dict) and told.get("agent_metrics") else None
+
+    def _sum_up(self, metrics_file: Path | None) -> Summary:
+        if self._tally.nothing_succeeded:
+            self._end(events.EXIT_TROUBLE, "no rollout succeeded")
+        progress = self._progress()
+        self._on_event(progress)
+        return Summary(
+            exit_code=self._exit_code,
+            progress=progress,
+            output=self._output.paths.rollouts,
+            failures_file=self._output.paths.failures if progress.failed else None,
+            metrics_file=metrics_file,
+            bad_rows=tuple(self._bad_rows),
+            reason=self._reason,
+        )
+
+    def _progress(self) -> Progress:
+        attempts = self._attempts
+        return self._tally.progress(
+            in_flight=attempts.in_flight,
+            retries=attempts.retries,
+            paused_reason=attempts.paused_reason,
+            stopping=self._stopping,
+        )
+
+    def _set_total(self, feed: FileFeed) -> None:
+        if feed.exhausted:
+            self._tally.total = self._reader.total
+
+    def _shown_problems(self) -> list[Problem]:
+        more = len(self._bad_rows) - _MOST_SHOWN
+        shown = self._bad_rows[:_MOST_SHOWN]
+        return [*shown, Problem(f"... and {more} more")] if more > 0 else shown
+
+
+def _rules(options: CollectOptions, targets: Targets) -> RowRules:
+    return RowRules(
+        agents=frozenset(targets.agents),
+        agent=options.agent,
+        limit=options.limit,
+        repeats=options.repeats,
+        shard=options.shard,
+        params=tuple(options.params.items()),
+    )

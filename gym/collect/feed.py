@@ -1,0 +1,186 @@
+"""Tasks for the workers, read ahead by one thread and no further than they need.
+
+A slow disk or a pipe that says nothing for an hour holds up neither the event loop nor the end of the process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from typing import Protocol
+
+from gym.collect.rows import Task, TaskReader
+from gym.collect.source import row_to_line
+from gym.errors import Problem
+
+_BATCH, _BATCH_BYTES = 64, 4 << 20
+_FIRST, _FIRST_BYTES = 1000, 32 << 20  # checked before the run starts
+_AHEAD = 2  # batches, and as many rows as there are workers: they may all end at the same moment
+
+
+_PARTING_SECONDS = 0.5  # for the thread to close its files; one that waits for a pipe is left behind
+
+Rows = Iterable[object] | AsyncIterable[object]
+
+
+class Feed(Protocol):
+    async def take(self) -> Task | None:
+        """The next task; None when there is none left."""
+        ...
+
+
+class _EndOfBatch:
+    pass
+
+
+_END_OF_BATCH = _EndOfBatch()
+
+
+class FileFeed:
+    """Runs an iterator of tasks and problems in a thread of its own."""
+
+    def __init__(
+        self,
+        items: Iterator[Task | Problem],
+        on_problem: Callable[[Problem], bool],
+        *,
+        workers: int = 1,
+        eager: bool = False,
+    ) -> None:
+        """`on_problem` says whether to go on; `eager` input (a pipe) is handed over line by line."""
+        self._items = items
+        self._on_problem = on_problem
+        self._eager = eager
+        self._loop = asyncio.get_running_loop()
+        self._queue: asyncio.Queue[Task | _EndOfBatch | None] = asyncio.Queue()
+        self._room = threading.Semaphore(_AHEAD + -(-workers // _BATCH))
+        self._first: asyncio.Future[None] = self._loop.create_future()
+        self._closed = False
+        self._error: BaseException | None = None
+        self.exhausted = False  # the whole input was read
+        self._thread = threading.Thread(target=self._read, name="gym-collect-source", daemon=True)
+
+    async def start(self) -> None:
+        """Returns when the first batch was read and its problems were told."""
+        self._thread.start()
+        await self._first
+
+    async def take(self) -> Task | None:
+        while True:
+            item = await self._queue.get()
+            if isinstance(item, _EndOfBatch):
+                self._room.release()
+            elif item is None:
+                self._queue.put_nowait(None)  # for the other workers
+                if self._error is not None:
+                    raise self._error
+                return None
+            else:
+                return item
+
+    def close(self) -> None:
+        """No more tasks from now on; what was read ahead is left for another run."""
+        self._closed = True
+        while not self._queue.empty():
+            self._queue.get_nowait()
+        self._queue.put_nowait(None)
+        self._room.release()
+
+    async def aclose(self) -> None:
+        self.close()
+        await asyncio.to_thread(self._thread.join, _PARTING_SECONDS)
+
+    # In the thread.
+
+    def _read(self) -> None:
+        error: BaseException | None = None
+        try:
+            for batch in _batches(self._items, eager=self._eager):
+                self._room.acquire()
+                if self._closed or not self._tell(self._deliver, batch):
+                    return
+        except BaseException as caught:  # noqa: BLE001 (belongs to whoever takes the next task)
+            error = caught
+        finally:
+            close = getattr(self._items, "close", None)
+            if close is not None:
+                close()
+        self._tell(self._end, error)
+
+    def _tell(self, function: Callable[..., None], argument: object) -> bool:
+        try:
+            self._loop.call_soon_threadsafe(function, argument)
+        except RuntimeError:  # the loop is gone: the run has ended
+            return False
+        return True
+
+    # In the event loop.
+
+    def _deliver(self, batch: list[Task | Problem]) -> None:
+        go_on = True
+        for item in batch:
+            if not isinstance(item, Task):
+                go_on = self._on_problem(item) and go_on
+            elif go_on and not self._closed:
+                self._queue.put_nowait(item)
+        if not go_on:
+            self.close()
+        if not self._closed:
+            self._queue.put_nowait(_END_OF_BATCH)
+        self._start_is_over()
+
+    def _end(self, error: BaseException | None) -> None:
+        self._error = self._error or error
+        self.exhausted = error is None and not self._closed
+        self._queue.put_nowait(None)
+        self._start_is_over()
+
+    def _start_is_over(self) -> None:
+        if not self._first.done():
+            self._first.set_result(None)
+
+
+class RowsFeed:
+    """Rows that a program hands over, pulled one by one as workers get free."""
+
+    def __init__(self, reader: TaskReader, rows: Rows, on_bad: Callable[[Problem], None]) -> None:
+        self._items = _read_rows(reader, rows, on_bad)
+        self._lock = asyncio.Lock()
+
+    async def take(self) -> Task | None:
+        async with self._lock:
+            return await anext(self._items, None)
+
+
+async def _read_rows(reader: TaskReader, rows: Rows, on_bad: Callable[[Problem], None]) -> AsyncIterator[Task]:
+    number = 0
+    async for row in _as_async(rows):
+        number += 1
+        for item in reader.read([row_to_line(row, "rows", number)]):
+            if isinstance(item, Task):
+                yield item
+            else:
+                on_bad(item)
+
+
+async def _as_async(rows: Rows) -> AsyncIterator[object]:
+    if isinstance(rows, AsyncIterable):
+        async for row in rows:
+            yield row
+    else:
+        for row in rows:
+            yield row
+
+
+def _batches(items: Iterator[Task | Problem], *, eager: bool) -> Iterator[list[Task | Problem]]:
+    """A large first batch, small ones after it; a batch that holds much text is shorter."""
+    batch: list[Task | Problem] = []
+    size, rows, room = 0, _FIRST, _FIRST_BYTES
+    for item in items:
+        batch.append(item)
+        size += len(item.raw) if isinstance(item, Task) else 0
+        if eager or len(batch) >= rows or size >= room:
+            yield batch
+            batch, size, rows, room = [], 0, _BATCH, _BATCH_BYTES
+    yield batch

@@ -1,0 +1,74 @@
+"""What a collection is asked to do, checked before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gym.errors import UserError
+
+SCHEMA = 1  # of the output files; a resume over another one is refused
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptOptions:
+    """How one rollout is tried: what the files and the library way of collecting share."""
+
+    concurrency: int = 64
+    timeout: float = 3600.0  # seconds for one attempt; travels in a header and is obeyed at every hop
+    max_attempts: int = 3
+    backoff: float = 0.5  # the first wait before another attempt, and before a paused run looks again
+    max_pause: float = 600.0
+    drain: float = 30.0
+
+    def __post_init__(self) -> None:
+        _check(1 <= self.concurrency <= 10_000, "concurrency", self.concurrency, "between 1 and 10,000")
+        _check(self.timeout > 0, "timeout", self.timeout, "more than 0 seconds")
+        _check(self.max_attempts >= 1, "max attempts", self.max_attempts, "at least 1")
+        _check(self.max_pause >= 0, "max pause", self.max_pause, "0 seconds or more")
+        _check(self.drain >= 0, "drain", self.drain, "0 seconds or more")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectOptions(AttemptOptions):
+    """A collection from files to files."""
+
+    stack_url: str
+    inputs: tuple[str, ...]  # paths and globs; "-" is standard input
+    output: Path
+    agent: str = ""  # for rows that name none
+    limit: int | None = None  # the first N lines of the input, before repeats and shards
+    repeats: int = 1
+    shard: tuple[int, int] = (1, 1)  # (i, n): this run takes part i of n
+    params: Mapping[str, Any] = field(default_factory=dict)  # shallow overrides of responses_create_params
+    fresh: bool = False
+    skip_bad_rows: bool = False
+    aggregate: bool = True
+    token: str = field(default="", repr=False)
+
+    def __post_init__(self) -> None:
+        AttemptOptions.__post_init__(self)
+        _check(bool(self.inputs), "input", "nothing", "one file at least, or - for standard input")
+        _check(self.limit is None or self.limit >= 1, "limit", self.limit, "at least 1")
+        _check(self.repeats >= 1, "repeats", self.repeats, "at least 1")
+        index, parts = self.shard
+        _check(1 <= index <= parts, "shard", f"{index}/{parts}", "i/n with i from 1 to n, as in 2/8")
+
+    def identity(self, data_digest: str) -> dict[str, Any]:
+        """What decides which rollouts the output holds: two runs that differ here never share a file."""
+        return {
+            "schema": SCHEMA,
+            "data": data_digest,
+            "limit": self.limit,
+            "repeats": self.repeats,
+            "shard": f"{self.shard[0]}/{self.shard[1]}",
+            "agent": self.agent,
+            "params": dict(self.params),
+        }
+
+
+def _check(good: bool, name: str, found: object, wanted: str) -> None:
+    if not good:
+        raise UserError(f"{name} is {found}; it must be {wanted}")

@@ -1,0 +1,211 @@
+"""Lines become tasks: checked at the edge, given their indices and agent, repeated in place, sharded, resumed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from gym.collect.keys import DoneKeys, RowIndex, format_key, row_digest
+from gym.collect.source import Line
+from gym.errors import Problem
+from gym.wire.metrics import ROLLOUT, TASK
+
+AGENT_REF = "agent_ref"
+PARAMS = "responses_create_params"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One rollout to be done. `raw` is shared by all repeats of a row; `extra` is what this one adds."""
+
+    raw: bytes
+    extra: bytes
+    key: str
+    agent: str
+    task_index: int
+    rollout_index: int
+    where: str
+
+    @property
+    def body(self) -> bytes:
+        return self.raw[:-1] + self.extra
+
+
+class BadLine(ValueError):
+    """A line that is no row; carries the finding."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+@dataclass(frozen=True, slots=True)
+class RowRules:
+    """How rows become tasks."""
+
+    agents: Collection[str]
+    agent: str = ""
+    limit: int | None = None
+    repeats: int = 1
+    shard: tuple[int, int] = (1, 1)
+    params: tuple[tuple[str, Any], ...] = ()
+
+
+class TaskReader:
+    """Reads lines once, in order; what it remembers of a row is 16 to 32 bytes."""
+
+    def __init__(self, rules: RowRules, *, done: DoneKeys | None = None) -> None:
+        self._rules = rules
+        self._done = DoneKeys() if done is None else done
+        self._lines = RowIndex()  # by the digest of the text
+        self._given = RowIndex()  # by a `_ng_task_index` that the row brought along
+        self.total = 0  # tasks of this shard, done ones included
+        self.rows = 0
+
+    def read(
+        self, lines: Iterable[Line], materialize: Callable[[bytes], object] | None = None
+    ) -> Iterator[Task | Problem]:
+        """The tasks that are still to be done, and the lines that are no rows. Every task's body is materialized."""
+        for line in lines:
+            if self._rules.limit is not None and self.rows >= self._rules.limit:
+                return
+            self.rows += 1
+            try:
+                tasks = self._line_to_tasks(line)
+            except BadLine as bad:
+                yield bad.problem
+                continue
+            for digest, repeat, task in tasks:
+                self.total += 1
+                if materialize is not None:
+                    materialize(task.body + b"\n")
+                if not self._done.has(digest, repeat):
+                    yield task
+
+    def _line_to_tasks(self, line: Line) -> list[tuple[int, int, Task]]:
+        row = parse_row(line)
+        agent = find_agent(row, line, self._rules)
+        digest = row_digest(line.raw)
+        index, first = self._lines.find(digest)
+        self._lines.count(digest, self._rules.repeats)
+        task_index, first_rollout = self._indices(row, index, first)
+        part, parts = self._rules.shard
+        if index % parts != part - 1:
+            return []
+        raw, fields = self._prepare(line.raw, row, agent)
+        where = f"{line.file}:{line.number}"
+        return [
+            (
+                digest,
+                first + repeat,
+                Task(
+                    raw,
+                    _extra({TASK: task_index, ROLLOUT: first_rollout + repeat, **fields}, row),
+                    format_key(digest, first + repeat),
+                    agent,
+                    task_index,
+                    first_rollout + repeat,
+                    where,
+                ),
+            )
+            for repeat in range(self._rules.repeats)
+        ]
+
+    def _indices(self, row: dict[str, Any], index: int, first: int) -> tuple[int, int]:
+        """(`_ng_task_index`, the first `_ng_rollout_index`): what the row brought is honoured."""
+        task, rollout = _index(row.get(TASK)), _index(row.get(ROLLOUT))
+        if task is None:
+            row.pop(TASK, None)
+            row.pop(ROLLOUT, None)
+            return index, first
+        if rollout is not None and self._rules.repeats == 1:
+            return task, rollout
+        row.pop(ROLLOUT, None)
+        _, counted = self._given.find(task + 1)
+        self._given.count(task + 1, self._rules.repeats)
+        return task, counted
+
+    def _prepare(self, raw: bytes, row: dict[str, Any], agent: str) -> tuple[bytes, dict[str, Any]]:
+        """The row's bytes, untouched unless something in them must go, and what is to be added."""
+        fields: dict[str, Any] = {}
+        if not isinstance(row.get(AGENT_REF), dict):
+            row.pop(AGENT_REF, None)
+            fields[AGENT_REF] = {"type": "responses_api_agents", "name": agent}
+        if self._rules.params:
+            row[PARAMS] = {**row[PARAMS], **dict(self._rules.params)}
+        if self._rules.params or _lost_fields(raw, row):
+            raw = orjson.dumps(row)
+        return raw, fields
+
+
+def parse_row(line: Line) -> dict[str, Any]:
+    """The line as a row; `BadLine` says what is wrong with it and what to write instead."""
+    try:
+        row = orjson.loads(line.raw)
+    except orjson.JSONDecodeError as error:
+        raise _bad(line, f"not JSON: {error}", hint=_json_hint(line.raw)) from None
+    if not isinstance(row, dict):
+        raise _bad(line, f"a row is an object, this is {_kind(row)}", hint='write {"responses_create_params": {...}}')
+    if PARAMS not in row:
+        near = difflib.get_close_matches(PARAMS, row, n=1)
+        hint = f"did you mean {PARAMS} where you wrote {near[0]}?" if near else f'add "{PARAMS}": {{"input": [...]}}'
+        raise _bad(line, "is missing", key=PARAMS, hint=hint)
+    if not isinstance(row[PARAMS], dict):
+        raise _bad(line, f"is {_kind(row[PARAMS])}, not an object", key=PARAMS, hint='write {"input": [...]}')
+    return row
+
+
+def find_agent(row: dict[str, Any], line: Line, rules: RowRules) -> str:
+    """The row's own agent, else the one asked for, else the only one there is."""
+    ref = row.get(AGENT_REF)
+    if ref is not None and not (isinstance(ref, dict) and isinstance(ref.get("name"), str)):
+        raise _bad(line, "names no agent", key=AGENT_REF, hint='write {"type": "responses_api_agents", "name": "..."}')
+    name = ref["name"] if ref is not None else rules.agent
+    if name in rules.agents:
+        return str(name)
+    if name:
+        near = difflib.get_close_matches(str(name), rules.agents, n=3, cutoff=0.5) or sorted(rules.agents)[:5]
+        raise _bad(
+            line, f"the stack has no agent {name!r}", key=AGENT_REF, hint=f"it has {' or '.join(near) or 'none'}"
+        )
+    if len(rules.agents) == 1:
+        return next(iter(rules.agents))
+    names = ", ".join(sorted(rules.agents)) or "none"
+    raise _bad(line, "the row names no agent", key=AGENT_REF, hint=f"add it, or say --agent with one of: {names}")
+
+
+def _extra(fields: dict[str, Any], row: dict[str, Any]) -> bytes:
+    """The end of the body: `,"field":...}` for each field that the row lacks."""
+    missing = {name: value for name, value in fields.items() if name not in row}
+    return b"," + orjson.dumps(missing)[1:] if missing else b"}"
+
+
+def _lost_fields(raw: bytes, row: dict[str, Any]) -> bool:
+    """Did a field leave `row` that is still in its bytes? A cheap look first: most rows have none of these."""
+    names = [name for name in (TASK, ROLLOUT, AGENT_REF) if name not in row and f'"{name}"'.encode() in raw]
+    return bool(names)
+
+
+def _index(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else None
+
+
+def _bad(line: Line, what: str, *, key: str = "", hint: str = "") -> BadLine:
+    return BadLine(Problem(what, file=line.file, line=line.number, key=key, hint=hint))
+
+
+def _kind(value: object) -> str:
+    names = {"str": "a string", "list": "a list", "NoneType": "null", "bool": "true or false", "dict": "an object"}
+    return names.get(type(value).__name__, "a number")
+
+
+def _json_hint(raw: bytes) -> str:
+    try:
+        raw.decode()
+    except UnicodeDecodeError as error:
+        return f"byte {error.start + 1} of the line is not UTF-8: convert the file, as in iconv -t utf-8"
+    return f"the line begins with {raw[:60].decode()!r}; a data set has one JSON object on each line"

@@ -1,0 +1,111 @@
+"""Appends whole lines: one thread, one write a batch, on the disk within a second.
+
+When a write fails, the file is cut back to its last whole line: what is there can be resumed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from gym.errors import InfraError
+
+_GATHER_SECONDS = 0.02  # lines that come within this share a write
+_SYNC_SECONDS = 1.0
+_MOST_WAITING = 64 << 20  # bytes; beyond it workers wait for the disk
+
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
+class Sink:
+    """Lines for one file. `close` returns when all of them are on the disk."""
+
+    def __init__(self, path: Path, descriptor: int, on_error: Callable[[InfraError], None]) -> None:
+        self._path = path
+        self._descriptor = descriptor
+        self._on_error = on_error
+        self._loop = asyncio.get_running_loop()
+        self._guard = threading.Lock()
+        self._lines: list[bytes] = []
+        self._waiting = 0
+        self._arrived = threading.Event()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._closed = threading.Event()
+        self.error: InfraError | None = None
+        self._thread = threading.Thread(target=self._run, name=f"gym-collect-{path.name}", daemon=True)
+        self._thread.start()
+
+    async def put(self, line: bytes) -> None:
+        with self._guard:
+            self._lines.append(line)
+            self._waiting += len(line)
+            full = self._waiting > _MOST_WAITING
+            first = len(self._lines) == 1
+        if first:
+            self._arrived.set()
+        if full:
+            self._room.clear()
+            await self._room.wait()
+
+    async def aclose(self) -> None:
+        self._closed.set()
+        self._arrived.set()
+        await asyncio.to_thread(self._thread.join)
+
+    # In the thread.
+
+    def _run(self) -> None:
+        synced, dirty = time.monotonic(), False
+        try:
+            while not (self._closed.is_set() and not self._lines):
+                self._arrived.wait(_SYNC_SECONDS if dirty else None)
+                self._closed.wait(_GATHER_SECONDS)
+                dirty = self._write_batch() or dirty
+                if dirty and time.monotonic() - synced >= _SYNC_SECONDS:
+                    _sync(self._descriptor)
+                    synced, dirty = time.monotonic(), False
+            if dirty:
+                _sync(self._descriptor)
+        except OSError as error:
+            self._fail(error)
+
+    def _write_batch(self) -> bool:
+        with self._guard:
+            lines, self._lines, self._waiting = self._lines, [], 0
+            self._arrived.clear()
+            if self._closed.is_set():
+                self._arrived.set()
+        if lines:
+            append_whole(self._descriptor, b"".join(lines))
+            self._tell(self._room.set)
+        return bool(lines)
+
+    def _fail(self, error: OSError) -> None:
+        self.error = InfraError(
+            f"cannot write to {self._path}: {error.strerror or error}; what is in it is whole",
+            "make room and start the same command again: it goes on where it stopped",
+        )
+        self._tell(self._on_error, self.error)
+
+    def _tell(self, function: Callable[..., object], *arguments: object) -> None:
+        try:
+            self._loop.call_soon_threadsafe(function, *arguments)
+        except RuntimeError:  # the loop is gone, and with it whoever would listen
+            return
+
+
+def append_whole(descriptor: int, data: bytes) -> None:
+    """All of it, or on an error as many whole lines as went."""
+    start, written = os.fstat(descriptor).st_size, 0
+    view = memoryview(data)
+    try:
+        while written < len(data):
+            written += os.write(descriptor, view[written:])
+    except OSError:
+        os.ftruncate(descriptor, start + data.rfind(b"\n", 0, written) + 1)
+        raise

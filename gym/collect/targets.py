@@ -1,0 +1,203 @@
+"""Where the agents of a stack listen: read from its discovery document, and read again when something fails.
+
+Replicas that can be reached from here are called directly, the others through the router.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import ipaddress
+import time
+from collections.abc import Collection
+from urllib.parse import quote, urlsplit
+
+from pydantic import ValidationError
+
+from gym.errors import InfraError, UserError
+from gym.labels import SERVER_PREFIX
+from gym.server.http import HttpClient, Reply
+from gym.wire.discovery import Discovery, InstanceView
+
+AGENT_TYPE = "responses_api_agents"
+_REFRESH_SECONDS = 5.0
+_SHUN_SECONDS = 2.0
+_ASK_SECONDS = 10.0
+
+Header = tuple[bytes, bytes]
+
+
+class Replica:
+    """One address that takes rollouts of an agent, and how many it has."""
+
+    __slots__ = ("headers", "healthy", "in_flight", "served", "shunned_until", "url")
+
+    def __init__(self, url: str, headers: tuple[Header, ...] = ()) -> None:
+        self.url = url
+        self.headers = headers
+        self.healthy = True
+        self.in_flight = 0
+        self.served = 0
+        self.shunned_until = 0.0
+
+
+class Targets:
+    """The agents of one stack. `connect` first; `keep_fresh` runs beside the collection."""
+
+    def __init__(self, http: HttpClient, stack_url: str, token: str = "") -> None:
+        self._http = http
+        self._base = stack_url.rstrip("/")
+        self._auth: tuple[Header, ...] = ((b"authorization", b"Bearer " + token.encode()),) if token else ()
+        self._replicas: dict[str, list[Replica]] = {}
+        self._reachable: dict[str, bool] = {}  # by host: asked once
+        self._stale = asyncio.Event()
+        self._document = Discovery(stack="")
+
+    @property
+    def agents(self) -> Collection[str]:
+        return self._replicas.keys()
+
+    async def connect(self) -> None:
+        """Reads the document; the errors of this first time are the user's to mend."""
+        await self._adopt(await self._read())
+        if not self._replicas:
+            raise UserError(f"the stack at {self._base} has no agent", "start one that has: gym up NAME")
+
+    def check_agent(self, agent: str) -> None:
+        """An agent that was asked for by name must be there before the first row is read."""
+        if agent and agent not in self._replicas:
+            near = difflib.get_close_matches(agent, self._replicas, n=3) or sorted(self._replicas)
+            raise UserError(f"the stack at {self._base} has no agent {agent!r}", f"it has {' or '.join(near)}")
+
+    async def keep_fresh(self) -> None:
+        while True:
+            try:
+                async with asyncio.timeout(_REFRESH_SECONDS):
+                    await self._stale.wait()
+                    await asyncio.sleep(0.1)  # a dead replica fails many rollouts at once; one look is enough
+            except TimeoutError:
+                pass
+            self._stale.clear()
+            try:
+                await self._adopt(await self._read())
+            except (UserError, InfraError):
+                continue  # the addresses that we have may serve on; a breaker speaks up when they do not
+
+    def pick(self, agent: str, tried: Collection[Replica] = ()) -> Replica | None:
+        """The healthy replica with the fewest rollouts in flight; an ailing one where there is no other."""
+        choice = [one for one in self._replicas.get(agent, ()) if one not in tried]
+        if not choice:
+            return None
+        if len(choice) == 1:
+            return choice[0]
+        now = time.monotonic()
+        return min(choice, key=lambda one: (not one.healthy, one.shunned_until > now, one.in_flight, one.served))
+
+    def shun(self, replica: Replica) -> None:
+        """It refused a connection or broke one: others first for a while."""
+        replica.shunned_until = time.monotonic() + _SHUN_SECONDS
+        self._stale.set()
+
+    async def post(self, agent: str, path: str, body: bytes, *, timeout: float) -> Reply | None:
+        """A reply of 200 from any replica; None when there is none to be had."""
+        replica = self.pick(agent)
+        if replica is None:
+            return None
+        try:
+            reply = await self._http.request(
+                "POST", replica.url + path, body=body, headers=replica.headers, timeout=timeout
+            )
+        except (OSError, TimeoutError):
+            return None
+        return reply if reply.status == 200 else None
+
+    async def probe(self, names: Collection[str]) -> str:
+        """What ails these instances now; "" when all of them answer."""
+        for name in names:
+            instance = self._document.instances.get(name)
+            for replica in self._places(name, instance) if instance else ():
+                if trouble := await self._ask(name, replica):
+                    return trouble
+        return ""
+
+    async def _ask(self, name: str, replica: Replica) -> str:
+        try:
+            reply = await self._http.request(
+                "GET", replica.url + "/healthz", headers=replica.headers, timeout=_ASK_SECONDS
+            )
+        except (OSError, TimeoutError) as error:
+            return f"{name} does not answer: {error}"
+        return f"{name} answers {reply.status} to /healthz" if reply.status >= 500 else ""
+
+    async def _read(self) -> Discovery:
+        url = f"{self._base}/discovery"
+        try:
+            reply = await self._http.request("GET", url, headers=self._auth, timeout=_ASK_SECONDS)
+        except (OSError, TimeoutError) as error:
+            raise InfraError(
+                f"no stack answers at {self._base}: {error}", "start one: gym up NAME; or look: gym ps"
+            ) from error
+        except ValueError as error:
+            raise UserError(str(error), "write http://HOST:PORT") from error
+        if reply.status in (401, 403):
+            raise UserError(f"{self._base} asks for a token (it answered {reply.status})", "set GYM_TOKEN")
+        if reply.status != 200:
+            raise InfraError(f"{url} answered {reply.status}", "is this the address of a stack? see: gym ps")
+        try:
+            return Discovery.model_validate_json(reply.body)
+        except ValidationError as error:
+            raise InfraError(f"{url} holds no discovery document: {error}", "is this a stack of gym up?") from error
+
+    async def _adopt(self, document: Discovery) -> None:
+        self._document = document
+        for name, instance in document.instances.items():
+            for host in {urlsplit(one.url).hostname or "" for one in instance.replicas}:
+                if host not in self._reachable:
+                    self._reachable[host] = await self._can_reach(host, instance)
+            if instance.type == AGENT_TYPE:
+                self._keep(name, self._places(name, instance))
+        for name in self._replicas.keys() - document.instances.keys():
+            self._replicas[name] = [Replica(self._routed(name), self._auth)]
+
+    def _keep(self, name: str, places: list[Replica]) -> None:
+        known = {one.url: one for one in self._replicas.get(name, ())}
+        for place in places:
+            if place.url in known:
+                known[place.url].healthy = place.healthy
+        self._replicas[name] = [known.get(place.url, place) for place in places]
+
+    def _places(self, name: str, instance: InstanceView) -> list[Replica]:
+        """Its replicas, when each can be reached from here; else the router, which knows them."""
+        direct: list[Replica] = []
+        for one in instance.replicas:
+            if not self._reachable.get(urlsplit(one.url).hostname or ""):
+                return [Replica(self._routed(name), self._auth)]
+            replica = Replica(one.url.rstrip("/"))
+            replica.healthy = one.healthy
+            direct.append(replica)
+        return direct or [Replica(self._routed(name), self._auth)]
+
+    def _routed(self, name: str) -> str:
+        return f"{self._base}{SERVER_PREFIX}{quote(name, safe='')}"
+
+    async def _can_reach(self, host: str, instance: InstanceView) -> bool:
+        """Loopback means this machine only where the stack itself is on it; other hosts are tried once."""
+        if _is_loopback(host):
+            return _is_loopback(urlsplit(self._base).hostname or "")
+        url = urlsplit(next(one.url for one in instance.replicas if urlsplit(one.url).hostname == host))
+        try:
+            async with asyncio.timeout(1.0):
+                _, writer = await asyncio.open_connection(host, url.port or 80)
+        except (OSError, TimeoutError):
+            return False
+        writer.close()
+        return True
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

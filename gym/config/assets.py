@@ -1,0 +1,68 @@
+"""Where servers and templates are looked for: the working directory, GYM_PATH, and what came with the package."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from gym import labels
+from gym.errors import InfraError
+
+_EXTRA_ROOTS = "NEMO_GYM_EXTRA_ROOTS"
+_PACKAGE = Path(__file__).resolve().parent.parent
+
+
+def asset_dir(name: str) -> Path:
+    """`templates`, `servers`, `compose`, `requirements`: inside the installed wheel, or beside the package."""
+    for candidate in (_PACKAGE / "_assets" / name, _PACKAGE.parent / name):
+        if candidate.exists():
+            return candidate
+    raise InfraError(
+        f"`{name}` is not where the package `gym` is installed ({_PACKAGE}).",
+        "Install it again: `pip install --force-reinstall 'compose-gym[cli]'`.",
+    )
+
+
+def search_roots(cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """The folders that relative paths and server names are looked up in, first come first served."""
+    named = [
+        Path(entry).expanduser()
+        for variable in (labels.ENV_PATH, _EXTRA_ROOTS)
+        for entry in environ.get(variable, "").split(os.pathsep)
+        if entry
+    ]
+    return unique_paths([cwd, *(cwd / one for one in named), own_root()])
+
+
+def own_root() -> Path:
+    """The folder that holds our own `servers`."""
+    inside = _PACKAGE / "_assets"
+    return inside if inside.is_dir() else _PACKAGE.parent
+
+
+def unique_paths(paths: Iterable[Path]) -> tuple[Path, ...]:
+    return tuple(dict.fromkeys(Path(os.path.realpath(path)) for path in paths))
+
+
+def shown_path(path: Path, cwd: Path) -> str:
+    """A path as a person wants to read it: relative where that is shorter, whole where it would climb."""
+    real, here = os.path.realpath(path), os.path.realpath(cwd)
+    return os.path.relpath(real, here) if real.startswith(here.rstrip(os.sep) + os.sep) else str(path)
+
+
+def is_file(path: Path) -> bool:
+    """False as well for a path that no system takes: too long, a zero byte in it, behind a closed folder."""
+    return os.path.isfile(path)  # noqa: PTH113 (Path.is_file raises for some of these)
+
+
+def is_folder(path: Path) -> bool:
+    return os.path.isdir(path)  # noqa: PTH112 (as above)
+
+
+def list_folder(folder: Path) -> list[Path]:
+    """What is in a folder, by name; nothing where it cannot be read."""
+    try:
+        return sorted(folder.iterdir())
+    except (OSError, ValueError):
+        return []

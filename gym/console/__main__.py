@@ -1,0 +1,39 @@
+"""`python -m gym.console`: serves the console until SIGTERM."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+
+from gym.console.app import Deps, make_app
+from gym.console.page import load_page
+from gym.console.probes import Prober
+from gym.console.settings import Settings, read_settings
+from gym.console.sources import LiveSources
+from gym.errors import GymError
+from gym.server import serve
+from gym.server.config import Settings as ServeSettings
+from gym.server.http import HttpClient
+
+
+def main() -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        settings = read_settings(os.environ)
+        told = ServeSettings(name="console", listen=settings.listen, drain_seconds=settings.drain_seconds)
+        serve.run_app(make_app(make_deps(settings)), told)
+    except GymError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+def make_deps(settings: Settings) -> Deps:
+    client = HttpClient()
+    sources = LiveSources(settings.discovery, settings.config, client)
+    return Deps(sources, Prober(client), load_page(), settings.token)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,34 @@
+"""Digests of a service: equal digests mean that nothing has to be replaced. One-way, so they may be written to disk."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from gym.plan.model import Service
+
+
+def digest_parts(service: Service, *, settings: Mapping[str, Any], sdk: str) -> dict[str, str]:
+    """Short digests by the words in which a diff names them. None covers the number of replicas."""
+    container = service.container.model_dump(exclude={"replicas"})
+    parts: dict[str, Any] = {
+        "configuration": [service.name, service.type, service.implementation, service.fields, service.needs],
+        "settings": settings,
+        "container": container,
+        "sources": [str(service.directory), service.entrypoint, service.launch, service.source_digest],
+        "requirements": service.requirements_digest,
+    }
+    if service.launch == "sdk":
+        parts["SDK version"] = sdk
+    return {name: _digest(value)[:12] for name, value in parts.items()}
+
+
+def digest_of(parts: Mapping[str, str]) -> str:
+    return _digest(parts)[:32]
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,64 @@
+"""A plan as a person reads it: one line an instance. Holds no field, so no secret either."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gym.plan.model import Change, Plan, Service
+
+KINDS = {"responses_api_models": "model", "resources_servers": "resources", "responses_api_agents": "agent"}
+MARKS = {"create": "+", "replace": "~", "scale": "*", "keep": " ", "remove": "-"}
+
+
+def plan_to_text(plan: Plan) -> str:
+    router = plan.router
+    guard = ", asks for a token" if router.needs_token else ""
+    instances, replicas = len(plan.services), sum(one.replicas for one in plan.services)
+    rows = [("INSTANCE", "TYPE", "SERVER", "REPLICAS", "NEEDS", "RUNS", "DIGEST"), *map(_row, plan.services)]
+    return "\n".join(
+        [
+            f"stack {plan.stack}: {_count(instances, 'instance')}, {_count(replicas, 'replica')}",
+            f"router http://{router.host}:{router.port}{guard}",
+            "",
+            *_columns(rows),
+            "",
+        ]
+    )
+
+
+def changes_to_text(changes: Iterable[Change]) -> str:
+    """What `diff` found; services that stay as they are get no line."""
+    rows = [(MARKS[one.action], one.action, one.service, one.why) for one in changes if one.action != "keep"]
+    return "\n".join([*_columns(rows), ""]) if rows else "nothing to change\n"
+
+
+def _row(service: Service) -> tuple[str, ...]:
+    return (
+        service.name,
+        KINDS[service.type],
+        service.implementation,
+        str(service.replicas),
+        ", ".join(service.needs) or "-",
+        _how_it_runs(service),
+        service.digest[:12],
+    )
+
+
+def _how_it_runs(service: Service) -> str:
+    facts = service.container
+    how = facts.image or facts.build or {"sdk": "SDK", "script": "script", "image": "image"}[service.launch]
+    limits = [
+        f"{facts.cpus:g} cpus" if facts.cpus else "",
+        facts.memory or "",
+        f"gpus {facts.gpus}" if facts.gpus else "",
+    ]
+    return ", ".join([how, *filter(None, limits)])
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,42 @@
+"""Images to build -> one document for `docker buildx bake`, which builds them all at once. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import orjson
+
+from gym.plan.model import Value
+
+
+class BuildTarget(Value):
+    """One image: what it is called in the build's output, from where, and as what it is tagged."""
+
+    name: str
+    context: str
+    dockerfile: str  # a path; its `.dockerignore` lies beside it
+    tag: str
+    args: dict[str, str] = {}
+    labels: dict[str, str] = {}
+
+
+def render_bake(targets: Iterable[BuildTarget], secrets: Mapping[str, str]) -> str:
+    """`secrets` maps the ids of build secrets to the files that hold them."""
+    mounted = [f"id={name},src={path}" for name, path in sorted(secrets.items())]
+    document = {
+        "group": {"default": {"targets": [one.name for one in targets]}},
+        "target": {one.name: _target(one, mounted) for one in targets},
+    }
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2).decode() + "\n"
+
+
+def _target(target: BuildTarget, secrets: list[str]) -> dict[str, object]:
+    fields: dict[str, object] = {
+        "context": target.context,
+        "dockerfile": target.dockerfile,
+        "tags": [target.tag],
+        "args": target.args,
+        "labels": target.labels,
+        "secret": secrets,
+    }
+    return {key: value for key, value in fields.items() if value}

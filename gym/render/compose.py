@@ -1,0 +1,286 @@
+"""Plan -> Compose file: every instance a service of its own image, one router, one console, one network. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from pydantic import Field
+
+from gym import labels
+from gym.plan.model import Plan, Service, Value
+from gym.render.compose_model import (
+    ComposeFile,
+    ComposeService,
+    Deploy,
+    Device,
+    Healthcheck,
+    Logging,
+    Mount,
+    Network,
+    Port,
+    Reservations,
+    Resources,
+    Secret,
+)
+from gym.render.compose_yaml import compose_to_yaml
+from gym.render.launch import HEAD, Address, launch_document
+from gym.render.text import NOT_IN_YAML
+from gym.render.traefik import route_prefix
+
+ROUTER_IMAGE: Final = "traefik:v3.7"
+ROUTER: Final = "router"
+CONSOLE: Final = "console"
+NETWORK: Final = "stack"
+TOKEN: Final = "gym_token"
+PORT: Final = 8000  # where every server listens inside its container
+OUTSIDE_PORT: Final = 11001  # the router's entry point that the host publishes; the inside one has the well-known port
+USER: Final = "10001:10001"
+PROJECT_MAX: Final = 36
+DNS_LABEL: Final = 63
+MEMORY: Final = "4g"
+PIDS: Final = 1024
+LONG_DOCUMENT: Final = 100_000  # the kernel refuses one environment string of 128 KiB
+HOST: Final = "host.docker.internal"
+SECRET: Final = "secret://"
+LOOPBACK_URL: Final = re.compile(
+    r"^(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>[^/@]*@)?(localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[::1?\])(?=[:/?#]|$)"
+)
+
+
+class ComposeFacts(Value):
+    """What a plan does not say: names of this machine, and what was built."""
+
+    project: str
+    home: str
+    owner: str
+    base_image: str
+    images: dict[str, str]  # instance -> image
+    router_image: str = ROUTER_IMAGE
+    secrets: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # instance -> names of its secrets
+    reaching_host: tuple[str, ...] = ()  # instances that have such a URL as a secret
+    static_digest: str = ""  # of what the router reads once: another one means another router
+
+
+def project_name(stack: str, home: Path) -> str:
+    """One stack, one folder, one project: two of the same name in two folders never touch each other."""
+    digest = hashlib.sha256(str(home).encode()).hexdigest()[:8]
+    name = re.sub(r"[^a-z0-9]+", "-", stack.lower()).strip("-")
+    return f"gym-{name[: PROJECT_MAX - 13].strip('-')}-{digest}" if name else f"gym-{digest}"
+
+
+def service_name(slug: str, project: str) -> str:
+    """The slug, unless `<project>-<slug>-<number>` would be too long for a name in DNS."""
+    room = DNS_LABEL - len(project) - len("--1000")
+    if len(slug) <= room:
+        return slug
+    return f"{slug[: room - 9].strip('-')}-{hashlib.sha256(slug.encode()).hexdigest()[:8]}"
+
+
+def replica_host(project: str, slug: str, number: int) -> str:
+    """A container's name, which is its name in DNS too: one stable address a replica."""
+    return f"{project}-{service_name(slug, project)}-{number}"
+
+
+def render_compose(plan: Plan, facts: ComposeFacts) -> str:
+    """The file's text. Secrets in the plan must be placeholders (`secret://NAME`) by now."""
+    return compose_to_yaml(compose_file(plan, facts), header=_header(plan))
+
+
+def compose_file(plan: Plan, facts: ComposeFacts) -> ComposeFile:
+    servers = {service_name(one.slug, facts.project): _server(plan, one, facts) for one in plan.services}
+    token = (TOKEN,) if plan.router.needs_token else ()
+    names = sorted({name for names in facts.secrets.values() for name in names} | set(token))
+    return ComposeFile(
+        name=facts.project,
+        labels={labels.STACK: plan.stack, labels.STACK_DIR: facts.home, labels.OWNER: facts.owner},
+        service=_hardened(plan),
+        server=ComposeService(read_only=True, tmpfs=("/tmp",), healthcheck=Healthcheck(test=("CMD", "gym-healthy"))),
+        services={ROUTER: _router(plan, facts), CONSOLE: _console(plan, facts, token), **servers},
+        networks={NETWORK: Network()},
+        secrets={name: Secret(file=f"./secrets/{name}") for name in names},
+    )
+
+
+def launch_text(plan: Plan, service: Service, project: str) -> str:
+    """What a server is told, as JSON that a person can read and every YAML reader reads the same way."""
+    document = launch_document(plan, service, _addresses(plan, service, project))
+    text = orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2).decode()
+    return NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+
+
+def is_long(text: str) -> bool:
+    return len(text.encode()) > LONG_DOCUMENT
+
+
+def reach_host(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
+    """URLs of this very machine, which a container cannot see under `localhost`, by the name that it has from inside.
+
+    And what was changed, as `key: URL`, for the user to hear.
+    """
+    found = [f"{path}: {text}" for path, text in _texts(plan.settings) if LOOPBACK_URL.match(text)]
+    services = []
+    for service in plan.services:
+        own = service.model_dump(include={"fields": True, "container": {"env"}})
+        found += [
+            f"{service.name}.{path.split('.', 1)[1]}: {text}" for path, text in _texts(own) if LOOPBACK_URL.match(text)
+        ]
+        container = service.container.model_copy(update={"env": rewrite_urls(service.container.env)})
+        services.append(service.model_copy(update={"fields": rewrite_urls(service.fields), "container": container}))
+    changed = plan.model_copy(update={"services": tuple(services), "settings": rewrite_urls(plan.settings)})
+    return changed, tuple(found)
+
+
+def rewrite_urls(tree: Any) -> Any:
+    if isinstance(tree, str):
+        return LOOPBACK_URL.sub(lambda found: f"{found['scheme']}{found['user'] or ''}{HOST}", tree)
+    if isinstance(tree, Mapping):
+        return {key: rewrite_urls(value) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return [rewrite_urls(value) for value in tree]
+    return tree
+
+
+def _texts(tree: Any, path: str = "") -> Iterable[tuple[str, str]]:
+    if isinstance(tree, str):
+        yield path, tree
+    elif isinstance(tree, Mapping):
+        for key, value in tree.items():
+            yield from _texts(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(tree, (list, tuple)):
+        for index, value in enumerate(tree):
+            yield from _texts(value, f"{path}.{index}")
+
+
+def _addresses(plan: Plan, service: Service, project: str) -> dict[str, Address]:
+    """As this server sees the others. One not written for our SDK knows no replicas, so the router spreads for it."""
+    found: dict[str, Address] = {}
+    for one in plan.services:
+        if service.launch == "sdk":
+            found[one.name] = (service_name(one.slug, project), PORT)
+        else:
+            found[one.name] = (ROUTER, f"{labels.ROUTER_PORT}{route_prefix(one)}")
+    found[service.name] = ("0.0.0.0", PORT)
+    found[HEAD] = (ROUTER, labels.ROUTER_PORT)
+    return found
+
+
+def _hardened(plan: Plan) -> ComposeService:
+    return ComposeService(
+        init=True,
+        restart="unless-stopped",
+        cap_drop=("ALL",),
+        security_opt=("no-new-privileges:true",),
+        mem_limit=MEMORY,
+        pids_limit=PIDS,
+        networks=(NETWORK,),
+        logging=Logging(),
+        stop_grace_period=f"{plan.drain_seconds + 10:g}s",
+    )
+
+
+def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService:
+    secrets = facts.secrets.get(service.name, ())
+    text = launch_text(plan, service, facts.project)
+    environment = {
+        **_own_environment(service),
+        labels.ENV_INSTANCE: service.name,
+        **({labels.ENV_CONFIG_FILE: "/run/gym-config.json"} if is_long(text) else {labels.ENV_CONFIG: text}),
+        labels.ENV_DISCOVERY: "/run/gym/discovery.json",
+        labels.ENV_DRAIN: f"{plan.drain_seconds:g}",
+    }
+    volumes = [Mount(source="./discovery", target="/run/gym")]
+    if is_long(text):
+        volumes.append(Mount(source=f"./config/{service.slug}.json", target="/run/gym-config.json"))
+    ours = service.launch == "sdk"
+    return ComposeService(
+        base="service" if service.launch == "image" else "server",
+        image=facts.images[service.name],
+        command=_command(service),
+        environment=environment,
+        secrets=secrets or None,
+        volumes=tuple(volumes),
+        extra_hosts=(f"{HOST}:host-gateway",) if _names_host(service, facts) else None,
+        deploy=_deploy(service),
+        cpus=service.container.cpus,
+        mem_limit=service.container.memory,
+        read_only=None if ours or service.launch == "image" else False,  # whoever wrote it may write beside its code
+        healthcheck=Healthcheck(test=("CMD", "gym-healthy", "/", "any")) if service.launch == "script" else None,
+        labels={labels.INSTANCE: service.name, labels.TYPE: service.type, labels.DIGEST: service.digest},
+    )
+
+
+def _own_environment(service: Service) -> dict[str, str]:
+    """An image that nobody knows cannot put a secret into a variable: it is told the file, in the usual way."""
+    if service.launch != "image":
+        return service.container.env
+    files = {f"{key}_FILE": f"/run/secrets/{value[len(SECRET) :]}" for key, value in _secret_variables(service)}
+    plain = {key: value for key, value in service.container.env.items() if not value.startswith(SECRET)}
+    return plain | files
+
+
+def _secret_variables(service: Service) -> list[tuple[str, str]]:
+    return [(key, value) for key, value in service.container.env.items() if value.startswith(SECRET)]
+
+
+def _names_host(service: Service, facts: ComposeFacts) -> bool:
+    """A secret may hold such a URL as well: user and password stand in it."""
+    return service.name in facts.reaching_host or any(
+        HOST in text for _, text in _texts([service.fields, service.container.env])
+    )
+
+
+def _command(service: Service) -> tuple[str, ...] | None:
+    """The image's own, unless a secret has to be put into the environment first."""
+    if service.launch != "sdk" or not _secret_variables(service):
+        return None
+    return ("gym-with-secrets", "python", "-m", "gym.server.serve", service.entrypoint)
+
+
+def _deploy(service: Service) -> Deploy:
+    facts = service.container
+    gpus = Device(count="all" if facts.gpus == "all" else int(facts.gpus)) if facts.gpus else None
+    reserved = Resources(reservations=Reservations(devices=(gpus,))) if gpus else None
+    return Deploy(replicas=service.replicas, resources=reserved)
+
+
+def _router(plan: Plan, facts: ComposeFacts) -> ComposeService:
+    return ComposeService(
+        base="service",
+        image=facts.router_image,
+        command=("--configFile=/etc/traefik/static.yml",),
+        volumes=(Mount(source="./traefik", target="/etc/traefik"),),
+        ports=(Port(host=plan.router.host, published=plan.router.port, target=OUTSIDE_PORT),),
+        user=USER,
+        read_only=True,
+        labels={labels.INSTANCE: ROUTER, labels.TYPE: ROUTER, labels.DIGEST: facts.static_digest},
+    )
+
+
+def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> ComposeService:
+    told = {
+        labels.ENV_LISTEN: f"0.0.0.0:{PORT}",
+        labels.ENV_DISCOVERY: "/run/gym/discovery.json",
+        labels.ENV_CONSOLE: "/run/gym/console.json",
+    }
+    return ComposeService(
+        base="server",
+        image=facts.base_image,
+        command=("python", "-m", "gym.console"),
+        environment=told | ({labels.ENV_TOKEN_FILE: f"/run/secrets/{TOKEN}"} if token else {}),
+        secrets=token or None,
+        volumes=(Mount(source="./discovery", target="/run/gym"),),
+        labels={labels.INSTANCE: CONSOLE, labels.TYPE: CONSOLE},
+    )
+
+
+def _header(plan: Plan) -> str:
+    return (
+        f'Stack "{plan.stack}": {len(plan.services)} servers behind one router. Written by gym, and written anew\n'
+        "by the next `gym up`: changes of your own go into another file, gym up ... -f override.yaml\n"
+        "Plain Compose takes it too: docker compose -f compose.yaml up -d"
+    )

@@ -1,0 +1,240 @@
+"""Plan and discovery -> the router's two files: a static one, read once, and a dynamic one, read at every change.
+
+Neither holds a secret: who may come in from wider than loopback is asked of the console (`/auth`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from gym import labels
+from gym.plan.model import Plan, Service
+from gym.plan.names import path_segment
+from gym.render.text import to_yaml
+from gym.wire.discovery import Discovery, ReplicaView
+
+Tree = dict[str, Any]
+
+MADE = "Written by gym, do not edit."
+OUTSIDE = "outside"
+INSIDE = "inside"
+CONSOLE = "console"
+LOG_FIELDS = (
+    "StartUTC",
+    "ClientHost",
+    "RequestMethod",
+    "RequestPath",
+    "RequestContentSize",
+    "DownstreamStatus",
+    "DownstreamContentSize",
+    "OriginStatus",
+    "Duration",
+    "RetryAttempts",
+    "RouterName",
+    "ServiceURL",
+    "entryPointName",
+)
+# A replica that refuses leaves within three seconds; one that is busy may keep silent for as long and stays.
+HEALTH_CHECK = {"path": "/healthz", "interval": "3s", "unhealthyInterval": "1s", "timeout": "2900ms"}
+# Only a connection that failed is tried again, never what was sent. Each try takes whoever's turn it is: with one of
+# two replicas dead and others asking in between, ten tries all meet the dead one once in a thousand times.
+RETRY = {"attempts": 10, "initialInterval": "20ms"}
+# Traefik matches on a path in which everything is decoded but the reserved characters of RFC 3986.
+RESERVED = ":/?#[]@!$&'()*+,;=%"
+RAW_IN_SEGMENT = ":@!$&'()*+,="  # reserved, yet a client may send them as they are
+
+
+def traefik_static(
+    plan: Plan, *, directory: str, outside: str = "", inside: str = "", access_log: str = "", level: str = "WARN"
+) -> str:
+    """`outside` and `inside` are addresses of entry points; with an inherited socket only the name matters.
+
+    `access_log` is a path, or "" for standard output.
+    """
+    router = plan.router
+    entry_points = {OUTSIDE: _entry_point(outside or f"{router.host}:{router.port}", plan)}
+    if inside:
+        entry_points[INSIDE] = _entry_point(inside, plan)
+    document: Tree = {
+        "global": {"checkNewVersion": False, "sendAnonymousUsage": False},
+        "entryPoints": entry_points,
+        "providers": {
+            "providersThrottleDuration": "200ms",  # two seconds by default: a new replica would wait that long
+            "file": {"directory": directory, "watch": True},
+        },
+        "metrics": {"prometheus": {"manualRouting": True, "addRoutersLabels": True}},
+        "accessLog": _access_log(access_log),
+        "log": {"level": level, "noColor": True},
+    }
+    return to_yaml(document, f"Router of the stack {plan.stack}: what it reads once, at its start. {MADE}")
+
+
+def traefik_dynamic(plan: Plan, discovery: Discovery, *, console: str, entry_points: Sequence[str] = (OUTSIDE,)) -> str:
+    """`console` is the URL of the console; `entry_points` those of the static file."""
+    services = {CONSOLE: _console_service(console)}
+    middlewares: Tree = {"retry": {"retry": RETRY}}
+    if plan.router.needs_token:
+        middlewares |= _guards(console)
+    routers: Tree = {}
+    for service in plan.services:
+        replicas = _healthy(discovery, service)
+        routers |= _routers(service, plan, entry_points, up=bool(replicas))
+        if replicas:
+            middlewares[f"strip-{service.slug}"] = {"stripPrefix": {"prefixes": _plain_prefixes(service)}}
+            services[service.slug] = _balancer(service, replicas)
+    routers |= _own_routers(plan, entry_points)
+    document: Tree = {
+        "http": {
+            "routers": routers,
+            "middlewares": middlewares,
+            "services": services,
+            "serversTransports": _transports(),
+        }
+    }
+    return to_yaml(document, f"Router of the stack {plan.stack}: generation {discovery.generation}. {MADE}")
+
+
+def route_prefix(service: Service) -> str:
+    """`/s/mcqa`: what a client puts between the router's address and a path of the instance."""
+    return labels.SERVER_PREFIX + path_segment(service.name, service.slug)
+
+
+def _entry_point(address: str, plan: Plan) -> Tree:
+    return {
+        "address": address,
+        "transport": {
+            # Rollouts take as long as they take: their callers carry a deadline, the router has none.
+            "respondingTimeouts": {"readTimeout": "0s", "writeTimeout": "0s", "idleTimeout": "600s"},
+            "lifeCycle": {"graceTimeOut": f"{plan.drain_seconds:g}s"},
+        },
+    }
+
+
+def _access_log(path: str) -> Tree:
+    fields = {
+        "defaultMode": "drop",
+        "names": dict.fromkeys(LOG_FIELDS, "keep"),
+        "headers": {"defaultMode": "drop", "names": {"X-Gym-Rollout-Id": "keep", "Authorization": "drop"}},
+    }
+    target = {"filePath": path} if path else {}
+    return {**target, "format": "json", "fields": fields}
+
+
+def _routers(service: Service, plan: Plan, entry_points: Iterable[str], *, up: bool) -> Tree:
+    """An instance without a healthy replica is the console's: it answers 503 in the words of the contract."""
+    own = [f"strip-{service.slug}", "retry"] if up else []
+    return {
+        _router_name(service.slug, entry_point): {
+            "entryPoints": [entry_point],
+            "rule": _rule(service),
+            "middlewares": [*_guard_names(plan, entry_point), *own],
+            "service": service.slug if up else CONSOLE,
+        }
+        for entry_point in entry_points
+    }
+
+
+def _own_routers(plan: Plan, entry_points: Iterable[str]) -> Tree:
+    routers: Tree = {}
+    for entry_point in entry_points:
+        common = {"entryPoints": [entry_point], "middlewares": _guard_names(plan, entry_point)}
+        routers[_router_name("gym-metrics", entry_point)] = {
+            **common,
+            "rule": "Path(`/metrics`)",
+            "service": "prometheus@internal",
+        }
+        routers[_router_name("gym-console", entry_point)] = {
+            **common,
+            "rule": "PathPrefix(`/`)",
+            "priority": 1,
+            "service": CONSOLE,
+        }
+    return {name: {key: value for key, value in router.items() if value != []} for name, router in routers.items()}
+
+
+def _router_name(slug: str, entry_point: str) -> str:
+    return slug if entry_point == OUTSIDE else f"{slug}.{entry_point}"
+
+
+def _guard_names(plan: Plan, entry_point: str) -> list[str]:
+    return ["auth", "hide-token"] if plan.router.needs_token and entry_point == OUTSIDE else []
+
+
+def _guards(console: str) -> Tree:
+    return {
+        "auth": {
+            "forwardAuth": {
+                "address": f"{console}/auth",
+                "trustForwardHeader": False,
+                "authRequestHeaders": ["Authorization"],
+                "maxResponseBodySize": 65536,
+            }
+        },
+        # The token is between a client and the router; no server has to see it.
+        "hide-token": {"headers": {"customRequestHeaders": {"Authorization": ""}}},
+    }
+
+
+def _rule(service: Service) -> str:
+    segments = dict.fromkeys((_routing_segment(service), _routing_segment(service, RAW_IN_SEGMENT)))
+    paths = [f"{labels.SERVER_PREFIX}{segment}" for segment in segments]
+    return " || ".join(f"PathPrefix(`{path}/`) || Path(`{path}`)" for path in paths)
+
+
+def _routing_segment(service: Service, raw: str = "") -> str:
+    if path_segment(service.name, service.slug) != quote(service.name, safe=""):
+        return service.slug
+    return "".join(quote(one, safe=raw) if one in RESERVED else one for one in service.name)
+
+
+def _plain_prefixes(service: Service) -> list[str]:
+    """What is stripped is looked for in the decoded path."""
+    named = path_segment(service.name, service.slug) == quote(service.name, safe="")
+    return [labels.SERVER_PREFIX + (service.name if named else service.slug)]
+
+
+def _balancer(service: Service, replicas: Sequence[ReplicaView]) -> Tree:
+    balancer: Tree = {
+        # By turns. Power of two choices counts what is in flight, so a replica that refuses connections looks idle: of
+        # two replicas it would get every try until a health check finds it. Least-time prefers who fails fastest.
+        "strategy": "wrr",
+        "servers": [{"url": one.url} for one in replicas],
+        "sticky": {"cookie": _sticky_cookie(service)},
+        "serversTransport": "known" if service.launch == "sdk" else "unknown",
+    }
+    # No responseForwarding: event streams and chunked replies are flushed at once without it. With flushInterval -1ms
+    # Traefik 3.7.15 cut one in a hundred replies to requests that it had tried again.
+    if service.launch == "sdk":
+        balancer["healthCheck"] = HEALTH_CHECK
+    return {"loadBalancer": balancer}
+
+
+def _sticky_cookie(service: Service) -> Tree:
+    return {
+        "name": labels.COOKIE_REPLICA + service.slug,
+        "path": route_prefix(service),
+        "httpOnly": True,
+        "sameSite": "lax",
+    }
+
+
+def _console_service(url: str) -> Tree:
+    return {"loadBalancer": {"servers": [{"url": url}], "serversTransport": "known"}}
+
+
+def _transports() -> Tree:
+    """An idle connection is closed here before the server closes it, or a request could meet the closing: SDK servers
+    keep theirs 75 s, images that nobody knows may do with uvicorn's 5 s."""
+    common = {"maxIdleConnsPerHost": 4096}
+    timeouts = {"dialTimeout": "5s", "responseHeaderTimeout": "0s"}
+    return {
+        "known": {**common, "forwardingTimeouts": {**timeouts, "idleConnTimeout": "60s"}},
+        "unknown": {**common, "forwardingTimeouts": {**timeouts, "idleConnTimeout": "3s"}},
+    }
+
+
+def _healthy(discovery: Discovery, service: Service) -> list[ReplicaView]:
+    view = discovery.instances.get(service.name)
+    return [one for one in view.replicas if one.healthy] if view else []

@@ -1,0 +1,205 @@
+"""The containers of a stack as the engine sees them now: found by label, read in one call, turned into our words."""
+
+from __future__ import annotations
+
+import calendar
+import re
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from gym import labels
+from gym.plan.model import Observed, ObservedService, Plan, Value
+from gym.render.compose import CONSOLE, PORT, ROUTER
+from gym.runtime.base import ReplicaState, ReplicaStatus
+from gym.wire.discovery import Discovery, InstanceView, ReplicaView
+
+if TYPE_CHECKING:
+    import docker
+
+PROJECT: Final = "com.docker.compose.project"
+SERVICE: Final = "com.docker.compose.service"
+NUMBER: Final = "com.docker.compose.container-number"
+STATES: Final[dict[str, ReplicaState]] = {
+    "created": "starting",
+    "running": "starting",
+    "restarting": "restarting",
+    "paused": "unhealthy",
+    "removing": "stopping",
+    "exited": "exited",
+    "dead": "exited",
+}
+
+
+class Container(Value):
+    """One line of the engine's list."""
+
+    id: str
+    name: str
+    state: str  # the engine's word: created, running, restarting, exited, ...
+    health: str = ""  # starting, healthy, unhealthy; empty when nobody checks
+    service: str = ""
+    number: int = 1
+    image: str = ""
+    labels: dict[str, str] = {}
+
+    @property
+    def instance(self) -> str:
+        return self.labels.get(labels.INSTANCE, self.service)
+
+    @property
+    def digest(self) -> str:
+        return self.labels.get(labels.DIGEST, "")
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.name}:{PORT}"
+
+
+class Inspected(Value):
+    """What only an inspection tells."""
+
+    restarts: int = 0
+    exit_code: int = 0
+    out_of_memory: bool = False
+    started_at: float = 0.0
+    error: str = ""
+    health_output: str = ""
+
+
+def list_containers(client: docker.DockerClient, *filters: str) -> list[Container]:
+    """Containers that carry all of the labels, running or not, in a stable order."""
+    listed = client.api.containers(all=True, filters={"label": list(filters)})
+    return sorted((_container(one) for one in listed), key=lambda one: (one.service, one.number, one.name))
+
+
+def inspect(client: docker.DockerClient, container: Container) -> Inspected | None:
+    """None when it is gone by now."""
+    import docker.errors  # noqa: PLC0415
+
+    try:
+        facts = client.api.inspect_container(container.id)
+    except docker.errors.NotFound:
+        return None
+    state = facts["State"]
+    checks = (state.get("Health") or {}).get("Log") or []
+    return Inspected(
+        restarts=facts.get("RestartCount", 0),
+        exit_code=state.get("ExitCode", 0),
+        out_of_memory=bool(state.get("OOMKilled")),
+        started_at=_timestamp(state.get("StartedAt", "")),
+        error=state.get("Error", ""),
+        health_output=str(checks[-1].get("Output", "")).strip() if checks else "",
+    )
+
+
+def state_of(container: Container, *, answers: bool = True) -> ReplicaState:
+    """`answers` speaks for a container that has no health check of its own."""
+    if container.state != "running":
+        return STATES.get(container.state, "unhealthy")
+    if container.health:
+        return {"healthy": "healthy", "unhealthy": "unhealthy"}.get(container.health, "starting")  # type: ignore[return-value]
+    return "healthy" if answers else "starting"
+
+
+def status_of(
+    container: Container, plan: Plan | None, *, facts: Inspected | None = None, answers: bool = True
+) -> ReplicaStatus:
+    service = plan.service(container.instance) if plan else None
+    return ReplicaStatus(
+        instance=container.instance,
+        replica=replica_id(container, plan),
+        type=container.labels.get(labels.TYPE, "") or container.service,
+        implementation=service.implementation if service else container.image.partition(":")[0],
+        state=state_of(container, answers=answers),
+        url="" if container.service == ROUTER else container.url,
+        container=container.name,
+        restarts=facts.restarts if facts else 0,
+        uptime_seconds=max(0.0, time.time() - facts.started_at)
+        if facts and facts.started_at and container.state == "running"
+        else 0.0,
+        detail=detail_of(container, facts),
+    )
+
+
+def replica_id(container: Container, plan: Plan | None) -> str:
+    """`mcqa-1`, as a plan calls it; what there is one of has no number."""
+    service = plan.service(container.instance) if plan else None
+    if service is None and container.service in (ROUTER, CONSOLE):
+        return container.service
+    return f"{service.slug if service else container.service}-{container.number}"
+
+
+def detail_of(container: Container, facts: Inspected | None) -> str:
+    """Why it is not healthy, in a few words."""
+    if facts is None or state_of(container) == "healthy":
+        return ""
+    if facts.out_of_memory:
+        return "killed: it needed more memory than it may have"
+    if facts.error:
+        return facts.error
+    if container.state in ("exited", "restarting", "dead"):
+        return f"exit code {facts.exit_code}"
+    return facts.health_output.splitlines()[-1] if facts.health_output else ""
+
+
+def observed(containers: Iterable[Container]) -> Observed:
+    """What a plan is compared with; a container that does not run counts as none."""
+    services: dict[str, ObservedService] = {}
+    for one in containers:
+        if one.service in (ROUTER, CONSOLE) or not one.digest or one.state not in ("running", "restarting"):
+            continue
+        earlier = services.get(one.instance)
+        count = earlier.replicas + 1 if earlier else 1
+        digest = one.digest if earlier is None or earlier.digest == one.digest else ""  # mixed: replace
+        services[one.instance] = ObservedService(digest=digest, replicas=count)
+    return Observed(services=services)
+
+
+def discovery_of(plan: Plan, containers: Iterable[Container], router: str) -> Discovery:
+    """The document that servers and the router read: who is there, under which address."""
+    views: dict[str, list[ReplicaView]] = {one.name: [] for one in plan.services}
+    for one in containers:
+        if one.instance in views and one.service not in (ROUTER, CONSOLE):
+            healthy = state_of(one) == "healthy"
+            views[one.instance].append(ReplicaView(id=replica_id(one, plan), url=one.url, healthy=healthy))
+    instances = {
+        service.name: InstanceView(
+            type=service.type,
+            implementation=service.implementation,
+            replicas=tuple(views[service.name]),
+            digest=service.digest,
+            state=_instance_state(views[service.name]),
+        )
+        for service in plan.services
+    }
+    return Discovery(stack=plan.stack, router=router, instances=instances)
+
+
+def _instance_state(replicas: list[ReplicaView]) -> str:
+    healthy = sum(one.healthy for one in replicas)
+    if not replicas:
+        return "down"
+    return "healthy" if healthy == len(replicas) else "degraded" if healthy else "starting"
+
+
+def _container(listed: dict[str, Any]) -> Container:
+    found = listed.get("Labels") or {}
+    health = re.search(r"\((?:health: )?(starting|healthy|unhealthy)\)", listed.get("Status", ""))
+    return Container(
+        id=listed["Id"],
+        name=(listed.get("Names") or [listed["Id"][:12]])[0].lstrip("/"),
+        state=listed.get("State", ""),
+        health=health[1] if health else "",
+        service=found.get(SERVICE, ""),
+        number=int(found.get(NUMBER, "1")),
+        image=listed.get("Image", ""),
+        labels=found,
+    )
+
+
+def _timestamp(text: str) -> float:
+    """RFC 3339 with nanoseconds, always UTC; the engine's zero time is no time."""
+    if not text or text.startswith("0001"):
+        return 0.0
+    return float(calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")))

@@ -1,0 +1,186 @@
+"""Images of a plan: which there must be, by content, and building those that are missing, all at once.
+
+A tag names what went in (base, Dockerfile, files), so an unchanged server builds nothing.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import gym
+from gym import labels
+from gym.config import asset_dir, requirements_digest
+from gym.errors import UserError
+from gym.plan.model import Plan, Service
+from gym.render.bake import BuildTarget
+from gym.render.dockerfile import IGNORED, render_dockerfile, render_ignore
+from gym.render.files import write_atomically
+from gym.runtime.wheel import sdk_wheel
+
+PYTHON_IMAGE: Final = "python:3.13-slim"
+ENV_PYTHON_IMAGE: Final = "GYM_PYTHON_IMAGE"
+ENV_OWNER: Final = "GYM_OWNER"
+BASE: Final = "gym-base"
+# No server image runs these parts of the package, so an edit there builds nothing.
+NOT_IN_SERVERS: Final = frozenset({"cli", "runtime", "collect"})
+LABEL_ROLE: Final = "gym.image"  # "base" or "server"
+
+
+class Images(NamedTuple):
+    base: str
+    by_instance: dict[str, str]
+    base_target: BuildTarget
+    targets: tuple[BuildTarget, ...]  # every server image that we build, whether it exists or not
+
+
+def plan_images(plan: Plan, folder: Path, cache: Path) -> Images:
+    """Lays out below `folder` (Dockerfiles) and `cache` (the base's context) whatever a build needs. Builds nothing."""
+    base = _base_target(cache)
+    targets: dict[str, BuildTarget] = {}
+    by_instance: dict[str, str] = {}
+    for service in plan.services:
+        if service.container.image:
+            by_instance[service.name] = service.container.image
+            continue
+        target = _server_target(service, base.tag, folder, set(targets))
+        known = next((one for one in targets.values() if one.tag == target.tag), None)
+        targets.setdefault((known or target).name, target)
+        by_instance[service.name] = target.tag
+    return Images(base.tag, by_instance, base, tuple(targets.values()))
+
+
+def _base_target(cache: Path) -> BuildTarget:
+    compose, locks = asset_dir("compose"), asset_dir("requirements")
+    dockerfile = asset_dir("Dockerfile.base")
+    python = os.environ.get(ENV_PYTHON_IMAGE) or PYTHON_IMAGE
+    scripts = sorted((compose / "base").iterdir())
+    files = {
+        "Dockerfile.base": dockerfile,
+        **{f"requirements/{name}": locks / name for name in ("sdk.txt", "server.txt")},
+        **{f"compose/base/{path.name}": path for path in scripts},
+    }
+    parts = [python, *(f"{name}\0{digest_file(path)}" for name, path in files.items()), *_package_digests()]
+    digest = _digest(parts)
+    context = cache / "base" / digest
+    if not context.is_dir():
+        _lay_out(context, files | {f"dist/{wheel.name}": wheel for wheel in [sdk_wheel(cache / "wheels")]})
+    return BuildTarget(
+        name="base",
+        context=str(context),
+        dockerfile=str(context / "Dockerfile.base"),
+        tag=f"{BASE}:{digest}",
+        args={"PYTHON_IMAGE": python},
+        labels={LABEL_ROLE: "base", labels.OWNER: owner()},
+    )
+
+
+def _package_digests() -> Iterator[str]:
+    package = Path(gym.__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        relative = path.relative_to(package)
+        if relative.parts[0] not in NOT_IN_SERVERS:
+            yield f"{relative}\0{digest_file(path)}"
+
+
+def _lay_out(context: Path, files: Mapping[str, Path]) -> None:
+    """Beside its place, then renamed: half a context is never built from."""
+    unfinished = context.with_name(f"{context.name}.{os.getpid()}")
+    for name, source in files.items():
+        (unfinished / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, unfinished / name)
+    try:
+        unfinished.rename(context)
+    except OSError:  # another command was first
+        shutil.rmtree(unfinished)
+
+
+def _server_target(service: Service, base: str, folder: Path, taken: Collection[str]) -> BuildTarget:
+    context, own = _context_of(service)
+    name = _target_name(service, taken)
+    if own is None:
+        template = (asset_dir("compose") / "server" / "Dockerfile.j2").read_text("utf-8")
+        # Whatever this machine has installed: the base image has the SDK without its extras.
+        requirements = "requirements.txt" if requirements_digest(context, ()) else ""
+        text = render_dockerfile(template, service, base=base, requirements=requirements)
+        path = folder / f"{name}.Dockerfile"
+        write_atomically(path, text)
+        write_atomically(path.with_name(f"{path.name}.dockerignore"), render_ignore())
+    else:
+        path, text = own, own.read_text("utf-8")
+    digest = _digest([base, text, *digest_tree(context)])
+    image = re.sub(r"[^a-z0-9]+", "-", service.implementation.lower()).strip("-") or "server"
+    return BuildTarget(
+        name=name,
+        context=str(context),
+        dockerfile=str(path),
+        tag=f"gym-{image}:{digest}",
+        args={} if own is None else {"GYM_BASE": base},
+        labels={LABEL_ROLE: "server", labels.OWNER: owner()},
+    )
+
+
+def _target_name(service: Service, taken: Collection[str]) -> str:
+    """Instances of one implementation share an image; those of two that differ do not share a name."""
+    return service.slug if service.slug not in taken else f"{service.slug}-{len(taken)}"
+
+
+def _context_of(service: Service) -> tuple[Path, Path | None]:
+    """The folder an image is built from, and the Dockerfile that the user wrote, if any."""
+    if service.container.build is not None:
+        folder = Path(service.container.build)
+        own = folder if folder.is_file() else folder / "Dockerfile"
+        if not own.is_file():
+            raise UserError(
+                f"{service.name}: build: {folder} has no Dockerfile.",
+                "Name a folder with a Dockerfile, or the file itself.",
+            )
+        return own.parent, own
+    assert service.directory is not None
+    own = service.directory / "Dockerfile"
+    return service.directory, own if own.is_file() else None
+
+
+def digest_tree(folder: Path) -> Iterator[str]:
+    """One line a file that an image is made of."""
+    for path in _files(folder, folder):
+        yield f"{path.relative_to(folder)}\0{path.stat().st_mode & 0o111:o}\0{digest_file(path)}"
+
+
+def _files(folder: Path, root: Path) -> Iterable[Path]:
+    for path in sorted(folder.iterdir()):
+        if is_ignored(path.relative_to(root).as_posix()):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            yield from _files(path, root)
+        elif path.is_file():
+            yield path
+
+
+def is_ignored(name: str) -> bool:
+    """As BuildKit reads the same patterns: `**/` is any folder, the rest begins at the top."""
+    last = name.rpartition("/")[2]
+    return any(
+        fnmatch.fnmatchcase(last, pattern[3:]) if pattern.startswith("**/") else fnmatch.fnmatchcase(name, pattern)
+        for pattern in IGNORED
+    )
+
+
+def digest_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def owner() -> str:
+    """Whose it is: `gym down --sweep` takes only what is its user's. GYM_OWNER tells apart who shares an account."""
+    return os.environ.get(ENV_OWNER) or str(os.getuid())

@@ -1,0 +1,233 @@
+"""The Compose runtime: a plan becomes containers, and only what differs is touched. Every verb is safe to repeat."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from gym import labels
+from gym.errors import InfraError, UserError
+from gym.plan.model import Observed, Plan
+from gym.render.compose import ROUTER_IMAGE, TOKEN, reach_host, rewrite_urls
+from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
+from gym.runtime.compose.build import build_missing, pull_missing
+from gym.runtime.compose.containers import Container, observed, replica_id
+from gym.runtime.compose.converge import Converger, containers_of
+from gym.runtime.compose.engine import connect, engine_host, require_engine
+from gym.runtime.compose.images import plan_images
+from gym.runtime.compose.layout import Layout, forget_secrets, write_compose, write_stack
+from gym.runtime.compose.logs import follow_logs, read_logs
+from gym.runtime.compose.sealing import seal
+from gym.runtime.compose.settings import write_build_secrets
+from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
+from gym.runtime.compose.wait import Watch
+from gym.runtime.local.home import one_command, prepare_home
+from gym.runtime.local.listeners import listen_for_router
+
+if TYPE_CHECKING:
+    import docker
+
+AT_ONCE: Final = 8
+
+
+class ComposeRuntime:
+    """`overrides` are Compose files of the user's own, merged over ours; `cache` keeps what builds are made from."""
+
+    name: Literal["local", "compose"] = "compose"
+
+    def __init__(self, overrides: tuple[Path, ...] = (), cache: Path | None = None) -> None:
+        self.overrides = tuple(str(path.resolve()) for path in overrides)
+        self.cache = cache or default_cache(os.environ)
+
+    def observe(self, home: Path) -> Observed:
+        with _client() as client:
+            return observed(containers_of(client, Layout(home.resolve())))
+
+    def up(
+        self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, timeout: float
+    ) -> StackStatus:
+        engine = require_engine()
+        layout = Layout(prepare_home(home).path)
+        with one_command(prepare_home(home)), connect(engine.host) as client:
+            before = containers_of(client, layout)
+            converger = Converger(client, engine.host, layout, on_status, timeout)
+            try:
+                return self._up(converger, plan, secrets, before)
+            except BaseException:
+                if not before:  # nothing half-started: what was not there before is not there after
+                    _remove(client, layout, drain=0.0)
+                raise
+
+    def _up(self, to: Converger, plan: Plan, secrets: Mapping[str, str], before: list[Container]) -> StackStatus:
+        plan = _with_free_port(reach_host(plan)[0], to.layout.read_plan(), before)
+        sealed = seal(plan, {key: rewrite_urls(value) for key, value in secrets.items() if key != labels.ENV_TOKEN})
+        images = plan_images(sealed.plan, to.layout.build, self.cache)
+        present = _image_tags(to.client)
+        build_secrets = write_build_secrets(to.layout.build, os.environ)
+
+        def tell(names: tuple[str, ...]) -> None:
+            to.on_status(_building(plan, names))
+
+        build_missing(images, present, host=to.host, folder=to.layout.build, secrets=build_secrets, on_build=tell)
+        pull_missing(sealed.plan, ROUTER_IMAGE, present, to.host)
+        values = sealed.values | _token(plan, secrets)
+        rewritten = write_stack(to.layout, sealed.plan, values, images, self.overrides)
+        return to.converge(sealed.plan, to.layout.read_state(), rewritten=rewritten)
+
+    def down(self, home: Path) -> bool:
+        layout = Layout(home.resolve())
+        plan = layout.read_plan()
+        with _client() as client:
+            return _remove(client, layout, drain=plan.drain_seconds if plan else 0.0)
+
+    def sweep(self) -> tuple[str, ...]:
+        """Remove what is left of every stack of this user, wherever it was started; their homes."""
+        with _client() as client:
+            return remove_all(client)
+
+    def status(self, home: Path) -> StackStatus | None:
+        layout = Layout(home.resolve())
+        plan = layout.read_plan()
+        with _client() as client:
+            containers = containers_of(client, layout)
+            if not containers or plan is None:
+                return None
+            return _watch(client, layout, plan).status(containers, detailed=True)
+
+    def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]:
+        layout = Layout(home.resolve())
+        plan = layout.read_plan()
+        with _client() as client:
+            chosen = _choose(containers_of(client, layout), plan, names)
+            yield from (follow_logs if follow else read_logs)(client, plan, chosen, tail)
+
+    def restart(self, home: Path, names: tuple[str, ...], on_status: OnStatus, *, timeout: float) -> StackStatus:
+        with self._running(home, on_status, timeout) as (to, plan):
+            chosen = _choose(containers_of(to.client, to.layout), plan, names)
+            seconds = round(plan.drain_seconds + GRACE_SECONDS)
+            with ThreadPoolExecutor(AT_ONCE) as pool:
+                list(pool.map(lambda one: to.client.api.restart(one.id, timeout=seconds), chosen))
+            watch = _watch(to.client, to.layout, plan)
+            return to.wait(watch, frozenset(one.name for one in watch.containers()))
+
+    def scale(self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float) -> StackStatus:
+        with self._running(home, on_status, timeout) as (to, plan):
+            _known_instances(plan, replicas)
+            services = tuple(
+                one.model_copy(update={"replicas": replicas.get(one.name, one.replicas)}) for one in plan.services
+            )
+            scaled = plan.model_copy(update={"services": services})
+            rewritten = write_compose(to.layout, scaled)
+            return to.converge(scaled, to.layout.read_state(), rewritten=rewritten)
+
+    @contextmanager
+    def _running(self, home: Path, on_status: OnStatus, timeout: float) -> Iterator[tuple[Converger, Plan]]:
+        engine = require_engine()
+        layout = Layout(home.resolve())
+        plan = layout.read_plan()
+        if plan is None:
+            raise UserError(f"There is no stack in {home}.", "Start one: gym up NAMES")
+        with one_command(prepare_home(home)), connect(engine.host) as client:
+            yield Converger(client, engine.host, layout, on_status, timeout), plan
+
+
+def default_cache(environ: Mapping[str, str]) -> Path:
+    """`GYM_CACHE_DIR`, else where this user's caches are."""
+    if named := environ.get(labels.ENV_CACHE):
+        return Path(named)
+    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "compose-gym"
+
+
+@contextmanager
+def _client() -> Iterator[docker.DockerClient]:
+    require_engine()
+    with connect(engine_host()) as client:
+        yield client
+
+
+def _watch(client: docker.DockerClient, layout: Layout, plan: Plan) -> Watch:
+    return Watch(client, plan, (f"{labels.STACK_DIR}={layout.home}",), layout.read_token())
+
+
+def _remove(client: docker.DockerClient, layout: Layout, *, drain: float) -> bool:
+    removed = remove_stack(client, str(layout.home), layout.read_state().project, drain=drain)
+    forget_secrets(layout)
+    return removed
+
+
+def _with_free_port(plan: Plan, earlier: Plan | None, before: list[Container]) -> Plan:
+    """A stack that runs keeps its port; one that starts gets the port it asked for, or a free one, or an error."""
+    wanted = plan.router
+    if before and earlier and wanted.port in (0, earlier.router.port) and wanted.host == earlier.router.host:
+        return plan.model_copy(update={"router": earlier.router.model_copy(update={"needs_token": wanted.needs_token})})
+    with listen_for_router(wanted.host, wanted.port) as listener:
+        port = listener.getsockname()[1]
+    return plan.model_copy(update={"router": wanted.model_copy(update={"port": port})})
+
+
+def _token(plan: Plan, secrets: Mapping[str, str]) -> dict[str, str]:
+    if not plan.router.needs_token:
+        return {}
+    token = (secrets.get(labels.ENV_TOKEN) or os.environ.get(labels.ENV_TOKEN, "")).strip()
+    if not token:
+        raise UserError(
+            f"The router would listen on {plan.router.host} without a token.",
+            "Give one: `openssl rand -hex 32 > token.txt`, then `--token-file token.txt` (or set GYM_TOKEN).",
+        )
+    return {TOKEN: token}
+
+
+def _image_tags(client: docker.DockerClient) -> frozenset[str]:
+    return frozenset(tag for image in client.api.images() for tag in image.get("RepoTags") or ())
+
+
+def _building(plan: Plan, names: tuple[str, ...]) -> StackStatus:
+    """What `up` shows while images are made."""
+    base = "base" in names
+    replicas = tuple(
+        ReplicaStatus(
+            instance=one.name,
+            replica=replica,
+            type=one.type,
+            implementation=one.implementation,
+            state="starting",
+            detail="building the base image"
+            if base
+            else "building its image"
+            if one.slug in names
+            else "waits for images",
+        )
+        for one in plan.services
+        for replica in one.replica_ids()
+    )
+    return StackStatus(stack=plan.stack, runtime="compose", router="", replicas=replicas)
+
+
+def _choose(containers: list[Container], plan: Plan | None, names: tuple[str, ...]) -> list[Container]:
+    """Instances, replicas or containers by name; all of them when none is named."""
+    if not containers:
+        raise InfraError("None of this stack's containers is there.", "Start it: gym up NAMES")
+    if not names:
+        return containers
+    by_name: dict[str, list[Container]] = {}
+    for one in containers:
+        for name in {one.instance, one.service, one.name, replica_id(one, plan)}:
+            by_name.setdefault(name, []).append(one)
+    _check_known(names, by_name)
+    return list({one.id: one for name in names for one in by_name[name]}.values())
+
+
+def _known_instances(plan: Plan, replicas: Mapping[str, int]) -> None:
+    _check_known(replicas, {one.name: () for one in plan.services})
+
+
+def _check_known(names: tuple[str, ...] | Mapping[str, int], known: Mapping[str, object]) -> None:
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3) or sorted(known)
+            raise UserError(f"`{name}` is not in this stack.", f"There is {', '.join(near)}.")

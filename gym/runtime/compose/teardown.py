@@ -1,0 +1,88 @@
+"""Down means gone: containers first, then networks, then volumes, all found by label, with or without our files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from gym import labels
+from gym.errors import InfraError
+from gym.runtime.compose.containers import PROJECT, Container, list_containers
+from gym.runtime.compose.images import owner
+
+if TYPE_CHECKING:
+    import docker
+
+AT_ONCE: Final = 8
+GRACE_SECONDS: Final = 10
+
+
+def remove_stack(client: docker.DockerClient, home: str, project: str, *, drain: float) -> bool:
+    """Whatever carries this home's label or this project's, also what an override added. True when there was any."""
+    projects = {one.labels.get(PROJECT, "") for one in list_containers(client, f"{labels.STACK_DIR}={home}")} - {""}
+    filters = [f"{labels.STACK_DIR}={home}", *(f"{PROJECT}={name}" for name in sorted(projects | {project}))]
+    return _remove(client, filters, drain)
+
+
+def remove_all(client: docker.DockerClient) -> tuple[str, ...]:
+    """Every stack of this user, wherever it was started; the homes of those that were there."""
+    mine = f"{labels.OWNER}={owner()}"
+    containers = [one for one in list_containers(client, mine) if labels.STACK_DIR in one.labels]
+    homes = sorted({one.labels[labels.STACK_DIR] for one in containers})
+    projects = sorted({one.labels.get(PROJECT, "") for one in containers} - {""})
+    _remove(client, [*(f"{PROJECT}={name}" for name in projects), f"{labels.STACK_DIR}"], 0.0, also=mine)
+    return tuple(homes)
+
+
+def stop_containers(client: docker.DockerClient, containers: Iterable[Container], seconds: float) -> None:
+    """SIGTERM to all at once, SIGKILL to who is still there after `seconds`, then remove."""
+    _in_parallel(lambda one: _end(client, one, seconds), containers)
+
+
+def _remove(client: docker.DockerClient, filters: list[str], drain: float, *, also: str = "") -> bool:
+    both = [[one, also] if also and not one.startswith(PROJECT) else [one] for one in filters]
+    containers = {one.id: one for each in both for one in list_containers(client, *each)}
+    stop_containers(client, containers.values(), drain + GRACE_SECONDS)
+    networks = {one["Id"]: one for each in both for one in client.api.networks(filters={"label": each})}
+    volumes = {
+        one["Name"]: one for each in both for one in client.api.volumes(filters={"label": each})["Volumes"] or []
+    }
+    _in_parallel(lambda one: _remove_network(client, one), networks.values())
+    _in_parallel(lambda one: _forgiving(lambda: client.api.remove_volume(one["Name"], force=True)), volumes.values())
+    return bool(containers or networks or volumes)
+
+
+def _end(client: docker.DockerClient, container: Container, seconds: float) -> None:
+    if container.state in ("running", "restarting", "paused"):
+        _forgiving(lambda: client.api.stop(container.id, timeout=round(seconds)))
+    _forgiving(lambda: client.api.remove_container(container.id, v=True, force=True))
+
+
+def _remove_network(client: docker.DockerClient, network: dict[str, Any]) -> None:
+    """A network with a container on it cannot be removed: who is not ours is only disconnected."""
+    details = client.api.inspect_network(network["Id"])
+    for endpoint in details.get("Containers") or {}:
+        _forgiving(lambda: client.api.disconnect_container_from_network(endpoint, network["Id"], force=True))  # noqa: B023
+    _forgiving(lambda: client.api.remove_network(network["Id"]))
+
+
+def _forgiving(action: Callable[[], object]) -> None:
+    """Gone already is as good as removed, and so is being removed by somebody else just now."""
+    import docker.errors  # noqa: PLC0415
+
+    try:
+        with suppress(docker.errors.NotFound):
+            action()
+    except docker.errors.APIError as error:
+        if error.status_code != 409:
+            raise InfraError(
+                f"The engine could not remove something of the stack: {error.explanation}", "gym down"
+            ) from error
+
+
+def _in_parallel(action: Callable[[Any], None], items: Iterable[Any]) -> None:
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for done in [pool.submit(action, one) for one in items]:
+            done.result()

@@ -1,0 +1,222 @@
+"""Keeps one process alive: starts it, asks after its health, starts it again with back-off, ends it when told to."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gym.runtime.base import ReplicaState, ReplicaStatus
+from gym.runtime.identity import Identity
+from gym.runtime.local.listeners import address_of, url_of
+from gym.runtime.local.logs import rotate, size_of, tail_from
+from gym.runtime.local.probe import ONLY_OK, probe
+from gym.runtime.local.process import ProcessSpec, Reaper, describe_exit, kill_group, start_process
+
+BACKOFF_FIRST, BACKOFF_MOST = 0.2, 30.0
+HEALTHY_LONG_ENOUGH = 60.0  # after that a crash is a new story
+EARLY_EXITS = 3  # ends before it was ever well: then it never will be
+FIRST_PROBE, SLOWEST_PROBE = 0.02, 0.25
+START_TIMEOUT = 5.0  # of one question: it waits in the backlog, so a long one finds the server at its first moment
+ALIVE_EVERY, ALIVE_TIMEOUT = 2.0, 3.0
+MISSED_ANSWERS = 3  # in a row: a verifier that computes for some seconds is busy, not dead
+KILL_AFTER_DRAIN = 2.0  # a server that obeys its drain deadline still has to unwind
+
+log = logging.getLogger("gym.supervisor")
+
+
+@dataclass(frozen=True)
+class Member:
+    """What a process is to the stack."""
+
+    instance: str
+    replica: str
+    type: str
+    implementation: str
+    health_path: str = "/healthz"
+    wrong: frozenset[int] = ONLY_OK  # statuses that mean it is not well
+
+
+@dataclass(frozen=True)
+class World:
+    """What a keeper needs from its supervisor."""
+
+    reaper: Reaper
+    remember: Callable[[str, Identity], None]
+    forget: Callable[[str], None]
+    changed: Callable[[], None]
+
+
+class Keeper:
+    """One process of the stack, from its first start until `retire`."""
+
+    def __init__(self, member: Member, spec: ProcessSpec, listener: socket.socket, world: World, *, hand_over: bool):
+        self.member = member
+        self.spec = spec
+        self.listener = listener
+        self.state: ReplicaState = "starting"
+        self.detail = ""
+        self.pid: int | None = None
+        self.restarts = 0
+        self.early_exits = 0
+        self.hand_over = hand_over  # the listener itself is passed on; else the process binds its address
+        self.address = address_of(listener)
+        self._world = world
+        self._since = time.monotonic()
+        self._healthy_since: float | None = None
+        self._log_start = 0
+        self._again = False
+        self._retired = False
+        self._order = asyncio.Event()  # stop what runs: to start it again, or for good
+
+    @property
+    def url(self) -> str:
+        return url_of(*self.address)
+
+    @property
+    def gave_up(self) -> bool:
+        return self.early_exits >= EARLY_EXITS
+
+    def status(self) -> ReplicaStatus:
+        return ReplicaStatus(
+            instance=self.member.instance,
+            replica=self.member.replica,
+            type=self.member.type,
+            implementation=self.member.implementation,
+            state=self.state,
+            url=self.url,
+            pid=self.pid,
+            restarts=self.restarts,
+            uptime_seconds=round(time.monotonic() - self._since, 1) if self.pid else 0.0,
+            detail=self.detail,
+        )
+
+    def last_lines(self, count: int = 20) -> str:
+        return "\n".join(tail_from(self.spec.log, self._log_start, count))
+
+    def restart(self, spec: ProcessSpec | None = None) -> None:
+        """Drain, end, start again, on the same socket: whoever connects meanwhile waits."""
+        self.spec = spec or self.spec
+        self._again = True
+        self.early_exits = 0
+        self._set("stopping" if self.pid else "starting")
+        self._order.set()
+
+    def nudge(self) -> None:
+        """Try now what else the back-off would try later."""
+        self.early_exits = 0
+        if self.pid is None and not self._retired:
+            self._again = True
+            self._order.set()
+
+    def retire(self) -> None:
+        self._retired = True
+        self._set("stopping")
+        self._order.set()
+
+    async def run(self) -> None:
+        delay = BACKOFF_FIRST
+        while not self._retired:
+            why = await self._live()
+            if self._retired or self._again:
+                delay = BACKOFF_FIRST
+                continue
+            self.restarts += 1
+            self.early_exits += self._healthy_since is None
+            if self._was_well_long():
+                delay = BACKOFF_FIRST
+            log.warning("%s: %s; it starts again in %.1f s", self.spec.id, why, delay)
+            self._set("restarting", why)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._order.wait()
+            delay = min(delay * 2, BACKOFF_MOST)
+        self._set("exited")
+
+    async def _live(self) -> str:
+        """One process from start to end; how it ended."""
+        self._again = False
+        self._order.clear()
+        self._healthy_since = None
+        self._free_address()
+        rotate(self.spec.log)
+        self._log_start = size_of(self.spec.log)
+        try:
+            process = start_process(
+                self.spec,
+                self.listener if self.hand_over else None,
+                lambda identity: self._world.remember(self.spec.id, identity),
+            )
+        except OSError as error:
+            return f"it could not be started: {error}"
+        self.pid, self._since = process.pid, time.monotonic()
+        self._set("starting")
+        try:
+            code = await self._watch(process)
+        finally:
+            if process.returncode is None:  # we are being torn down ourselves
+                kill_group(process)
+            self.pid = None
+            self._world.forget(self.spec.id)
+        return describe_exit(code)
+
+    def _free_address(self) -> None:
+        """A server that binds by itself gets its port from our reservation where the kernel allows it, and where that
+        did not work the port is let go just before."""
+        if not self.hand_over and (self.early_exits or sys.platform != "linux"):
+            self.listener.close()
+
+    async def _watch(self, process: subprocess.Popen[bytes]) -> int:
+        exited = self._world.reaper.exit_of(process)
+        async with asyncio.TaskGroup() as group:
+            health = group.create_task(self._ask_after())
+            obedience = group.create_task(self._obey(process))
+            code = await exited
+            health.cancel()
+            obedience.cancel()
+        return code
+
+    async def _obey(self, process: subprocess.Popen[bytes]) -> None:
+        await self._order.wait()
+        self._set("stopping")
+        process.send_signal(signal.SIGTERM)
+        await asyncio.sleep(self.spec.drain_seconds + KILL_AFTER_DRAIN)
+        log.warning("%s: still there %.0f s after SIGTERM: killed", self.spec.id, self.spec.drain_seconds)
+        kill_group(process)
+
+    async def _ask_after(self) -> None:
+        pause = FIRST_PROBE
+        while why := await self._probe(START_TIMEOUT):
+            self._note(why)
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, SLOWEST_PROBE)
+        self._healthy_since = time.monotonic()
+        missed = 0
+        while True:
+            if not self._order.is_set() and missed in (0, MISSED_ANSWERS):
+                self._set("unhealthy" if missed else "healthy", why)
+            await asyncio.sleep(ALIVE_EVERY)
+            why = await self._probe(ALIVE_TIMEOUT)
+            missed = min(missed + 1, MISSED_ANSWERS) if why else 0
+
+    async def _probe(self, timeout: float) -> str:
+        return await probe(self.address, self.member.health_path, wrong=self.member.wrong, timeout=timeout)
+
+    def _was_well_long(self) -> bool:
+        return self._healthy_since is not None and time.monotonic() - self._healthy_since >= HEALTHY_LONG_ENOUGH
+
+    def _note(self, detail: str) -> None:
+        if detail != self.detail and not self._order.is_set():
+            self._set(self.state, detail)
+
+    def _set(self, state: ReplicaState, detail: str = "") -> None:
+        if (state, detail) != (self.state, self.detail):
+            self.state, self.detail = state, detail
+            self._world.changed()

@@ -1,0 +1,67 @@
+"""Starts the supervisor of a stack and finds it again; says so when it is gone."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import time
+
+from gym.errors import InfraError
+from gym.runtime.identity import Identity, is_alive
+from gym.runtime.local import detach
+from gym.runtime.local.control import bind_control, connect
+from gym.runtime.local.home import Home, unwritable
+from gym.runtime.local.ledger import read_record
+from gym.runtime.local.listeners import SUPERVISOR
+from gym.runtime.local.logs import tail_from
+
+GONE_WITHIN_SECONDS = 10.0
+
+
+def find_supervisor(home: Home) -> socket.socket | None:
+    """A connection to the supervisor of this stack, when it has one."""
+    record = read_record(home)
+    return connect(home, record.control if record else "")
+
+
+def launch_supervisor(home: Home) -> socket.socket:
+    """We bind its control socket, so it answers from its first moment on."""
+    try:
+        listener = bind_control(home)
+        log = home.log("supervisor").open("ab")
+    except OSError as error:
+        raise unwritable(home.path, error) from error
+    command = [sys.executable, "-P", "-m", SUPERVISOR, str(home.path)]
+    with listener, log:
+        connection = connect(home)
+        subprocess.run(
+            [sys.executable, "-I", "-S", detach.__file__, str(listener.fileno()), "--", *command],
+            cwd=home.path,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=(listener.fileno(),),
+            check=True,
+        )
+    if connection is None:
+        raise supervisor_ended(home)
+    return connection
+
+
+def supervisor_ended(home: Home) -> InfraError:
+    """What to say when it is gone without a word."""
+    words = "\n".join(tail_from(home.log("supervisor"), 0, 20))
+    return InfraError(
+        f"the supervisor of the stack in {home.path} ended unexpectedly:\n{words}", "Try again: gym up NAMES"
+    )
+
+
+def wait_until_gone(supervisor: Identity) -> bool:
+    """After its farewell: until its process has ended and its lock is free."""
+    deadline = time.monotonic() + GONE_WITHIN_SECONDS
+    while is_alive(supervisor):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True

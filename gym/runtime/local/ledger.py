@@ -1,0 +1,99 @@
+"""The record of every process a stack has: written before the process may do anything, read when nobody is left to ask.
+
+`sweep` ends whatever a killed command or supervisor left behind, by identity.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from pydantic import BaseModel, Field, ValidationError
+
+from gym import labels
+from gym.render.files import write_atomically
+from gym.runtime.identity import Identity, end_processes, find_session, is_alive
+from gym.runtime.local.home import Home
+
+log = logging.getLogger("gym.supervisor")
+
+SWEEP_GRACE_SECONDS = 5.0  # leftovers serve nobody: their supervisor is gone
+
+
+class Record(BaseModel):
+    """state.json: who supervises the stack, where it answers, and what it has started."""
+
+    stack: str = ""
+    supervisor: Identity
+    control: str = ""
+    router: str = ""
+    processes: dict[str, Identity] = Field(default_factory=dict)
+
+
+class Ledger:
+    """The supervisor's pen: each change is on disk when the call returns."""
+
+    def __init__(self, home: Home, record: Record) -> None:
+        self._path = home.state
+        self._record = record
+        self._write()
+
+    def set_stack(self, stack: str, router: str) -> None:
+        self._record.stack, self._record.router = stack, router
+        self._write()
+
+    def add(self, name: str, identity: Identity) -> None:
+        self._record.processes[name] = identity
+        self._write()
+
+    def drop(self, name: str) -> None:
+        self._record.processes.pop(name, None)
+        try:
+            self._write()
+        except OSError as error:  # one that is recorded beyond its end harms nobody: it is known by its start
+            log.error("%s: its end could not be recorded: %s", name, error)
+
+    def close(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+    def _write(self) -> None:
+        if not self._path.parent.is_dir():
+            raise FileNotFoundError(f"{self._path.parent} is gone")
+        write_atomically(self._path, self._record.model_dump_json())
+
+
+def read_record(home: Home) -> Record | None:
+    """What is on disk; a file nobody can read is no record."""
+    try:
+        return Record.model_validate_json(home.state.read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def marker(home: Home) -> str:
+    """What every process of this stack carries in its environment."""
+    return f"{labels.ENV_DISCOVERY}={home.discovery}"
+
+
+def sweep(home: Home) -> int:
+    """End what is recorded and still lives; how many that were."""
+    record = read_record(home)
+    if record is None:
+        return 0
+    # The supervisor first: it would start again what is ended under it.
+    supervisors = [record.supervisor] if is_alive(record.supervisor) else []
+    end_processes(supervisors, SWEEP_GRACE_SECONDS)
+    found = [member for leader in record.processes.values() for member in find_session(leader, marker(home))]
+    end_processes(found, SWEEP_GRACE_SECONDS)
+    home.state.unlink(missing_ok=True)
+    return len(supervisors) + len(found)
+
+
+def remove_published(home: Home) -> None:
+    """What other processes read about a stack must not outlive it."""
+    for path in (home.discovery, home.state, *_files(home.traefik)):
+        path.unlink(missing_ok=True)
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []

@@ -1,0 +1,50 @@
+"""Asks a server whether it is well: one small request over a raw connection, since it is asked all day."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+
+ONLY_OK = frozenset(range(100, 600)) - {200}
+
+
+async def probe(
+    address: tuple[str, int], path: str, *, wrong: frozenset[int] = ONLY_OK, timeout: float, token: str = ""
+) -> str:
+    """Empty when it is well, else why not. `wrong` are the statuses that mean it is not; none: any answer will do."""
+    try:
+        async with asyncio.timeout(timeout):
+            status = await _ask(address, _request(address, path, token))
+    except TimeoutError:
+        return f"no answer on {path} within {timeout:g} s"
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        return f"no answer on {path}: {reason}"
+    if not status:
+        return f"no HTTP answer on {path}"
+    return f"status {status} on {path}" if status in wrong else ""
+
+
+def _request(address: tuple[str, int], path: str, token: str) -> bytes:
+    lines = [f"GET {path} HTTP/1.1", f"Host: {address[0]}:{address[1]}", "Connection: close", "User-Agent: gym-health"]
+    return "\r\n".join([*lines, *([f"Authorization: Bearer {token}"] if token else []), "", ""]).encode()
+
+
+async def _ask(address: tuple[str, int], request: bytes) -> int:
+    reader, writer = await asyncio.open_connection(*address)
+    try:
+        writer.write(request)
+        line = await reader.readline()
+        if not line.startswith(b"HTTP/"):
+            return 0
+        # What follows is read to its end: closed early, the server would log a broken pipe.
+        while await reader.read(65536):
+            pass
+        return int(line.split()[1])
+    except (ValueError, IndexError):
+        return 0
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()

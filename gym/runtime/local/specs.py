@@ -1,0 +1,194 @@
+"""Plan -> the processes that make it real: what each is, what it runs, what it is told. Touches nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from gym import labels
+from gym.config import redact
+from gym.plan.model import Plan, Service
+from gym.render.launch import HEAD, Address, launch_document
+from gym.render.traefik import OUTSIDE, route_prefix
+from gym.runtime.local.home import Home
+from gym.runtime.local.keeper import Member
+from gym.runtime.local.probe import ONLY_OK
+from gym.runtime.local.process import CONFIG_FD, LISTENER_FD, ProcessSpec
+
+LONGEST_VARIABLE = 100_000  # Linux takes 128 KiB in one environment variable
+ROUTER, CONSOLE = "router", "console"
+DRAIN_ROUTER_SECONDS = 5.0
+STATIC_FILE, DYNAMIC_FOLDER, DYNAMIC_FILE = "static.yml", "dynamic", "stack.yml"
+
+
+class Order(BaseModel):
+    """What an `up` hands to the supervisor: all it needs to know, values of secrets included."""
+
+    model_config = ConfigDict(frozen=True)
+
+    plan: Plan
+    secrets: dict[str, str] = Field(default_factory=dict, repr=False)
+    pythons: dict[str, str] = Field(default_factory=dict)  # instance -> the interpreter of its environment
+    environ: dict[str, str] = Field(default_factory=dict, repr=False)
+    traefik: str = "traefik"
+
+    @property
+    def token(self) -> str:
+        return (self.secrets.get(labels.ENV_TOKEN) or self.environ.get(labels.ENV_TOKEN, "")).strip()
+
+
+def binds_itself(service: Service) -> bool:
+    """A server written against nemo_gym is told a host and a port; one of ours is handed the listening socket."""
+    return service.launch == "script"
+
+
+def service_member(service: Service, replica: str) -> Member:
+    known = Member(service.name, replica, service.type, service.implementation)
+    # One that was not written for us has no /healthz; whatever it answers, it is there.
+    return replace(known, health_path="/", wrong=frozenset()) if binds_itself(service) else known
+
+
+def service_spec(
+    order: Order, home: Home, service: Service, replica: str, addresses: Mapping[str, Address]
+) -> ProcessSpec:
+    """`addresses` as this replica sees them, its own among them."""
+    document = orjson.dumps(launch_document(order.plan, service, addresses, order.secrets))
+    told, inherited = _config_variables(document, fits=binds_itself(service) or len(document) <= LONGEST_VARIABLE)
+    assert service.directory is not None
+    return ProcessSpec(
+        id=replica,
+        argv=_argv(service, order.pythons.get(service.name) or sys.executable),
+        env={
+            **_inherited_environ(order),
+            **_python_path(order, service),
+            **service.container.env,
+            **told,
+            labels.ENV_INSTANCE: service.name,
+            labels.ENV_REPLICA: replica,
+            labels.ENV_DISCOVERY: str(home.discovery),
+            labels.ENV_LISTEN: f"fd:{LISTENER_FD}",
+            labels.ENV_DRAIN: f"{order.plan.drain_seconds:g}",
+            "PYTHONUNBUFFERED": "1",
+        },
+        cwd=service.directory,
+        log=home.log(replica),
+        drain_seconds=order.plan.drain_seconds,
+        document=inherited,
+    )
+
+
+def addresses_for(
+    order: Order, service: Service, own: Address, replicas: Mapping[str, list[Address]], router: Address
+) -> dict[str, Address]:
+    """Where a server finds the others. One that knows no discovery document reaches several replicas by the router."""
+    found: dict[str, Address] = {}
+    for other in order.plan.services:
+        several = replicas.get(other.name, [])
+        if binds_itself(service) and len(several) > 1:
+            found[other.name] = (router[0], f"{router[1]}{route_prefix(other)}")
+        elif several:
+            found[other.name] = several[0]
+    return found | {service.name: own, HEAD: router}
+
+
+def router_member(plan: Plan) -> Member:
+    """It is well once it passes on to the console, or asks it for leave; before its first file it answers 404."""
+    wrong = ONLY_OK - {401} if plan.router.needs_token else ONLY_OK
+    return Member(ROUTER, ROUTER, ROUTER, "traefik", wrong=wrong)
+
+
+def router_spec(order: Order, home: Home) -> ProcessSpec:
+    return ProcessSpec(
+        id=ROUTER,
+        argv=(order.traefik, f"--configFile={home.traefik / STATIC_FILE}"),
+        env={
+            **_inherited_environ(order),
+            labels.ENV_DISCOVERY: str(home.discovery),
+            "LISTEN_FDS": "1",
+            "LISTEN_FDNAMES": OUTSIDE,
+        },
+        cwd=home.path,
+        log=home.log(ROUTER),
+        drain_seconds=DRAIN_ROUTER_SECONDS,
+        activated=True,
+    )
+
+
+def console_member() -> Member:
+    return Member(CONSOLE, CONSOLE, CONSOLE, "gym.console")
+
+
+def console_spec(order: Order, home: Home) -> ProcessSpec:
+    token = {labels.ENV_TOKEN: order.token} if order.plan.router.needs_token else {}
+    return ProcessSpec(
+        id=CONSOLE,
+        argv=(sys.executable, "-P", "-m", "gym.console"),
+        env={
+            **_inherited_environ(order),
+            **token,
+            labels.ENV_CONSOLE: str(home.console),
+            labels.ENV_DISCOVERY: str(home.discovery),
+            labels.ENV_LISTEN: f"fd:{LISTENER_FD}",
+            labels.ENV_REPLICA: CONSOLE,
+            labels.ENV_DRAIN: f"{DRAIN_ROUTER_SECONDS:g}",
+            "PYTHONUNBUFFERED": "1",
+        },
+        cwd=home.path,
+        log=home.log(CONSOLE),
+        drain_seconds=DRAIN_ROUTER_SECONDS,
+    )
+
+
+def redacted_plan(plan: Plan) -> dict[str, Any]:
+    """The plan as it may lie on the disk."""
+    tree: dict[str, Any] = plan.model_dump(mode="json")
+    hidden = redact({"settings": tree["settings"], "services": [_values_of(one) for one in tree["services"]]})
+    tree["settings"] = hidden["settings"]
+    for service, values in zip(tree["services"], hidden["services"], strict=True):
+        service["fields"] = values["fields"]
+        service["container"]["env"] = values["env"]
+    return tree
+
+
+def _values_of(service: Mapping[str, Any]) -> dict[str, Any]:
+    return {"fields": service["fields"], "env": service["container"]["env"]}
+
+
+def _argv(service: Service, python: str) -> tuple[str, ...]:
+    if binds_itself(service):
+        return (python, service.entrypoint)
+    return (python, "-P", "-m", "gym.server.serve", service.entrypoint)
+
+
+def _config_variables(document: bytes, *, fits: bool) -> tuple[dict[str, str], bytes]:
+    if fits:
+        return {labels.ENV_CONFIG: document.decode()}, b""
+    return {labels.ENV_CONFIG_FILE: f"/dev/fd/{CONFIG_FD}"}, document
+
+
+def _inherited_environ(order: Order) -> dict[str, str]:
+    """What the user's shell had, without what only the console has to know and what only a parent may say."""
+    kept_back = {
+        labels.ENV_TOKEN,
+        labels.ENV_TOKEN_FILE,
+        labels.ENV_CONFIG,
+        labels.ENV_CONFIG_FILE,
+        "LISTEN_FDS",
+        "LISTEN_PID",
+    }
+    return {key: value for key, value in order.environ.items() if key not in kept_back}
+
+
+def _python_path(order: Order, service: Service) -> dict[str, str]:
+    """Servers written against nemo_gym import each other from the root of their repository, two folders up."""
+    if not binds_itself(service) or service.directory is None:
+        return {}
+    root = str(service.directory.parent.parent)
+    earlier = order.environ.get("PYTHONPATH", "")
+    return {"PYTHONPATH": os.pathsep.join(part for part in (root, earlier) if part)}

@@ -1,0 +1,222 @@
+"""`python -m gym.runtime.local.supervisor HOME`: owns a stack from `gym up` to `gym down`, listens on descriptor 3.
+
+Its end, however it comes, is the end of everything it started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+
+from gym.errors import GymError, InfraError
+from gym.runtime.identity import Identity, identify
+from gym.runtime.local.control import error_to_dict
+from gym.runtime.local.home import Home, only_supervisor
+from gym.runtime.local.ledger import Ledger, Record
+from gym.runtime.local.process import Reaper
+from gym.runtime.local.specs import Order
+from gym.runtime.local.stack import Stack
+
+CONTROL_FD = 3
+LONGEST_LINE = 256 * 1024 * 1024  # an order holds a whole plan
+FIRST_ORDER_WITHIN = 10.0  # who was killed between starting us and saying why needs us no more
+HEARTBEAT = 1.0
+LOOK_FOR_HOME_EVERY = 2.0
+MOST_FILES = 65535
+
+log = logging.getLogger("gym.supervisor")
+
+
+def main(argv: list[str]) -> int:
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    home = Home(Path(argv[0]))
+    listener = socket.socket(fileno=CONTROL_FD)
+    listener.set_inheritable(False)
+    _allow_files()
+    with only_supervisor(home) as alone:
+        if not alone:
+            log.error("another supervisor holds %s", home.supervisor_lock)
+            return 1
+        asyncio.run(supervise(home, listener))
+    return 0
+
+
+async def supervise(home: Home, listener: socket.socket) -> None:
+    """Until told to stop, or until the stack's folder is gone."""
+    me = identify(os.getpid())
+    assert me is not None
+    control = str(listener.getsockname())
+    ledger = Ledger(home, Record(supervisor=me, control=control))
+    loop = asyncio.get_running_loop()
+    async with asyncio.TaskGroup() as group:
+        stack = Stack(home, ledger, Reaper(loop), group)
+        desk = Desk(stack, me)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, desk.over.set)
+        loop.add_signal_handler(signal.SIGHUP, lambda: None)
+        watchers = [stack.publish_for_ever(), stack.rotate_for_ever(), _watch_home(home, desk), _expect_order(desk)]
+        tasks = [group.create_task(watcher) for watcher in watchers]
+        server = await asyncio.start_unix_server(desk.serve, sock=listener, limit=LONGEST_LINE)
+        await desk.over.wait()
+        await desk.stop()
+        for task in tasks:
+            task.cancel()
+        server.close()
+    ledger.close()
+    Path(control).unlink(missing_ok=True)
+    log.info("ended")
+
+
+class Desk:
+    """Answers one connection each; one change at a time, and a stop goes before all."""
+
+    def __init__(self, stack: Stack, me: Identity) -> None:
+        self._me = me
+        self.over = asyncio.Event()
+        self._stack = stack
+        self._lock = asyncio.Lock()
+        self._work: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+        self.asked = False
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            line = await reader.readline()
+            if line:
+                await self._answer(orjson.loads(line), writer)
+        except (OSError, ValueError) as error:
+            log.info("a connection ended early: %s", error)
+        finally:
+            writer.close()
+
+    async def stop(self) -> None:
+        """However often and by whomever it is asked for, it happens once."""
+        if self._stopping is None:
+            if self._work is not None:
+                self._work.cancel()
+            self._stopping = asyncio.create_task(self._stack.stop())
+        await asyncio.shield(self._stopping)
+
+    async def _answer(self, message: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        verb, timeout = message["verb"], float(message.get("timeout", 60))
+        if verb == "status":
+            await _send(writer, {"done": self._seen()})
+        elif verb == "stop":
+            await self._follow(self.stop(), writer)
+            self.over.set()
+        elif verb == "apply":
+            self.asked = True
+            await self._apply(message, timeout, writer)
+        elif verb == "restart":
+            await self._change(self._stack.restart(tuple(message["names"]), timeout), writer)
+        elif verb == "scale":
+            await self._change(self._stack.scale(message["replicas"], timeout), writer)
+
+    async def _apply(self, message: dict[str, Any], timeout: float, writer: asyncio.StreamWriter) -> None:
+        first = self._stack.order is None
+        try:
+            order = Order.model_validate(message["order"])
+        except ValidationError as error:
+            await _send(writer, {"error": error_to_dict(InfraError(f"the supervisor does not understand: {error}"))})
+            return
+        done = await self._change(self._stack.apply(order, timeout), writer, farewell=first)
+        if first and not done:
+            self.over.set()
+
+    async def _change(
+        self, work: Coroutine[Any, Any, None], writer: asyncio.StreamWriter, *, farewell: bool = False
+    ) -> bool:
+        """Do it, reporting; with `farewell` a failure takes the stack down before it is told."""
+        async with self._lock:
+            try:
+                self._work = asyncio.create_task(work)
+                await self._follow(self._work, writer)
+                return True
+            except asyncio.CancelledError:
+                error: GymError = InfraError("the stack was taken down meanwhile.", "Start it again: gym up NAMES")
+            except GymError as known:
+                error = known
+            finally:
+                self._work = None
+        log.error("%s", error)
+        if farewell:
+            await self.stop()
+        with contextlib.suppress(OSError):
+            await _send(writer, {"error": error_to_dict(error)})
+        return False
+
+    async def _follow(self, work: Coroutine[Any, Any, None] | asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
+        """Status lines while it goes on. A listener who has left is no reason to stop."""
+        task = asyncio.ensure_future(work)
+        last: dict[str, Any] = {}
+        heard = True
+        while not task.done():
+            seen = self._seen()
+            if heard:
+                heard = await _try_send(writer, {"status": seen["status"]} if seen != last else {"still": True})
+            last = seen
+            change = asyncio.create_task(self._stack.next_change(HEARTBEAT))
+            await asyncio.wait([task, change], return_when=asyncio.FIRST_COMPLETED)
+            change.cancel()
+        task.result()
+        if heard:
+            await _try_send(writer, {"done": self._seen()})
+
+    def _seen(self) -> dict[str, Any]:
+        status, observed = self._stack.status(), self._stack.observed()
+        return {
+            "status": status.model_dump(mode="json"),
+            "observed": observed.model_dump(mode="json"),
+            "supervisor": self._me.model_dump(),
+        }
+
+
+async def _send(writer: asyncio.StreamWriter, reply: dict[str, Any]) -> None:
+    writer.write(orjson.dumps(reply) + b"\n")
+    await writer.drain()
+
+
+async def _try_send(writer: asyncio.StreamWriter, reply: dict[str, Any]) -> bool:
+    try:
+        await _send(writer, reply)
+    except OSError:
+        return False
+    return True
+
+
+async def _watch_home(home: Home, desk: Desk) -> None:
+    while home.state.exists():
+        await asyncio.sleep(LOOK_FOR_HOME_EVERY)
+    log.warning("%s is gone: everything is ended", home.path)
+    desk.over.set()
+
+
+async def _expect_order(desk: Desk) -> None:
+    await asyncio.sleep(FIRST_ORDER_WITHIN)
+    if not desk.asked:
+        desk.over.set()
+
+
+def _allow_files() -> None:
+    """Children inherit it; thousands of rollouts in flight are thousands of sockets."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    if soft < wanted:
+        with contextlib.suppress(OSError, ValueError):  # macOS has a limit below its own hard one
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,87 @@
+"""`/mcp` of a resources server: an ASGI app around the `mcp` package, imported only where MCP is asked for.
+
+Every request stands alone (stateless, JSON replies): a rollout's session is the token's, not the connection's.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import orjson
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.types import (
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+)
+from pydantic import ValidationError
+
+from gym import __version__
+from gym.labels import HEADER_MCP_SESSION
+from gym.server import mcp, tools
+from gym.server.asgi import MAX_BODY, Receive, Scope, Send
+from gym.server.resources import ResourcesServer
+from gym.server.trouble import error_to_failure, validation_detail
+from gym.wire.failures import RolloutError
+
+Context = ServerRequestContext[Any, Any]
+
+
+class McpEndpoint:
+    """ASGI."""
+
+    def __init__(self, server: ResourcesServer[Any]) -> None:
+        self._server = server
+        self._tools = [_tool_to_mcp(one) for one in server.tools.values()]
+        self._protocol: Server[Any] = Server(
+            server.name, version=__version__, on_list_tools=self._list_tools, on_call_tool=self._call_tool
+        )
+        logging.getLogger("mcp.server").setLevel(logging.WARNING)  # it tells of every request's beginning and end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # One manager a request: its tasks end with the request that owns them.
+        manager = StreamableHTTPSessionManager(
+            self._protocol, json_response=True, stateless=True, max_request_body_size=MAX_BODY
+        )
+        async with manager.run():
+            await manager.handle_request(scope, receive, send)
+
+    async def _list_tools(self, _: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=self._tools)
+
+    async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
+        """The text is the one that the HTTP route would have answered with."""
+        headers = context.request.headers if context.request else {}
+        try:
+            body = await self._run(params, headers.get(HEADER_MCP_SESSION, ""))
+        except ValidationError as error:
+            return _result(validation_detail(error), failed=True)
+        except Exception as error:  # noqa: BLE001 (a boundary, as HotRoutes is: every failure becomes the tool's text)
+            failure = error_to_failure(error, server=self._server.name, role=self._server.role)
+            return _result(failure.to_body(), failed=True)
+        return _result(body)
+
+    async def _run(self, params: CallToolRequestParams, token: str) -> bytes:
+        session_id = mcp.read_token(self._server.mcp_key, token)
+        tool = self._server.tools.get(params.name)
+        if tool is None:
+            known = ", ".join(self._server.tools) or "none"
+            raise RolloutError("row", f"there is no tool named {params.name!r}; there are: {known}", status=404)
+        if tool.wants_state and not session_id:
+            raise RolloutError("row", f"401: {mcp.TOKEN_HEADER} is missing: /seed_session hands one out", status=401)
+        result, _ = await self._server.call_tool(tool, orjson.dumps(params.arguments or {}), session_id)
+        return tools.result_to_json(result)
+
+
+def _tool_to_mcp(one: tools.Tool) -> Tool:
+    return Tool(name=one.name, description=one.description, input_schema=one.schema()["parameters"])
+
+
+def _result(body: bytes, *, failed: bool = False) -> CallToolResult:
+    return CallToolResult(content=[TextContent(type="text", text=body.decode())], is_error=failed)

@@ -1,0 +1,171 @@
+"""`Model`: OpenAI-shaped inference. An author overrides `respond` or `chat`; every dialect comes from that one.
+
+Bodies are checked where a mistake would be silent and travel on whole: unknown fields and token ids are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, ClassVar
+
+import orjson
+
+from gym.errors import UserError
+from gym.server.asgi import Answer, Call
+from gym.server.base import Route, Server, json_answer
+from gym.server.config import ServerConfig, Settings
+from gym.server.upstream import Caller, caller
+from gym.wire import sse
+from gym.wire.anthropic import messages_to_responses, response_to_message
+from gym.wire.chat import completion_to_response, responses_to_chat
+from gym.wire.completions import chat_to_responses, response_to_completion
+from gym.wire.failures import RolloutError
+
+Body = dict[str, Any]
+TOKEN_TRIPLE = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
+
+
+class ModelConfig(ServerConfig):
+    """Subclass it, and annotate `config: MyConfig` in the model, to add fields."""
+
+
+class Model(Server):
+    role: ClassVar[str] = "model"
+    server_type: ClassVar[str] = "responses_api_models"
+    sets_cookie: bool = False  # True: callers without a rollout id get a cookie, so their calls can be kept together
+    config: ModelConfig
+
+    def __init__(self, config: ModelConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.config = config
+        self._cookie = f"{type(self).__name__}___{config.name}"
+        kind = type(self)
+        if kind.respond is Model.respond and kind.chat is Model.chat:
+            raise UserError(f"{kind.__name__} answers nothing yet", "override `respond` or `chat`")
+
+    # What an author overrides: at least one of the first two.
+
+    async def respond(self, params: Body) -> Body:
+        """A Responses request in, a Responses reply out."""
+        return completion_to_response(await self.chat(responses_to_chat(params)), params)
+
+    async def chat(self, body: Body) -> Body:
+        """A Chat Completions request in, a chat completion out."""
+        return response_to_completion(await self.respond(chat_to_responses(body)), body)
+
+    def model_names(self) -> list[str]:
+        return [self.name]
+
+    # What the contract asks for.
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/v1/responses", self._on_responses, "OpenAI Responses"),
+            Route("/v1/chat/completions", self._on_chat, "OpenAI Chat Completions"),
+            Route("/v1/messages", self._on_messages, "Anthropic Messages"),
+            Route("/v1/models", self._on_models, "The models served here", method="GET"),
+        ]
+
+    async def _on_responses(self, call: Call) -> Answer:
+        body = parse_body(call.body)
+        check_input(body.get("input"))
+        check_objects(body, "tools", required=False)
+        check_mappings(body, ("reasoning", "text", "metadata"))
+        stream = body.pop("stream", None)
+        reply, headers = await self._ask(call, self.respond, body, "output")
+        return _event_answer(sse.response_events(reply), headers) if stream else json_answer(reply, headers)
+
+    async def _on_chat(self, call: Call) -> Answer:
+        body = parse_body(call.body)
+        check_objects(body, "messages")
+        check_objects(body, "tools", required=False)
+        check_mappings(body, ("response_format", "stream_options", "metadata"))
+        stream, options = body.pop("stream", None), body.pop("stream_options", None) or {}
+        reply, headers = await self._ask(call, self.chat, body, "choices")
+        if not stream:
+            return json_answer(reply, headers)
+        return _event_answer(sse.completion_events(reply, usage=bool(options.get("include_usage"))), headers)
+
+    async def _on_messages(self, call: Call) -> Answer:
+        body = parse_body(call.body)
+        check_objects(body, "messages")
+        check_objects(body, "tools", required=False)
+        reply, headers = await self._ask(call, self.respond, messages_to_responses(body), "output")
+        message = response_to_message(reply, body)
+        return (
+            _event_answer(sse.message_events(message), headers) if body.get("stream") else json_answer(message, headers)
+        )
+
+    async def _on_models(self, _: Call) -> Answer:
+        data = [{"id": name, "object": "model", "created": 0, "owned_by": self.name} for name in self.model_names()]
+        return json_answer({"object": "list", "data": data})
+
+    async def _ask(
+        self, call: Call, method: Callable[[Body], Awaitable[Body]], body: Body, field: str
+    ) -> tuple[Body, tuple[tuple[bytes, bytes], ...]]:
+        key = call.rollout_id or (call.cookies().get(self._cookie, "") if self.sets_cookie else "")
+        headers: tuple[tuple[bytes, bytes], ...] = ()
+        if self.sets_cookie and not key:
+            key = secrets.token_hex(16)
+            headers = ((b"set-cookie", f"{self._cookie}={key}; Path=/; HttpOnly; SameSite=lax".encode()),)
+        ends = None if call.timeout is None else asyncio.get_running_loop().time() + call.timeout
+        caller.set(Caller(key, ends))
+        reply = await method(body)
+        if not isinstance(reply, dict) or not isinstance(reply.get(field), list):
+            what = f"{getattr(method, '__qualname__', method)} returned no `{field}` list: {str(reply)[:200]}"
+            raise RolloutError("model", what, server=self.name, retryable=False)
+        return reply, headers
+
+
+def parse_body(raw: bytes) -> Body:
+    try:
+        body = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise RolloutError("row", f"body: not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise RolloutError("row", f"body: an object is needed, found {type(body).__name__}")
+    return body
+
+
+def check_input(value: Any) -> None:
+    """A text, or items that are objects; token fields come together or not at all."""
+    if isinstance(value, str):
+        return
+    if not isinstance(value, list):
+        raise RolloutError("row", f"input: a text or a list of items is needed, found {_kind(value)}")
+    for index, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise RolloutError("row", f"input[{index}]: an object is needed, found {_kind(item)}")
+        if "type" not in item and "role" not in item:
+            raise RolloutError("row", f"input[{index}].type: an item has a type, or is a message with a role")
+        held = [key for key in TOKEN_TRIPLE if item.get(key) is not None]
+        if held and len(held) != len(TOKEN_TRIPLE):
+            missing = ", ".join(key for key in TOKEN_TRIPLE if key not in held)
+            raise RolloutError("row", f"input[{index}].{held[0]}: token fields come together; missing: {missing}")
+
+
+def check_objects(body: Mapping[str, Any], field: str, *, required: bool = True) -> None:
+    value = body.get(field)
+    if value is None and not required:
+        return
+    if not isinstance(value, list) or (required and not value):
+        raise RolloutError("row", f"{field}: a list of objects is needed, found {_kind(value)}")
+    for index, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise RolloutError("row", f"{field}[{index}]: an object is needed, found {_kind(item)}")
+
+
+def check_mappings(body: Mapping[str, Any], fields: tuple[str, ...]) -> None:
+    for field in fields:
+        if body.get(field) is not None and not isinstance(body[field], dict):
+            raise RolloutError("row", f"{field}: an object is needed, found {_kind(body[field])}")
+
+
+def _kind(value: Any) -> str:
+    return "nothing" if value is None else "an empty list" if value == [] else type(value).__name__
+
+
+def _event_answer(events: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> Answer:
+    return Answer(events, headers=((b"cache-control", b"no-cache"), *headers), content_type=sse.CONTENT_TYPE)

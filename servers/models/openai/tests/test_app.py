@@ -1,0 +1,192 @@
+"""The openai model against a provider on a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from gym.errors import GymError
+from gym.server.http import HttpClient
+from gym.server.serve import load_app
+from gym.server.testing import running
+from gym.wire import items
+
+HERE = Path(__file__).resolve().parents[1]
+Body = dict[str, Any]
+OVERFLOW = {"error": {"message": "This model's maximum context length is 10 tokens."}}
+
+
+@pytest.fixture(scope="module")
+def module() -> ModuleType:
+    load_app(HERE / "app.py")
+    return sys.modules["app"]
+
+
+class Provider:
+    """Answers both dialects; `refusal` is given instead when it is set."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Body, dict[str, str]]] = []
+        self.refusal: tuple[int, Body] | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            for phase in ("startup", "shutdown"):
+                await receive()
+                await send({"type": f"lifespan.{phase}.complete"})
+            return
+        body = orjson.loads((await receive())["body"])
+        headers = {key.decode(): value.decode() for key, value in scope["headers"]}
+        self.asked.append((scope["path"], body, headers))
+        status, reply = self.refusal or (200, self._answer(scope["path"]))
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": orjson.dumps(reply)})
+
+    def _answer(self, path: str) -> Body:
+        if path.endswith("/responses"):
+            return items.response([items.message("as response")], model="real")
+        message = {"role": "assistant", "content": "<think>hm</think>as chat", "generation_token_ids": [7]}
+        return {"id": "c", "model": "real", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+
+
+@asynccontextmanager
+async def serving(module: ModuleType, **fields: Any) -> AsyncIterator[tuple[Provider, Any]]:
+    provider, http = Provider(), HttpClient()
+    async with running(provider) as upstream:
+        given = {"openai_base_url": f"{upstream}/v1", "openai_api_key": "sk-abcdef", "openai_model": "real", **fields}
+        async with running(module.OpenAI.app(given, name="policy_model")) as url:
+
+            async def ask(path: str, body: Body, *headers: tuple[bytes, bytes]) -> tuple[int, Body]:
+                reply = await http.request("POST", url + path, body=orjson.dumps(body), headers=headers, timeout=10)
+                return reply.status, orjson.loads(reply.body)
+
+            yield provider, ask
+    await http.aclose()
+
+
+async def test_a_request_passes_through_with_the_configured_model_and_key(module: ModuleType) -> None:
+    asked = {"input": [{"role": "user", "content": "x"}], "model": "policy", "temperature": 0.5, "mine": 1}
+    async with serving(module, openai_default_headers={"x-org": "o"}) as (provider, ask):
+        _, reply = await ask("/v1/responses", asked)
+    [(path, body, headers)] = provider.asked
+    assert (path, body) == ("/v1/responses", {**asked, "model": "real"})
+    assert (headers["authorization"], headers["x-org"]) == ("Bearer sk-abcdef", "o")
+    assert items.output_text(reply["output"]) == "as response"
+
+
+async def test_chat_requests_go_to_the_chat_endpoint(module: ModuleType) -> None:
+    async with serving(module) as (provider, ask):
+        _, reply = await ask("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]})
+    assert provider.asked[0][0] == "/v1/chat/completions"
+    assert reply["choices"][0]["message"]["content"] == "<think>hm</think>as chat"
+
+
+async def test_an_upstream_that_only_chats_serves_responses_and_messages(module: ModuleType) -> None:
+    async with serving(module, upstream_api="chat") as (provider, ask):
+        _, reply = await ask("/v1/responses", {"input": "x", "max_output_tokens": 5})
+        _, message = await ask("/v1/messages", {"messages": [{"role": "user", "content": "x"}], "max_tokens": 5})
+    assert [path for path, _, _ in provider.asked] == ["/v1/chat/completions"] * 2
+    assert [body["max_tokens"] for _, body, _ in provider.asked] == [5, 5]
+    assert [item["type"] for item in reply["output"]] == ["reasoning", "message"]
+    assert reply["output"][-1]["generation_token_ids"] == [7]
+    assert [block["type"] for block in message["content"]] == ["thinking", "text"]
+
+
+async def test_extra_body_is_what_the_request_does_not_say(module: ModuleType) -> None:
+    async with serving(module, extra_body={"temperature": 1.0, "seed": 3, "model": "no"}) as (provider, ask):
+        await ask("/v1/responses", {"input": "x", "temperature": 0.1})
+    assert provider.asked[0][1] == {"temperature": 0.1, "seed": 3, "model": "real", "input": "x"}
+
+
+async def test_reasoning_items_are_dropped_from_the_input_when_asked(module: ModuleType) -> None:
+    talk = [{"role": "user", "content": "x"}, items.reasoning("hm"), items.message("y")]
+    async with serving(module, drop_input_reasoning_items=True) as (provider, ask):
+        await ask("/v1/responses", {"input": talk})
+    assert [item.get("type") for item in provider.asked[0][1]["input"]] == [None, "message"]
+
+
+@pytest.mark.parametrize("api", ["responses", "chat"])
+async def test_a_full_context_is_an_incomplete_empty_answer(module: ModuleType, api: str) -> None:
+    async with serving(module, upstream_api=api) as (provider, ask):
+        provider.refusal = (400, OVERFLOW)
+        status, reply = await ask("/v1/responses", {"input": "x"})
+        _, completion = await ask("/v1/chat/completions", {"messages": [{"role": "user", "content": "x"}]})
+    assert (status, reply["status"]) == (200, "incomplete")
+    assert reply["incomplete_details"] == {"reason": "max_output_tokens"}
+    assert items.output_text(reply["output"]) == ""
+    assert completion["choices"][0]["finish_reason"] == "length"
+
+
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/chat/completions"])
+async def test_any_other_refusal_carries_the_providers_own_words(module: ModuleType, path: str) -> None:
+    async with serving(module) as (provider, ask):
+        provider.refusal = (400, {"error": {"message": "bad key sk-abcdef"}})
+        status, reply = await ask(path, {"input": "x", "messages": [{"role": "user", "content": "x"}]})
+    assert status == 422
+    assert reply["error"]["message"].endswith("answered 400: bad key ****")
+    assert (reply["error"]["kind"], reply["error"]["server"]) == ("model", "policy_model")
+
+
+async def test_calls_of_one_rollout_stay_with_one_of_several_upstreams(module: ModuleType) -> None:
+    first, other, http = Provider(), Provider(), HttpClient()
+    async with running(first) as one, running(other) as two:
+        fields = {"openai_base_url": [f"{one}/v1", f"{two}/v1"], "openai_model": "m"}
+        async with running(module.OpenAI.app(fields, name="policy_model")) as url:
+            for rollout in [b"a", b"b", b"c", b"d"] * 3:
+                body, headers = orjson.dumps({"input": rollout.decode()}), [(b"x-gym-rollout-id", rollout)]
+                await http.request("POST", f"{url}/v1/responses", body=body, headers=headers)
+    await http.aclose()
+    served = [{body["input"] for _, body, _ in provider.asked} for provider in (first, other)]
+    assert served[0] | served[1] == set("abcd")
+    assert not served[0] & served[1]
+
+
+async def test_health_tells_of_the_last_failure_and_stays_ready(module: ModuleType) -> None:
+    http = HttpClient()
+    app = module.OpenAI.app(
+        {"openai_base_url": "http://user:pw@127.0.0.1:1/v1", "openai_model": "m"}, name="policy_model"
+    )
+    async with running(app) as url:
+        app.server.upstream._attempts = 1
+        reply = await http.request("POST", f"{url}/v1/responses", body=b'{"input": "x"}')
+        health = await http.request("GET", f"{url}/healthz")
+    await http.aclose()
+    assert reply.status == 502
+    told = orjson.loads(health.body)
+    assert (health.status, told["upstream"]["urls"]) == (200, ["http://127.0.0.1:1/v1"])
+    assert "connection refused" in told["upstream"]["last_error"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"openai_base_url": "http://x/v1"}, "openai_model: Field required"),
+        ({"openai_base_url": "", "openai_model": "m"}, "openai_base_url"),
+        ({"openai_base_url": "x:8000", "openai_model": "m"}, "base URL is not an http"),
+        ({"openai_base_url": "http://x", "openai_model": "m", "openai_key": "k"}, "did you mean openai_api_key"),
+    ],
+)
+def test_a_mistake_in_the_config_is_told_at_the_start(module: ModuleType, fields: Body, words: str) -> None:
+    with pytest.raises(GymError, match=words):
+        asyncio.run(module.OpenAI.app(fields, name="policy_model").start())
+
+
+def test_the_shipped_config_names_the_three_policy_settings() -> None:
+    fields = yaml.safe_load((HERE / "configs" / "openai.yaml").read_text())["policy_model"]["responses_api_models"][
+        "openai"
+    ]
+    assert fields == {
+        "entrypoint": "app.py",
+        "openai_base_url": "${policy_base_url}",
+        "openai_api_key": "${policy_api_key}",
+        "openai_model": "${policy_model_name}",
+    }

@@ -1,0 +1,128 @@
+"""mcqa on a real socket, as an agent meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app import Mcqa
+
+from gym.server.serve import load_app
+from gym.server.testing import Answered, Caller, running
+from gym.wire.items import message, response
+
+HERE = Path(__file__).parents[1]
+ROWS = [json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()]
+ROW = {
+    "responses_create_params": {"input": "A, B or C?"},
+    "options": [{"A": "Paris"}, {"B": "Rome"}, {"C": "Oslo"}],
+    "expected_answer": "B",
+}
+BOXED_B = r"\boxed{B}"
+
+pytestmark = pytest.mark.asyncio
+
+
+async def verify(answer: str, settings: dict[str, Any] | None = None, **changes: Any) -> Answered:
+    app = Mcqa.app(settings or {}, name="mcqa")
+    body = ROW | changes | {"response": response([message(answer)], model="test")}
+    async with running(app) as url, Caller(url) as caller:
+        return await caller.post("/verify", body)
+
+
+@pytest.mark.parametrize("row", ROWS)
+async def test_of_each_example_the_expected_letter_alone_is_worth_1(row: dict[str, Any]) -> None:
+    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+        for letter in "ABCD":
+            answer = response([message(rf"It must be \boxed{{{letter}}}.")], model="test")
+            told = await caller.post("/verify", row | {"response": answer})
+            assert told.body["reward"] == float(letter == row["expected_answer"])
+            assert told.body["extracted_answer"] == letter
+
+
+async def test_the_request_is_echoed_with_the_reward() -> None:
+    told = await verify(BOXED_B, uuid="u1", metadata={"a": [1]})
+    assert told.body["uuid"] == "u1"
+    assert told.body["metadata"] == {"a": [1]}
+    assert (told.body["reward"], told.body["expected_answer"], told.body["extracted_answer"]) == (1.0, "B", "B")
+    assert "reason" not in told.body
+
+
+async def test_the_expected_letter_may_be_written_carelessly() -> None:
+    told = await verify(BOXED_B, expected_answer=" b ")
+    assert (told.body["reward"], told.body["expected_answer"]) == (1.0, "B")
+
+
+@pytest.mark.parametrize("answer", ["", "   ", "no idea", r"\boxed{b}", r"\boxed{C}"])
+async def test_any_other_answer_is_worth_0(answer: str) -> None:
+    assert (await verify(answer)).body["reward"] == 0.0
+
+
+async def test_a_row_chooses_its_mode_and_the_configuration_overrules_it() -> None:
+    assert (await verify("Answer: Rome", grading_mode="lenient_answer_colon")).body["reward"] == 1.0
+    assert (await verify(BOXED_B, grading_mode="lenient_answer_colon")).body["reward"] == 0.0
+    overruled = {"grading_mode": "strict_single_letter_boxed"}
+    assert (await verify(BOXED_B, overruled, grading_mode="lenient_answer_colon")).body["reward"] == 1.0
+
+
+async def test_the_rows_pattern_comes_before_its_mode() -> None:
+    template = {"output_regex": r"choice: (\w)"}
+    assert (await verify(r"Choice: C. Choice: b. \boxed{A}", template_metadata=template)).body["reward"] == 1.0
+    assert (await verify(BOXED_B, template_metadata=template)).body["reward"] == 1.0
+
+
+async def test_of_several_patterns_the_first_that_answers_counts() -> None:
+    template = {"output_regex": [r"never (\w)", r"(Choice|Pick): (\w+)", r"(A)"]}
+    assert (await verify("A? Pick: rome", template_metadata=template)).body["extracted_answer"] == "B"
+
+
+async def test_what_is_no_pattern_is_skipped_and_named() -> None:
+    told = (await verify(BOXED_B, template_metadata={"output_regex": "("})).body
+    assert told["reward"] == 1.0
+    assert "output_regex" in told["reason"]
+
+
+async def test_a_pattern_that_never_ends_fails_the_row_instead_of_the_answer() -> None:
+    told = await verify("a" * 64 + "b", template_metadata={"output_regex": "(a+)+$"})
+    assert (told.status, told.body["error"]["kind"]) == (422, "row")
+    assert told.body["error"]["retryable"] is False
+    assert "output_regex" in told.body["error"]["message"]
+
+
+async def test_no_options_are_worth_0_and_say_so() -> None:
+    told = (await verify(BOXED_B, options=[])).body
+    assert (told["reward"], told["reason"]) == (0.0, "the row has no options")
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"grading_mode": "by_feeling"}, "grading_mode"),
+        ({"options": "A"}, "options"),
+        ({"expected_answer": None}, "expected_answer"),
+        ({"template_metadata": {"output_regex": 5}}, "template_metadata.output_regex"),
+    ],
+)
+async def test_a_row_that_is_wrong_is_the_rows_fault(changes: dict[str, Any], place: str) -> None:
+    told = await verify(BOXED_B, **changes)
+    assert (told.status, told.body["error"]["kind"]) == (422, "row")
+    assert place in told.body["error"]["message"]
+
+
+async def test_metrics_count_majorities_and_silence() -> None:
+    replies = [
+        {"_ng_task_index": 0, "reward": reward, "extracted_answer": answer}
+        for reward, answer in ((1.0, "B"), (0.0, "A"), (1.0, "B"), (0.0, None))
+    ]
+    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+        mode = await caller.get("/reverify_mode")
+    assert mode.body == "stateless"
+    assert told["pass@1/accuracy"] == 50.0
+    assert told["pass@4/accuracy"] == 100.0
+    assert told["pass@1[avg-of-4]/accuracy"] == 50.0
+    assert told["majority@4/accuracy"] == 100.0
+    assert told["pass@1[avg-of-4]/no_answer"] == 25.0
+    assert told["mean/reward"] == 0.5

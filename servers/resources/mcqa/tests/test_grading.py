@@ -1,0 +1,177 @@
+"""Which letter is read out of which answer."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from grading import GradingMode, Options, extract_answer, last_boxed, match_to_answer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+OPTIONS = Options.of([{"A": "Paris"}, {"B": "Rome"}, {"C": "New  York"}, {"D": None}, {"EE": "Oslo"}])
+MODES: tuple[GradingMode, ...] = (
+    *("strict_single_letter_boxed", "lenient_boxed"),
+    *("lenient_answer_colon", "lenient_answer_colon_md"),
+)
+
+
+def test_an_option_needs_a_single_letter_and_a_text() -> None:
+    assert dict(OPTIONS.texts) == {"A": "paris", "B": "rome", "C": "new york"}
+    assert dict(Options.of([{"b": 4}]).texts) == {"B": "4"}
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        (r"\boxed{B}", "B"),
+        (r"\boxed{A} no, \boxed{B}", "B"),
+        (r"\boxed{B} and \boxed{", "B"),
+        (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+        (r"\boxed{\boxed{B}}", "B"),
+        (r"} \boxed{B}", "B"),
+        (r"\boxed{}", ""),
+        (r"\boxed{\boxed{B}", "B"),
+        ("no box", None),
+        (r"\boxed{open", None),
+    ],
+)
+def test_the_last_balanced_box_counts(text: str, content: str | None) -> None:
+    assert last_boxed(text) == content
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        (r"so \boxed{B}", "B"),
+        (r"\boxed{ (B) }", "B"),
+        (r"\boxed{\text{B}}", "B"),
+        (r"\boxed{\text{ \text{B} }}", "B"),
+        (r"\boxed{B: Rome}", "B"),
+        (r"\boxed{B) Rome}", "B"),
+        (r"\boxed{B. Rome}", "B"),
+        (r"\boxed{B - Rome}", "B"),
+        (r"\boxed{A} \boxed{B}", "B"),
+        (r"\boxed{b}", None),
+        (r"\boxed{\mathrm{B}}", None),
+        (r"\boxed{B Rome}", None),
+        (r"\boxed{AB}", None),
+        (r"\boxed{A, B}", None),
+        (r"\boxed{D}", None),
+        (r"\boxed{B} \boxed{}", None),
+        ("B", None),
+    ],
+)
+def test_strict_wants_one_capital_in_the_last_box(text: str, letter: str | None) -> None:
+    assert extract_answer(text, OPTIONS, "strict_single_letter_boxed") == letter
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        (r"\boxed{B}", "B"),
+        (r"\boxed{rome}", "B"),
+        (r"\boxed{\text{it is new york}}", "C"),
+        (r"\boxed{Paris or Rome}", None),
+        (r"\boxed{Oslo}", None),
+        (r"\boxed{}", None),
+        ("Rome", None),
+    ],
+)
+def test_lenient_takes_the_only_option_whose_text_stands_in_the_box(text: str, letter: str | None) -> None:
+    assert extract_answer(text, OPTIONS, "lenient_boxed") == letter
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("Answer: B", "B"),
+        ("answer :  b ", "B"),
+        ("The answer:\nB", "B"),
+        (r"Answer: \text{B}", "B"),
+        ("Answer: Rome", "B"),
+        ("Answer: NEW york", "C"),
+        ("Answer: A\nAnswer: B", "A"),
+        ("Answer: B.", None),
+        ("Answer: B Rome", None),
+        ("Answer: D", None),
+        ("Answer:", None),
+        ("B", None),
+    ],
+)
+def test_answer_colon_reads_the_first_answer_line(text: str, letter: str | None) -> None:
+    assert extract_answer(text, OPTIONS, "lenient_answer_colon") == letter
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
+        ("**Answer:** B", "B"),
+        ("**Answer: B**", "B"),
+        ("Answer: **b**", "B"),
+        ("__Answer__: (B)", "B"),
+        ("Answer: B. Rome, of course", "B"),
+        ("Answer: B because it is old", "B"),
+        ("Answer: I think it is B", "B"),
+        ("Answer: not A but B", "B"),
+        ("Answer: B, or so I think", "B"),
+        (r"Answer: $\boxed{B}$", "B"),
+        ("Answer: A\n\nAnswer: B", "B"),
+        ("Answer: B\n\nAnswer: unsure", "B"),
+        ("Answer: A or B", None),
+        ("Answer: A, B and C", None),
+        ("Answer: A / B", None),
+        ("Answer: D", None),
+        ("Answer: none of these", None),
+        ("Answer:\nB", None),
+        ("B", None),
+    ],
+)
+def test_answer_colon_md_looks_through_markdown_from_the_last_line_up(text: str, letter: str | None) -> None:
+    assert extract_answer(text, OPTIONS, "lenient_answer_colon_md") == letter
+
+
+@pytest.mark.parametrize(
+    ("groups", "letter"),
+    [
+        (["b"], "B"),
+        ([" B "], "B"),
+        (["D"], "D"),  # a pattern is taken at its word
+        (["Z"], "Z"),
+        (["ب"], "B"),
+        (["খ"], "B"),
+        (["Ｂ"], "B"),
+        (["ｂ"], "B"),
+        (["new york"], "C"),
+        (["york"], None),
+        ([None, "B"], "B"),
+        (["Answer", "B"], "B"),
+        ([""], None),
+        ([None], None),
+    ],
+)
+def test_what_a_pattern_caught_is_a_letter_or_the_text_of_an_option(
+    groups: list[str | None], letter: str | None
+) -> None:
+    assert match_to_answer(groups, OPTIONS) == letter
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_without_options_nothing_is_right(mode: GradingMode) -> None:
+    assert extract_answer(r"Answer: B \boxed{B}", Options.of([]), mode) is None
+
+
+@pytest.mark.parametrize("mode", MODES)
+@given(text=st.text(alphabet=r"AB \boxed{}text:nswer*_()$" + "\n", max_size=200))
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_any_text_gives_an_allowed_letter_or_none(mode: GradingMode, text: str) -> None:
+    assert extract_answer(text, OPTIONS, mode) in ("A", "B", "C", None)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("piece", [r"\boxed{", "}", "{", r"\text{", "Answer:", "answer ", "*", "(A", " ", "A,"])
+def test_a_long_answer_made_to_be_slow_is_not(mode: GradingMode, piece: str) -> None:
+    text = r"\boxed{" + piece * (200_000 // len(piece)) + "}"
+    begun = time.process_time()
+    extract_answer(text, OPTIONS, mode)
+    assert time.process_time() - begun < 5.0  # linear: tens of milliseconds; quadratic: minutes

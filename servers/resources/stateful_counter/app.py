@@ -1,0 +1,50 @@
+"""A counter of one's own for each rollout: shows that state is kept by session and that verify can see it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from gym.server import ResourcesServer, Row, VerifyRequest, tool
+
+
+class CounterRow(Row):
+    initial_count: int
+
+
+class CounterTask(VerifyRequest):
+    expected_count: int
+
+
+@dataclass
+class Counter:
+    count: int = 0
+
+
+class StatefulCounter(ResourcesServer[Counter]):
+    reverify_mode = "unsupported"  # the reward stands in the session, not in the response
+
+    async def seed(self, row: CounterRow, state: Counter | None) -> Counter:
+        """A session that is seeded again keeps the count that it has."""
+        return state or Counter(row.initial_count)
+
+    async def unseeded(self) -> Counter:
+        return Counter()
+
+    @tool
+    async def increment_counter(self, count: int, state: Counter) -> dict[str, bool]:
+        """Add a number to the counter."""
+        state.count += count
+        return {"success": True}
+
+    @tool
+    async def get_counter_value(self, state: Counter) -> dict[str, int]:
+        """Read the counter."""
+        return {"count": state.count}
+
+    async def verify(self, rollout: CounterTask, state: Counter | None) -> dict[str, Any]:
+        """1.0 when this rollout's counter stands where it should."""
+        if state is None:
+            return {"reward": 0.0, "reason": "no counter: verify came without the cookie of seed_session"}
+        return {"reward": float(state.count == rollout.expected_count), "final_count": state.count}
+
+
+app = StatefulCounter.app()

@@ -1,0 +1,141 @@
+"""Docker tests: run where an engine answers, skipped where none does, insisted on in CI."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+from gym.config import LoadRequest, collect_secrets, load_stack, search_roots
+from gym.plan import Plan, RouterPlan, make_plan
+from gym.runtime.base import StackStatus
+from gym.runtime.compose import ComposeRuntime, require_engine
+from gym.runtime.compose.engine import connect
+
+if TYPE_CHECKING:
+    import docker
+
+TIMEOUT = 120.0
+
+
+def need_engine() -> str:
+    """The engine's address; without an engine the test is skipped, in CI it fails."""
+    try:
+        return require_engine().host
+    except Exception as error:  # noqa: BLE001 (whatever it is, it is why there is no engine)
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+@contextmanager
+def engine_client() -> Iterator[docker.DockerClient]:
+    with connect(need_engine()) as client:
+        yield client
+
+
+class Stand:
+    """A stack in a folder of the test's own, gone when the test ends."""
+
+    def __init__(self, cwd: Path, stack: str = "demo", overrides: tuple[Path, ...] = ()) -> None:
+        self.cwd = cwd
+        self.stack = stack
+        self.home = cwd / ".gym" / stack
+        self.runtime = ComposeRuntime(overrides=overrides)
+        self.seen: list[StackStatus] = []
+
+    def plan(self, *names: str, **options: object) -> tuple[Plan, dict[str, str]]:
+        environ = {**os.environ, **{key: str(value) for key, value in _mapping(options.get("environ")).items()}}
+        overrides = options.get("overrides", ())
+        request = LoadRequest(
+            names=names,
+            model=None,
+            files=(),
+            overrides=tuple(str(one) for one in overrides) if isinstance(overrides, (list, tuple)) else (),
+            replicas={name: int(str(count)) for name, count in _mapping(options.get("replicas")).items()},
+            cwd=self.cwd,
+            roots=search_roots(self.cwd, environ),
+            environ=environ,
+        )
+        loaded = load_stack(request)
+        router = options.get("router", RouterPlan(port=0))
+        assert isinstance(router, RouterPlan)
+        return make_plan(loaded, name=self.stack, router=router, drain_seconds=5.0), collect_secrets(loaded)
+
+    def up(self, *names: str, **options: object) -> StackStatus:
+        plan, secrets = self.plan(*names, **options)
+        return self.up_plan(plan, secrets)
+
+    def up_plan(self, plan: Plan, secrets: dict[str, str] | None = None, timeout: float = TIMEOUT) -> StackStatus:
+        self.home.mkdir(parents=True, exist_ok=True)
+        return self.runtime.up(self.home, plan, secrets or {}, self.seen.append, timeout=timeout)
+
+    def down(self) -> bool:
+        return self.runtime.down(self.home)
+
+
+@contextmanager
+def stand_in(cwd: Path, stack: str = "demo", overrides: tuple[Path, ...] = ()) -> Iterator[Stand]:
+    need_engine()
+    stand = Stand(cwd, stack, overrides)
+    try:
+        yield stand
+    finally:
+        stand.down()
+
+
+def write_server(cwd: Path, name: str, body: str, *, requirements: str = "", config: str = "") -> Path:
+    """A resources server of the test's own below `cwd`, found by its name."""
+    folder = cwd / "servers" / "resources" / name
+    (folder / "configs").mkdir(parents=True, exist_ok=True)
+    (folder / "app.py").write_text(body)
+    (folder / "requirements.txt").write_text(requirements)
+    block = config or "        domain: other\n"
+    text = (
+        f"{name}:\n  resources_servers:\n    {name}:\n      entrypoint: app.py\n{block.replace('        ', '      ')}"
+    )
+    (folder / "configs" / f"{name}.yaml").write_text(text)
+    return folder
+
+
+def call(status: StackStatus, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, bytes, list[str]]:
+    host, _, port = status.router.removeprefix("http://").partition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=30)
+    try:
+        text = None if body is None else json.dumps(body)
+        connection.request(method, path, text, {"content-type": "application/json"} | headers)
+        reply = connection.getresponse()
+        cookies = [value.split(";")[0] for key, value in reply.getheaders() if key.lower() == "set-cookie"]
+        return reply.status, reply.read(), cookies
+    finally:
+        connection.close()
+
+
+def replicas(status: StackStatus | None) -> dict[str, str]:
+    assert status is not None
+    return {one.replica: one.container for one in status.replicas}
+
+
+def _mapping(value: object) -> dict[str, object]:
+    return {str(key): one for key, one in value.items()} if isinstance(value, dict) else {}
+
+
+T = TypeVar("T")
+
+
+def eventually(look: Callable[[], T], holds: Callable[[T], bool], seconds: float = 30.0) -> T:
+    """What `look` finds once it holds; the test fails when it does not within the deadline."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = look()
+        if holds(found):
+            return found
+        assert time.monotonic() < deadline, f"still {found!r} after {seconds} s"
+        time.sleep(0.1)

@@ -1,0 +1,106 @@
+"""Finding servers by name: where they may stand, what they say of themselves, and near names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gym.config import find_server, list_servers, load_stack
+from gym.errors import ConfigError, UserError
+from tests.support.config_tree import MCQA, ConfigTree, instance
+
+
+def test_a_server_says_its_domain_description_licence_and_aliases(tree: ConfigTree) -> None:
+    config = "simple_weather: {resources_servers: {simple_weather: {domain: agent}}}\n"
+    readme = "# Weather\n\n![badge](x)\nTells the weather of any city.\n\nLicence: Apache-2.0\n"
+    tree.server("servers/resources/simple_weather", config, {"README.md": readme})
+    (found,) = list_servers([tree.root])
+    assert (found.name, found.type, found.domain) == ("simple_weather", "resources_servers", "agent")
+    assert (found.description, found.licence) == ("Tells the weather of any city.", "Apache-2.0")
+    assert found.aliases == ("example_simple_weather", "example_single_tool_call")
+    assert found.config == tree.root / "servers/resources/simple_weather/configs/simple_weather.yaml"
+
+
+def test_a_description_in_the_configuration_comes_first_and_a_licence_may_be_a_data_sets(tree: ConfigTree) -> None:
+    data = "datasets: [{name: e, license: MIT}]"
+    config = f"m: {{resources_servers: {{mcqa: {{description: Choices, {data}}}}}}}\n"
+    tree.server("servers/resources/mcqa", config, {"README.md": "# Only a title\n"})
+    (found,) = list_servers([tree.root])
+    assert (found.description, found.licence) == ("Choices", "MIT")
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["servers/resources/mcqa", "resources/mcqa", "resources_servers/mcqa", "mcqa"],
+)
+def test_a_server_is_found_wherever_servers_may_stand(tree: ConfigTree, place: str) -> None:
+    tree.server(place, MCQA)
+    found = find_server("mcqa", [tree.root])
+    assert (found.type, found.directory) == ("resources_servers", tree.root / place)
+
+
+def test_the_working_directory_may_be_the_servers_folder_itself(tree: ConfigTree) -> None:
+    folder = tree.server("mcqa", MCQA)
+    assert find_server("mcqa", [folder]).directory == folder
+
+
+def test_folders_that_are_no_servers_are_not_listed(tree: ConfigTree) -> None:
+    tree.write("servers/resources/notes/README.md", "x")
+    tree.server("servers/resources/.hidden", MCQA)
+    tree.write("other/configs/other.yaml", "a: 1\n")
+    tree.write("broken/configs/broken.yaml", "a: [\n")
+    assert list_servers([tree.root, tree.root / "nowhere"]) == ()
+
+
+def test_a_server_whose_configuration_is_broken_is_listed_all_the_same(tree: ConfigTree) -> None:
+    tree.server("servers/agents/mini", "a: [\n")
+    (found,) = list_servers([tree.root])
+    assert (found.name, found.type, found.description) == ("mini", "responses_api_agents", "")
+
+
+def test_servers_are_found_by_alias_and_by_the_name_of_their_file(tree: ConfigTree) -> None:
+    tree.server("servers/resources/multi_step", "a: 1\n")
+    assert find_server("multineedle", [tree.root]).name == "multi_step"
+    assert find_server("example_multi_step", [tree.root]).name == "multi_step"
+
+
+def test_an_unknown_server_is_told_with_near_names(tree: ConfigTree) -> None:
+    tree.usual_servers()
+    with pytest.raises(UserError, match="Did you mean `mcqa`"):
+        find_server("mqca", [tree.root])
+    with pytest.raises(UserError, match="`gym list` shows"):
+        find_server("zzz", [tree.root])
+
+
+def test_a_short_name_brings_the_servers_agent_along(tree: ConfigTree) -> None:
+    tree.usual_servers()
+    stack = tree.load("mcqa")
+    assert [one.name for one in stack.instances] == ["policy_model", "mcqa", "mcqa_simple_agent"]
+    assert instance(stack, "mcqa_simple_agent").directory == (tree.root / "servers/agents/simple_agent").resolve()
+
+
+def test_a_short_name_finds_any_file_of_that_name_and_a_path_is_a_path(tree: ConfigTree) -> None:
+    tree.usual_servers()
+    tree.write("servers/resources/mcqa/configs/mcqa_only.yaml", "only: {resources_servers: {mcqa: {}}}\n")
+    assert instance(tree.load("mcqa_only"), "only").implementation == "mcqa"
+    assert instance(tree.load("./servers/resources/mcqa/configs/mcqa_only.yaml"), "only").implementation == "mcqa"
+
+
+def test_the_first_root_wins_and_says_so(tmp_path: Path) -> None:
+    first, second = ConfigTree(tmp_path / "1"), ConfigTree(tmp_path / "2")
+    first.usual_servers()
+    second.server("servers/resources/mcqa", "other: {resources_servers: {mcqa: {}}}\n")
+    stack = load_stack(replace(first.request("mcqa"), roots=(first.root, second.root)))
+    assert stack.instance("mcqa") is not None
+    assert stack.notices[0].startswith("`mcqa` is servers/resources/mcqa/configs/mcqa.yaml, not ")
+
+
+def test_every_unknown_name_is_told_with_near_names(tree: ConfigTree) -> None:
+    tree.usual_servers()
+    with pytest.raises(ConfigError) as caught:
+        tree.load("mqca", "simple_agnt", model="opena")
+    said = str(caught.value)
+    assert "There is no server `mqca`\n    Did you mean `mcqa`?" in said
+    assert "There is no server `simple_agnt`" in said

@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.router import ask
+
+
+def test_it_serves_on_an_inherited_socket_and_ends_on_sigterm(tmp_path: Path) -> None:
+    (tmp_path / "discovery.json").write_text('{"stack": "mine"}')
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        environ = {
+            **os.environ,
+            "GYM_LISTEN": f"fd:{listener.fileno()}",
+            "GYM_DISCOVERY": str(tmp_path / "discovery.json"),
+        }
+        process = subprocess.Popen([sys.executable, "-m", "gym.console"], env=environ, pass_fds=(listener.fileno(),))
+    try:
+        assert ask(url, "/discovery").json()["stack"] == "mine"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) in (0, -signal.SIGTERM)
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def test_its_memory_stays_small() -> None:
+    """60 MB is what a console may cost beside a stack."""
+    code = (
+        "import resource, pathlib, gym.console.__main__\n"
+        "status = pathlib.Path('/proc/self/status')\n"
+        "if status.exists(): print(*[line.split()[1] for line in status.open() if line.startswith('VmHWM')])\n"
+        "else: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+    assert int(told) < 60 * 1024
+
+
+def test_without_a_stack_to_show_it_says_so_in_one_paragraph() -> None:
+    environ = {key: value for key, value in os.environ.items() if not key.startswith("GYM_")}
+    ended = subprocess.run(
+        [sys.executable, "-m", "gym.console"], env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ended.returncode == 1
+    assert "GYM_DISCOVERY is not set" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -1,0 +1,57 @@
+"""The page in a real browser, where there is one."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.router import Backend
+from tests.unit.console.conftest import Bench, Visitor
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium on the PATH")
+async def test_a_browser_shows_servers_states_and_how_to_call_them(
+    bench: Bench, visitor: Visitor, backends: list[Backend], tmp_path: Path
+) -> None:
+    bench.show({"mcqa": [backends[0].url, "http://127.0.0.1:9"], "mcqa_simple_agent": [backends[1].url]})
+    dom, complaints = await _browse(visitor.url, tmp_path)
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", dom.partition("<body>")[2].partition("<script>")[0]))
+    assert "1 of 5 healthy" in text
+    assert "mcqa-2 down" in text
+    assert "simple_agent · uses mcqa, policy_model" in text
+    assert f"curl '{visitor.url}/s/mcqa_simple_agent/run'" in text
+    assert "Content Security Policy" not in complaints
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium on the PATH")
+async def test_what_a_server_says_of_itself_is_text_and_nothing_else(
+    bench: Bench, visitor: Visitor, tmp_path: Path
+) -> None:
+    bench.show({"mcqa": ["http://<img src=x onerror=alert(1)>:9"]})
+    dom, _ = await _browse(visitor.url, tmp_path)
+    assert "<img" not in dom
+    assert "mcqa-1" in dom
+
+
+async def _browse(url: str, profile: Path) -> tuple[str, str]:
+    options = ("--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--virtual-time-budget=3000")
+    process = await asyncio.create_subprocess_exec(
+        CHROMIUM,
+        *options,
+        f"--user-data-dir={profile / 'browser'}",
+        "--dump-dom",
+        f"{url}/",
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(60):
+        dom, complaints = await process.communicate()
+    return dom.decode(), complaints.decode()

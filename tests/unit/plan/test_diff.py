@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+from gym.plan import Change, Observed, ObservedService, Plan, changes_to_text, diff, make_plan
+from tests.support.plans import stack
+
+
+def observed(plan: Plan) -> Observed:
+    return Observed(
+        services={
+            one.name: ObservedService(digest=one.digest, replicas=one.replicas, parts=one.parts)
+            for one in plan.services
+        }
+    )
+
+
+def by_name(changes: tuple[Change, ...]) -> dict[str, tuple[str, str]]:
+    return {one.service: (one.action, one.why) for one in changes if one.action != "keep"}
+
+
+def test_nothing_running_means_create_all_in_the_plans_order() -> None:
+    plan = make_plan(stack())
+    changes = diff(plan, Observed())
+    assert [one.service for one in changes] == [one.name for one in plan.services]
+    assert {one.action for one in changes} == {"create"}
+
+
+def test_the_same_plan_keeps_everything() -> None:
+    plan = make_plan(stack())
+    assert {one.action for one in diff(plan, observed(plan))} == {"keep"}
+    assert changes_to_text(diff(plan, observed(plan))) == "nothing to change\n"
+
+
+def test_only_what_differs_is_touched_and_says_why() -> None:
+    before = observed(make_plan(stack()))
+    base = stack(replicas=3)
+    sources = tuple(
+        one.model_copy(update={"source_digest": "new", "requirements_digest": "new"}) if one.name == "legacy" else one
+        for one in base.instances
+        if one.name != "legacy_agent"
+    )
+    after = make_plan(base.model_copy(update={"instances": sources}))
+    assert by_name(diff(after, before)) == {
+        "legacy": ("replace", "sources, requirements changed"),
+        "mcqa": ("scale", "1 -> 3 replicas"),
+        "legacy_agent": ("remove", "no longer in the stack"),
+    }
+
+
+def test_a_runtime_that_keeps_digests_only_still_gets_a_reason() -> None:
+    plan = make_plan(stack())
+    before = Observed(services={"mcqa": ObservedService(digest="another", replicas=1)})
+    assert by_name(diff(plan, before))["mcqa"] == ("replace", "changed")
+
+
+def test_changes_read_as_one_line_each() -> None:
+    changes = (
+        Change(action="create", service="mcqa", why="new"),
+        Change(action="keep", service="legacy"),
+        Change(action="remove", service="old_one", why="no longer in the stack"),
+    )
+    assert changes_to_text(changes).splitlines() == [
+        "+  create  mcqa     new",
+        "-  remove  old_one  no longer in the stack",
+    ]

@@ -1,0 +1,189 @@
+"""What a plan becomes as a Compose file: golden pairs, and what must hold for any plan."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gym.config.model import ContainerFacts
+from gym.plan import Plan, RouterPlan
+from gym.render.compose import (
+    LONG_DOCUMENT,
+    launch_text,
+    project_name,
+    reach_host,
+    render_compose,
+    replica_host,
+    rewrite_urls,
+    service_name,
+)
+from tests.support.compose_plans import HOME, demo_plan, facts_of, golden, plan_of, service
+
+SECRETS = {"policy_model": ("policy_api_key",), "mcqa_simple_agent": ("hf_token",)}
+
+
+def rendered(plan: Plan, **facts: Any) -> dict[str, Any]:
+    tree = yaml.safe_load(render_compose(plan, facts_of(plan, **facts)))
+    assert isinstance(tree, dict)
+    return tree
+
+
+def test_a_stack_with_one_of_everything_is_the_file_a_person_would_have_written() -> None:
+    plan = demo_plan()
+    golden("demo.yaml", render_compose(plan, facts_of(plan, secrets=SECRETS)))
+
+
+def test_a_router_beyond_loopback_gives_the_console_a_token_as_a_secret() -> None:
+    plan = plan_of(service("mcqa"), router=RouterPlan(host="0.0.0.0", port=8080, needs_token=True))
+    tree = rendered(plan)
+    assert tree["services"]["router"]["ports"] == ["0.0.0.0:8080:11001"]
+    assert tree["services"]["console"]["secrets"] == ["gym_token"]
+    assert tree["services"]["console"]["environment"]["GYM_TOKEN_FILE"] == "/run/secrets/gym_token"
+    assert tree["secrets"] == {"gym_token": {"file": "./secrets/gym_token"}}
+
+
+def test_only_the_router_publishes_a_port_and_nobody_mounts_the_socket() -> None:
+    text = render_compose(demo_plan(), facts_of(demo_plan()))
+    services = yaml.safe_load(text)["services"]
+    assert [name for name, one in services.items() if "ports" in one] == ["router"]
+    assert "docker.sock" not in text
+
+
+def test_every_service_is_hardened_limited_capped_and_labelled() -> None:
+    for name, one in rendered(demo_plan())["services"].items():
+        assert one["cap_drop"] == ["ALL"], name
+        assert one["security_opt"] == ["no-new-privileges:true"], name
+        assert one["init"] is True, name
+        assert one["restart"] == "unless-stopped", name
+        assert one["pids_limit"] > 0, name
+        assert one["mem_limit"], name
+        assert one["logging"]["options"]["max-size"], name
+        assert one["networks"] == ["stack"], name
+        assert {"gym.stack", "gym.stack-dir", "gym.owner", "gym.instance", "gym.type"} <= set(one["labels"]), name
+
+
+def test_servers_of_ours_have_a_read_only_root_and_others_may_write() -> None:
+    services = rendered(demo_plan())["services"]
+    assert services["mcqa"]["read_only"] is True
+    assert services["calendar"]["read_only"] is False
+    assert "read_only" not in services["judge"]
+
+
+def test_a_prebuilt_image_keeps_its_own_health_check() -> None:
+    services = rendered(demo_plan())["services"]
+    assert "healthcheck" not in services["judge"]
+    assert services["mcqa"]["healthcheck"]["test"] == ["CMD", "gym-healthy"]
+
+
+def test_a_prebuilt_image_is_told_the_file_of_a_secret_variable() -> None:
+    facts = ContainerFacts(image="judge:1", env={"KEY": "secret://judge_key", "MODE": "fast"})
+    tree = rendered(plan_of(service("judge", launch="image", container=facts)), secrets={"judge": ("judge_key",)})
+    environment = tree["services"]["judge"]["environment"]
+    assert environment["KEY_FILE"] == "/run/secrets/judge_key"
+    assert environment["MODE"] == "fast"
+    assert "KEY" not in environment
+
+
+def test_a_server_written_against_nemo_gym_reaches_the_others_through_the_router() -> None:
+    """It knows one address an instance: behind the router that address stands for every replica."""
+    plan = demo_plan()
+    foreign = plan.service("calendar")
+    ours = plan.service("mcqa_simple_agent")
+    assert foreign is not None
+    assert ours is not None
+    seen = json.loads(launch_text(plan, foreign, "p"))["policy_model"]["responses_api_models"]["openai"]
+    assert (seen["host"], seen["port"]) == ("router", "11000/s/policy_model")
+    direct = json.loads(launch_text(plan, ours, "p"))["policy_model"]["responses_api_models"]["openai"]
+    assert (direct["host"], direct["port"]) == ("policy-model", 8000)
+
+
+def test_scaling_one_service_changes_nothing_that_another_is_told() -> None:
+    plan = demo_plan()
+    scaled = plan.model_copy(
+        update={"services": tuple(one.model_copy(update={"replicas": 7}) for one in plan.services)}
+    )
+    assert [launch_text(plan, one, "p") for one in plan.services] == [
+        launch_text(scaled, one, "p") for one in scaled.services
+    ]
+
+
+def test_a_document_too_long_for_the_environment_is_mounted_as_a_file() -> None:
+    plan = plan_of(service("mcqa", fields={"prompt": "x" * LONG_DOCUMENT}))
+    one = rendered(plan)["services"]["mcqa"]
+    assert "NEMO_GYM_CONFIG_DICT" not in one["environment"]
+    assert one["environment"]["GYM_CONFIG_FILE"] == "/run/gym-config.json"
+    assert "./config/mcqa.json:/run/gym-config.json:ro" in one["volumes"]
+
+
+@pytest.mark.parametrize(
+    ("given_url", "seen"),
+    [
+        ("http://127.0.0.1:8000/v1", "http://host.docker.internal:8000/v1"),
+        ("http://localhost/v1", "http://host.docker.internal/v1"),
+        ("https://me:pw@localhost:1/", "https://me:pw@host.docker.internal:1/"),
+        ("http://0.0.0.0:8000", "http://host.docker.internal:8000"),
+        ("http://[::1]:8000", "http://host.docker.internal:8000"),
+        ("http://localhost.example.org/v1", "http://localhost.example.org/v1"),
+        ("http://127.0.0.1.nip.io/", "http://127.0.0.1.nip.io/"),
+        ("see http://localhost:1", "see http://localhost:1"),
+        ("localhost", "localhost"),
+    ],
+)
+def test_a_url_of_this_machine_is_named_as_a_container_can_reach_it(given_url: str, seen: str) -> None:
+    assert rewrite_urls({"a": [given_url]}) == {"a": [seen]}
+
+
+def test_what_was_rewritten_is_told_and_gives_the_gateway_entry() -> None:
+    model = service("policy_model", fields={"openai_base_url": "http://127.0.0.1:8000/v1", "other": "x"})
+    plan, told = reach_host(plan_of(model, service("mcqa"), settings={"policy_base_url": "http://localhost:8000/v1"}))
+    assert told == (
+        "policy_base_url: http://localhost:8000/v1",
+        "policy_model.openai_base_url: http://127.0.0.1:8000/v1",
+    )
+    services = rendered(plan)["services"]
+    assert services["policy-model"]["extra_hosts"] == ["host.docker.internal:host-gateway"]
+    assert "extra_hosts" not in services["mcqa"]
+
+
+@given(st.text(alphabet="abcdefghij-", min_size=1, max_size=40).filter(lambda s: s.strip("-") == s), st.text(max_size=40))
+def test_a_replica_has_a_name_that_dns_takes(slug: str, stack: str) -> None:
+    project = project_name(stack, HOME)
+    host = replica_host(project, slug, 1000)
+    assert len(host) <= 63
+    assert host.startswith("gym-")
+    assert set(host) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+
+
+def test_two_long_names_that_begin_alike_stay_two() -> None:
+    project = project_name("a-rather-long-name-of-a-stack", HOME)
+    assert service_name("x" * 39 + "1", project) != service_name("x" * 39 + "2", project)
+
+
+def test_the_same_stack_in_another_folder_is_another_project() -> None:
+    assert project_name("demo", HOME) != project_name("demo", HOME / "other")
+
+
+@given(
+    st.dictionaries(
+        st.text(alphabet="abcxyz_", min_size=1, max_size=8),
+        st.recursive(
+            st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=30),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+            max_leaves=6,
+        ),
+        max_size=4,
+    )
+)
+def test_whatever_a_server_is_told_comes_out_of_the_yaml_as_it_went_in(fields: dict[str, Any]) -> None:
+    """Compose turns `$$` back into `$`; everything else must survive YAML."""
+    plan = plan_of(service("mcqa", fields=fields))
+    text = rendered(plan)["services"]["mcqa"]["environment"]["NEMO_GYM_CONFIG_DICT"]
+    told = json.loads(text.replace("$$", "$"))["mcqa"]["resources_servers"]["mcqa"]
+    assert {key: told[key] for key in fields if key not in ("host", "port")} == {
+        key: value for key, value in fields.items() if key not in ("host", "port")
+    }

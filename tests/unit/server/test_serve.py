@@ -1,0 +1,207 @@
+"""`python -m gym.server.serve`: real processes, real signals, a socket that they are given."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gym import labels
+from gym.errors import UserError
+from gym.server.http import HttpClient, Reply
+from gym.server.serve import listen, load_app
+
+APP = """
+import asyncio
+from pathlib import Path
+from helper import GREETING
+from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest, tool
+
+class Config(ResourcesConfig):
+    greeting: str = GREETING
+
+class Slow(ResourcesServer[None]):
+    config: Config
+
+    @tool
+    async def greet(self) -> str:
+        return f"{self.config.greeting} from {self.settings.replica}"
+
+    @tool
+    async def work(self) -> str:
+        Path("working").touch()
+        while not Path("go-on").exists():
+            await asyncio.sleep(0.002)
+        return "done"
+
+    async def verify(self, rollout: VerifyRequest) -> float:
+        return 1.0
+
+    async def stop(self) -> None:
+        Path("stopped").touch()
+
+app = Slow.app()
+"""
+
+
+@dataclass
+class Served:
+    process: Process
+    url: str
+    folder: Path
+    http: HttpClient
+
+    async def post(self, path: str) -> Reply:
+        return await self.http.request("POST", self.url + path, timeout=30)
+
+    async def ready(self) -> None:
+        """The socket listens from the start: the request waits until the server takes it."""
+        assert (await self.http.request("GET", f"{self.url}/healthz", timeout=30)).status == 200
+
+    async def ended(self) -> int:
+        async with asyncio.timeout(30):
+            return await self.process.wait()
+
+
+@asynccontextmanager
+async def served(folder: Path, **environ: str) -> AsyncIterator[Served]:
+    (folder / "app.py").write_text(APP)
+    (folder / "helper.py").write_text("GREETING = 'hello'\n")
+    http = HttpClient()
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(64)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        told = {labels.ENV_LISTEN: f"fd:{listener.fileno()}", labels.ENV_REPLICA: "slow-1", **environ}
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "gym.server.serve", "app.py"),
+            cwd=folder,
+            env=os.environ | told,
+            pass_fds=[listener.fileno()],
+            stderr=PIPE,
+        )
+    try:
+        yield Served(process, url, folder, http)
+    finally:
+        await http.aclose()
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def test_a_server_takes_the_socket_and_the_config_it_is_given(tmp_path: Path) -> None:
+    document = {"slow": {"resources_servers": {"slow": {"greeting": "good day", "entrypoint": "app.py"}}}}
+    environ = {labels.ENV_CONFIG: json.dumps(document), labels.ENV_INSTANCE: "slow"}
+    async with served(tmp_path, **environ) as server:
+        assert (await server.post("/greet")).body == b'"good day from slow-1"'
+
+
+async def test_on_sigterm_what_is_in_flight_is_finished_and_nothing_new_is_taken(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        await server.ready()
+        working = asyncio.create_task(server.post("/work"))
+        await exists(tmp_path / "working")
+        server.process.send_signal(signal.SIGTERM)
+        await refused(server.url)
+        assert server.process.returncode is None
+        (tmp_path / "go-on").touch()
+        assert (await working).body == b'"done"'
+        assert await server.ended() in (0, -signal.SIGTERM)
+    assert (tmp_path / "stopped").exists()
+
+
+async def test_a_request_that_outlasts_the_drain_is_cut_off(tmp_path: Path) -> None:
+    async with served(tmp_path, **{labels.ENV_DRAIN: "0"}) as server:
+        await server.ready()
+        working = asyncio.create_task(server.post("/work"))
+        await exists(tmp_path / "working")
+        server.process.send_signal(signal.SIGTERM)
+        await server.ended()
+        told = (await asyncio.gather(working, return_exceptions=True))[0]
+    assert isinstance(told, ConnectionError) or (isinstance(told, Reply) and told.status >= 500)
+    assert (tmp_path / "stopped").exists()
+
+
+@pytest.mark.parametrize(
+    ("environ", "said"),
+    [
+        ({labels.ENV_LISTEN: "nowhere"}, "GYM_LISTEN=nowhere is no place to listen\nwrite host:port, or fd:N"),
+        ({labels.ENV_LISTEN: "fd:99"}, "GYM_LISTEN=fd:99 is no socket that this process was given"),
+        ({labels.ENV_DRAIN: "soon"}, "GYM_DRAIN_SECONDS=soon is no number of seconds"),
+        (
+            {
+                labels.ENV_CONFIG: '{"slow": {"resources_servers": {"slow": {"greting": "x"}}}}',
+                labels.ENV_INSTANCE: "slow",
+            },
+            "slow: greting: no such field\n    did you mean greeting?",
+        ),
+    ],
+)
+async def test_what_is_wrong_with_the_start_is_said_without_a_traceback(
+    tmp_path: Path, environ: dict[str, str], said: str
+) -> None:
+    async with served(tmp_path, **environ) as server:
+        _, errors = await asyncio.wait_for(server.process.communicate(), 30)
+    assert said in errors.decode()
+    assert "Traceback" not in errors.decode()
+    assert server.process.returncode == 1
+
+
+def test_a_folder_without_an_app_says_what_to_write(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=rf"no app\.py in {tmp_path}") as caught:
+        load_app(tmp_path / "app.py")
+    assert "app = MyServer.app()" in caught.value.hint
+    (tmp_path / "app.py").write_text("x = 1\n")
+    with pytest.raises(UserError, match="defines no `app`"):
+        load_app(tmp_path / "app.py")
+
+
+def test_a_port_in_use_is_said_with_what_to_change() -> None:
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        holder.listen(1)
+        place = f"127.0.0.1:{holder.getsockname()[1]}"
+        with pytest.raises(UserError, match=f"cannot listen on {place}: Address already in use") as caught:
+            listen(place)
+    assert labels.ENV_LISTEN in caught.value.hint
+
+
+@pytest.mark.parametrize("place", ["127.0.0.1:0", "[::1]:0"])
+def test_a_free_port_is_the_kernels_choice(place: str) -> None:
+    with listen(place) as listener:
+        assert listener.getsockname()[1] > 0
+
+
+@pytest.mark.parametrize("place", ["", "8000", ":", "host:", "host:x", "fd:", "fd:x", "fd:-1", "host:70000"])
+def test_a_place_that_is_none_is_refused(place: str) -> None:
+    with pytest.raises(UserError, match="is no place to listen"):
+        listen(place)
+
+
+async def exists(path: Path) -> None:
+    async with asyncio.timeout(30):
+        while not path.exists():
+            await asyncio.sleep(0.002)
+
+
+async def refused(url: str) -> None:
+    """Until nobody listens there any more."""
+    host, _, port = url.removeprefix("http://").partition(":")
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection(host, int(port))
+            except OSError:
+                return
+            writer.close()
+            await asyncio.sleep(0.002)

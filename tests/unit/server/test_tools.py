@@ -1,0 +1,189 @@
+"""`@tool`: the signature is the schema."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Any, Literal
+
+import orjson
+import pytest
+from openai.types.responses import FunctionTool
+from pydantic import BaseModel, Field, ValidationError
+
+from gym.errors import UserError
+from gym.server import ResourcesServer, tool
+from gym.server.config import Settings
+from gym.server.resources import ResourcesConfig
+from gym.server.tools import RESERVED, Tool, collect_tools, result_to_json
+from gym.wire.failures import RolloutError
+
+
+class Place(BaseModel):
+    city: str
+    zip_code: int | None = None
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+class Toolbox:
+    """Any object's methods can be tools."""
+
+    @tool
+    async def look(self, place: Place, unit: Literal["C", "F"] = "C") -> dict[str, Any]:
+        """Look at the sky.
+
+        From a place.
+        """
+        return {"city": place.city, "unit": unit}
+
+    @tool
+    async def stir(self, state: dict[str, int], times: Annotated[int, Field(ge=1, description="How often")]) -> int:
+        state["stirred"] += times
+        return state["stirred"]
+
+    @tool
+    async def odd(self, json: int, schema: str, copy: bool, model_config: int = 1) -> list[Any]:
+        return [json, schema, copy, model_config]
+
+    @tool
+    async def nothing(self) -> None:
+        return None
+
+    @tool
+    async def breaks(self) -> Place:
+        return Place.model_validate({"zip_code": 1})
+
+    async def not_a_tool(self) -> None:
+        raise AssertionError
+
+
+@pytest.fixture
+def box() -> dict[str, Tool]:
+    return collect_tools(Toolbox())
+
+
+def test_only_marked_methods_are_tools(box: dict[str, Tool]) -> None:
+    assert sorted(box) == ["breaks", "look", "nothing", "odd", "stir"]
+
+
+def test_a_schema_is_what_a_row_offers_to_a_model(box: dict[str, Tool]) -> None:
+    schema = box["look"].schema()
+    FunctionTool.model_validate(schema)
+    assert schema["description"] == "Look at the sky.\n\nFrom a place."
+    assert schema["strict"] is False  # `unit` has a default
+    parameters = schema["parameters"]
+    assert parameters["required"] == ["place"]
+    assert parameters["additionalProperties"] is False
+    assert parameters["properties"]["unit"] == {"default": "C", "enum": ["C", "F"], "type": "string"}
+    assert parameters["$defs"]["Place"]["required"] == ["city"]
+
+
+def test_the_state_is_in_no_schema_and_a_description_is(box: dict[str, Tool]) -> None:
+    schema = box["stir"].schema()
+    assert schema["strict"] is True
+    assert list(schema["parameters"]["properties"]) == ["times"]
+    assert schema["parameters"]["properties"]["times"]["description"] == "How often"
+    assert box["stir"].wants_state
+    assert not box["look"].wants_state
+
+
+def test_a_tool_without_parameters_has_an_empty_schema(box: dict[str, Tool]) -> None:
+    parameters = box["nothing"].schema()["parameters"]
+    assert parameters == {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+
+
+async def test_arguments_arrive_parsed(box: dict[str, Tool]) -> None:
+    assert await box["look"].call(b'{"place": {"city": "Rome"}, "unit": "F"}', None) == {"city": "Rome", "unit": "F"}
+    state = {"stirred": 1}
+    assert await box["stir"].call(b'{"times": 2}', state) == 3
+    assert state == {"stirred": 3}
+
+
+@pytest.mark.parametrize("body", [b"", b"  ", b"{}", b'{"extra": 1}'])
+async def test_a_tool_without_parameters_needs_no_body(box: dict[str, Tool], body: bytes) -> None:
+    assert await box["nothing"].call(body, None) is None
+
+
+async def test_a_parameter_may_bear_a_name_that_pydantic_uses(box: dict[str, Tool]) -> None:
+    body = b'{"json": 1, "schema": "s", "copy": true, "model_config": 2}'
+    assert await box["odd"].call(body, None) == [1, "s", True, 2]
+    assert list(box["odd"].schema()["parameters"]["properties"]) == ["json", "schema", "copy", "model_config"]
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        (b"{}", ("place",)),
+        (b'{"place": {}}', ("place", "city")),
+        (b'{"place": {"city": "x"}, "unit": "K"}', ("unit",)),
+        (b"[]", ()),
+        (b"null", ()),
+        (b"{", ()),
+    ],
+)
+async def test_a_bad_argument_is_named_by_its_place(box: dict[str, Tool], body: bytes, place: tuple[str, ...]) -> None:
+    with pytest.raises(ValidationError) as caught:
+        await box["look"].call(body, None)
+    assert caught.value.errors()[0]["loc"] == place
+
+
+async def test_a_model_that_the_tool_itself_cannot_fill_is_its_own_fault(box: dict[str, Tool]) -> None:
+    with pytest.raises(RolloutError, match="city") as caught:
+        await box["breaks"].call(b"", None)
+    assert (caught.value.kind, caught.value.retryable) == ("resources", False)
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED))
+def test_a_name_of_the_contract_cannot_be_a_tools(name: str) -> None:
+    async def method(self: Any) -> None:
+        raise AssertionError
+
+    method.__qualname__ = name
+    owner = type("Owner", (), {name: tool(method)})()
+    with pytest.raises(UserError, match="the contract uses that name"):
+        collect_tools(owner)
+
+
+def test_every_route_of_a_server_that_is_no_tool_bears_a_reserved_name() -> None:
+    class Empty(ResourcesServer[None]):
+        async def verify(self, rollout: Any) -> float:
+            return 0.0
+
+    server = Empty(ResourcesConfig(name="e"), Settings(name="e"))
+    assert {route.path.strip("/").split("/")[0] for route in server.routes()} <= RESERVED
+
+
+def test_a_tool_must_be_async() -> None:
+    with pytest.raises(UserError, match="must be `async def`"):
+
+        @tool
+        def look(self: Any) -> None: ...
+
+
+def test_a_tool_has_named_parameters_only() -> None:
+    class Greedy:
+        @tool
+        async def look(self, *places: str) -> None: ...
+
+    with pytest.raises(UserError, match=r"not \*places"):
+        collect_tools(Greedy())
+
+
+@pytest.mark.parametrize(
+    ("result", "json"),
+    [
+        ("text", b'"text"'),
+        (None, b"null"),
+        (Place(city="Rome"), b'{"city":"Rome","zip_code":null}'),
+        ([Place(city="Rome", zip_code=1)], b'[{"city":"Rome","zip_code":1}]'),
+        ({1: {"a"}}, b'{"1":["a"]}'),
+        (Colour.RED, b'"red"'),
+        (2**70, b"1180591620717411303424"),
+        ({"n": [2**70]}, b'{"n":[1180591620717411303424]}'),
+    ],
+)
+def test_any_result_becomes_json(result: Any, json: bytes) -> None:
+    assert result_to_json(result) == json
+    orjson.loads(json)
