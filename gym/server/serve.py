@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import importlib.util
 import logging
@@ -68,7 +69,7 @@ def run_app(app: Any, settings: Settings) -> None:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
     )
-    server = uvicorn.Server(config)
+    server = DrainingServer(config)
     listener = listen(settings.listen)
     gc.collect()
     gc.freeze()  # what is loaded now lives for ever: no collection need look at it again
@@ -78,6 +79,20 @@ def run_app(app: Any, settings: Settings) -> None:
         server.run(sockets=[listener])
     if not server.started:
         raise GymError("the server did not start; the reason stands above")
+
+
+class DrainingServer(uvicorn.Server):
+    """Tells kept connections to close before it closes them, so that none is closed under a request on its way."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listening in self.servers:
+            listening.close()
+        self.server_state.default_headers.append((b"connection", b"close"))
+        for _ in range(25):  # half a second at most: a busy client has asked again by then, an idle one has not
+            if not self.server_state.connections:
+                break
+            await asyncio.sleep(0.02)
+        await super().shutdown(sockets)
 
 
 def listen(where: str) -> socket.socket:

@@ -2,5 +2,6 @@
 
 from gym.runtime.compose.engine import EngineFacts, engine_answers, require_engine
 from gym.runtime.compose.runtime import ComposeRuntime
+from gym.runtime.compose.ship import load_stack_file, save_stack
 
-__all__ = ["ComposeRuntime", "EngineFacts", "engine_answers", "require_engine"]
+__all__ = ["ComposeRuntime", "EngineFacts", "engine_answers", "load_stack_file", "require_engine", "save_stack"]

@@ -28,7 +28,7 @@ from gym.render.compose import (
 from gym.render.console import console_document
 from gym.render.files import write_atomically
 from gym.render.traefik import INSIDE, OUTSIDE, traefik_dynamic, traefik_static
-from gym.runtime.compose.images import Images, owner
+from gym.runtime.compose.images import owner
 from gym.runtime.compose.sealing import named_in
 from gym.wire.discovery import Discovery
 
@@ -70,6 +70,9 @@ class Layout:
     def traefik(self) -> Path:
         return self.home / "traefik"
 
+    def project_of(self, plan: Plan) -> str:
+        return project_name(plan.stack, self.home)
+
     def read_plan(self) -> Plan | None:
         try:
             return Plan.model_validate_json((self.home / "plan.json").read_bytes())
@@ -93,31 +96,25 @@ class Layout:
         return path.read_text("utf-8") if path.is_file() else ""
 
 
-def write_stack(
-    layout: Layout, plan: Plan, values: Mapping[str, str], images: Images, overrides: tuple[str, ...]
-) -> bool:
+def write_stack(layout: Layout, plan: Plan, values: Mapping[str, str], state: State) -> bool:
     """Everything that containers mount and Compose reads; True when the Compose file is another than before."""
-    project = project_name(plan.stack, layout.home)
     _write_secrets(layout, values)
-    static = traefik_static(
-        plan, directory="/etc/traefik/dynamic", outside=f":{OUTSIDE_PORT}", inside=f":{labels.ROUTER_PORT}"
-    )
-    write_atomically(layout.traefik / "static.yml", static, mode=SHARED)
+    write_atomically(layout.traefik / "static.yml", _static(plan), mode=SHARED)
     write_atomically(layout.home / "discovery" / "console.json", _json(console_document(plan)), mode=SHARED)
     for service in plan.services:
-        text = launch_text(plan, service, project)
+        text = launch_text(plan, service, state.project)
         if is_long(text):
             write_atomically(layout.home / "config" / f"{service.slug}.json", text, mode=SHARED)
-    state = State(
-        project=project_name(plan.stack, layout.home),
-        overrides=overrides,
-        images=images.by_instance,
-        base_image=images.base,
-    )
-    write_atomically(layout.home / "state.json", state.model_dump_json())
     for folder in ("discovery", "traefik"):
         (layout.home / folder).chmod(0o755)
+    write_saved(layout, plan, state)
     return write_compose(layout, plan)
+
+
+def write_saved(layout: Layout, plan: Plan, state: State) -> None:
+    """What later commands read back."""
+    write_atomically(layout.home / "state.json", state.model_dump_json())
+    write_atomically(layout.home / "plan.json", plan.model_dump_json())
 
 
 def write_compose(layout: Layout, plan: Plan) -> bool:
@@ -131,7 +128,6 @@ def write_compose(layout: Layout, plan: Plan) -> bool:
 def compose_facts(plan: Plan, home: Path, images: Mapping[str, str], base: str) -> ComposeFacts:
     project = project_name(plan.stack, home)
     texts = {one.name: launch_text(plan, one, project) + str(one.container.env) for one in plan.services}
-    static = traefik_static(plan, directory="/etc/traefik/dynamic")
     return ComposeFacts(
         project=project,
         home=str(home),
@@ -139,7 +135,7 @@ def compose_facts(plan: Plan, home: Path, images: Mapping[str, str], base: str) 
         base_image=base,
         images=dict(images),
         secrets={name: found for name, text in texts.items() if (found := named_in(text))},
-        static_digest=hashlib.sha256(static.encode()).hexdigest()[:12],
+        static_digest=hashlib.sha256(_static(plan).encode()).hexdigest()[:12],
     )
 
 
@@ -160,6 +156,11 @@ def write_routes(layout: Layout, plan: Plan, discovery: Discovery) -> None:
 
 def forget_secrets(layout: Layout) -> None:
     shutil.rmtree(layout.secrets, ignore_errors=True)
+
+
+def _static(plan: Plan) -> str:
+    outside, inside = f":{OUTSIDE_PORT}", f":{labels.ROUTER_PORT}"
+    return traefik_static(plan, directory="/etc/traefik/dynamic", outside=outside, inside=inside)
 
 
 def _write_secrets(layout: Layout, values: Mapping[str, str]) -> None:

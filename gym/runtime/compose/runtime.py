@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from gym import labels
 from gym.errors import InfraError, UserError
-from gym.plan.model import Observed, Plan
+from gym.plan.model import Observed, Plan, RouterPlan
 from gym.render.compose import ROUTER_IMAGE, TOKEN, reach_host, rewrite_urls
 from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
 from gym.runtime.compose.build import build_missing, pull_missing
@@ -20,9 +20,9 @@ from gym.runtime.compose.containers import Container, observed, replica_id
 from gym.runtime.compose.converge import Converger, containers_of
 from gym.runtime.compose.engine import connect, engine_host, require_engine
 from gym.runtime.compose.images import plan_images
-from gym.runtime.compose.layout import Layout, forget_secrets, write_compose, write_stack
+from gym.runtime.compose.layout import Layout, State, forget_secrets, write_compose, write_stack
 from gym.runtime.compose.logs import follow_logs, read_logs
-from gym.runtime.compose.sealing import seal
+from gym.runtime.compose.sealing import named_in, seal
 from gym.runtime.compose.settings import write_build_secrets
 from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
 from gym.runtime.compose.wait import Watch
@@ -75,9 +75,39 @@ class ComposeRuntime:
 
         build_missing(images, present, host=to.host, folder=to.layout.build, secrets=build_secrets, on_build=tell)
         pull_missing(sealed.plan, ROUTER_IMAGE, present, to.host)
-        values = sealed.values | _token(plan, secrets)
-        rewritten = write_stack(to.layout, sealed.plan, values, images, self.overrides)
-        return to.converge(sealed.plan, to.layout.read_state(), rewritten=rewritten)
+        state = State(
+            project=to.layout.project_of(plan),
+            overrides=self.overrides,
+            images=images.by_instance,
+            base_image=images.base,
+        )
+        return _go(to, sealed.plan, sealed.values | _token(plan, secrets), state)
+
+    def start(
+        self,
+        home: Path,
+        secrets: Mapping[str, str],
+        on_status: OnStatus,
+        *,
+        timeout: float,
+        router: RouterPlan | None = None,
+    ) -> StackStatus:
+        """Bring up what `load_stack_file` put into `home`: nothing is built. `secrets` go by the names it asks for."""
+        with self._running(home, on_status, timeout) as (to, saved):
+            before = containers_of(to.client, to.layout)
+            plan = _with_free_port(saved.model_copy(update={"router": router or saved.router}), saved, before)
+            wanted = named_in(plan.model_dump_json())
+            if missing := [name for name in wanted if not secrets.get(name)]:
+                raise UserError(
+                    f"The stack asks for secrets that were not given: {', '.join(missing)}.", "One file each."
+                )
+            values = {name: secrets[name] for name in wanted} | _token(plan, secrets)
+            try:
+                return _go(to, plan, values, to.layout.read_state())
+            except BaseException:
+                if not before:
+                    _remove(to.client, to.layout, drain=0.0)
+                raise
 
     def down(self, home: Path) -> bool:
         layout = Layout(home.resolve())
@@ -134,6 +164,11 @@ class ComposeRuntime:
             raise UserError(f"There is no stack in {home}.", "Start one: gym up NAMES")
         with one_command(prepare_home(home)), connect(engine.host) as client:
             yield Converger(client, engine.host, layout, on_status, timeout), plan
+
+
+def _go(to: Converger, plan: Plan, values: Mapping[str, str], state: State) -> StackStatus:
+    rewritten = write_stack(to.layout, plan, values, state)
+    return to.converge(plan, state, rewritten=rewritten)
 
 
 def default_cache(environ: Mapping[str, str]) -> Path:

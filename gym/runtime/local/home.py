@@ -15,7 +15,6 @@ from pathlib import Path
 
 from gym.errors import InfraError, UserError
 
-
 ROOM_BYTES = 64 * 1024
 
 
@@ -78,7 +77,7 @@ def unwritable(path: Path, error: OSError) -> UserError | InfraError:
     """Why the state of a stack cannot be kept, and what to do about it."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return InfraError(
-            f"no space left for the stack's state in {path}.", f"Free some (df -h {path.anchor}), then try again."
+            f"no space left for the stack's state in {path}.", f"Free some (df -h {path}), then try again."
         )
     return UserError(
         f"the stack's state cannot be written to {path}: {error.strerror}.",
@@ -124,8 +123,9 @@ def _lock(path: Path) -> Iterator[str | None]:
         except BlockingIOError:
             yield os.read(descriptor, 20).decode().strip()
             return
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, str(os.getpid()).encode())
+        with contextlib.suppress(OSError):  # a full disk; the lock itself needs no room
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, str(os.getpid()).encode())
         yield None
     finally:
         os.close(descriptor)

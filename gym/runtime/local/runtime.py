@@ -65,7 +65,7 @@ class LocalRuntime:
     def down(self, home: Path) -> bool:
         if not home.is_dir():
             return False
-        place = prepare_home(home)
+        place = Home(home.resolve())
         if _stop(place):
             return True
         with one_command(place):

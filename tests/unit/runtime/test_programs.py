@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from gym.errors import ProgramFailed, UserError
+from gym.runtime.programs import NOT_FOUND, TIMED_OUT, find_program, run_program
+
+
+def test_the_output_of_a_program_comes_back(tmp_path: Path) -> None:
+    code = "import os, sys; sys.stderr.write('noise'); print(os.getcwd(), os.environ['A'], sys.stdin.read())"
+    output = run_program([sys.executable, "-c", code], cwd=tmp_path, env={"A": "b"}, input="told")
+
+    assert output == f"{tmp_path} b told\n"
+
+
+def test_a_failure_shows_command_exit_code_and_last_words() -> None:
+    with pytest.raises(ProgramFailed) as failure:
+        run_program([sys.executable, "-c", "print('before'); raise SystemExit('no luck')"])
+
+    assert failure.value.code == 1
+    assert "no luck" in failure.value.output
+    assert "before" in failure.value.output
+    assert "exit code 1" in str(failure.value)
+
+
+def test_a_program_that_is_not_there_is_a_failure_of_it() -> None:
+    with pytest.raises(ProgramFailed, match="No such file") as failure:
+        run_program(["/no/such/program"])
+
+    assert failure.value.code == NOT_FOUND
+
+
+def test_a_program_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(ProgramFailed, match=r"no end after 0\.2 s") as failure:
+        run_program([sys.executable, "-c", "import time; time.sleep(1000)"], timeout=0.2)
+
+    assert failure.value.code == TIMED_OUT
+
+
+def test_programs_run_from_several_threads_at_once() -> None:
+    seen: list[str] = []
+    argv = [sys.executable, "-I", "-S", "-c", "print('x')"]
+    threads = [threading.Thread(target=lambda: seen.append(run_program(argv))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert seen == ["x\n"] * 4
+
+
+def test_a_program_lies_beside_python_or_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "only-here"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    assert find_program("only-here", package="x") == program
+    assert find_program(Path(sys.executable).name, package="x") == Path(sys.executable)
+
+
+def test_a_program_that_is_nowhere_comes_with_the_command_that_gets_it() -> None:
+    with pytest.raises(UserError) as missing:
+        find_program("surely-nowhere", package="some-package")
+
+    assert missing.value.hint.endswith("-m pip install some-package")
