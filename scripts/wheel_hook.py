@@ -1,7 +1,8 @@
-"""Puts servers/, templates/, compose/ and the locks into the wheel. An editable install reads them from the checkout."""
+"""Puts servers/, templates/, compose/ and the locks into the wheel; an editable install has the checkout."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,4 +15,14 @@ class AssetsHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version == "standard":
             root = Path(self.root)
-            build_data["force_include"].update({str(root / name): f"gym/_assets/{name}" for name in ASSETS})
+            files = [path for name in ASSETS for path in _files(root / name)]
+            build_data["force_include"].update({str(path): f"gym/_assets/{path.relative_to(root)}" for path in files})
+
+
+def _files(path: Path) -> Iterator[Path]:
+    """Without caches and hidden folders: included by force, they would come along."""
+    if path.is_file():
+        yield path
+    elif path.is_dir() and not path.name.startswith((".", "__pycache__")):
+        for child in sorted(path.iterdir()):
+            yield from _files(child)

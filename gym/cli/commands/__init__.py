@@ -1,0 +1,1 @@
+"""One module a command: parse, load, plan, call, print."""

@@ -1,0 +1,41 @@
+"""`gym config`: the merged and checked configuration as the servers get it, secrets masked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from gym.cli import console
+from gym.cli.options import AsJson, ConfigFiles, Items, ModelName, Replicas
+from gym.cli.session import load_request
+from gym.config import Instance, Stack, load_stack, redact
+
+
+def command(
+    items: Items = None,
+    model: ModelName = None,
+    files: ConfigFiles = None,
+    replicas: Replicas = None,
+    as_json: AsJson = False,
+) -> int:
+    """Print the merged, checked configuration of servers, secrets masked."""
+    stack = load_stack(load_request(items, model=model, files=files, replicas=replicas))
+    for notice in stack.notices:
+        console.note(notice)
+    tree = redact(_stack_to_tree(stack))
+    if as_json:
+        console.show_json(tree)
+    else:
+        console.show_raw(yaml.safe_dump(tree, sort_keys=False, allow_unicode=True, width=120))
+    return 0
+
+
+def _stack_to_tree(stack: Stack) -> dict[str, Any]:
+    """The three-level form that was read, settings last."""
+    return {one.name: {one.type: {one.implementation: _fields(one)}} for one in stack.instances} | stack.settings
+
+
+def _fields(instance: Instance) -> dict[str, Any]:
+    facts = instance.container.model_dump(mode="json", exclude_defaults=True)
+    return {"entrypoint": instance.entrypoint, **instance.fields, **facts}

@@ -1,0 +1,27 @@
+"""`gym doctor`: is this machine fit to run stacks? Each finding with the command that mends it."""
+
+from __future__ import annotations
+
+import os
+
+from rich.text import Text
+
+from gym.cli import console
+from gym.cli.checks import Finding, run_checks
+from gym.cli.options import AsJson
+
+MARKS = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow"), "fail": ("fail", "bold red")}
+
+
+def command(as_json: AsJson = False) -> int:
+    """Check this machine; exit code 1 when something that is needed is missing."""
+    findings = run_checks(os.environ)
+    if as_json:
+        console.show_json([finding._asdict() for finding in findings])
+    else:
+        console.show(console.make_table(("", "", "", ""), [_row(finding) for finding in findings]))
+    return int(any(finding.level == "fail" for finding in findings))
+
+
+def _row(finding: Finding) -> tuple[str | Text, ...]:
+    return Text(*MARKS[finding.level]), finding.name, finding.found, Text(finding.mend, style="cyan")

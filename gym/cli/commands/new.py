@@ -1,0 +1,47 @@
+"""`gym new`: a server that passes its own tests at once, and a README that says what to write next."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.text import Text
+
+from gym.cli import console
+from gym.cli.scaffold import check_name, class_name, render_tree, write_tree
+from gym.cli.summary import relative
+from gym.config import asset_dir, list_servers, search_roots
+from gym.errors import UserError
+
+Kind = Literal["resources", "agent", "model"]
+FOLDERS: dict[Kind, str] = {"resources": "resources", "agent": "agents", "model": "models"}
+
+
+def command(
+    kind: Annotated[Kind, typer.Argument(help="What the server is.")],
+    name: Annotated[str, typer.Argument(help="Its name: a-z, 0-9 and _.")],
+) -> int:
+    """Make a new server from a template, in ./servers when there is such a folder, else in ./NAME."""
+    check_name(name)
+    taken = [one for one in list_servers(search_roots(Path.cwd(), os.environ)) if name in (one.name, *one.aliases)]
+    if taken:
+        raise UserError(f"There is a server '{name}' already: {taken[0].directory}.", "Choose another name.")
+    folder = _parent(kind) / name
+    values = {"name": name, "class_name": class_name(name), "title": name.replace("_", " ").capitalize()}
+    write_tree(folder, render_tree(asset_dir("templates") / kind, values))
+    console.show(Text.assemble(("made     ", "bold"), relative(folder)))
+    console.show(Text.assemble(("test it  ", "bold"), f"gym test {name}"))
+    console.show(Text.assemble(("run it   ", "bold"), _run_line(kind, name)))
+    console.show(Text.assemble(("next     ", "bold"), f"read {relative(folder / 'README.md')}"))
+    return 0
+
+
+def _parent(kind: Kind) -> Path:
+    servers = Path.cwd() / "servers"
+    return servers / FOLDERS[kind] if servers.is_dir() else Path.cwd()
+
+
+def _run_line(kind: Kind, name: str) -> str:
+    return f"gym up simple_weather --model {name}" if kind == "model" else f"gym up {name} --model scripted"

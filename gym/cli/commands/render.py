@@ -1,0 +1,31 @@
+"""`gym render`: what a runtime would be given, without starting anything."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gym.cli import console
+from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName
+from gym.cli.rendering import Target, render_plan
+from gym.cli.session import home_here, load_request
+from gym.config import collect_secrets, load_stack
+from gym.plan import make_plan
+
+
+def command(
+    items: Items = None,
+    model: ModelName = None,
+    files: ConfigFiles = None,
+    replicas: Replicas = None,
+    target: Annotated[Target, typer.Option(metavar="plan|traefik|compose", help="What to print.")] = "plan",
+    stack: StackName = DEFAULT_STACK,
+) -> int:
+    """Print the plan of a stack, or the files a runtime would be given."""
+    loaded = load_stack(load_request(items, model=model, files=files, replicas=replicas))
+    for notice in loaded.notices:
+        console.note(notice)
+    plan = make_plan(loaded, name=stack)
+    console.show_raw(render_plan(plan, target, secrets=collect_secrets(loaded), home=home_here(stack)))
+    return 0

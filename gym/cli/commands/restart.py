@@ -1,0 +1,18 @@
+"""`gym restart`: replace the processes or containers of servers; requests in flight are finished first."""
+
+from __future__ import annotations
+
+from gym.cli import console
+from gym.cli.live import live_status, replica_table
+from gym.cli.options import DEFAULT_STACK, Servers, StackName, StartTimeout
+from gym.cli.session import find_session, running
+
+
+def command(names: Servers = None, timeout: StartTimeout = 120, stack: StackName = DEFAULT_STACK) -> int:
+    """Restart instances, all of them when none is named, and wait until they are healthy."""
+    session = find_session(stack)
+    running(session)
+    with live_status("restarting") as on_status:
+        status = session.runtime.restart(session.home, tuple(names or ()), on_status, timeout=timeout)
+    console.show(replica_table(status))
+    return 0

@@ -1,0 +1,82 @@
+"""`gym rollouts`: rows in, verified rollouts out, each exactly once however often it is started again."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gym.cli import console
+from gym.cli.inputs import find_inputs, parse_shard
+from gym.cli.options import DEFAULT_STACK, AsJson, StackName
+from gym.cli.progress import follow_progress, show_summary
+from gym.cli.session import find_session, read_token, running
+from gym.collect import CollectOptions, run_collection
+
+Inputs = Annotated[
+    list[str], typer.Argument(metavar="INPUT", help="JSONL files, globs, - or a server's name (its examples).")
+]
+Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where verified rollouts go (JSONL).")]
+Agent = Annotated[str, typer.Option("--agent", metavar="NAME", help="The agent of rows that name none.")]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N rows.")]
+Repeats = Annotated[int, typer.Option("--repeats", metavar="K", min=1, help="Rollouts of each row.")]
+Concurrency = Annotated[int, typer.Option("--concurrency", metavar="P", min=1, max=10_000, help="At once.")]
+Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="For one attempt.")]
+Attempts = Annotated[int, typer.Option("--max-attempts", metavar="N", min=1, help="Tries of one rollout.")]
+MaxPause = Annotated[float, typer.Option("--max-pause", metavar="SECONDS", help="Give up when paused for longer.")]
+Drain = Annotated[float, typer.Option("--drain", metavar="SECONDS", help="To finish what is in flight on Ctrl-C.")]
+Shard = Annotated[str, typer.Option("--shard", metavar="I/N", help="Only part I of N.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Move earlier output aside and begin anew.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad-rows", help="List malformed rows and go on.")]
+Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack that is not of this folder.")]
+TokenFile = Annotated[
+    Path | None, typer.Option("--token-file", metavar="FILE", help="The bearer token of that router.")
+]
+
+
+def command(
+    inputs: Inputs,
+    output: Output,
+    agent: Agent = "",
+    limit: Limit = None,
+    repeats: Repeats = 1,
+    concurrency: Concurrency = 64,
+    timeout: Timeout = 3600,
+    max_attempts: Attempts = 3,
+    max_pause: MaxPause = 600,
+    drain: Drain = 30,
+    shard: Shard = "1/1",
+    fresh: Fresh = False,
+    skip_bad_rows: SkipBad = False,
+    as_json: AsJson = False,
+    url: Url = "",
+    token_file: TokenFile = None,
+    stack: StackName = DEFAULT_STACK,
+) -> int:
+    """Collect verified rollouts: gym rollouts mcqa -o mcqa.jsonl --repeats 4."""
+    options = CollectOptions(
+        stack_url=url or running(find_session(stack)).router,
+        inputs=find_inputs(inputs),
+        output=output,
+        agent=agent,
+        limit=limit,
+        repeats=repeats,
+        concurrency=concurrency,
+        timeout=timeout,
+        max_attempts=max_attempts,
+        max_pause=max_pause,
+        drain=drain,
+        shard=parse_shard(shard),
+        fresh=fresh,
+        skip_bad_rows=skip_bad_rows,
+        token=read_token(token_file, os.environ),
+    )
+    with follow_progress() as on_event:
+        summary = run_collection(options, on_event)
+    if as_json:
+        console.show_json(summary.to_dict())
+    else:
+        show_summary(summary)
+    return summary.exit_code

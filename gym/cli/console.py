@@ -1,0 +1,114 @@
+"""The one place that prints: results to stdout, everything said beside them to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gym.errors import GymError
+
+PIPE_WIDTH = 10_000
+STATE_STYLE = {
+    "healthy": "green",
+    "starting": "yellow",
+    "restarting": "yellow",
+    "stopping": "yellow",
+    "unhealthy": "red",
+    "exited": "red",
+}
+
+
+def out() -> Console:
+    """Standard output as it is now; made anew each time, so a redirected stream is honoured."""
+    return _console(stderr=False)
+
+
+def err() -> Console:
+    return _console(stderr=True)
+
+
+def show(renderable: RenderableType = "") -> None:
+    """A result. A plain string is printed as it is, never read as markup."""
+    console = out()
+    whole = Text(renderable) if isinstance(renderable, str) else renderable
+    if console.is_terminal:
+        console.print(whole)
+        return
+    with console.capture() as captured:
+        console.print(whole)
+    # Columns are filled up with blanks, which nobody wants in a file.
+    sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
+
+
+def show_raw(text: str) -> None:
+    """Text for another program or a file: not one character added, wrapped or coloured."""
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+
+
+def show_line(line: str) -> None:
+    """One line of a stream, at once."""
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+def show_json(value: Any) -> None:
+    show_raw(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+
+
+def note(text: str, style: str = "dim") -> None:
+    """Something said beside the result."""
+    err().print(Text(text, style=style))
+
+
+def show_error(error: GymError) -> None:
+    console = err()
+    console.print(Text.assemble(("error: ", "bold red"), error.what))
+    if error.hint:
+        console.print(Text(error.hint, style="cyan"))
+
+
+def show_bug(error: BaseException, report: Path | None) -> None:
+    console = err()
+    console.print(Text.assemble(("bug: ", "bold red"), f"{type(error).__name__}: {error}"))
+    where = f"A report is in {report}; please attach it to an issue." if report else "No report could be written."
+    console.print(Text(f"This is a mistake in gym, not yours. {where}", style="cyan"))
+
+
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Sequence[str] = ()) -> Table:
+    """A quiet table: no lines, a bold head, columns that align; one that nothing stands in is left out."""
+    cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
+    used = [index for index in range(len(columns)) if not cells or any(row[index] for row in cells)]
+    head = any(columns[index].strip() for index in used)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=head)
+    for index in used:
+        table.add_column(columns[index], justify="right" if columns[index] in right else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(row[index] for index in used))
+    return table
+
+
+def state_text(state: str) -> Text:
+    return Text(state, style=STATE_STYLE.get(state, ""))
+
+
+def _console(*, stderr: bool) -> Console:
+    """Lines are folded to a terminal's width; in a file or a pipe a line stays a line."""
+    terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return Console(stderr=stderr, highlight=False, soft_wrap=not terminal, width=None if terminal else PIPE_WIDTH)
+
+
+def format_duration(seconds: float) -> str:
+    """0.4 -> "0.4s", 75 -> "1m15s", 7300 -> "2h01m"."""
+    if seconds < 60:
+        return f"{seconds:.1f}s" if seconds < 10 else f"{seconds:.0f}s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes}m{rest:02d}s"
+    return f"{minutes // 60}h{minutes % 60:02d}m"

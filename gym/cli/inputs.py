@@ -1,0 +1,36 @@
+"""What `gym rollouts` may be given besides a file: a server's name stands for its example rows."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from gym.cli.summary import EXAMPLE
+from gym.config import find_server, search_roots
+from gym.errors import UserError
+
+
+def find_inputs(inputs: list[str]) -> tuple[str, ...]:
+    return tuple(_find_input(one) for one in inputs)
+
+
+def _find_input(given: str) -> str:
+    """A file of that name wins over a server's."""
+    if not re.fullmatch(r"[A-Za-z_][\w-]*", given) or Path(given).is_file():
+        return given
+    entry = find_server(given, search_roots(Path.cwd(), os.environ))
+    example = entry.directory / EXAMPLE
+    if not example.is_file():
+        raise UserError(
+            f"{given}: that server has no example rows ({example} is not there).",
+            f"Give a JSONL file: gym rollouts ROWS.jsonl -o {given}.jsonl",
+        )
+    return str(example)
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found:
+        raise UserError(f"--shard {text}: expected I/N, the part and how many there are, e.g. 2/8.")
+    return int(found[1]), int(found[2])

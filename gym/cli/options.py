@@ -1,0 +1,63 @@
+"""The options that several commands share, written once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gym.errors import UserError
+
+DEFAULT_STACK = "gym"
+
+
+def _stack_name(context: typer.Context, value: str) -> str:
+    """`gym --stack x ps` and `gym ps --stack x` mean the same; the name becomes a folder, so its letters are few."""
+    outer = context.parent.params.get("stack", DEFAULT_STACK) if context.parent else DEFAULT_STACK
+    name = str(outer) if value == DEFAULT_STACK else value
+    if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", name):
+        raise typer.BadParameter("a stack's name is up to 40 of a-z, 0-9, - and _, e.g. gym or eval-2")
+    return name
+
+
+StackName = Annotated[
+    str, typer.Option("--stack", metavar="NAME", envvar="GYM_STACK", help="Which stack.", callback=_stack_name)
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+StartTimeout = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", min=1, help="How long servers may take to get healthy.")
+]
+Items = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NAME|KEY=VALUE", help="Servers by name, and overrides of any configuration key."),
+]
+ConfigFiles = Annotated[
+    list[Path] | None, typer.Option("-c", "--config", metavar="FILE", help="A configuration file; may be repeated.")
+]
+ModelName = Annotated[
+    str | None,
+    typer.Option("--model", metavar="NAME", help="The policy: a model server's name, e.g. openai or scripted."),
+]
+Replicas = Annotated[
+    list[str] | None, typer.Option("--replicas", metavar="NAME=N", help="Replicas of an instance; may be repeated.")
+]
+Servers = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Instances; all of them when none.")]
+
+
+def split_items(items: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names and overrides, which may be mixed: an override has `=` in it, or begins with `+` or `~`."""
+    overrides = tuple(item for item in items if "=" in item or item[:1] in "+~")
+    return tuple(item for item in items if item not in overrides), overrides
+
+
+def parse_counts(pairs: list[str], option: str) -> dict[str, int]:
+    """`mcqa=4` -> {"mcqa": 4}."""
+    counts = {}
+    for pair in pairs:
+        name, equals, number = pair.partition("=")
+        if not (name and equals and number.isdecimal() and int(number) <= 1000):
+            raise UserError(f"{option} {pair}: expected NAME=N with N from 0 to 1000, e.g. mcqa=4.")
+        counts[name] = int(number)
+    return counts

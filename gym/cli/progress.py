@@ -1,0 +1,128 @@
+"""A collection as a person follows it: a bar on a terminal, a plain line every ten seconds elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from gym.cli import console
+from gym.collect import BadRow, Event, Notice, OnEvent, Progress, Summary
+
+PLAIN_SECONDS = 10.0
+
+
+@contextmanager
+def follow_progress() -> Iterator[OnEvent]:
+    terminal = console.err()
+    if not terminal.is_terminal:
+        yield _PlainReporter().report
+        return
+    view = _BarReporter()
+    with Live(get_renderable=view.render, console=terminal, refresh_per_second=8, transient=True):
+        yield view.report
+
+
+def show_summary(summary: Summary) -> None:
+    """What was collected, by agent; what failed, by kind; where it is."""
+    progress = summary.progress
+    rows = [
+        (name, f"{one.done:,}", format_reward(one.mean_reward), f"{one.failed:,}")
+        for name, one in sorted(progress.agents.items())
+    ]
+    if len(rows) != 1:
+        rows.append(("all", f"{progress.done:,}", format_reward(progress.mean_reward), f"{progress.failed:,}"))
+    columns = ("AGENT", "ROLLOUTS", "MEAN REWARD", "FAILURES")
+    console.show(console.make_table(columns, rows, right=columns[1:]))
+    console.show()
+    for name, value in _facts(summary).items():
+        if value:
+            console.show(Text.assemble((f"{name:<9}", "bold"), value))
+
+
+def _facts(summary: Summary) -> dict[str, str]:
+    progress = summary.progress
+    bad = len(summary.bad_rows)
+    return {
+        "rollouts": str(summary.output),
+        "failures": f"{summary.failures_file}  ({_kinds(progress)})" if summary.failures_file else "",
+        "metrics": str(summary.metrics_file or ""),
+        "bad rows": f"{bad} left out" if bad else "",
+        "earlier": f"{progress.resumed:,} rollouts were there already" if progress.resumed else "",
+        "took": f"{console.format_duration(progress.elapsed)}, {_mean_rate(progress):.1f} rollouts/s",
+        "ended": summary.reason,
+        "go on": "run the same command again; what is done stays done" if summary.reason else "",
+    }
+
+
+class _PlainReporter:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next = clock() + PLAIN_SECONDS
+
+    def report(self, event: Event) -> None:
+        if not isinstance(event, Progress):
+            show_remark(event)
+        elif self._clock() >= self._next:
+            self._next = self._clock() + PLAIN_SECONDS
+            console.note(progress_line(event), style="")
+
+
+class _BarReporter:
+    def __init__(self) -> None:
+        self._progress = Progress()
+
+    def report(self, event: Event) -> None:
+        if isinstance(event, Progress):
+            self._progress = event
+        else:
+            show_remark(event)
+
+    def render(self) -> RenderableType:
+        progress = self._progress
+        settled = progress.done + progress.failed + progress.dropped
+        grid = Table.grid(padding=(0, 1))
+        grid.add_row(
+            ProgressBar(total=progress.total, completed=settled, width=28, pulse=progress.total is None),
+            Text(progress_line(progress)),
+        )
+        if progress.paused_reason:
+            return Group(grid, Text(f"paused: {progress.paused_reason}", style="yellow"))
+        if progress.stopping:
+            return Group(grid, Text("stopping: rollouts in flight are finished; Ctrl-C again drops them", "yellow"))
+        return grid
+
+
+def show_remark(event: BadRow | Notice) -> None:
+    text = str(event.problem) if isinstance(event, BadRow) else event.text
+    console.note(text, style="yellow")
+
+
+def progress_line(progress: Progress) -> str:
+    """`120/400  reward 0.512  31.0/s  eta 9s  2 failed (model 2)`."""
+    total = "" if progress.total is None else f"/{progress.total:,}"
+    parts = [f"{progress.done:,}{total}", f"reward {format_reward(progress.mean_reward)}", f"{progress.rate:.1f}/s"]
+    if progress.eta_seconds is not None:
+        parts.append(f"eta {console.format_duration(progress.eta_seconds)}")
+    if progress.failed:
+        parts.append(f"{progress.failed:,} failed ({_kinds(progress)})")
+    return "  ".join(parts)
+
+
+def _mean_rate(progress: Progress) -> float:
+    new = progress.done + progress.failed - progress.resumed
+    return new / progress.elapsed if progress.elapsed > 0 else 0.0
+
+
+def format_reward(reward: float | None) -> str:
+    return "-" if reward is None else f"{reward:.3f}"
+
+
+def _kinds(progress: Progress) -> str:
+    return ", ".join(f"{kind} {count:,}" for kind, count in sorted(progress.failures.items()))

@@ -1,0 +1,73 @@
+"""Templates to folders: what `gym new` writes. A name that would not work is refused, with one that would."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from jinja2 import Environment, StrictUndefined
+
+from gym.errors import UserError
+
+PLACEHOLDER = "__name__"
+SUFFIX = ".j2"
+VALID_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def check_name(name: str) -> None:
+    """A server's name is a folder, a config key and part of a class name."""
+    if not VALID_NAME.fullmatch(name):
+        raise UserError(
+            f"'{name}' cannot be a server's name: use a-z, 0-9 and _, beginning with a letter.",
+            f"The nearest one that can: {nearest_name(name)}",
+        )
+    if keyword.iskeyword(name) or name in sys.stdlib_module_names:
+        raise UserError(f"'{name}' means something to Python itself.", f"Try: {name}_server")
+
+
+def nearest_name(name: str) -> str:
+    """`My Server!` -> my_server, `2048` -> server_2048, `class` -> class_server."""
+    words = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", name)
+    plain = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")
+    if not plain[:1].isalpha():
+        plain = f"server_{plain}".rstrip("_")
+    return f"{plain}_server" if keyword.iskeyword(plain) or plain in sys.stdlib_module_names else plain
+
+
+def class_name(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def render_tree(template: Path, values: Mapping[str, str]) -> dict[Path, str]:
+    """Every file of a template folder: where it goes, and its text."""
+    environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701
+    files = {}
+    for source in sorted(path for path in template.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
+        target = Path(str(source.relative_to(template)).replace(PLACEHOLDER, values["name"]))
+        text = source.read_text("utf-8")
+        if target.suffix == SUFFIX:
+            target, text = target.with_suffix(""), environment.from_string(text).render(values)
+        files[target] = text
+    return files
+
+
+def write_tree(folder: Path, files: Mapping[Path, str]) -> None:
+    """All files below a folder that must not be there yet."""
+    try:
+        folder.mkdir(parents=True)
+    except FileExistsError:
+        raise UserError(
+            f"{folder} is already there; nothing was changed.", "Choose another name, or move that away first."
+        ) from None
+    try:
+        for name, text in files.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8")
+    except BaseException:
+        shutil.rmtree(folder)  # half a server is worse than none
+        raise

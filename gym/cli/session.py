@@ -1,0 +1,151 @@
+"""Which stack a command means: its folder, its runtime, and what the user asked to be loaded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import orjson
+
+from gym import labels
+from gym.cli.options import parse_counts, split_items
+from gym.config import LoadRequest, search_roots
+from gym.errors import UserError
+from gym.render.files import write_atomically
+from gym.runtime.base import Runtime, StackStatus
+from gym.runtime.compose import engine_answers
+from gym.runtime.compose.runtime import ComposeRuntime
+from gym.runtime.local import LocalRuntime
+from gym.runtime.local.home import prepare_home
+
+RuntimeName = Literal["compose", "local"]
+STATE_DIR = ".gym"
+SESSION_FILE = "session.json"
+
+
+class Session(NamedTuple):
+    """A stack that was started: where its state is, and the runtime that holds it."""
+
+    home: Path
+    runtime: Runtime
+
+
+def home_here(stack: str) -> Path:
+    """Where `gym up` keeps a stack's state: below the working directory."""
+    return Path.cwd() / STATE_DIR / stack
+
+
+def open_session(stack: str, runtime: RuntimeName, overrides: tuple[Path, ...] = ()) -> Session:
+    """The stack's folder here, private to its owner, with a note of the runtime that will hold it."""
+    home = home_here(stack)
+    held = _recorded_runtime(home)
+    chosen = make_runtime(runtime, overrides)
+    if held and held != runtime and make_runtime(held).status(home) is not None:
+        raise UserError(
+            f"Stack '{stack}' runs on the {held} runtime already.",
+            "Stop it first (gym down), or give this one another name (--stack).",
+        )
+    prepare_home(home)
+    write_atomically(home / SESSION_FILE, orjson.dumps({"runtime": runtime}).decode())
+    return Session(home, chosen)
+
+
+def find_session(stack: str) -> Session:
+    """The stack of that name in this folder or the nearest one above, as git finds a repository."""
+    cwd = Path.cwd()
+    for folder in (cwd, *cwd.parents):
+        home = folder / STATE_DIR / stack
+        if runtime := _recorded_runtime(home):
+            return Session(home, make_runtime(runtime))
+    others = sorted({found.parent.name for found in cwd.glob(f"{STATE_DIR}/*/{SESSION_FILE}")})
+    known = f" Known here: {', '.join(others)} (name one with --stack)." if others else ""
+    raise UserError(
+        f"No stack '{stack}' in {cwd} or any folder above it.{known}",
+        "Start one: gym up simple_weather --model scripted",
+    )
+
+
+def running(session: Session) -> StackStatus:
+    status = session.runtime.status(session.home)
+    if status is None:
+        raise UserError(f"The stack of {session.home} does not run.", "Start it: gym up NAMES")
+    return status
+
+
+def make_runtime(name: RuntimeName, overrides: tuple[Path, ...] = ()) -> Runtime:
+    """`overrides` are Compose files of the user's own."""
+    if name == "compose":
+        return ComposeRuntime(overrides)
+    if overrides:
+        raise UserError(
+            "-f names Compose files, and this stack uses no Compose.", "Leave it out, or --runtime compose."
+        )
+    return LocalRuntime()
+
+
+def sweep_leftovers() -> tuple[str, ...]:
+    """Every container of every stack of this user goes; the homes of those stacks."""
+    return ComposeRuntime().sweep()
+
+
+def choose_runtime(wanted: RuntimeName | None) -> tuple[RuntimeName, str]:
+    """The runtime's name and one line on why: what was asked for, else compose when an engine answers, else local."""
+    if wanted:
+        return wanted, f"runtime: {wanted}"
+    facts = engine_answers()
+    if facts is None:
+        return "local", "runtime: local (no container engine answers; each server is a process on this machine)"
+    return "compose", f"runtime: compose (engine {facts.version}; --runtime local runs processes instead)"
+
+
+def load_request(
+    items: list[str] | None,
+    *,
+    model: str | None = None,
+    files: list[Path] | None = None,
+    replicas: list[str] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> LoadRequest:
+    """What the command line says, as the config module takes it."""
+    names, overrides = split_items(items or [])
+    if not names and not files:
+        raise UserError(
+            "Nothing is named: give at least one server, or a configuration file with -c.",
+            "`gym list` shows the servers; try: gym up simple_weather --model scripted",
+        )
+    cwd = Path.cwd()
+    return LoadRequest(
+        names=names,
+        model=model,
+        files=tuple(files or ()),
+        overrides=overrides,
+        replicas=parse_counts(replicas or [], "--replicas"),
+        cwd=cwd,
+        roots=search_roots(cwd, environ),
+        environ=dict(environ),
+    )
+
+
+def read_token(token_file: Path | None, environ: Mapping[str, str] = os.environ) -> str:
+    """The bearer token for callers from outside; never an option's value, which every process list shows."""
+    if token_file is None:
+        return environ.get(labels.ENV_TOKEN, "").strip()
+    try:
+        token = token_file.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--token-file {token_file}: {getattr(error, 'strerror', None) or error}") from error
+    if not token:
+        raise UserError(f"--token-file {token_file} is empty.", f"Make one: openssl rand -hex 32 > {token_file}")
+    return token
+
+
+def _recorded_runtime(home: Path) -> RuntimeName | None:
+    try:
+        recorded = orjson.loads((home / SESSION_FILE).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError:
+        recorded = {}
+    return "compose" if recorded.get("runtime") == "compose" else "local"

@@ -1,0 +1,50 @@
+"""The `gym` command over a container engine: the same words, the same files, another runtime."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gym.runtime.programs import run_program
+from tests.support.cli import gym
+from tests.support.docker import need_engine
+
+pytestmark = pytest.mark.docker
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    need_engine()
+    yield tmp_path
+    gym("down", cwd=tmp_path, env=engine())
+
+
+def test_compose_is_chosen_when_an_engine_answers_and_a_stack_collects_as_everywhere(folder: Path) -> None:
+    up = gym("up", "mcqa", "--model", "scripted", "--port", "0", cwd=folder, env=engine(), timeout=300)
+    assert up.returncode == 0, up.stderr
+    assert "runtime: compose" in up.stderr
+    status = json.loads(gym("ps", "--json", cwd=folder, env=engine()).stdout)
+    assert status["healthy"]
+    assert status["runtime"] == "compose"
+    assert f"{status['router']}/s/mcqa" in up.stdout
+
+    done = gym("rollouts", "mcqa", "-o", "out.jsonl", cwd=folder, env=engine())
+    assert done.returncode == 0, done.stderr
+    assert (folder / "out.jsonl").read_text("utf-8").count("\n") == 5
+
+    other = gym("up", "mcqa", "--model", "scripted", "--runtime", "local", "--port", "0", cwd=folder, env=engine())
+    assert other.returncode == 1
+    assert "runs on the compose runtime" in other.stderr
+
+    assert gym("down", cwd=folder, env=engine()).returncode == 0
+    assert gym("ps", cwd=folder, env=engine()).returncode == 1
+    left = run_program(["docker", "ps", "-aq", "--filter", f"label=gym.stack-dir={folder / '.gym' / 'gym'}"])
+    assert left == ""
+
+
+def engine() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key.startswith("DOCKER_")}

@@ -1,0 +1,102 @@
+"""The error boundary: which exit code, which words, and no traceback."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import signal
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gym.cli.boundary import BUG, INTERRUPTED, KNOWN, TERMINATED, Terminated, exit_code, interruptible
+from gym.errors import ConfigError, InfraError, Problem, UserError
+from gym.wire.failures import RolloutError
+
+
+def raising(error: BaseException) -> Callable[[], int]:
+    def call() -> int:
+        raise error
+
+    return call
+
+
+def test_a_command_s_own_code_is_the_exit_code() -> None:
+    assert exit_code(lambda: 0) == 0
+    assert exit_code(lambda: 2) == 2
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        UserError("no server is called mcq", "Did you mean mcqa?"),
+        InfraError("the disk is full", "Did you mean mcqa?"),
+        RolloutError("model", "answered 500"),
+    ],
+)
+def test_known_trouble_is_one_paragraph_and_its_hint(error: UserError, capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(raising(error)) == KNOWN
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == f"error: {error.what}\n" + (f"{error.hint}\n" if error.hint else "")
+
+
+def test_brackets_in_an_error_are_text_and_not_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    exit_code(raising(UserError("no extra named [bold]cli[/bold]", "pip install 'compose-gym[cli]'")))
+    assert "[bold]cli[/bold]" in (text := capsys.readouterr().err)
+    assert "'compose-gym[cli]'" in text
+
+
+def test_all_problems_of_a_configuration_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    problems = (Problem("duplicate key", "a.yaml", 3, "x"), Problem("missing value", "b.yaml", 7, "y.z"))
+    assert exit_code(raising(ConfigError(problems))) == KNOWN
+    text = capsys.readouterr().err
+    assert "a.yaml:3: x: duplicate key" in text
+    assert "b.yaml:7: y.z: missing value" in text
+
+
+def test_ctrl_c_is_130_and_a_termination_143_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_code(raising(KeyboardInterrupt())) == INTERRUPTED
+    assert exit_code(raising(Terminated())) == TERMINATED
+    assert capsys.readouterr().err == ""
+
+
+def test_a_full_disk_is_trouble_of_the_machine_and_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/somewhere/out.jsonl")
+    assert exit_code(raising(error)) == KNOWN
+    text = capsys.readouterr().err
+    assert "/somewhere/out.jsonl: no space is left on the disk" in text
+    assert "df -h" in text
+
+
+def test_a_bug_leaves_a_report_with_the_traceback_and_without_any_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", ["gym", "up", "mcqa", "policy_api_key=sk-canary"])
+    assert exit_code(raising(ZeroDivisionError("division by zero"))) == BUG
+    text = capsys.readouterr().err
+    assert "Traceback" not in text
+    found = re.search(r"(\S+gym-report-\S+\.txt)", text.replace("\n", ""))
+    assert found is not None
+    report = Path(found[1].rstrip(";")).read_text("utf-8")
+    assert "ZeroDivisionError: division by zero" in report
+    assert "command: gym up mcqa policy_api_key=..." in report
+    assert "canary" not in report
+
+
+def test_a_sigterm_ends_a_command_the_way_ctrl_c_does_and_the_handler_goes_again() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+
+    def wait_for_it() -> int:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+        return 0
+
+    with interruptible():
+        assert exit_code(wait_for_it) == TERMINATED
+    assert signal.getsignal(signal.SIGTERM) == before

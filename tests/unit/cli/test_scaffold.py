@@ -1,0 +1,68 @@
+"""Names of servers, and folders made from templates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jinja2 import UndefinedError
+
+from gym.cli.scaffold import check_name, class_name, nearest_name, render_tree, write_tree
+from gym.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("given_name", "nearest"),
+    [
+        ("My Server!", "my_server"),
+        ("myServer", "my_server"),
+        ("2048", "server_2048"),
+        ("class", "class_server"),
+        ("json", "json_server"),
+        ("../up", "up"),
+        ("math-hard", "math_hard"),
+        ("", "server"),
+        ("_x", "x"),
+    ],
+)
+def test_a_bad_name_is_refused_with_one_that_works(given_name: str, nearest: str) -> None:
+    with pytest.raises(UserError) as caught:
+        check_name(given_name)
+    assert nearest in caught.value.hint
+    check_name(nearest)
+
+
+@given(st.text(max_size=40))
+def test_whatever_is_typed_the_nearest_name_is_a_good_one(text: str) -> None:
+    check_name(nearest_name(text))
+
+
+def test_a_class_is_named_after_its_server() -> None:
+    assert class_name("letter_count") == "LetterCount"
+    assert class_name("game_2048") == "Game2048"
+
+
+def test_a_tree_is_rendered_and_written_whole(tmp_path: Path) -> None:
+    template = tmp_path / "template"
+    (template / "configs").mkdir(parents=True)
+    (template / "configs" / "__name__.yaml.j2").write_text("{{ name }}: {a: 1}\n")
+    (template / "plain.txt").write_text("{{ name }} stays\n")
+    folder = tmp_path / "made" / "mine"
+    write_tree(folder, render_tree(template, {"name": "mine"}))
+    assert (folder / "configs" / "mine.yaml").read_text() == "mine: {a: 1}\n"
+    assert (folder / "plain.txt").read_text() == "{{ name }} stays\n"
+
+
+def test_a_folder_that_is_there_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text("mine\n")
+    with pytest.raises(UserError, match="already there"):
+        write_tree(tmp_path, {Path("app.py"): "theirs\n"})
+    assert (tmp_path / "app.py").read_text() == "mine\n"
+
+
+def test_a_template_cannot_use_a_value_that_nobody_gives(tmp_path: Path) -> None:
+    (tmp_path / "app.py.j2").write_text("{{ nmae }}\n")
+    with pytest.raises(UndefinedError):
+        render_tree(tmp_path, {"name": "mine"})

@@ -1,0 +1,98 @@
+"""Which stack a command means, which runtime holds it, and what it is asked to load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gym.cli import session
+from gym.errors import UserError
+from gym.runtime.compose.runtime import ComposeRuntime
+from gym.runtime.local import LocalRuntime
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_stack_is_found_from_every_folder_below_it(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = session.open_session("gym", "local")
+    (here / "a" / "b").mkdir(parents=True)
+    monkeypatch.chdir(here / "a" / "b")
+    found = session.find_session("gym")
+    assert found.home == opened.home == here / ".gym" / "gym"
+    assert isinstance(found.runtime, LocalRuntime)
+
+
+def test_the_nearest_stack_of_a_name_wins(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session.open_session("gym", "local")
+    (here / "a").mkdir()
+    monkeypatch.chdir(here / "a")
+    session.open_session("gym", "compose")
+    found = session.find_session("gym")
+    assert found.home == here / "a" / ".gym" / "gym"
+    assert isinstance(found.runtime, ComposeRuntime)
+
+
+def test_the_folder_of_a_stack_is_its_owner_s_alone(here: Path) -> None:
+    assert session.open_session("gym", "local").home.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_stack_that_is_not_there_is_answered_with_those_that_are(here: Path) -> None:
+    session.open_session("one", "local")
+    session.open_session("two", "local")
+    with pytest.raises(UserError, match="Known here: one, two") as caught:
+        session.find_session("three")
+    assert "gym up" in caught.value.hint
+
+
+def test_a_note_that_cannot_be_read_means_the_local_runtime(here: Path) -> None:
+    home = session.open_session("gym", "compose").home
+    (home / session.SESSION_FILE).write_text("{ torn")
+    assert isinstance(session.find_session("gym").runtime, LocalRuntime)
+
+
+def test_a_stack_that_was_started_and_runs_no_more_is_said_not_to_run(here: Path) -> None:
+    opened = session.open_session("gym", "local")
+    with pytest.raises(UserError, match="does not run"):
+        session.running(opened)
+
+
+def test_compose_files_are_for_compose() -> None:
+    assert isinstance(session.make_runtime("compose", (Path("override.yaml"),)), ComposeRuntime)
+    with pytest.raises(UserError, match="-f names Compose files"):
+        session.make_runtime("local", (Path("override.yaml"),))
+
+
+def test_the_local_runtime_is_chosen_when_no_engine_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/socket")
+    name, why = session.choose_runtime(None)
+    assert name == "local"
+    assert "no container engine answers" in why
+    assert session.choose_runtime("compose")[0] == "compose"
+
+
+def test_a_request_holds_what_was_typed(here: Path) -> None:
+    request = session.load_request(
+        ["mcqa", "a.b=1"], model="openai", files=[Path("x.yaml")], replicas=["mcqa=2"], environ={}
+    )
+    assert (request.names, request.overrides) == (("mcqa",), ("a.b=1",))
+    assert (request.model, request.files, request.replicas) == ("openai", (Path("x.yaml"),), {"mcqa": 2})
+    assert request.cwd == here
+    assert here in request.roots
+    with pytest.raises(UserError, match="Nothing is named"):
+        session.load_request(["a.b=1"])
+
+
+def test_a_token_comes_from_a_file_or_the_environment_and_is_never_empty(here: Path) -> None:
+    (here / "token").write_text("  abc\n")
+    (here / "empty").write_text("\n")
+    assert session.read_token(here / "token", {"GYM_TOKEN": "other"}) == "abc"
+    assert session.read_token(None, {"GYM_TOKEN": "other"}) == "other"
+    assert session.read_token(None, {}) == ""
+    for name in ("empty", "absent"):
+        with pytest.raises(UserError, match=name):
+            session.read_token(here / name, {})
