@@ -23,6 +23,7 @@ AGENT_TYPE = "responses_api_agents"
 _REFRESH_SECONDS = 5.0
 _SHUN_SECONDS = 2.0
 _ASK_SECONDS = 10.0
+_TRY_SECONDS = 1.0
 
 Header = tuple[bytes, bytes]
 
@@ -150,10 +151,12 @@ class Targets:
 
     async def _adopt(self, document: Discovery) -> None:
         self._document = document
-        for name, instance in document.instances.items():
-            for host in {urlsplit(one.url).hostname or "" for one in instance.replicas}:
+        urls = {_host(one.url): one.url for instance in document.instances.values() for one in instance.replicas}
+        async with asyncio.TaskGroup() as group:
+            for host, url in urls.items():
                 if host not in self._reachable:
-                    self._reachable[host] = await self._can_reach(host, instance)
+                    group.create_task(self._try_host(host, url))
+        for name, instance in document.instances.items():
             if instance.type == AGENT_TYPE:
                 self._keep(name, self._places(name, instance))
         for name in self._replicas.keys() - document.instances.keys():
@@ -170,7 +173,7 @@ class Targets:
         """Its replicas, when each can be reached from here; else the router, which knows them."""
         direct: list[Replica] = []
         for one in instance.replicas:
-            if not self._reachable.get(urlsplit(one.url).hostname or ""):
+            if not self._reachable.get(_host(one.url)):
                 return [Replica(self._routed(name), self._auth)]
             replica = Replica(one.url.rstrip("/"))
             replica.healthy = one.healthy
@@ -180,18 +183,26 @@ class Targets:
     def _routed(self, name: str) -> str:
         return f"{self._base}{SERVER_PREFIX}{quote(name, safe='')}"
 
-    async def _can_reach(self, host: str, instance: InstanceView) -> bool:
+    async def _try_host(self, host: str, url: str) -> None:
         """Loopback means this machine only where the stack itself is on it; other hosts are tried once."""
         if _is_loopback(host):
-            return _is_loopback(urlsplit(self._base).hostname or "")
-        url = urlsplit(next(one.url for one in instance.replicas if urlsplit(one.url).hostname == host))
+            self._reachable[host] = _is_loopback(_host(self._base))
+            return
         try:
-            async with asyncio.timeout(1.0):
-                _, writer = await asyncio.open_connection(host, url.port or 80)
-        except (OSError, TimeoutError):
-            return False
+            async with asyncio.timeout(_TRY_SECONDS):
+                _, writer = await asyncio.open_connection(host, urlsplit(url).port or 80)
+        except (OSError, TimeoutError, ValueError):
+            self._reachable[host] = False
+            return
         writer.close()
-        return True
+        self._reachable[host] = True
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def _is_loopback(host: str) -> bool:

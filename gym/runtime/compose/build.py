@@ -72,6 +72,21 @@ def pull_missing(plan: Plan, router: str, present: frozenset[str], host: str) ->
             ) from None
 
 
+def push_images(tags: Iterable[str], prefix: str, host: str) -> tuple[str, ...]:
+    """Each under `prefix` beside its own name: `registry.example.org/team` + `gym-mcqa:0123` -> one reference."""
+    pushed = []
+    for tag in tags:
+        reference = f"{prefix.rstrip('/')}/{tag}"
+        run_program(("docker", "tag", tag, reference), env=docker_environ(host))
+        try:
+            run_program(("docker", "push", "--quiet", reference), env=docker_environ(host))
+        except ProgramFailed as error:
+            words = error.output.strip().splitlines()[-1:] or ["no answer"]
+            raise UserError(f"{reference} cannot be pushed: {words[0]}", "Log in: docker login") from None
+        pushed.append(reference)
+    return tuple(pushed)
+
+
 def _with_tag(image: str) -> str:
     return image if "@" in image or ":" in image.rpartition("/")[2] else f"{image}:latest"
 

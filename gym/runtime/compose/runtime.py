@@ -11,18 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from gym import labels
+from gym.config import search_roots
 from gym.errors import InfraError, UserError
 from gym.plan.model import Observed, Plan, RouterPlan
 from gym.render.compose import ROUTER_IMAGE, TOKEN, reach_host, rewrite_urls
 from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
-from gym.runtime.compose.build import build_missing, pull_missing
+from gym.runtime.compose.build import build_missing, pull_missing, push_images
 from gym.runtime.compose.containers import Container, observed, replica_id
 from gym.runtime.compose.converge import Converger, containers_of
 from gym.runtime.compose.engine import connect, engine_host, require_engine
-from gym.runtime.compose.images import plan_images
+from gym.runtime.compose.images import Images, plan_images
 from gym.runtime.compose.layout import Layout, State, forget_secrets, write_compose, write_stack
+from gym.runtime.compose.lock import Lock, check_lock, image_ids, make_lock, read_lock, write_lock
 from gym.runtime.compose.logs import follow_logs, read_logs
-from gym.runtime.compose.sealing import named_in, seal
+from gym.runtime.compose.sealing import Sealed, named_in, seal
 from gym.runtime.compose.settings import write_build_secrets
 from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
 from gym.runtime.compose.wait import Watch
@@ -36,11 +38,15 @@ AT_ONCE: Final = 8
 
 
 class ComposeRuntime:
-    """`overrides` are Compose files of the user's own, merged over ours; `cache` keeps what builds are made from."""
+    """`overrides` are Compose files of the user's own, merged over ours; `cache` keeps what builds are made from.
+
+    `locked` is a file of `gym lock`: a stack that differs from it is refused.
+    """
 
     name: Literal["local", "compose"] = "compose"
 
-    def __init__(self, overrides: tuple[Path, ...] = (), cache: Path | None = None) -> None:
+    def __init__(self, overrides: tuple[Path, ...] = (), cache: Path | None = None, locked: Path | None = None) -> None:
+        self.locked = locked
         self.overrides = tuple(str(path.resolve()) for path in overrides)
         self.cache = cache or default_cache(os.environ)
 
@@ -66,15 +72,7 @@ class ComposeRuntime:
     def _up(self, to: Converger, plan: Plan, secrets: Mapping[str, str], before: list[Container]) -> StackStatus:
         plan = _with_free_port(reach_host(plan)[0], to.layout.read_plan(), before)
         sealed = seal(plan, {key: rewrite_urls(value) for key, value in secrets.items() if key != labels.ENV_TOKEN})
-        images = plan_images(sealed.plan, to.layout.build, self.cache)
-        present = _image_tags(to.client)
-        build_secrets = write_build_secrets(to.layout.build, os.environ)
-
-        def tell(names: tuple[str, ...]) -> None:
-            to.on_status(_building(plan, names))
-
-        build_missing(images, present, host=to.host, folder=to.layout.build, secrets=build_secrets, on_build=tell)
-        pull_missing(sealed.plan, ROUTER_IMAGE, present, to.host)
+        images, _ = self._build(to, sealed)
         state = State(
             project=to.layout.project_of(plan),
             overrides=self.overrides,
@@ -82,6 +80,36 @@ class ComposeRuntime:
             base_image=images.base,
         )
         return _go(to, sealed.plan, sealed.values | _token(plan, secrets), state)
+
+    def build(
+        self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, push: str = ""
+    ) -> tuple[str, ...]:
+        """Build what is missing and start nothing; with `push`, tag all of it `PREFIX/NAME` and push. What was built."""
+        engine = require_engine()
+        layout = Layout(prepare_home(home).path)
+        with one_command(prepare_home(home)), connect(engine.host) as client:
+            to = Converger(client, engine.host, layout, on_status, 0.0)
+            images, built = self._build(to, seal(plan, secrets))
+            if push:
+                push_images([images.base, *(one.tag for one in images.targets)], push, engine.host)
+            return built
+
+    def _build(self, to: Converger, sealed: Sealed) -> tuple[Images, tuple[str, ...]]:
+        plan = sealed.plan
+        images = plan_images(plan, to.layout.build, self.cache)
+        if self.locked:
+            check_lock(read_lock(self.locked), to.client, plan, images.by_instance, _data_roots())
+        present = frozenset(image_ids(to.client))
+        build_secrets = write_build_secrets(to.layout.build, os.environ)
+
+        def tell(names: tuple[str, ...]) -> None:
+            to.on_status(_building(plan, names))
+
+        built = build_missing(
+            images, present, host=to.host, folder=to.layout.build, secrets=build_secrets, on_build=tell
+        )
+        pull_missing(plan, ROUTER_IMAGE, present, to.host)
+        return images, built
 
     def start(
         self,
@@ -108,6 +136,18 @@ class ComposeRuntime:
                 if not before:
                     _remove(to.client, to.layout, drain=0.0)
                 raise
+
+    def lock(self, home: Path, target: Path) -> Lock:
+        """Write down what the stack in `home` is made of."""
+        engine = require_engine()
+        layout = Layout(home.resolve())
+        plan, state = layout.read_plan(), layout.read_state()
+        if plan is None or not state.images:
+            raise UserError(f"There is no built stack in {home}.", "Build one first: gym up NAMES")
+        with connect(engine.host) as client:
+            lock = make_lock(client, engine.host, plan, state.images, _data_roots())
+        write_lock(target, lock)
+        return lock
 
     def down(self, home: Path) -> bool:
         layout = Layout(home.resolve())
@@ -217,8 +257,9 @@ def _token(plan: Plan, secrets: Mapping[str, str]) -> dict[str, str]:
     return {TOKEN: token}
 
 
-def _image_tags(client: docker.DockerClient) -> frozenset[str]:
-    return frozenset(tag for image in client.api.images() for tag in image.get("RepoTags") or ())
+def _data_roots() -> tuple[Path, ...]:
+    """Paths of data sets are written from where `gym` is typed, or from the checkout that has the server."""
+    return search_roots(Path.cwd(), os.environ)
 
 
 def _building(plan: Plan, names: tuple[str, ...]) -> StackStatus:

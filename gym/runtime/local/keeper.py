@@ -187,8 +187,9 @@ class Keeper:
         await self._order.wait()
         self._set("stopping")
         process.send_signal(signal.SIGTERM)
-        await asyncio.sleep(self.spec.drain_seconds + KILL_AFTER_DRAIN)
-        log.warning("%s: still there %.0f s after SIGTERM: killed", self.spec.id, self.spec.drain_seconds)
+        drain = self.spec.drain_seconds if self._healthy_since is not None else 0.0  # never ready: nothing is in flight
+        await asyncio.sleep(drain + KILL_AFTER_DRAIN)
+        log.warning("%s: still there %.0f s after SIGTERM: killed", self.spec.id, drain)
         kill_group(process)
 
     async def _ask_after(self) -> None:

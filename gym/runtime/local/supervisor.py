@@ -152,14 +152,21 @@ class Desk:
                 self._work = None
         log.error("%s", error)
         if farewell:
-            await self.stop()
+            await self._report(asyncio.create_task(self.stop()), writer)
         with contextlib.suppress(OSError):
             await _send(writer, {"error": error_to_dict(error)})
         return False
 
     async def _follow(self, work: Coroutine[Any, Any, None] | asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
-        """Status lines while it goes on. A listener who has left is no reason to stop."""
+        """Status lines while it goes on, and a last one when it is done."""
         task = asyncio.ensure_future(work)
+        heard = await self._report(task, writer)
+        task.result()
+        if heard:
+            await _try_send(writer, {"done": self._seen()})
+
+    async def _report(self, task: asyncio.Future[None], writer: asyncio.StreamWriter) -> bool:
+        """Status lines until the task ends. A listener who has left is no reason to stop; true while there is one."""
         last: dict[str, Any] = {}
         heard = True
         while not task.done():
@@ -170,9 +177,7 @@ class Desk:
             change = asyncio.create_task(self._stack.next_change(HEARTBEAT))
             await asyncio.wait([task, change], return_when=asyncio.FIRST_COMPLETED)
             change.cancel()
-        task.result()
-        if heard:
-            await _try_send(writer, {"done": self._seen()})
+        return heard
 
     def _seen(self) -> dict[str, Any]:
         status, observed = self._stack.status(), self._stack.observed()

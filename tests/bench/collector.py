@@ -1,0 +1,203 @@
+"""What the collector itself costs, against an agent that answers at once: python tests/bench/collector.py [--rows N].
+
+Each figure stands beside a bare loop over the same HTTP client, measured in the same run on the same machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import orjson
+import uvloop
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from gym.collect import CollectOptions, Progress, run_collection
+from gym.collect.keys import DoneKeys
+from gym.collect.output import scan_lines
+from gym.server.http import HttpClient
+from tests.support.agents import FakeAgent, fake_agent
+
+TEXT = "The quick brown fox jumps over the lazy dog. " * 80
+REPLY = {
+    "responses_create_params": {"input": [{"role": "user", "content": TEXT[:1500]}]},
+    "response": {"output": [{"type": "message", "content": TEXT[:2000]}], "usage": {"total_tokens": 900}},
+    "reward": 1.0,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--many", type=int, default=200_000, help="rows of the long run that shows the memory")
+    parser.add_argument("--scan-mb", type=int, default=1000)
+    parser.add_argument("--child", nargs=5, metavar=("WAY", "URL", "IN", "OUT", "CONCURRENCY"))
+    arguments = parser.parse_args()
+    if arguments.child:
+        way, url, source, output, concurrency = arguments.child
+        print(orjson.dumps(CHILDREN[way](url, source, output, int(concurrency))).decode())
+        return
+    with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
+        with fake_agent(constant=REPLY) as agent:
+            show_cost(agent, Path(folder), arguments.rows)
+            show_memory(agent, Path(folder), arguments.many)
+        with fake_agent(constant=REPLY, delay=0.2) as slow:
+            show_in_flight(slow, Path(folder))
+        show_scan(Path(folder), arguments.scan_mb)
+
+
+def show_cost(agent: FakeAgent, folder: Path, rows: int) -> None:
+    """CPU of the collector's process alone, start and end included in neither way."""
+    data = write_rows(folder / "cost.jsonl", rows)
+    for concurrency in (64, 512):
+        bare = run_child("bare", agent.url, data, folder / "bare.jsonl", concurrency)
+        ours = run_child("collect", agent.url, data, folder / f"cost{concurrency}_out.jsonl", concurrency)
+        cpu, base = 1e3 * ours["cpu"] / rows, 1e3 * bare["cpu"] / rows
+        print(
+            f"{rows:,} rows of 4 KB, {concurrency} at once: {cpu:.3f} ms CPU a rollout (bare client {base:.3f}, "
+            f"ratio {cpu / base:.2f}; target 0.3 ms), {1e3 / cpu:,.0f}/s a core (target 3,000), "
+            f"seen {rows / ours['wall']:,.0f}/s (bare {rows / bare['wall']:,.0f}/s)"
+        )
+
+
+def show_memory(agent: FakeAgent, folder: Path, many: int) -> None:
+    few = run_child("collect", agent.url, write_rows(folder / "few.jsonl", 1000), folder / "few_out.jsonl", 64)
+    data = write_rows(folder / "many.jsonl", many, text=TEXT[:300])
+    lots = run_child("collect", agent.url, data, folder / "many_out.jsonl", 64)
+    print(
+        f"peak memory: {few['rss']:.0f} MB at 1,000 rows, {lots['rss']:.0f} MB at {many:,} "
+        f"(with the aggregates {few['rss_end']:.0f} and {lots['rss_end']:.0f} MB)"
+    )
+
+
+def show_in_flight(agent: FakeAgent, folder: Path) -> None:
+    concurrency, rows = 2000, 60_000
+    data = write_rows(folder / "slow.jsonl", rows, text=TEXT[:300])
+    ours, bare = {"wall": float("inf")}, {"wall": float("inf")}
+    for turn in range(3):  # in turns, and the best of each: other work on the machine shows most here
+        output = folder / f"slow_out{turn}.jsonl"
+        ours = min(ours, run_child("collect", agent.url, data, output, concurrency), key=lambda one: one["wall"])
+        bare = min(bare, run_child("bare", agent.url, data, output, concurrency), key=lambda one: one["wall"])
+    ideal = rows / concurrency * 0.2
+    print(
+        f"{concurrency:,} in flight, agent answers after 200 ms: {rows / ours['wall']:,.0f}/s, "
+        f"{100 * ideal / ours['wall']:.0f} % of ideal (target 90; bare client {100 * ideal / bare['wall']:.0f} %), "
+        f"most in flight {agent.stats()['most']:,}"
+    )
+
+
+def show_scan(folder: Path, megabytes: int) -> None:
+    """A resume's look at what is done; the baseline reads the same bytes and does nothing with them."""
+    for size in (4_000, 50_000):
+        path, count = write_done(folder / "done.jsonl", size, megabytes)
+        seconds, done = timed(lambda path=path: scan(path))
+        base, _ = timed(lambda path=path: read_through(path))
+        assert done == count
+        rate = path.stat().st_size / 1e6 / seconds
+        print(
+            f"resume scan, lines of {size // 1000} KB: {rate:,.0f} MB/s "
+            f"(target 200; reading alone takes {base / seconds:.2f} of its time)"
+        )
+        path.unlink()
+
+
+def scan(path: Path) -> int:
+    done = DoneKeys()
+    with path.open("rb") as stream:
+        scan_lines(path, stream.fileno(), done, lambda agent, reward, kind: None)
+    return len(done)
+
+
+def read_through(path: Path) -> int:
+    with path.open("rb", buffering=4 << 20) as stream:
+        return sum(1 for _ in stream)
+
+
+def timed(work: Any) -> tuple[float, int]:
+    began = time.perf_counter()
+    found: int = work()
+    return time.perf_counter() - began, found
+
+
+def collect_child(url: str, source: str, output: str, concurrency: int) -> dict[str, float]:
+    """The figures of the last rollout's moment: aggregates are made after it, and shown apart."""
+    marks: list[tuple[float, float]] = []
+
+    def on_event(event: object) -> None:
+        if isinstance(event, Progress) and event.total == event.done:
+            marks.append((time.process_time(), peak_rss()))
+
+    began, cpu = time.perf_counter(), time.process_time()
+    options = CollectOptions(
+        stack_url=url, inputs=(source,), output=Path(output), concurrency=concurrency, aggregate=False
+    )
+    summary = run_collection(options, on_event)
+    wall, used, rss = time.perf_counter() - began, time.process_time() - cpu, peak_rss()
+    assert summary.progress.done == summary.progress.total, summary
+    again = CollectOptions(stack_url=url, inputs=(source,), output=Path(output), concurrency=concurrency)
+    run_collection(again, on_event)
+    return {"wall": wall, "cpu": used, "rss": rss, "rss_end": peak_rss()}
+
+
+def bare_child(url: str, source: str, output: str, concurrency: int) -> dict[str, float]:
+    bodies = Path(source).read_bytes().splitlines()
+
+    async def work(http: HttpClient) -> None:
+        while bodies:
+            await http.request("POST", url + "/run", body=bodies.pop())
+
+    async def run() -> None:
+        http = HttpClient()
+        async with asyncio.TaskGroup() as group:
+            for _ in range(concurrency):
+                group.create_task(work(http))
+        await http.aclose()
+
+    began, cpu = time.perf_counter(), time.process_time()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(run())
+    return {"wall": time.perf_counter() - began, "cpu": time.process_time() - cpu, "rss": peak_rss()}
+
+
+CHILDREN = {"collect": collect_child, "bare": bare_child}
+
+
+def run_child(way: str, url: str, source: Path, output: Path, concurrency: int) -> dict[str, float]:
+    command = [sys.executable, __file__, "--child", way, url, str(source), str(output), str(concurrency)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    figures: dict[str, float] = orjson.loads(done.stdout)
+    return figures
+
+
+def peak_rss() -> float:
+    """MB; the kernel counts in KB on Linux and in bytes on macOS."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
+
+
+def write_rows(path: Path, rows: int, text: str = TEXT) -> Path:
+    with path.open("wb") as stream:
+        for number in range(rows):
+            row = {"responses_create_params": {"input": [{"role": "user", "content": text}]}, "id": number}
+            stream.write(orjson.dumps(row) + b"\n")
+    return path
+
+
+def write_done(path: Path, size: int, megabytes: int) -> tuple[Path, int]:
+    count = megabytes * 1_000_000 // size
+    with path.open("wb") as stream:
+        for number in range(count):
+            stamp = {"key": f"{number * 0x9E3779B97F4A7C15 & (1 << 64) - 1:016x}:0", "agent": "agent", "reward": 1.0}
+            stream.write(b'{"text":"%b","_gym":%b}\n' % (b"x" * (size - 100), orjson.dumps(stamp)))
+    return path, count
+
+
+if __name__ == "__main__":
+    main()

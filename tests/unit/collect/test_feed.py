@@ -1,0 +1,121 @@
+"""Tasks reach the workers in order, read ahead no further than needed, and a thread's end is everybody's."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from gym.collect.feed import FileFeed, RowsFeed
+from gym.collect.rows import RowRules, Task, TaskReader
+from gym.errors import ConfigError, Problem, UserError
+
+ROW: dict[str, object] = {"responses_create_params": {}}
+
+
+def task(number: int) -> Task:
+    return Task(b"{}", b"}", f"{number:016x}:0", "math", number, 0, f"data.jsonl:{number}")
+
+
+async def drain(feed: FileFeed | RowsFeed) -> list[int]:
+    found = []
+    while (one := await feed.take()) is not None:
+        found.append(one.task_index)
+    return found
+
+
+async def test_every_task_comes_once_and_in_order() -> None:
+    feed = FileFeed((task(number) for number in range(5000)), lambda problem: True)
+    await feed.start()
+    assert await drain(feed) == list(range(5000))
+    assert feed.exhausted
+    assert await feed.take() is None
+    await feed.aclose()
+
+
+async def test_nothing_is_read_far_ahead_of_the_workers() -> None:
+    taken, seen = 0, list[int]()
+
+    def count() -> Iterator[Task]:
+        for number in range(20_000):
+            seen.append(number)
+            yield task(number)
+
+    feed = FileFeed(count(), lambda problem: True, workers=10)
+    await feed.start()
+    while await feed.take() is not None:
+        taken += 1
+        assert len(seen) - taken < 1000 + 5 * 64
+    await feed.aclose()
+
+
+async def test_problems_of_the_first_batch_are_told_before_the_start() -> None:
+    told: list[Problem] = []
+
+    def on_problem(problem: Problem) -> bool:
+        told.append(problem)
+        return False
+
+    feed = FileFeed(iter([task(0), Problem("one"), task(1), Problem("two")]), on_problem)
+    await feed.start()
+    assert [problem.what for problem in told] == ["one", "two"]
+    assert await feed.take() is None
+    assert not feed.exhausted
+    await feed.aclose()
+
+
+async def test_problems_can_be_passed_over() -> None:
+    feed = FileFeed(iter([task(0), Problem("one"), task(1)]), lambda problem: True)
+    await feed.start()
+    assert await drain(feed) == [0, 1]
+    await feed.aclose()
+
+
+async def test_what_breaks_the_source_reaches_whoever_takes() -> None:
+    def breaks() -> Iterator[Task]:
+        yield task(0)
+        raise UserError("data.jsonl:2: cannot be read")
+
+    feed = FileFeed(breaks(), lambda problem: True, eager=True)
+    await feed.start()
+    assert await feed.take() == task(0)
+    with pytest.raises(UserError, match="cannot be read"):
+        await feed.take()
+    await feed.aclose()
+
+
+async def test_a_closed_feed_is_empty_even_while_its_source_waits() -> None:
+    gate = threading.Event()
+
+    def waits() -> Iterator[Task]:
+        yield task(0)
+        gate.wait(30)
+        yield task(1)
+
+    feed = FileFeed(waits(), lambda problem: True, eager=True)
+    await feed.start()
+    assert await feed.take() == task(0)
+    waiting = asyncio.create_task(feed.take())
+    await asyncio.sleep(0)
+    feed.close()
+    assert await waiting is None
+    gate.set()
+    await feed.aclose()
+
+
+async def test_rows_of_a_program_may_come_from_an_async_source() -> None:
+    async def rows() -> AsyncIterator[object]:
+        for number in range(3):
+            yield {**ROW, "id": number}
+
+    def refuse(problem: Problem) -> None:
+        raise ConfigError([problem])
+
+    reader = TaskReader(RowRules(agents=("math",), repeats=2))
+    assert await drain(RowsFeed(reader, rows(), refuse)) == [0, 0, 1, 1, 2, 2]
+    bad = RowsFeed(TaskReader(RowRules(agents=("math",))), [ROW, {}], refuse)
+    assert await bad.take() is not None
+    with pytest.raises(ConfigError, match="rows:2: responses_create_params: is missing"):
+        await bad.take()

@@ -1,0 +1,96 @@
+"""Lines from files, globs, gzip and standard input; files that are not there or not whole."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gym.collect.source import count_lines, digest_inputs, expand_inputs, read_lines
+from gym.errors import UserError
+
+
+def numbered(files: tuple[str, ...]) -> list[tuple[bytes, str, int]]:
+    return [(line.raw, Path(line.file).name, line.number) for line in read_lines(files)]
+
+
+def test_lines_know_their_file_and_number_and_blank_ones_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b"\xef\xbb\xbfone\r\n\n  \ntwo")
+    (tmp_path / "b.jsonl").write_bytes(b"three\n")
+    files = expand_inputs([str(tmp_path / "*.jsonl")])
+    assert numbered(files) == [(b"one", "a.jsonl", 1), (b"two", "a.jsonl", 4), (b"three", "b.jsonl", 1)]
+
+
+def test_gzip_reads_as_the_file_within(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b"one\ntwo\n"))
+    assert numbered((str(path),)) == [(b"one", "a.jsonl.gz", 1), (b"two", "a.jsonl.gz", 2)]
+
+
+def test_a_gzip_file_that_was_cut_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(os.urandom(4000).hex().encode() + b"\n" + os.urandom(4000).hex().encode())[:5000])
+    with pytest.raises(UserError, match=r"a\.jsonl\.gz:\d: cannot be read"):
+        list(read_lines((str(path),)))
+
+
+def test_standard_input_is_read_as_it_comes(tmp_path: Path) -> None:
+    code = "from gym.collect.source import read_lines\nfor line in read_lines(('-',)): print(line)"
+    done = subprocess.run([sys.executable, "-c", code], input=b"one\ntwo\n", capture_output=True, check=True)
+    assert done.stdout.decode().splitlines()[1] == "Line(raw=b'two', file='standard input', number=2)"
+
+
+def test_a_file_that_is_not_there_is_told_with_the_nearest(tmp_path: Path) -> None:
+    (tmp_path / "train.jsonl").touch()
+    with pytest.raises(UserError, match=r"did you mean train\.jsonl"):
+        expand_inputs([str(tmp_path / "trian.jsonl")])
+    with pytest.raises(UserError, match="no file matches"):
+        expand_inputs([str(tmp_path / "*.csv")])
+    with pytest.raises(UserError, match="is a folder"):
+        expand_inputs([str(tmp_path)])
+    with pytest.raises(UserError, match="named twice"):
+        expand_inputs(["-", "-"])
+
+
+def test_a_data_set_is_known_by_what_it_holds_and_not_by_its_place(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.write_text("same\n")
+    two.write_text("same\n")
+    assert digest_inputs((str(one),)) == digest_inputs((str(two),))
+    two.write_text("other\n")
+    assert digest_inputs((str(one),)) != digest_inputs((str(two),))
+    assert digest_inputs(("-",)) == "stdin"
+
+
+def test_a_large_data_set_is_known_by_its_size_and_samples(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    with path.open("wb") as stream:
+        stream.truncate(100 << 20)
+    before = digest_inputs((str(path),))
+    with path.open("r+b") as stream:
+        stream.seek(-1, os.SEEK_END)
+        stream.write(b"x")
+    assert digest_inputs((str(path),)) != before
+
+
+def test_lines_are_counted_where_that_is_cheap(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text("one\ntwo")
+    assert count_lines((str(path), str(path)), lambda: True) == 4
+    assert count_lines((str(path),), lambda: False) is None
+    assert count_lines((str(path), "-"), lambda: True) is None
+    assert count_lines((str(tmp_path / "b.jsonl.gz"),), lambda: True) is None
+
+
+def test_zstd_is_read_or_its_package_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.zst"
+    # One frame of a single raw block that holds "one\n".
+    path.write_bytes(bytes.fromhex("28b52ffd2004210000") + b"one\n")
+    try:
+        assert numbered((str(path),)) == [(b"one", "a.jsonl.zst", 1)]
+    except UserError as error:
+        assert "pip install zstandard" in str(error)  # noqa: PT017 (either answer is right, by what is installed)
