@@ -13,6 +13,7 @@ from numbers import Real
 from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
 from urllib.parse import quote
 
+import orjson
 from fastapi import FastAPI
 from pydantic import BaseModel, ValidationError
 
@@ -226,6 +227,14 @@ def top_level_keys(model: BaseModel) -> set[str]:
     return model.model_fields_set | set(model.model_extra or ())
 
 
+def _refuse_what_json_cannot_say(body: bytes) -> None:
+    """Pydantic reads NaN and Infinity; the echo would carry them to peers that do not."""
+    try:
+        orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise RolloutError("row", f"body: not JSON: {error}") from None
+
+
 @dataclass(frozen=True)
 class _Hook:
     """An author's `seed` or `verify`: which model its body is checked by, and whether it takes the state."""
@@ -249,6 +258,8 @@ class _Hook:
         return await self.run(self.parse(body), state)
 
     def parse(self, body: bytes) -> BaseModel:
+        if b"NaN" in body or b"Infinity" in body:
+            _refuse_what_json_cannot_say(body)
         return self.model.model_validate_json(body)
 
     async def run(self, request: BaseModel, state: Any) -> Any:

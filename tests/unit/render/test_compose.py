@@ -150,7 +150,9 @@ def test_what_was_rewritten_is_told_and_gives_the_gateway_entry() -> None:
     assert "extra_hosts" not in services["mcqa"]
 
 
-@given(st.text(alphabet="abcdefghij-", min_size=1, max_size=40).filter(lambda s: s.strip("-") == s), st.text(max_size=40))
+@given(
+    st.text(alphabet="abcdefghij-", min_size=1, max_size=40).filter(lambda s: s.strip("-") == s), st.text(max_size=40)
+)
 def test_a_replica_has_a_name_that_dns_takes(slug: str, stack: str) -> None:
     project = project_name(stack, HOME)
     host = replica_host(project, slug, 1000)

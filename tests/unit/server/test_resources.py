@@ -1,4 +1,4 @@
-"""A resources server on a real socket: seeds, tools, verify, and what becomes of a rollout's state."""
+"""A resources server on a real socket: tools, verify, metrics. Its sessions are test_resources_sessions.py's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import logging
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -16,84 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from gym.server import MultiRewardResponse, ResourcesServer, Row, VerifyRequest, VerifyResponse, tool
+from gym.server import MultiRewardResponse, ResourcesServer, VerifyRequest, VerifyResponse
 from gym.server.asgi import Answer, Call, HotRoutes
 from gym.server.testing import Caller, running
-
-ROW: dict[str, Any] = {"responses_create_params": {"input": "x"}, "start": 3}
-
-
-@dataclass
-class State:
-    count: int
-    closed: int = 0
-    verifying: asyncio.Event = field(default_factory=asyncio.Event)
-    go_on: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-class StartRow(Row):
-    start: int
-
-
-class Shelf(ResourcesServer[State]):
-    """Keeps every state that it ever made, for the test to look at."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.states: list[State] = []
-
-    async def seed(self, row: StartRow) -> State:
-        self.states.append(State(row.start))
-        return self.states[-1]
-
-    async def unseeded(self) -> State:
-        self.states.append(State(0))
-        return self.states[-1]
-
-    async def close(self, state: State) -> None:
-        state.closed += 1
-
-    @tool
-    async def add(self, number: int, state: State) -> int:
-        state.count += number
-        return state.count
-
-    @tool
-    async def plain(self) -> str:
-        return "same for all"
-
-    @tool
-    async def broken(self, state: State) -> None:
-        raise LookupError("no shelf")
-
-    async def verify(self, rollout: VerifyRequest, state: State | None) -> float:
-        if state is not None and rollout.last_text == "wait":
-            state.verifying.set()
-            await state.go_on.wait()
-        return float(state.count) if state else -1.0
-
-
-def shelf(**fields: Any) -> Any:
-    return Shelf.app(fields, name="shelf")
-
-
-def states(app: Any) -> list[State]:
-    found: list[State] = app.server.states
-    return found
-
-
-def asked(text: str = "", **more: Any) -> dict[str, Any]:
-    output = [{"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}]
-    return ROW | more | {"response": {"output": output}}
-
-
-async def until(condition: Any) -> None:
-    async with asyncio.timeout(10):
-        while not condition():
-            await asyncio.sleep(0.002)
-
-
-# Echo and reward.
+from tests.support.shelf import ROW, StartRow, asked, shelf
 
 
 async def test_unknown_fields_come_back_byte_for_byte() -> None:
@@ -212,6 +137,8 @@ async def test_without_a_verifier_nothing_is_scored() -> None:
         ("/seed_session", b"{", "body: Invalid JSON"),
         ("/seed_session", b"", "body: Invalid JSON"),
         ("/seed_session", b"\xff\xfe", "body: Invalid JSON"),
+        ("/seed_session", b'{"responses_create_params":{},"start":1,"x":NaN}', "body: not JSON"),
+        ("/verify", b'{"responses_create_params":{},"response":{"output":[]},"x":-Infinity}', "body: not JSON"),
         ("/verify", [], "body: Input should be an object"),
         ("/verify", {"response": {"output": []}}, "responses_create_params: Field required"),
         ("/verify", ROW, "response: Field required"),
@@ -253,208 +180,6 @@ async def test_the_tools_tell_their_schemas() -> None:
         told = (await caller.get("/tools")).body
     assert [one["name"] for one in told] == ["add", "broken", "plain"]
     assert told[0]["parameters"]["properties"] == {"number": {"type": "integer"}}
-
-
-# Sessions.
-
-
-async def test_each_rollout_has_its_own_state() -> None:
-    async with running(shelf()) as url, Caller(url) as one, Caller(url) as other:
-        await one.post("/seed_session", ROW)
-        await other.post("/seed_session", ROW | {"start": 100})
-        await asyncio.gather(one.post("/add", {"number": 1}), other.post("/add", {"number": 1}))
-        assert (await one.post("/verify", asked())).body["reward"] == 4.0
-        assert (await other.post("/verify", asked())).body["reward"] == 101.0
-
-
-async def test_the_cookie_bears_the_servers_name_and_nothing_of_the_session() -> None:
-    async with running(Shelf.app({}, name="my shelf; ü=1")) as url, Caller(url) as caller:
-        told = await caller.post("/seed_session", ROW)
-        cookie = (told.reply.header(b"set-cookie") or b"").decode()
-        assert cookie.startswith("Shelf___my%20shelf%3B%20%C3%BC%3D1=")
-        assert cookie.endswith("; Path=/; HttpOnly; SameSite=lax")
-        assert (await caller.post("/verify", asked())).body["reward"] == 3.0
-
-
-async def test_a_server_without_a_seed_opens_no_session() -> None:
-    async with running(Chosen.app({}, name="chosen")) as url, Caller(url) as caller:
-        told = await caller.post("/seed_session", ROW)
-        assert (told.body, told.reply.header(b"set-cookie")) == ({}, None)
-        assert (await caller.get("/healthz")).body["sessions"] == 0
-
-
-async def test_verify_drops_the_session_and_closes_its_state_once() -> None:
-    app = shelf()
-    async with running(app) as url, Caller(url) as caller:
-        await caller.post("/seed_session", ROW)
-        assert (await caller.get("/healthz")).body["sessions"] == 1
-        await caller.post("/verify", asked())
-        assert (await caller.get("/healthz")).body["sessions"] == 0
-        again = await caller.post("/verify", asked())
-    assert (again.status, again.body["error"]["kind"], again.body["error"]["retryable"]) == (503, "lost_session", True)
-    assert [state.closed for state in states(app)] == [1]
-
-
-async def test_two_verifies_at_once_close_the_state_once() -> None:
-    app = shelf()
-    async with running(app) as url, Caller(url) as caller:
-        await caller.post("/seed_session", ROW)
-        (state,) = states(app)
-        first = asyncio.create_task(caller.post("/verify", asked("wait")))
-        await state.verifying.wait()
-        second = await caller.post("/verify", asked())
-        state.go_on.set()
-        assert second.body["reward"] == (await first).body["reward"] == 3.0
-    assert state.closed == 1
-
-
-async def test_a_verify_that_fails_keeps_the_session_for_another_try() -> None:
-    class Moody(Shelf):
-        async def verify(self, rollout: VerifyRequest, state: State | None) -> float:
-            assert state is not None
-            return 1 / (state.count - 3)
-
-    app = Moody.app({}, name="moody")
-    async with running(app) as url, Caller(url) as caller:
-        await caller.post("/seed_session", ROW)
-        assert (await caller.post("/verify", asked())).status == 500
-        await caller.post("/add", {"number": 1})
-        assert (await caller.post("/verify", asked())).body["reward"] == 1.0
-    assert [state.closed for state in states(app)] == [1]
-
-
-async def test_a_session_may_be_closed_by_its_rollout() -> None:
-    app = shelf()
-    async with running(app) as url, Caller(url) as caller:
-        await caller.post("/seed_session", ROW)
-        assert (await caller.post("/close_session")).body == {"closed": True}
-        assert (await caller.post("/close_session")).body == {"closed": False}
-    assert [state.closed for state in states(app)] == [1]
-
-
-async def test_seeding_again_closes_the_state_that_was_there() -> None:
-    app = shelf()
-    async with running(app) as url, Caller(url) as caller:
-        await caller.post("/seed_session", ROW)
-        cookies = dict(caller.cookies)
-        await caller.post("/seed_session", ROW | {"start": 7})
-        assert caller.cookies == cookies
-        assert [state.closed for state in states(app)] == [1, 0]
-        assert (await caller.post("/verify", asked())).body["reward"] == 7.0
-    assert [state.closed for state in states(app)] == [1, 1]
-
-
-async def test_a_session_past_its_time_is_closed_and_then_lost() -> None:
-    app = shelf()
-    async with running(app) as url, Caller(url) as caller:
-        await caller.post("/seed_session", ROW)
-        now = 0.0
-        app.server.sessions._clock = lambda: now
-        await caller.post("/seed_session", ROW)
-        now = 3601.0
-        told = await caller.post("/add", {"number": 1})
-        assert (told.status, told.body["error"]["kind"]) == (503, "lost_session")
-
-
-async def test_the_sweeper_closes_what_nobody_asks_for_any_more() -> None:
-    app = shelf(session_ttl_seconds=0.02)
-    async with running(app) as url, Caller(url) as caller:
-        await caller.post("/seed_session", ROW)
-        await until(lambda: states(app)[0].closed)
-        assert (await caller.get("/healthz")).body["sessions"] == 0
-    assert [state.closed for state in states(app)] == [1]
-
-
-async def test_a_stopping_server_closes_every_state_even_when_one_will_not(caplog: pytest.LogCaptureFixture) -> None:
-    class Stubborn(Shelf):
-        async def close(self, state: State) -> None:
-            await super().close(state)
-            if state.count == 1:
-                raise OSError("will not")
-
-    app = Stubborn.app({}, name="stubborn")
-    async with running(app) as url:
-        for start in (1, 2):
-            async with Caller(url) as caller:
-                await caller.post("/seed_session", ROW | {"start": start})
-    assert [state.closed for state in states(app)] == [1, 1]
-    assert "close: OSError: will not" in caplog.text
-
-
-async def test_a_close_that_breaks_costs_no_reward(caplog: pytest.LogCaptureFixture) -> None:
-    class Stubborn(Shelf):
-        async def close(self, state: State) -> None:
-            raise OSError("will not")
-
-    async with running(Stubborn.app({}, name="stubborn")) as url, Caller(url) as caller:
-        await caller.post("/seed_session", ROW)
-        assert (await caller.post("/verify", asked())).body["reward"] == 3.0
-    assert "close: OSError: will not" in caplog.text
-
-
-async def test_an_authors_start_and_stop_need_not_call_ours() -> None:
-    class Loaded(Shelf):
-        async def start(self) -> None:
-            self.loaded = True
-
-        async def stop(self) -> None:
-            self.loaded = False
-
-    app: Any = Loaded.app({"session_ttl_seconds": 0.02}, name="loaded")
-    async with running(app) as url, Caller(url) as caller:
-        assert app.server.loaded
-        await caller.post("/seed_session", ROW)
-        await until(lambda: states(app)[0].closed)
-    assert not app.server.loaded
-
-
-async def test_a_tool_without_a_session_gets_one_of_its_own() -> None:
-    app = shelf()
-    async with running(app) as url, Caller(url) as caller:
-        assert (await caller.post("/add", {"number": 2})).body == 2
-        assert (await caller.post("/add", {"number": 2})).body == 4
-    assert [state.closed for state in states(app)] == [1]
-
-
-async def test_a_tool_with_state_is_refused_without_a_session_unless_its_server_says_otherwise() -> None:
-    class Strict(ResourcesServer[State]):
-        async def seed(self, row: StartRow) -> State:
-            return State(row.start)
-
-        @tool
-        async def add(self, number: int, state: State) -> int:
-            return state.count + number
-
-    async with running(Strict.app({}, name="strict")) as url, Caller(url) as caller:
-        told = await caller.post("/add", {"number": 1})
-        assert (told.status, told.body["error"]["kind"]) == (422, "row")
-        assert "/seed_session" in told.body["error"]["message"]
-        await caller.post("/seed_session", ROW)
-        assert (await caller.post("/add", {"number": 1})).body == 4
-
-
-async def test_a_cookie_that_was_made_up_is_a_lost_session() -> None:
-    async with running(shelf()) as url, Caller(url) as caller:
-        caller.cookies["Shelf___shelf"] = "made-up"
-        for path, body in (("/add", {"number": 1}), ("/verify", asked())):
-            told = await caller.post(path, body)
-            assert (told.status, told.body["error"]["kind"]) == (503, "lost_session")
-        assert (await caller.post("/plain")).status == 200
-        assert (await caller.post("/seed_session", ROW)).status == 200
-        assert caller.cookies["Shelf___shelf"] != "made-up"
-
-
-async def test_a_tool_without_state_keeps_the_session_young() -> None:
-    app = shelf()
-    async with running(app) as url, Caller(url) as caller:
-        now = 0.0
-        await caller.post("/plain")
-        app.server.sessions._clock = lambda: now
-        await caller.post("/seed_session", ROW)
-        for _ in range(3):
-            now += 3000.0
-            await caller.post("/plain")
-        assert (await caller.post("/verify", asked())).body["reward"] == 3.0
 
 
 # Metrics and docs.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import time
 
 import pytest
 from grading import GradingMode, Options, extract_answer, last_boxed, match_to_answer
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 OPTIONS = Options.of([{"A": "Paris"}, {"B": "Rome"}, {"C": "New  York"}, {"D": None}, {"EE": "Oslo"}])
 MODES: tuple[GradingMode, ...] = (
@@ -162,10 +161,29 @@ def test_without_options_nothing_is_right(mode: GradingMode) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@given(text=st.text(alphabet=r"AB \boxed{}text:nswer*_()$" + "\n", max_size=200))
-@settings(max_examples=100, deadline=None, derandomize=True)
-def test_any_text_gives_an_allowed_letter_or_none(mode: GradingMode, text: str) -> None:
-    assert extract_answer(text, OPTIONS, mode) in ("A", "B", "C", None)
+def test_any_text_gives_an_allowed_letter_or_none(mode: GradingMode) -> None:
+    pieces = [
+        r"\boxed{",
+        r"\text{",
+        "}",
+        "{",
+        "Answer:",
+        "answer",
+        "A",
+        "B",
+        "D",
+        "paris",
+        "or",
+        "*",
+        ".",
+        ")",
+        " ",
+        "\n",
+    ]
+    dice = random.Random(0)
+    found = {extract_answer("".join(dice.choices(pieces, k=12)), OPTIONS, mode) for _ in range(2000)}
+    assert found <= {"A", "B", "C", None}
+    assert len(found) > 1
 
 
 @pytest.mark.parametrize("mode", MODES)

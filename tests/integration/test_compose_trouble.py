@@ -1,0 +1,144 @@
+"""Whatever can go wrong with an engine is one paragraph with the next command, and nothing is left half-started."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gym.config.model import ContainerFacts
+from gym.errors import GymError, StartFailed, UserError
+from gym.plan import Plan, RouterPlan
+from gym.runtime.compose.build import BuildFailed
+from tests.support.docker import Stand, engine_client, stand_in, write_server
+
+pytestmark = pytest.mark.docker
+
+HEALTHY = """
+from gym.server import ResourcesServer
+
+class Fine(ResourcesServer):
+    async def verify(self, rollout) -> float:
+        return 1.0
+
+app = Fine.app()
+"""
+NEVER_HEALTHY = """
+import logging
+from gym.server import ResourcesServer
+
+class Stuck(ResourcesServer):
+    async def start(self) -> None:
+        import asyncio
+        logging.getLogger("stuck").warning("waiting for a database that never comes")
+        await asyncio.Event().wait()
+
+    async def verify(self, rollout) -> float:
+        return 1.0
+
+app = Stuck.app()
+"""
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Iterator[Stand]:
+    with stand_in(tmp_path) as stand:
+        yield stand
+
+
+def left_over(stand: Stand) -> int:
+    with engine_client() as client:
+        mine = {"label": f"gym.stack-dir={stand.home}"}
+        return len(client.api.containers(all=True, filters=mine)) + len(client.api.networks(filters=mine))
+
+
+def with_container(plan: Plan, **facts: object) -> Plan:
+    services = tuple(
+        one.model_copy(update={"container": ContainerFacts.model_validate(one.container.model_dump() | facts)})
+        for one in plan.services
+    )
+    return plan.model_copy(update={"services": services})
+
+
+def fails(stand: Stand, kind: type[GymError], plan: Plan, timeout: float = 60.0) -> str:
+    with pytest.raises(kind) as caught:
+        stand.up_plan(plan, timeout=timeout)
+    assert left_over(stand) == 0
+    assert caught.value.hint
+    assert "Traceback" not in caught.value.what.splitlines()[0]
+    return str(caught.value)
+
+
+def test_a_server_that_ends_at_once_is_named_with_its_last_words(stand: Stand) -> None:
+    write_server(stand.cwd, "broken", "import nothing_of_that_name\n")
+    text = fails(stand, StartFailed, stand.plan("broken")[0])
+    assert text.startswith("broken-1: it ended with exit code 1")
+    assert "No module named 'nothing_of_that_name'" in text
+    assert "gym logs broken-1" in text
+
+
+def test_a_server_that_never_gets_healthy_is_named_with_what_it_wrote(stand: Stand) -> None:
+    write_server(stand.cwd, "stuck", NEVER_HEALTHY)
+    text = fails(stand, StartFailed, stand.plan("stuck")[0], timeout=6.0)
+    assert text.startswith("stuck-1: not healthy after 6 s")
+    assert "waiting for a database that never comes" in text
+
+
+def test_a_server_whose_requirements_cannot_be_had_fails_alone_with_the_last_lines_of_its_build(stand: Stand) -> None:
+    write_server(stand.cwd, "fine", HEALTHY)
+    write_server(stand.cwd, "greedy", HEALTHY, requirements="./no-such-folder\n")
+    text = fails(stand, BuildFailed, stand.plan("fine", "greedy")[0])
+    assert text.startswith("greedy: its image could not be built")
+    assert "no-such-folder" in text
+    assert "fine" not in text
+
+
+def test_an_own_dockerfile_that_fails_shows_its_step(stand: Stand) -> None:
+    folder = write_server(stand.cwd, "custom", HEALTHY)
+    (folder / "Dockerfile").write_text("ARG GYM_BASE\nFROM ${GYM_BASE}\nRUN echo some words; exit 7\nCOPY . ./\n")
+    text = fails(stand, BuildFailed, stand.plan("custom")[0])
+    assert "RUN echo some words; exit 7" in text
+    assert "some words" in text.split("RUN echo some words; exit 7")[1]
+
+
+def test_an_image_that_does_not_exist_is_named_with_who_wants_it(stand: Stand) -> None:
+    write_server(stand.cwd, "fine", HEALTHY)
+    plan = with_container(stand.plan("fine")[0], image="gym.invalid/nobody/nothing:1")
+    text = fails(stand, UserError, plan)
+    assert text.startswith("fine: the image gym.invalid/nobody/nothing:1 is not here and cannot be pulled")
+
+
+def test_a_port_in_use_is_an_error_before_anything_starts(stand: Stand) -> None:
+    write_server(stand.cwd, "fine", HEALTHY)
+    with socket.create_server(("127.0.0.1", 0)) as held:
+        port = held.getsockname()[1]
+        text = fails(stand, UserError, stand.plan("fine", router=RouterPlan(port=port))[0])
+    assert f"port {port} on 127.0.0.1 is in use" in text
+
+
+def test_an_override_file_that_breaks_the_model_is_named(tmp_path: Path) -> None:
+    override = tmp_path / "mine.yaml"
+    override.write_text("services:\n  mcqa:\n    memory_limit: 1g\n")
+    with stand_in(tmp_path, overrides=(override,)) as stand:
+        text = fails(stand, UserError, stand.plan("mcqa")[0])
+    assert "mine.yaml" in text
+    assert "memory_limit" in text
+
+
+def test_a_broken_change_of_a_running_stack_leaves_the_others_running(stand: Stand) -> None:
+    write_server(stand.cwd, "fine", HEALTHY)
+    stand.up("fine")
+    write_server(stand.cwd, "broken", "raise SystemExit('no')\n")
+    with pytest.raises(StartFailed):
+        stand.up("fine", "broken")
+    status = stand.runtime.status(stand.home)
+    assert status is not None
+    assert {one.replica: one.state for one in status.replicas}["fine-1"] == "healthy"
+
+
+def test_a_server_that_needs_more_memory_than_it_may_have_says_so(stand: Stand) -> None:
+    write_server(stand.cwd, "hungry", "x = bytearray(400_000_000)\n" + HEALTHY)
+    text = fails(stand, StartFailed, with_container(stand.plan("hungry")[0], memory="120m"))
+    assert "more memory than it may have" in text or "exit code 137" in text

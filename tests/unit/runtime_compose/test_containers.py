@@ -1,0 +1,114 @@
+"""The engine's list in our words: states, replicas, what is observed, what is discovered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gym.runtime.compose.containers import (
+    Container,
+    Inspected,
+    detail_of,
+    discovery_of,
+    observed,
+    replica_id,
+    state_of,
+    status_of,
+)
+from tests.support.compose_plans import plan_of, service
+
+PLAN = plan_of(service("mcqa", replicas=2), service("policy_model", type="responses_api_models"))
+
+
+def container(name: str = "mcqa", number: int = 1, **fields: Any) -> Container:
+    slug = name.replace("_", "-")
+    given: dict[str, Any] = {
+        "id": f"{slug}{number}",
+        "name": f"gym-demo-1-{slug}-{number}",
+        "state": "running",
+        "health": "healthy",
+        "service": slug,
+        "number": number,
+        "labels": {"gym.instance": name, "gym.config-digest": f"digest-of-{name}", "gym.type": "resources_servers"},
+    }
+    return Container(**(given | fields))
+
+
+@pytest.mark.parametrize(
+    ("state", "health", "ours"),
+    [
+        ("running", "healthy", "healthy"),
+        ("running", "starting", "starting"),
+        ("running", "unhealthy", "unhealthy"),
+        ("running", "", "healthy"),
+        ("created", "", "starting"),
+        ("restarting", "", "restarting"),
+        ("removing", "", "stopping"),
+        ("exited", "healthy", "exited"),
+        ("dead", "", "exited"),
+        ("paused", "", "unhealthy"),
+    ],
+)
+def test_the_engines_words_become_ours(state: str, health: str, ours: str) -> None:
+    assert state_of(container(state=state, health=health)) == ours
+
+
+def test_a_container_without_a_health_check_is_as_healthy_as_it_answers() -> None:
+    assert state_of(container(health=""), answers=False) == "starting"
+
+
+def test_replicas_bear_the_names_of_the_plan_and_single_parts_their_own() -> None:
+    assert replica_id(container("policy_model", 1), PLAN) == "policy-model-1"
+    assert replica_id(container("router", service="router"), PLAN) == "router"
+    assert replica_id(container("added", 2), PLAN) == "added-2"
+
+
+def test_what_a_plan_is_compared_with_counts_running_replicas_by_digest() -> None:
+    containers = [container(number=1), container(number=2), container("policy_model", state="exited", health="")]
+    found = observed([*containers, container("router", service="router")]).services
+    assert {name: (one.digest, one.replicas) for name, one in found.items()} == {"mcqa": ("digest-of-mcqa", 2)}
+
+
+def test_replicas_of_two_digests_are_neither() -> None:
+    other = container(number=2, labels={"gym.instance": "mcqa", "gym.config-digest": "older"})
+    assert observed([container(), other]).services["mcqa"].digest == ""
+
+
+def test_the_discovery_document_names_each_replica_by_its_own_address() -> None:
+    found = discovery_of(PLAN, [container(number=1), container(number=2, health="starting")], "http://127.0.0.1:11000")
+    mcqa = found.instances["mcqa"]
+    assert [(one.id, one.url, one.healthy) for one in mcqa.replicas] == [
+        ("mcqa-1", "http://gym-demo-1-mcqa-1:8000", True),
+        ("mcqa-2", "http://gym-demo-1-mcqa-2:8000", False),
+    ]
+    assert mcqa.state == "degraded"
+    assert found.instances["policy_model"].state == "down"
+
+
+@pytest.mark.parametrize(
+    ("one", "facts", "words"),
+    [
+        (container(state="exited", health=""), Inspected(exit_code=3), "exit code 3"),
+        (container(state="exited", health=""), Inspected(out_of_memory=True), "more memory than it may have"),
+        (
+            container(health="unhealthy"),
+            Inspected(health_output="it does not listen on port 8000\n"),
+            "does not listen",
+        ),
+        (container(state="created", health=""), Inspected(error="no such device"), "no such device"),
+        (container(), Inspected(exit_code=3), ""),
+    ],
+)
+def test_why_it_is_not_healthy_is_told_in_a_few_words(one: Container, facts: Inspected, words: str) -> None:
+    found = detail_of(one, facts)
+    assert words in found
+    assert bool(words) == bool(found)
+
+
+def test_a_status_tells_restarts_and_how_long_it_runs() -> None:
+    told = status_of(container(), PLAN, facts=Inspected(restarts=2, started_at=1.0))
+    assert told.restarts == 2
+    assert told.uptime_seconds > 1_000_000
+    assert told.container == "gym-demo-1-mcqa-1"
+    assert told.implementation == "mcqa"

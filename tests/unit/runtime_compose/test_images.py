@@ -1,0 +1,100 @@
+"""Which images a plan needs: tags by content, shared where the content is, and nothing laid out twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gym.config.model import ContainerFacts
+from gym.errors import UserError
+from gym.runtime.compose.images import digest_tree, is_ignored, owner, plan_images
+from tests.support.compose_plans import plan_of, service, write_folder
+
+
+def tag_of(tmp_path: Path, folder: Path) -> str:
+    images = plan_images(plan_of(service("mcqa", directory=folder)), tmp_path / "build", tmp_path / "cache")
+    return images.by_instance["mcqa"]
+
+
+def test_a_tag_changes_with_what_a_server_runs_from_and_with_nothing_else(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    before = tag_of(tmp_path, folder)
+    (folder / "tests" / "test_app.py").write_text("new")
+    (folder / "data" / "train.jsonl").write_text("{}\n" * 9)
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__" / "app.pyc").write_text("x")
+    assert tag_of(tmp_path, folder) == before
+    (folder / "data" / "example.jsonl").write_text("{}")
+    with_data = tag_of(tmp_path, folder)
+    assert with_data != before
+    (folder / "app.py").write_text("app = 2\n")
+    assert tag_of(tmp_path, folder) not in (before, with_data)
+
+
+def test_another_base_means_another_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_folder(tmp_path)
+    before = tag_of(tmp_path, folder)
+    monkeypatch.setenv("GYM_PYTHON_IMAGE", "python:3.12-slim")
+    assert tag_of(tmp_path, folder) != before
+
+
+def test_two_instances_of_one_implementation_share_an_image(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    plan = plan_of(*(service(name, directory=folder, implementation="mcqa") for name in ("easy", "hard")))
+    images = plan_images(plan, tmp_path / "build", tmp_path / "cache")
+    assert len(set(images.by_instance.values())) == 1
+    assert len(images.targets) == 1
+
+
+def test_a_server_with_a_dockerfile_of_its_own_is_built_from_that(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    (folder / "Dockerfile").write_text("ARG GYM_BASE\nFROM ${GYM_BASE}\n")
+    images = plan_images(plan_of(service("mcqa", directory=folder)), tmp_path / "build", tmp_path / "cache")
+    assert images.targets[0].dockerfile == str(folder / "Dockerfile")
+    assert images.targets[0].args == {"GYM_BASE": images.base}
+
+
+def test_a_folder_named_by_build_must_have_a_dockerfile(tmp_path: Path) -> None:
+    one = service("mcqa", container=ContainerFacts(build=str(tmp_path)))
+    with pytest.raises(UserError, match=f"build: {tmp_path} has no Dockerfile"):
+        plan_images(plan_of(one), tmp_path / "build", tmp_path / "cache")
+
+
+def test_a_prebuilt_image_is_built_by_nobody(tmp_path: Path) -> None:
+    one = service("judge", launch="image", directory=None, container=ContainerFacts(image="judge:1"))
+    images = plan_images(plan_of(one), tmp_path / "build", tmp_path / "cache")
+    assert images.by_instance == {"judge": "judge:1"}
+    assert images.targets == ()
+
+
+def test_the_bases_context_holds_the_sdk_the_locks_and_the_scripts(tmp_path: Path) -> None:
+    images = plan_images(plan_of(), tmp_path / "build", tmp_path / "cache")
+    context = Path(images.base_target.context)
+    names = {path.relative_to(context).as_posix() for path in context.rglob("*") if path.is_file()}
+    assert {"Dockerfile.base", "requirements/sdk.txt", "requirements/server.txt", "compose/base/gym-healthy"} <= names
+    assert any(name.startswith("dist/compose_gym-") and name.endswith(".whl") for name in names)
+    assert plan_images(plan_of(), tmp_path / "build", tmp_path / "cache").base == images.base
+
+
+@pytest.mark.parametrize("name", ["tests", "a/__pycache__", ".venv", "deep/down/x.pyc", "data/train_big.jsonl"])
+def test_what_no_server_runs_from_is_ignored(name: str) -> None:
+    assert is_ignored(name)
+
+
+@pytest.mark.parametrize("name", ["app.py", "data/example.jsonl", "lib/tests", "testsuite", "prompts/train.txt"])
+def test_what_a_server_may_run_from_is_not(name: str) -> None:
+    assert not is_ignored(name)
+
+
+def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    (folder / "loop").symlink_to(folder)
+    assert all("loop" not in line for line in digest_tree(folder))
+
+
+def test_whose_it_is_may_be_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GYM_OWNER", raising=False)
+    assert owner().isdigit()
+    monkeypatch.setenv("GYM_OWNER", "ada")
+    assert owner() == "ada"

@@ -1,0 +1,54 @@
+"""A changed file is noticed once it is quiet; what no server runs from is not looked at."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+from gym.runtime.watch import wait_for_change, watched_folders
+from tests.support.compose_plans import plan_of, service, write_folder
+
+
+def changes_while(folder: Path, change: threading.Timer, files: tuple[Path, ...] = ()) -> tuple[str, ...]:
+    stop = threading.Event()
+    give_up = threading.Timer(20, stop.set)
+    change.start()
+    give_up.start()
+    try:
+        return wait_for_change((folder,), files=files, stop=stop)
+    finally:
+        give_up.cancel()
+
+
+def test_a_written_a_new_and_a_removed_file_are_changes(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+
+    def edit() -> None:
+        (folder / "app.py").write_text("app = 2\n")
+        (folder / "new.py").write_text("x")
+        (folder / "requirements.txt").unlink()
+
+    found = changes_while(folder, threading.Timer(0.1, edit))
+    assert found == tuple(sorted(str(folder / name) for name in ("app.py", "new.py", "requirements.txt")))
+
+
+def test_a_configuration_file_is_watched_as_well(tmp_path: Path) -> None:
+    config = tmp_path / "env.yaml"
+    config.write_text("a: 1\n")
+    folder = write_folder(tmp_path)
+    found = changes_while(folder, threading.Timer(0.1, lambda: config.unlink()), files=(config,))
+    assert found == (str(config),)
+
+
+def test_an_edited_test_is_no_change_and_the_watch_ends_when_told(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    stop = threading.Event()
+    (folder / "tests" / "test_app.py").write_text("new")
+    threading.Timer(1.0, stop.set).start()
+    threading.Timer(0.1, lambda: (folder / "tests" / "test_app.py").write_text("newer")).start()
+    assert wait_for_change((folder,), stop=stop) == ()
+
+
+def test_each_folder_of_a_plan_is_watched_once(tmp_path: Path) -> None:
+    one, two = service("a", directory=tmp_path), service("b", directory=tmp_path)
+    assert watched_folders(plan_of(one, two, service("c", launch="image", directory=None))) == (tmp_path,)
