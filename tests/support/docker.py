@@ -18,6 +18,7 @@ from gym.plan import Plan, RouterPlan, make_plan
 from gym.runtime.base import StackStatus
 from gym.runtime.compose import ComposeRuntime, require_engine
 from gym.runtime.compose.engine import connect
+from gym.runtime.compose.images import LABEL_SOURCE
 
 if TYPE_CHECKING:
     import docker
@@ -89,6 +90,15 @@ def stand_in(cwd: Path, stack: str = "demo", overrides: tuple[Path, ...] = ()) -
         yield stand
     finally:
         stand.down()
+        remove_images_of(cwd)
+
+
+def remove_images_of(folder: Path) -> None:
+    """Those that were built from below a test's own folder."""
+    with engine_client() as client:
+        for image in client.api.images(filters={"label": LABEL_SOURCE}):
+            if Path(image["Labels"][LABEL_SOURCE]).is_relative_to(folder):
+                client.api.remove_image(image["Id"], force=True)
 
 
 def write_server(cwd: Path, name: str, body: str, *, requirements: str = "", config: str = "") -> Path:

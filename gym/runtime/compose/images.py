@@ -31,6 +31,7 @@ BASE: Final = "gym-base"
 # No server image runs these parts of the package, so an edit there builds nothing.
 NOT_IN_SERVERS: Final = frozenset({"cli", "runtime", "collect"})
 LABEL_ROLE: Final = "gym.image"  # "base" or "server"
+LABEL_SOURCE: Final = "gym.source"  # the folder it was built from
 
 
 class Images(NamedTuple):
@@ -122,7 +123,7 @@ def _server_target(service: Service, base: str, folder: Path, taken: Collection[
         dockerfile=str(path),
         tag=f"gym-{image}:{digest}",
         args={} if own is None else {"GYM_BASE": base},
-        labels={LABEL_ROLE: "server", labels.OWNER: owner()},
+        labels={LABEL_ROLE: "server", LABEL_SOURCE: str(context), labels.OWNER: owner()},
     )
 
 

@@ -84,7 +84,7 @@ class ComposeRuntime:
     def build(
         self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, push: str = ""
     ) -> tuple[str, ...]:
-        """Build what is missing and start nothing; with `push`, tag all of it `PREFIX/NAME` and push. What was built."""
+        """Build what is missing and start nothing; with `push`, all of it goes to `PREFIX/NAME`. What was built."""
         engine = require_engine()
         layout = Layout(prepare_home(home).path)
         with one_command(prepare_home(home)), connect(engine.host) as client:
