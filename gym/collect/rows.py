@@ -11,6 +11,7 @@ import orjson
 
 from gym.collect.keys import DoneKeys, RowIndex, format_key, row_digest
 from gym.collect.source import Line
+from gym.config.aliases import known_as
 from gym.errors import Problem
 from gym.wire.metrics import ROLLOUT, TASK
 
@@ -167,6 +168,8 @@ def find_agent(row: dict[str, Any], line: Line, rules: RowRules) -> str:
     name = ref["name"] if ref is not None else rules.agent
     if name in rules.agents:
         return str(name)
+    if name and (held := known_as(str(name), rules.agents)):
+        return held  # under another of its historical names
     if name:
         near = difflib.get_close_matches(str(name), rules.agents, n=3, cutoff=0.5) or sorted(rules.agents)[:5]
         raise _bad(
