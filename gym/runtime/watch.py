@@ -28,15 +28,16 @@ def wait_for_change(
     folders: tuple[Path, ...],
     *,
     files: tuple[Path, ...] = (),
+    since: Stamps | None = None,
     stop: threading.Event | None = None,
 ) -> tuple[str, ...]:
-    """The paths that changed, once they are quiet; none when `stop` was set."""
+    """The paths that changed, from now on or `since` the stamps were taken, once they are quiet; none at a `stop`."""
     stop = stop or threading.Event()
-    before = _stamps(folders, files)
+    before = take_stamps(folders, files) if since is None else since
     while True:
         if stop.wait(LOOK_SECONDS):
             return ()
-        now = _stamps(folders, files)
+        now = take_stamps(folders, files)
         if now != before:
             return _settled(folders, files, before, now, stop)
 
@@ -45,14 +46,15 @@ def _settled(
     folders: tuple[Path, ...], files: tuple[Path, ...], before: Stamps, now: Stamps, stop: threading.Event
 ) -> tuple[str, ...]:
     while not stop.wait(QUIET_SECONDS):
-        later = _stamps(folders, files)
+        later = take_stamps(folders, files)
         if later == now:
             break
         now = later
     return tuple(sorted(path for path in {*before, *now} if before.get(path) != now.get(path)))
 
 
-def _stamps(folders: tuple[Path, ...], files: tuple[Path, ...]) -> dict[str, int]:
+def take_stamps(folders: tuple[Path, ...], files: tuple[Path, ...] = ()) -> Stamps:
+    """What the files are like now."""
     found = dict(stamp for folder in folders for stamp in _walk(folder))
     for path in files:
         if path.is_file():

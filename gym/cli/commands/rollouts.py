@@ -30,6 +30,8 @@ Drain = Annotated[float, typer.Option("--drain", metavar="SECONDS", help="To fin
 Shard = Annotated[str, typer.Option("--shard", metavar="I/N", help="Only part I of N.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Move earlier output aside and begin anew.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad-rows", help="List malformed rows and go on.")]
+Accept = Annotated[bool, typer.Option("--accept-changes", help="Resume although the stack is another one by now.")]
+Routed = Annotated[bool, typer.Option("--through-router", help="Call agents through the router, never directly.")]
 Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack that is not of this folder.")]
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", metavar="FILE", help="The bearer token of that router.")
@@ -50,6 +52,8 @@ def command(
     shard: Shard = "1/1",
     fresh: Fresh = False,
     skip_bad_rows: SkipBad = False,
+    accept_changes: Accept = False,
+    through_router: Routed = False,
     as_json: AsJson = False,
     url: Url = "",
     token_file: TokenFile = None,
@@ -71,6 +75,8 @@ def command(
         shard=parse_shard(shard),
         fresh=fresh,
         skip_bad_rows=skip_bad_rows,
+        accept_changes=accept_changes,
+        through_router=through_router,
         token=read_token(token_file, os.environ),
     )
     with follow_progress() as on_event:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import typer
 
@@ -13,10 +14,11 @@ from gym.cli.live import live_status
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName, StartTimeout
 from gym.cli.session import Session, choose_runtime, load_request, open_session, read_token
 from gym.cli.summary import show_started
-from gym.config import collect_secrets, load_stack
-from gym.errors import UserError
+from gym.config import Stack, collect_secrets, load_stack
+from gym.errors import GymError, UserError
 from gym.labels import ENV_TOKEN, ROUTER_PORT
 from gym.plan import Plan, RouterPlan, changes_to_text, diff, is_loopback, make_plan
+from gym.runtime.watch import Stamps, take_stamps, wait_for_change, watched_folders
 
 Port = Annotated[
     int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The router's port; 0 lets the kernel choose.")
@@ -29,6 +31,11 @@ Overrides = Annotated[
     list[Path] | None, typer.Option("-f", "--override", metavar="FILE", help="A Compose file, merged over ours.")
 ]
 Attach = Annotated[bool, typer.Option("--attach", help="Follow the logs; Ctrl-C stops the stack.")]
+
+
+Locked = Annotated[bool, typer.Option("--locked", help="Refuse a stack that differs from the lock file.")]
+LockFile = Annotated[Path, typer.Option("--lock-file", metavar="FILE", help="What `gym lock` wrote.")]
+WatchFlag = Annotated[bool, typer.Option("--watch", help="Rebuild and replace a server when its files change.")]
 
 
 def command(
@@ -45,6 +52,9 @@ def command(
     bind: Bind = "127.0.0.1",
     token_file: TokenFile = None,
     attach: Attach = False,
+    watch: WatchFlag = False,
+    locked: Locked = False,
+    lock_file: LockFile = Path("gym.lock"),
     timeout: StartTimeout = 120,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
@@ -58,14 +68,43 @@ def command(
     name, why = choose_runtime(runtime)
     for line in (*loaded.notices, why):
         console.note(line)
-    plan = make_plan(loaded, name=stack, router=router)
-    session = open_session(stack, name, tuple(overrides or ()))
-    _show_changes(session, plan)
-    secrets = collect_secrets(loaded) | ({ENV_TOKEN: token} if token else {})
-    with live_status(f"starting stack '{stack}'") as on_status:
-        status = session.runtime.up(session.home, plan, secrets, on_status, timeout=timeout)
-    show_started(status, plan)
+    session = open_session(stack, name, tuple(overrides or ()), lock_file if locked else None)
+
+    def start(loaded: Stack) -> Started:
+        plan = make_plan(loaded, name=stack, router=router)
+        stamps = take_stamps(watched_folders(plan))
+        _show_changes(session, plan)
+        secrets = collect_secrets(loaded) | ({ENV_TOKEN: token} if token else {})
+        with live_status(f"starting stack '{stack}'") as on_status:
+            status = session.runtime.up(session.home, plan, secrets, on_status, timeout=timeout)
+        show_started(status, plan)
+        return Started(plan, stamps)
+
+    started = start(loaded)
+    if watch:
+        return _watch(
+            started, lambda: start(load_stack(load_request(items, model=model, files=files, replicas=replicas)))
+        )
     return _attach(session) if attach else 0
+
+
+class Started(NamedTuple):
+    plan: Plan
+    stamps: Stamps  # of the servers' files, taken before they were started
+
+
+def _watch(started: Started, start: Callable[[], Started]) -> int:
+    """Until Ctrl-C, which leaves the stack up. What cannot be started is told, and the next change tried."""
+    while True:
+        console.note("watching the servers' files; Ctrl-C ends the watch and leaves the stack up (gym down stops it)")
+        folders = watched_folders(started.plan)
+        changed = wait_for_change(folders, since=started.stamps)
+        console.note(f"changed: {', '.join(changed)}")
+        started = Started(started.plan, take_stamps(folders))
+        try:
+            started = start()
+        except GymError as error:
+            console.show_error(error)
 
 
 def _router(host: str, port: int, token: str) -> RouterPlan:

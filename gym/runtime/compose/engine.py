@@ -26,6 +26,7 @@ COMPOSE_FLOOR: Final = (2, 26)
 QUICK_SECONDS: Final = 0.25
 PATIENT_SECONDS: Final = 10.0
 CLIENT_SECONDS: Final = 120.0
+FAR: Final = re.compile(r"^(ssh://|tcp://(?!localhost[:/]|127\.|\[::1\]))")
 DEFAULT_SOCKET: Final = "/var/run/docker.sock"
 
 
@@ -68,6 +69,11 @@ def docker_environ(host: str) -> dict[str, str]:
 
 def _engine(seconds: float) -> EngineFacts:
     host = engine_host()
+    if FAR.match(host):
+        raise InfraError(
+            f"The engine at {host} is on another machine, where a stack's files (`.gym/`) are not.",
+            "Run gym on that machine: gym save -o FILE here, gym load FILE there; or: gym up --runtime local ...",
+        )
     version = _version_of(host, seconds)
     if _numbers(version) < ENGINE_FLOOR:
         raise InfraError(

@@ -58,8 +58,9 @@ class ComposeRuntime:
         self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, timeout: float
     ) -> StackStatus:
         engine = require_engine()
-        layout = Layout(prepare_home(home).path)
-        with one_command(prepare_home(home)), connect(engine.host) as client:
+        place = prepare_home(home)
+        layout = Layout(place.path)
+        with one_command(place), connect(engine.host) as client:
             before = containers_of(client, layout)
             converger = Converger(client, engine.host, layout, on_status, timeout)
             try:
@@ -86,8 +87,9 @@ class ComposeRuntime:
     ) -> tuple[str, ...]:
         """Build what is missing and start nothing; with `push`, all of it goes to `PREFIX/NAME`. What was built."""
         engine = require_engine()
-        layout = Layout(prepare_home(home).path)
-        with one_command(prepare_home(home)), connect(engine.host) as client:
+        place = prepare_home(home)
+        layout = Layout(place.path)
+        with one_command(place), connect(engine.host) as client:
             to = Converger(client, engine.host, layout, on_status, 0.0)
             images, built = self._build(to, seal(plan, secrets))
             if push:

@@ -1,0 +1,36 @@
+"""`gym build`: make the images of a stack and start nothing; `--push` hands them to a registry."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gym.cli import console
+from gym.cli.live import live_status
+from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, StackName
+from gym.cli.session import home_here, load_request
+from gym.config import collect_secrets, load_stack
+from gym.plan import make_plan
+from gym.runtime.compose import ComposeRuntime
+
+Push = Annotated[str, typer.Option("--push", metavar="PREFIX", help="Push all of them as PREFIX/NAME.")]
+
+
+def command(
+    items: Items = None,
+    model: ModelName = None,
+    files: ConfigFiles = None,
+    push: Push = "",
+    stack: StackName = DEFAULT_STACK,
+) -> int:
+    """Build what is missing. An unchanged server builds nothing.
+
+    Example: gym build simple_weather mcqa --push registry.example.org/team
+    """
+    loaded = load_stack(load_request(items, model=model, files=files))
+    plan = make_plan(loaded, name=stack)
+    with live_status("building images") as on_status:
+        built = ComposeRuntime().build(home_here(stack), plan, collect_secrets(loaded), on_status, push=push)
+    console.note(f"built: {', '.join(built)}" if built else "Every image was there already.")
+    return 0

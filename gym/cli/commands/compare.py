@@ -1,0 +1,69 @@
+"""`gym compare A B`: two collections of the same tasks, their difference, and whether chance explains it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gym.cli import console
+from gym.cli.findings import show_facts, show_some
+from gym.cli.options import AsJson
+from gym.collect.study.compare import By, Comparison, compare_rollouts
+from gym.collect.study.recorded import find_rollouts
+
+Before = Annotated[Path, typer.Argument(metavar="A.jsonl", help="The collection before.")]
+After = Annotated[Path, typer.Argument(metavar="B.jsonl", help="The collection after.")]
+Pairing = Annotated[
+    By | None, typer.Option("--by", help="Pair tasks by the row's text (as a rule), or by its index in the data set.")
+]
+FlipAt = Annotated[float, typer.Option("--flip-at", metavar="REWARD", help="Rollouts that cross it have flipped.")]
+
+
+def command(before: Before, after: After, by: Pairing = None, flip_at: FlipAt = 0.5, as_json: AsJson = False) -> int:
+    """Compare two collections, paired by task: gym compare before.jsonl after.jsonl."""
+    paths = find_rollouts(before).rollouts, find_rollouts(after).rollouts
+    compared = compare_rollouts(*paths, by=by, flip_at=flip_at)
+    if as_json:
+        console.show_json(asdict(compared))
+    else:
+        _show(compared)
+    return 0
+
+
+def _show(compared: Comparison) -> None:
+    if compared.flips:
+        columns = ("FLIPPED", "A", "B", "IN A", "IN B")
+        rows = [
+            (f"task {one.task}.{one.repeat}", f"{one.before:g}", f"{one.after:g}", one.where_before, one.where_after)
+            for one in compared.flips
+        ]
+        show_some(columns, rows, right=("A", "B"))
+        console.show()
+    show_facts(
+        {
+            "A": f"{compared.mean_before:.4f}  {compared.before}",
+            "B": f"{compared.mean_after:.4f}  {compared.after}",
+            "B - A": f"{compared.difference:+.4f}  {_interval(compared)}, p = {_p(compared.p_value)}",
+            "tasks": f"{compared.tasks:,} paired{_unpaired(compared)}",
+            "flips": f"{compared.better:,} better, {compared.worse:,} worse",
+        }
+    )
+
+
+def _interval(compared: Comparison) -> str:
+    if compared.interval is None:
+        return "one task alone has no interval"
+    return f"95 % from {compared.interval.low:+.4f} to {compared.interval.high:+.4f}"
+
+
+def _p(value: float) -> str:
+    return f"{value:.4f}" if value >= 0.0001 else "less than 0.0001"
+
+
+def _unpaired(compared: Comparison) -> str:
+    if not compared.only_before + compared.only_after:
+        return ""
+    return f"; unpaired: {compared.only_before:,} of A, {compared.only_after:,} of B"

@@ -1,0 +1,49 @@
+"""`gym export X --to sft|dpo|parquet`: rollouts as trainers eat them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gym.cli import console
+from gym.cli.findings import MOST_SHOWN, Rollouts
+from gym.collect.study.export import Exported, ExportOptions, Form, export_rollouts
+from gym.collect.study.recorded import find_rollouts
+
+To = Annotated[Form, typer.Option("--to", help="Conversations, preference pairs, or a table of all rollouts.")]
+Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where the examples go.")]
+MinReward = Annotated[float, typer.Option("--min-reward", metavar="R", help="sft: only rollouts as good as this.")]
+Margin = Annotated[
+    float, typer.Option("--margin", metavar="R", min=0, help="dpo: best and worst at least so far apart.")
+]
+SkipBad = Annotated[bool, typer.Option("--skip-bad-rows", help="List rollouts that no chat can say, and go on.")]
+
+
+def command(
+    rollouts: Rollouts,
+    to: To,
+    output: Output,
+    min_reward: MinReward = 1.0,
+    margin: Margin = 0.0,
+    skip_bad_rows: SkipBad = False,
+) -> int:
+    """Write training data: gym export X.jsonl --to sft -o sft.jsonl."""
+    options = ExportOptions(form=to, output=output, min_reward=min_reward, margin=margin, skip_bad_rows=skip_bad_rows)
+    exported = export_rollouts(find_rollouts(rollouts).rollouts, options)
+    for line in exported.left_out[:MOST_SHOWN]:
+        console.note(f"left out: {line}", style="yellow")
+    console.show(f"{exported.written:,} {_unit(to)} from {exported.read:,} rollouts in {output}{_rest(to, exported)}")
+    return 0
+
+
+def _unit(to: Form) -> str:
+    return {"sft": "conversations", "dpo": "pairs", "parquet": "rows"}[to]
+
+
+def _rest(to: Form, exported: Exported) -> str:
+    why = {"sft": "rollouts below --min-reward", "dpo": "tasks whose rewards do not differ enough"}.get(to)
+    told = [f"{exported.below:,} {why}"] if exported.below else []
+    told += [f"{len(exported.left_out):,} left out"] if exported.left_out else []
+    return f" ({', '.join(told)})" if told else ""

@@ -1,0 +1,62 @@
+"""`gym load`: bring up a stack from a file of `gym save`. Nothing is built and nothing is fetched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gym.cli import console
+from gym.cli.live import live_status
+from gym.cli.options import DEFAULT_STACK, StackName, StartTimeout
+from gym.cli.session import home_here, open_session
+from gym.cli.summary import show_started
+from gym.errors import UserError
+from gym.labels import ROUTER_PORT
+from gym.plan import RouterPlan
+from gym.runtime.compose import ComposeRuntime
+from gym.runtime.compose.ship import load_stack_file
+
+Source = Annotated[Path, typer.Argument(metavar="FILE", help="What `gym save` wrote.")]
+Port = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The router's port; 0: any.")]
+Secrets = Annotated[Path | None, typer.Option("--secrets", metavar="DIR", help="A folder with one file a secret.")]
+OnlyImages = Annotated[bool, typer.Option("--no-start", help="Load the images and start nothing.")]
+
+
+def command(
+    source: Source,
+    port: Port = ROUTER_PORT,
+    secrets: Secrets = None,
+    no_start: OnlyImages = False,
+    timeout: StartTimeout = 120,
+    stack: StackName = DEFAULT_STACK,
+) -> int:
+    """Load a saved stack and start it.
+
+    Example: gym load mcqa.tar --secrets ./secrets
+    """
+    home = home_here(stack)
+    open_session(stack, "compose")
+    manifest = load_stack_file(source, home)
+    console.note(f"loaded {len(manifest.images)} servers of stack '{manifest.plan.stack}'")
+    if no_start:
+        return 0
+    values = _read_secrets(secrets, manifest.secrets)
+    with live_status(f"starting stack '{stack}'") as on_status:
+        router = RouterPlan(port=port)
+        status = ComposeRuntime().start(home, values, on_status, timeout=timeout, router=router)
+    show_started(status, manifest.plan)
+    return 0
+
+
+def _read_secrets(folder: Path | None, names: tuple[str, ...]) -> dict[str, str]:
+    """Those that are there: `start` names every one that is missing."""
+    if folder is None:
+        return {}
+    try:
+        return {name: (folder / name).read_text("utf-8").strip() for name in names if (folder / name).is_file()}
+    except OSError as error:
+        raise UserError(
+            f"{error.filename}: {error.strerror}.", "Give a folder of readable files: --secrets DIR"
+        ) from None

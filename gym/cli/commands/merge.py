@@ -1,0 +1,35 @@
+"""`gym merge OUT IN...`: the shards of one collection as one, checked to be whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gym.cli.findings import show_facts
+from gym.collect.study.merge import Merged, merge_shards
+
+Output = Annotated[Path, typer.Argument(metavar="OUT.jsonl", help="The collection to make.")]
+Shards = Annotated[list[Path], typer.Argument(metavar="IN.jsonl...", help="What gym rollouts --shard wrote.")]
+Partial = Annotated[bool, typer.Option("--partial", help="Even if shards or rollouts are missing.")]
+
+
+def command(output: Output, shards: Shards, partial: Partial = False) -> int:
+    """Join shards: gym merge all.jsonl shard-*.jsonl."""
+    merged = merge_shards(output, shards, partial=partial)
+    show_facts(
+        {
+            "merged": f"{merged.shards:,} shards, {merged.rollouts:,} rollouts",
+            "failures": f"{merged.failures:,}" if merged.failures else "",
+            "missing": _missing(merged),
+            "output": str(merged.output),
+        }
+    )
+    return 0
+
+
+def _missing(merged: Merged) -> str:
+    told = [f"shard {number}" for number in merged.missing_shards]
+    told += [f"{merged.missing:,} rollouts"] if merged.missing else []
+    return ", ".join(told)

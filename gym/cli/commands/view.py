@@ -1,0 +1,68 @@
+"""`gym view`: rollouts as a page to read, served to this machine or written as one file."""
+
+from __future__ import annotations
+
+import socket
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gym.cli import console
+from gym.collect.output import write_whole
+from gym.console.viewer.app import make_app
+from gym.console.viewer.embed import embed_rollouts
+from gym.console.viewer.shelf import Shelf
+from gym.errors import UserError
+from gym.server.config import Settings
+from gym.server.serve import listen, run_app
+
+LARGE = 256 << 20
+
+Files = Annotated[list[Path], typer.Argument(metavar="FILE.jsonl", help="Rollouts; failures beside them come along.")]
+Output = Annotated[
+    Path | None, typer.Option("-o", "--output", metavar="PAGE.html", help="Write one file that needs no server.")
+]
+Sample = Annotated[int | None, typer.Option("--sample", metavar="N", min=1, help="Only N, evenly taken (with -o).")]
+Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="0: a free one.")]
+OpenIt = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
+
+
+def command(files: Files, output: Output = None, sample: Sample = None, port: Port = 0, open_it: OpenIt = False) -> int:
+    """Read rollouts in a browser: gym view rollouts.jsonl."""
+    if sample is not None and output is None:
+        raise UserError("--sample is for a page of its own; a served one shows them all.", "Add -o page.html.")
+    shelf = Shelf(files)
+    size = sum(file.path.stat().st_size for file in shelf.files if file.path.is_file())
+    if size > LARGE:
+        console.note(f"Reading {size / 1e9:.1f} GB once, to know what is where.")
+    shelf.refresh()
+    if output is not None:
+        return _write_page(shelf, output, sample, open_it)
+    with _listen(port) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        console.show_line(url)
+        console.note("Ctrl-C ends it.")
+        if open_it:
+            webbrowser.open(url)
+        run_app(make_app(shelf), Settings(name="view", listen=f"fd:{listener.detach()}", drain_seconds=1))
+    return 0
+
+
+def _listen(port: int) -> socket.socket:
+    try:
+        return listen(f"127.0.0.1:{port}")
+    except UserError as error:
+        raise UserError(error.what, "Choose another --port, or leave it out.") from None
+
+
+def _write_page(shelf: Shelf, output: Path, sample: int | None, open_it: bool) -> int:
+    if any(output.resolve() == file.path.resolve() for file in shelf.files):
+        raise UserError(f"-o {output} is one of the files to be read.", "Give the page a name of its own: -o page.html")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(output, embed_rollouts(shelf, sample))
+    console.show_line(str(output))
+    if open_it:
+        webbrowser.open(output.resolve().as_uri())
+    return 0

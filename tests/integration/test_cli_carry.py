@@ -1,0 +1,85 @@
+"""Building, pinning, carrying and watching a stack, as a user types it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.test_cli_compose import engine
+from tests.support.cli import Terminal, gym
+from tests.support.docker import need_engine
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    need_engine()
+    yield tmp_path
+    gym("down", cwd=tmp_path, env=engine())
+
+
+@pytest.mark.docker
+def test_a_stack_is_built_locked_saved_and_brought_up_elsewhere(folder: Path) -> None:
+    words = ("simple_weather", "--model", "scripted")
+    built = gym("build", *words, cwd=folder, env=engine(), timeout=300)
+    assert built.returncode == 0, built.stderr
+    assert "Every image was there already." in gym("build", *words, cwd=folder, env=engine()).stderr
+
+    assert gym("up", *words, "--port", "0", cwd=folder, env=engine(), timeout=300).returncode == 0
+    assert gym("lock", cwd=folder, env=engine()).returncode == 0
+    assert set(json.loads((folder / "gym.lock").read_text())["instances"]) == {
+        "policy_model",
+        "simple_weather",
+        "simple_weather_simple_agent",
+    }
+    assert gym("up", *words, "--port", "0", "--locked", cwd=folder, env=engine()).returncode == 0
+    other = gym("up", "mcqa", "--model", "scripted", "--port", "0", "--locked", cwd=folder, env=engine())
+    assert other.returncode == 1
+    assert "mcqa: not in the lock" in other.stderr
+
+    saved = gym("save", "-o", "weather.tar", cwd=folder, env=engine(), timeout=120)
+    assert saved.returncode == 0, saved.stderr
+    assert gym("down", cwd=folder, env=engine()).returncode == 0
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    loaded = gym("load", "../weather.tar", "--port", "0", cwd=elsewhere, env=engine(), timeout=300)
+    assert loaded.returncode == 0, loaded.stderr
+    done = gym("rollouts", "simple_weather", "-o", "out.jsonl", cwd=elsewhere, env=engine())
+    assert gym("down", cwd=elsewhere, env=engine()).returncode == 0
+    assert done.returncode == 0, done.stderr
+    rewards = [json.loads(line)["reward"] for line in (elsewhere / "out.jsonl").read_text().splitlines()]
+    assert rewards == [1.0] * 5
+
+
+def test_what_is_no_saved_stack_is_refused(tmp_path: Path) -> None:
+    need_engine()
+    (tmp_path / "odd.tar").write_text("no archive")
+    refused = gym("load", "odd.tar", cwd=tmp_path, env=engine())
+    assert refused.returncode == 1
+    assert "cannot be read as a saved stack" in refused.stderr
+
+
+def test_locking_is_about_images(tmp_path: Path) -> None:
+    refused = gym("up", "mcqa", "--runtime", "local", "--locked", cwd=tmp_path)
+    assert refused.returncode == 1
+    assert "--locked is about images" in refused.stderr
+
+
+def test_a_watched_server_is_replaced_when_its_file_changes(tmp_path: Path) -> None:
+    assert gym("new", "resources", "tally", cwd=tmp_path).returncode == 0
+    app = next(tmp_path.rglob("tally/app.py"))
+    with Terminal("up", "tally", "--runtime", "local", "--port", "0", "--watch", cwd=tmp_path) as terminal:
+        terminal.wait_for("watching the servers' files")
+        app.write_text(app.read_text() + "\n# changed\n")
+        terminal.wait_for(r"changed: .*app\.py")
+        terminal.wait_for(r"replace +tally\b")
+        terminal.wait_for(r"(?s)watching.*watching")
+        app.write_text("this_is_no_name\n")
+        terminal.wait_for(r"(?s)error: tally.*NameError.*watching")
+        terminal.press_ctrl_c()
+        assert terminal.wait() == 130
+        assert terminal.is_sane()
+    assert gym("ps", cwd=tmp_path).returncode == 0
+    assert gym("down", cwd=tmp_path).returncode == 0
