@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -68,6 +69,20 @@ async def test_scaling_up_and_down_under_load_gives_no_wrong_reward(stand: Stand
         for count in (3, 1):
             counts = {"stateful_counter": count}
             await asyncio.to_thread(stand.runtime.scale, stand.home, counts, stand.seen.append, timeout=60)
+
+    done = await collect_while(status, 40, disturb)
+    assert {one["reward"] for one in done} == {1.0}, Counter(str(one["failure"]) for one in done)
+
+
+async def test_a_verifier_may_be_replaced_in_mid_run(stand: Stand) -> None:
+    """It drains, its sessions are lost and told so, and their rollouts are tried again: none of them ends at 0."""
+    folder = stand.cwd / "servers" / "resources" / "stateful_counter"
+    shutil.copytree(ROWS.parents[1], folder)
+    status = await asyncio.to_thread(stand.up, "stateful_counter", overrides=SLOWLY)
+
+    async def disturb() -> None:
+        (folder / "app.py").write_text((folder / "app.py").read_text() + "# another one\n")
+        await asyncio.to_thread(stand.up, "stateful_counter", overrides=SLOWLY)
 
     done = await collect_while(status, 40, disturb)
     assert {one["reward"] for one in done} == {1.0}, Counter(str(one["failure"]) for one in done)

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from testcontainers.compose import DockerCompose
 
 from gym.config.model import ContainerFacts
 from gym.plan import RouterPlan
-from tests.support.docker import Stand, call, engine_client, need_engine, replicas, stand_in, write_server
+from tests.support.docker import Stand, call, engine_client, eventually, replicas, stand_in, write_server
 
 pytestmark = pytest.mark.docker
 
@@ -181,15 +182,12 @@ def test_a_service_on_the_host_is_reached_under_the_gateways_name(stand: Stand) 
 
 
 def test_plain_compose_takes_the_rendered_file(stand: Stand) -> None:
+    """Neither `gym` nor its labels are needed to run what it rendered: here testcontainers does."""
     write_server(stand.cwd, "fine", FINE)
-    stand.up("fine")
-    environ = {"DOCKER_HOST": need_engine(), "PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(stand.cwd)}
-    file = str(stand.home / "compose.yaml")
-    argv = ["docker", "compose", "-f", file, "up", "--detach", "--no-build"]
-    output = subprocess.run(argv, capture_output=True, text=True, check=True, env=environ).stderr
-    assert "Recreate" not in output
-    assert "Created" not in output
-    shown = subprocess.run(
-        ["docker", "compose", "-f", file, "ps", "--services"], capture_output=True, text=True, check=True
-    )
-    assert set(shown.stdout.split()) == {"router", "console", "fine"}
+    status = stand.up("fine")
+    stand.down()
+    plain = DockerCompose(stand.home, compose_file_name="compose.yaml", wait=True, env_file=None)
+    with plain:
+        assert {one.Service for one in plain.get_containers()} == {"router", "console", "fine"}
+        eventually(lambda: call(status, "GET", "/s/fine/healthz")[0], lambda code: code == 200)
+    assert plain.get_containers(include_all=True) == []

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gym.errors import InfraError, UserError
 from gym.plan import diff
 from tests.support.docker import Stand, call, end_processes, engine_client, eventually, replicas, stand_in, write_server
 
@@ -46,6 +49,14 @@ def ids_of(stand: Stand) -> dict[str, str]:
     with engine_client() as client:
         found = client.api.containers(all=True, filters={"label": f"gym.stack-dir={stand.home}"})
         return {one["Names"][0].rpartition("/")[2]: one["Id"] for one in found}
+
+
+def kind_of(body: bytes) -> str:
+    """Until the router has seen it is gone, the router answers in words of its own."""
+    if not body.startswith(b"{"):
+        return body.decode()
+    answer = json.loads(body)
+    return str(answer["error"]["kind"]) if "error" in answer else "counted"
 
 
 def test_a_stack_of_real_servers_collects_verified_rollouts_through_the_router(stand: Stand) -> None:
@@ -126,11 +137,8 @@ def test_killing_a_replica_loses_its_own_sessions_only_and_it_comes_back(stand: 
     end_processes(victim)
 
     def kinds() -> list[str]:
-        bodies = [
-            json.loads(call(status, "POST", "/s/stateful_counter/get_counter_value", {}, cookie=cookie)[1])
-            for cookie in sessions.values()
-        ]
-        return sorted(body["error"]["kind"] if "error" in body else "counted" for body in bodies)
+        path = "/s/stateful_counter/get_counter_value"
+        return sorted(kind_of(call(status, "POST", path, {}, cookie=cookie)[1]) for cookie in sessions.values())
 
     eventually(kinds, lambda found: found == ["counted", "lost_session"])
 
@@ -218,3 +226,35 @@ def test_logs_and_restart_take_instances_and_replicas(stand: Stand) -> None:
     call(status, "GET", "/s/mcqa/healthz", **{"x-gym-rollout-id": "rollout-77"})
     found = eventually(eventually_logged, lambda seen: any("rollout-77" in line for line in seen))
     assert len(found) > len(lines)
+
+
+def test_followed_logs_show_what_comes_from_every_replica_until_the_reader_stops(stand: Stand) -> None:
+    write_server(stand.cwd, "echo", ECHO.replace('return {"version"', 'print("asked", flush=True); return {"version"'))
+    status = stand.up("echo", replicas={"echo": 2})
+    followed = stand.runtime.logs(stand.home, ("echo", "router"), follow=True, tail=0)
+    assert isinstance(followed, Generator)
+    seen: list[str] = []
+    reader = threading.Thread(target=lambda: seen.extend(itertools.islice(followed, 3)))
+    reader.start()
+
+    def ask() -> bool:
+        call(status, "POST", "/s/echo/version", {})
+        return not reader.is_alive()
+
+    eventually(ask, bool)
+    followed.close()
+    names = {line.split(" | ")[0].strip() for line in seen}
+    assert names <= {"echo-1", "echo-2", "router"}
+    assert any("asked" in line or "/s/echo/version" in line for line in seen)
+
+
+def test_logs_of_somebody_unknown_name_the_nearest(stand: Stand) -> None:
+    stand.up("mcqa")
+    with pytest.raises(UserError, match="`mcqb` is not in this stack") as caught:
+        list(stand.runtime.logs(stand.home, ("mcqb",), follow=False, tail=1))
+    assert "mcqa" in caught.value.hint
+    with pytest.raises(UserError, match="`mcqb` is not in this stack"):
+        stand.runtime.scale(stand.home, {"mcqb": 2}, stand.seen.append, timeout=5)
+    stand.down()
+    with pytest.raises(InfraError, match="None of this stack's containers"):
+        list(stand.runtime.logs(stand.home, (), follow=False, tail=1))

@@ -12,6 +12,7 @@ from gym.config.model import ContainerFacts
 from gym.errors import GymError, StartFailed, UserError
 from gym.plan import Plan, RouterPlan
 from gym.runtime.compose.build import BuildFailed
+from gym.runtime.compose.fitness import examine_engine
 from tests.support.docker import Stand, engine_client, stand_in, write_server
 
 pytestmark = pytest.mark.docker
@@ -142,3 +143,22 @@ def test_a_server_that_needs_more_memory_than_it_may_have_says_so(stand: Stand) 
     write_server(stand.cwd, "hungry", "x = bytearray(400_000_000)\n" + HEALTHY)
     text = fails(stand, StartFailed, with_container(stand.plan("hungry")[0], memory="120m"))
     assert "more memory than it may have" in text or "exit code 137" in text
+
+
+def test_doctor_counts_what_is_there_and_finds_a_stack_whose_folder_is_gone(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GYM_OWNER", f"patient-{stand.cwd.name}")
+    write_server(stand.cwd, "fine", HEALTHY)
+    stand.up("fine")
+    findings = {one.name: one for one in examine_engine()}
+    assert {"container engine", "networks", "engine's disk", "limits", "images", "stacks"} == set(findings)
+    assert findings["stacks"].found == "1 of yours on this engine"
+    assert findings["container engine"].level == "ok"
+    stand.home.rename(stand.home.with_name("moved"))
+    try:
+        finding = next(one for one in examine_engine() if one.name == "stacks")
+        assert str(stand.home) in finding.found
+        assert finding.mend == "gym down --sweep"
+    finally:
+        stand.home.with_name("moved").rename(stand.home)

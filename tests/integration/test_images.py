@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,3 +142,12 @@ def test_pushing_to_nobody_is_a_sentence(stand: Stand) -> None:
                 for tag in image.tags:
                     if tag.startswith(prefix):
                         client.api.remove_image(tag)
+
+
+@pytest.mark.parametrize("script", ["docker-engine", "airgap"])
+def test_where_an_engine_and_the_images_are_the_scripts_do_nothing_and_say_nothing(stand: Stand, script: str) -> None:
+    write_server(stand.cwd, "fine", FINE)
+    build(stand, stand.plan("fine")[0])
+    path = Path(__file__).parents[2] / "scripts" / script
+    done = subprocess.run([path], env=docker_environ(need_engine()), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

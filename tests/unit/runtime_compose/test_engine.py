@@ -138,3 +138,15 @@ def test_the_context_of_the_docker_command_is_followed(tmp_path: Path, monkeypat
     monkeypatch.delenv("DOCKER_HOST")
     monkeypatch.delenv("DOCKER_CONTEXT")
     assert engine_host() == "unix:///var/run/docker.sock"
+
+
+@pytest.mark.parametrize("host", ["ssh://ada@far.example.org", "tcp://10.0.0.1:2375"])
+def test_an_engine_on_another_machine_is_not_used_and_the_way_there_is_told(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compose would make empty folders there in the place of our files."""
+    monkeypatch.setenv("DOCKER_HOST", host)
+    assert engine_answers() is None
+    with pytest.raises(InfraError, match="on another machine") as caught:
+        require_engine()
+    assert "gym save" in caught.value.hint
