@@ -1,0 +1,265 @@
+"""Files of rollouts as the viewer reads them: offsets, facts, filters, growth, and what cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import tracemalloc
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gym.console.viewer.app import make_app
+from gym.console.viewer.embed import MOST_ROLLOUTS, embed_rollouts, spread_evenly
+from gym.console.viewer.facts import read_facts
+from gym.console.viewer.query import MOST_BARS, Query, draw_bars, read_query
+from gym.console.viewer.shelf import Gone, Shelf
+from gym.errors import UserError
+from gym.server.testing import Caller, running
+from tests.support.rollout_files import failure, rollout, write_lines
+
+NAMES = st.sampled_from(["reward", "_gym", "kind", "agent_ref", "response", "usage", "name", "_ng_task_index", "x"])
+PLAIN = st.none() | st.booleans() | st.floats() | st.integers() | st.text()
+ANYTHING = st.recursive(PLAIN, lambda one: st.lists(one) | st.dictionaries(NAMES, one))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    write_lines(tmp_path / "x_failures.jsonl", [failure(2, 0), failure(2, 1, "sandbox")])
+    asked = [{key: value for key, value in rollout(2, 1).items() if key not in ("response", "reward", "_gym")}]
+    write_lines(tmp_path / "x_materialized_inputs.jsonl", asked)
+    rows = [rollout(task, repeat, reward=task / 2) for task in range(2) for repeat in range(2)]
+    return write_lines(tmp_path / "x.jsonl", [*rows, rollout(7, 0, 0.75, agent="other")])
+
+
+def opened(*paths: Path) -> Shelf:
+    shelf = Shelf(paths)
+    shelf.refresh()
+    return shelf
+
+
+def test_the_head_counts_rollouts_failures_by_kind_and_rewards_by_agent(file: Path) -> None:
+    summary = opened(file).summary()
+    assert (summary["count"], summary["kinds"], summary["malformed"]) == (5, {"timeout": 1, "sandbox": 1}, 0)
+    assert summary["range"] == [0.0, 0.75]
+    assert summary["agents"] == [
+        {"name": "other", "count": 1, "mean": 0.75, "failed": 0},
+        {"name": "solver", "count": 4, "mean": 0.25, "failed": 2},
+    ]
+
+
+def test_a_line_of_the_list_says_whose_it_is_and_what_was_asked(file: Path) -> None:
+    assert opened(file).view((0, 2)) == {
+        **{"id": "0/2", "file": 0, "line": 3, "title": "Question 1?", "agent": "solver", "kind": ""},
+        **{"reward": 0.5, "task": 1, "repeat": 0, "seconds": 1.0, "tokens": 6},
+    }
+    assert opened(file).view((1, 1))["kind"] == "sandbox"
+
+
+def test_a_line_is_given_back_byte_for_byte(file: Path) -> None:
+    lines = file.read_bytes().splitlines()
+    assert [opened(file).line((0, index)) for index in range(5)] == lines
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        ({"agent": "other"}, ["0/4"]),
+        ({"agent": "nobody"}, []),
+        ({"kind": "failed"}, ["1/0", "1/1"]),
+        ({"kind": "sandbox"}, ["1/1"]),
+        ({"kind": "verified", "low": "0.5"}, ["0/2", "0/3", "0/4"]),
+        ({"low": "0.5", "high": "0.5"}, ["0/2", "0/3"]),
+        ({"file": "1"}, ["1/0", "1/1"]),
+        ({"text": "QUESTION 7"}, ["0/4"]),
+        ({"text": "within 3"}, ["1/0", "1/1"]),
+        ({"text": '"sum": 3'}, ["0/0", "0/1", "0/2", "0/3", "0/4"]),
+        ({"text": "responses_create_params"}, []),
+        ({"sort": "-reward", "kind": "verified"}, ["0/4", "0/2", "0/3", "0/0", "0/1"]),
+        ({"sort": "-tokens"}, ["0/4", "0/2", "0/3", "0/0", "0/1", "1/0", "1/1"]),
+        ({"sort": "task", "text": "ns"}, ["0/0", "0/1", "0/2", "0/3", "1/0", "1/1", "0/4"]),
+    ],
+)
+def test_the_list_is_filtered_and_sorted(asked: dict[str, str], wanted: list[str], file: Path) -> None:
+    found = opened(file).find(read_query(asked))
+    assert [f"{number}/{index}" for number, index in found.places] == wanted
+
+
+def test_the_histogram_ignores_the_range_that_was_chosen_from_it(file: Path) -> None:
+    assert opened(file).find(Query(low=0.5, high=0.5)).bars == [(0.0, 0.0, 2), (0.5, 0.5, 2), (0.75, 0.75, 1)]
+
+
+@given(st.lists(st.floats(-1e6, 1e6), max_size=80))
+def test_every_reward_is_in_one_bar_of_the_histogram(rewards: list[float]) -> None:
+    bars = draw_bars(rewards)
+    assert sum(count for _, _, count in bars) == len(rewards)
+    assert len(bars) <= MOST_BARS
+
+
+def test_lines_that_cannot_be_read_are_listed_with_their_place_and_hide_no_other(tmp_path: Path) -> None:
+    bad = [b'{"reward": 1.0, "oops\n', b"[1]\n", b"\n", b"\xff\xfe{}\n", b'{"reward": NaN}\n']
+    shelf = opened(write_lines(tmp_path / "x.jsonl", [rollout(0), *bad, rollout(1)]))
+    assert (shelf.summary()["count"], shelf.summary()["malformed"]) == (2, 4)
+    found = shelf.find(Query(kind="malformed")).places
+    assert [shelf.view(place)["line"] for place in found] == [2, 3, 5, 6]
+    trouble = shelf.trouble(found[0])
+    assert trouble["where"] == f"{tmp_path / 'x.jsonl'}:2"
+    assert trouble["reason"].startswith("not JSON")
+    assert trouble["text"] == '{"reward": 1.0, "oops'
+    assert shelf.find(Query(agent="solver")).places == [(0, 0), (0, 5)]
+
+
+@given(ANYTHING)
+def test_facts_are_read_of_any_line_whatever_is_in_it(value: object) -> None:
+    raw = json.dumps(value).encode()
+    for failed in (False, True):
+        facts = read_facts(raw, failed=failed)
+        assert isinstance(facts.agent, str)
+        assert -1 <= facts.task < 1 << 31
+
+
+def test_what_is_appended_is_found_on_the_next_look_and_a_half_line_waits(file: Path) -> None:
+    shelf = opened(file)
+    whole = orjson.dumps(rollout(8)) + b"\n"
+    with file.open("ab") as stream:
+        stream.write(whole + whole[:50])
+    shelf.refresh()
+    first = shelf.summary()
+    assert (first["count"], first["malformed"]) == (6, 0)
+    assert first["notices"] == [
+        f"{file}:7: the last line is unfinished (50 bytes): still being written, or torn by a crash"
+    ]
+    with file.open("ab") as stream:
+        stream.write(whole[50:])
+    shelf.refresh()
+    assert (shelf.summary()["count"], shelf.summary()["notices"]) == (7, [])
+    assert shelf.view((0, 6))["line"] == 7
+    assert shelf.summary()["generation"] > first["generation"]
+
+
+def test_a_last_line_without_a_newline_is_a_line_and_stays_one_when_the_newline_comes(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.jsonl", [orjson.dumps(rollout(0))])
+    shelf = opened(path)
+    assert shelf.summary()["count"] == 1
+    with path.open("ab") as stream:
+        stream.write(b"\n" + orjson.dumps(rollout(1)) + b"\n")
+    shelf.refresh()
+    assert [shelf.view((0, index))["line"] for index in range(2)] == [1, 2]
+
+
+def test_a_file_that_was_replaced_is_read_anew(file: Path) -> None:
+    shelf = opened(file)
+    write_lines(file.with_suffix(".new"), [rollout(3)] * 9).replace(file)
+    shelf.refresh()
+    assert shelf.summary()["count"] == 9
+    file.write_bytes(b"")
+    file.with_name("x_failures.jsonl").unlink()
+    shelf.refresh()
+    assert (shelf.summary()["count"], shelf.summary()["kinds"]) == (0, {})
+    with pytest.raises(Gone, match="0/3"):
+        shelf.line((0, 3))
+
+
+def test_failures_that_come_later_are_found_beside_the_rollouts(tmp_path: Path) -> None:
+    shelf = opened(write_lines(tmp_path / "y.jsonl", [rollout()]))
+    write_lines(tmp_path / "y_failures.jsonl", [failure(1)])
+    shelf.refresh()
+    assert shelf.summary()["kinds"] == {"timeout": 1}
+
+
+def test_what_a_failure_was_asked_is_looked_up_in_the_materialized_inputs(file: Path) -> None:
+    shelf = opened(file)
+    assert orjson.loads(shelf.asked((1, 1)))["responses_create_params"]["input"][0]["content"] == "Question 2?"
+    assert shelf.asked((1, 0)) == b""
+
+
+def test_only_positions_are_held_in_memory(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "x.jsonl", (rollout(each, padding="p" * 20_000) for each in range(500)))
+    tracemalloc.start()
+    shelf = opened(path)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert shelf.summary()["count"] == 500
+    assert held < path.stat().st_size / 20
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("absent.jsonl", "is not there"), ("", "is a folder"), ("x.jsonl.gz", "gunzip -k")]
+)
+def test_what_cannot_be_viewed_is_refused_with_the_next_step(name: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=said):
+        Shelf([tmp_path / name])
+
+
+def test_a_page_too_large_for_a_browser_is_refused_and_a_sample_is_even(tmp_path: Path) -> None:
+    line = orjson.dumps(rollout()) + b"\n"
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(line * (MOST_ROLLOUTS + 1))
+    with pytest.raises(UserError, match=f"--sample {MOST_ROLLOUTS}"):
+        embed_rollouts(opened(path))
+    assert b'"sampled":[10,5001]' in embed_rollouts(opened(path), sample=10)
+    assert spread_evenly([(0, each) for each in range(10)], 3) == [(0, 1), (0, 5), (0, 8)]
+
+
+@pytest.fixture
+async def caller(file: Path) -> AsyncIterator[Caller]:
+    async with running(make_app(opened(file))) as url, Caller(url) as made:
+        yield made
+
+
+async def test_the_list_comes_in_pages(caller: Caller) -> None:
+    first, second = [await caller.get(f"/api/rollouts?start={start}&count=3&kind=verified") for start in (0, 3)]
+    assert first.body["total"] == second.body["total"] == 5
+    assert [row["id"] for row in first.body["rows"] + second.body["rows"]] == [f"0/{each}" for each in range(5)]
+
+
+async def test_a_rollout_is_served_as_its_own_bytes_under_a_policy_that_runs_nothing(
+    caller: Caller, file: Path
+) -> None:
+    told = await caller.get("/api/rollout/0/3")
+    assert told.reply.body == file.read_bytes().splitlines()[3]
+    headers = dict(told.reply.headers)
+    assert headers[b"content-security-policy"] == b"default-src 'none'; sandbox"
+    assert headers[b"x-content-type-options"] == b"nosniff"
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/api/rollouts?sort=sideways", 400, "expected one of"),
+        ("/api/rollouts?low=much", 400, "expected a number"),
+        ("/api/rollouts?start=-1", 400, "whole numbers"),
+        ("/api/rollout/0/99", 404, "reload the page"),
+        ("/api/rollout/9/0", 404, "reload the page"),
+    ],
+)
+async def test_a_question_that_makes_no_sense_is_answered_with_a_sentence(
+    path: str, status: int, said: str, caller: Caller
+) -> None:
+    told = await caller.get(path)
+    assert told.status == status
+    assert said in told.body["error"]
+
+
+async def test_a_page_under_another_name_of_this_address_gets_nothing(caller: Caller) -> None:
+    def status(host: str) -> int:
+        connection = http.client.HTTPConnection(caller.url.removeprefix("http://"), timeout=10)
+        connection.request("GET", "/api/summary", headers={"host": host})
+        found = connection.getresponse().status
+        connection.close()
+        return found
+
+    assert await asyncio.to_thread(status, "evil.example") == 400
+    assert await asyncio.to_thread(status, "localhost:1") == 200
+
+
+async def test_a_file_that_is_gone_says_so(caller: Caller, file: Path) -> None:
+    file.unlink()
+    told = await caller.get("/api/rollout/0/0")
+    assert told.status == 410
+    assert str(file) in told.body["error"]
