@@ -65,6 +65,6 @@ def test_folders_of_gym_path_must_be_there(tmp_path: Path) -> None:
 
 def test_without_an_engine_nothing_has_to_be_mended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/socket")
-    found = checks.check_engine()
+    (found,) = checks.check_engine()
     assert found.level == "warn"
     assert "local runtime" in found.found
