@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from gym.errors import GymError
+from gym.errors import GymError, InfraError
 from gym.labels import ENV_PATH, ROUTER_PORT
-from gym.runtime.compose import engine_answers
+from gym.runtime.compose import find_engine
 from gym.runtime.compose.fitness import examine_engine
 from gym.runtime.local.environments import cache_dir
 from gym.runtime.local.listeners import listen_for_router
@@ -60,10 +60,10 @@ def check_program(name: str, word: str, package: str) -> Finding:
 
 
 def check_engine() -> tuple[Finding, ...]:
-    """The engine's own findings; without one, what that means."""
-    if engine_answers() is None:
-        mend = "start Docker, or do nothing: the local runtime needs no engine"
-        return (Finding("warn", "container engine", "none answers: stacks use the local runtime", mend),)
+    """The engine's own findings; without one, why, and that the local runtime needs none."""
+    found = find_engine()
+    if isinstance(found, InfraError):
+        return (Finding("warn", "container engine", f"{found.what} Stacks use the local runtime.", found.hint),)
     return tuple(Finding(*finding) for finding in examine_engine())
 
 
@@ -86,7 +86,10 @@ def check_disk(folder: Path) -> Finding:
 
 def check_folder(folder: Path) -> Finding:
     if os.access(folder, os.W_OK):
-        return Finding("ok", "working folder", str(folder))
+        free = shutil.disk_usage(folder).free / GIGABYTE
+        if free >= 0.1:
+            return Finding("ok", "working folder", str(folder))
+        return Finding("fail", "working folder", f"{folder} has {1024 * free:.0f} MB free", "free some space there")
     return Finding("fail", "working folder", f"{folder} is read-only", "run gym from a folder you can write to")
 
 

@@ -68,6 +68,8 @@ def write_tree(folder: Path, files: Mapping[Path, str]) -> None:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(folder)  # half a server is worse than none
+        if isinstance(error, OSError):
+            error.filename = error.filename or str(folder)  # a full disk does not say where it is full
         raise

@@ -11,11 +11,11 @@ import orjson
 
 from gym import labels
 from gym.cli.options import parse_counts, split_items
-from gym.config import LoadRequest, search_roots
-from gym.errors import UserError
+from gym.config import LoadRequest, Stack, load_stack, search_roots
+from gym.errors import InfraError, UserError
 from gym.render.files import write_atomically
 from gym.runtime.base import Runtime, StackStatus
-from gym.runtime.compose import engine_answers
+from gym.runtime.compose import find_engine
 from gym.runtime.compose.runtime import ComposeRuntime
 from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import prepare_home
@@ -44,7 +44,7 @@ def open_session(
     home = home_here(stack)
     held = _recorded_runtime(home)
     chosen = make_runtime(runtime, overrides, locked)
-    if held and held != runtime and make_runtime(held).status(home) is not None:
+    if held and held != runtime and _runs(held, home):
         raise UserError(
             f"Stack '{stack}' runs on the {held} runtime already.",
             "Stop it first (gym down), or give this one another name (--stack).",
@@ -52,6 +52,14 @@ def open_session(
     prepare_home(home)
     write_atomically(home / SESSION_FILE, orjson.dumps({"runtime": runtime}).decode())
     return Session(home, chosen)
+
+
+def _runs(runtime: RuntimeName, home: Path) -> bool:
+    """What an engine that does not answer would say cannot be waited for: `--runtime local` is the way without one."""
+    try:
+        return make_runtime(runtime).status(home) is not None
+    except InfraError:
+        return False
 
 
 def find_session(stack: str) -> Session:
@@ -100,10 +108,28 @@ def choose_runtime(wanted: RuntimeName | None) -> tuple[RuntimeName, str]:
     """The runtime's name and one line on why: what was asked for, else compose when an engine answers, else local."""
     if wanted:
         return wanted, f"runtime: {wanted}"
-    facts = engine_answers()
-    if facts is None:
-        return "local", "runtime: local (no container engine answers; each server is a process on this machine)"
+    facts = find_engine()
+    if isinstance(facts, InfraError):
+        return "local", f"runtime: local, each server a process on this machine ({facts.what.rstrip('.')})"
     return "compose", f"runtime: compose (engine {facts.version}; --runtime local runs processes instead)"
+
+
+def load_named(
+    items: list[str] | None,
+    *,
+    model: str | None = None,
+    files: list[Path] | None = None,
+    replicas: list[str] | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Stack:
+    """The stack of what was typed. `config_paths=[...]` on the command line or in env.yaml names servers too."""
+    stack = load_stack(load_request(items, model=model, files=files, replicas=replicas, environ=environ))
+    if not stack.instances:
+        raise UserError(
+            "Nothing is named: give at least one server, or a configuration file with -c.",
+            "`gym list` shows the servers; try: gym up simple_weather --model scripted",
+        )
+    return stack
 
 
 def load_request(
@@ -116,11 +142,6 @@ def load_request(
 ) -> LoadRequest:
     """What the command line says, as the config module takes it."""
     names, overrides = split_items(items or [])
-    if not names and not files:
-        raise UserError(
-            "Nothing is named: give at least one server, or a configuration file with -c.",
-            "`gym list` shows the servers; try: gym up simple_weather --model scripted",
-        )
     cwd = Path.cwd()
     return LoadRequest(
         names=names,

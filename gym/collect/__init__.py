@@ -4,7 +4,7 @@ from gym.collect.events import BadRow, Event, Notice, OnEvent, Progress, Summary
 from gym.collect.options import AttemptOptions, CollectOptions
 from gym.collect.rollouts import collect_rollouts, run_collection
 from gym.collect.stop import StopSwitch
-from gym.collect.stream import Rollout, collect
+from gym.collect.stream import Rollout, collect, collect_from
 
 __all__ = [
     "AttemptOptions",
@@ -18,6 +18,7 @@ __all__ = [
     "StopSwitch",
     "Summary",
     "collect",
+    "collect_from",
     "collect_rollouts",
     "run_collection",
 ]

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 from gym.collect.breaker import Breaker
 from gym.collect.options import AttemptOptions
-from gym.collect.replies import NotKept, Rolled, Timing, read_reply
+from gym.collect.provenance import Circumstances
+from gym.collect.replies import NotKept, Rolled, read_reply
 from gym.collect.rows import Task
 from gym.collect.targets import Replica, Targets
 from gym.labels import HEADER_ROLLOUT, HEADER_TIMEOUT
@@ -31,7 +32,7 @@ class Ended:
 
     rolled: Rolled | None
     failure: RolloutError | None
-    timing: Timing
+    how: Circumstances
 
 
 @dataclass(slots=True)
@@ -77,17 +78,19 @@ class Attempts:
         """None when the run stopped before the rollout was one: another run will do it."""
         breaker = self.breakers[task.agent]
         charged = tries = 0
+        taken = time.monotonic()
         while await breaker.admit():
             tries += 1
+            stack, digest = self.targets.stack, self.targets.digests.get(task.agent, "")
             started, clock = time.time(), time.monotonic()
             rolled, failure = await self._attempt(task, tries)
-            timing = Timing(tries, started, time.monotonic() - clock)
+            how = Circumstances(tries, started, time.monotonic() - clock, clock - taken, stack, digest[:16])
             held = breaker.record(task.key, failure)
             if failure is None:
-                return Ended(rolled, None, timing)
+                return Ended(rolled, None, how)
             charged += held
             if held and (not failure.retryable or charged >= self.options.max_attempts):
-                return Ended(None, failure, timing)
+                return Ended(None, failure, how)
             self.retries += 1
             if held:
                 await self._back_off(charged)

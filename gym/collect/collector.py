@@ -13,14 +13,17 @@ import orjson
 from gym.collect import events
 from gym.collect.aio import first_error, first_of
 from gym.collect.attempts import Attempts, Ended
+from gym.collect.beacon import Beacon
 from gym.collect.breaker import GaveUp
 from gym.collect.events import BadRow, Notice, OnEvent, Progress, Summary
 from gym.collect.feed import FileFeed
 from gym.collect.metrics import aggregate_agents, read_output
 from gym.collect.options import CollectOptions
-from gym.collect.output import Output, write_whole
+from gym.collect.output import Output
+from gym.collect.provenance import differences
 from gym.collect.replies import failure_line, rollout_line
 from gym.collect.rows import RowRules, Task, TaskReader
+from gym.collect.sidecar import write_whole
 from gym.collect.sink import Sink
 from gym.collect.source import STDIN, count_lines, read_lines
 from gym.collect.stop import Stopped, StopSwitch
@@ -61,6 +64,7 @@ class Collector:
         self._reason = ""
         self._error: InfraError | None = None
         self._crew: asyncio.Task[None] | None = None
+        self._beacon = Beacon(targets, attempts.run_id, output.paths.rollouts, self._progress)
 
     async def run(self, stop: StopSwitch) -> Summary:
         self._attempts.open(self._tell_pause)
@@ -100,8 +104,9 @@ class Collector:
         try:
             async with asyncio.TaskGroup() as group:
                 self._crew = group.create_task(self._work_all(feed, rollouts, failures))
-                beside = (self._attempts.watch(), self._targets.keep_fresh(), self._obey(stop, feed), self._tick(feed))
-                helpers = [group.create_task(helper) for helper in (*beside, self._estimate_total(feed))]
+                beside = [self._attempts.watch(), self._targets.keep_fresh(), self._obey(stop, feed), self._tick(feed)]
+                beside += [self._estimate_total(feed), self._beacon.shine()]
+                helpers = [group.create_task(helper) for helper in beside]
                 await asyncio.wait({self._crew})
                 for helper in helpers:
                     helper.cancel()
@@ -110,6 +115,7 @@ class Collector:
         finally:
             await rollouts.aclose()
             await failures.aclose()
+            await self._beacon.end()
             self._error = self._error or rollouts.error or failures.error
 
     async def _work_all(self, feed: FileFeed, rollouts: Sink, failures: Sink) -> None:
@@ -126,10 +132,10 @@ class Collector:
     async def _write(self, task: Task, ended: Ended, rollouts: Sink, failures: Sink) -> None:
         if ended.rolled is not None:
             self._tally.add_done(task.agent, ended.rolled.reward)
-            await rollouts.put(rollout_line(ended.rolled, task, ended.timing))
+            await rollouts.put(rollout_line(ended.rolled, task, ended.how))
         elif ended.failure is not None:
             self._tally.add_failure(task.agent, ended.failure.kind)
-            await failures.put(failure_line(ended.failure, task, ended.timing))
+            await failures.put(failure_line(ended.failure, task, ended.how))
         else:
             self._tally.dropped += 1
 
@@ -148,10 +154,14 @@ class Collector:
         self._cancel()
 
     async def _tick(self, feed: FileFeed) -> None:
+        known = self._targets.digests
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             self._set_total(feed)
             self._on_event(self._progress())
+            if changes := differences(known, self._targets.digests):
+                known = self._targets.digests
+                self._on_event(Notice(f"the stack has changed, each row says which it is from: {'; '.join(changes)}"))
 
     async def _estimate_total(self, feed: FileFeed) -> None:
         """What counting lines tells, until the input is read to its end."""

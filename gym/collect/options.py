@@ -22,6 +22,7 @@ class AttemptOptions:
     backoff: float = 0.5  # the first wait before another attempt, and before a paused run looks again
     max_pause: float = 600.0
     drain: float = 30.0
+    through_router: bool = False  # even where replicas could be called directly
 
     def __post_init__(self) -> None:
         _check(1 <= self.concurrency <= 10_000, "concurrency", self.concurrency, "between 1 and 10,000")
@@ -45,6 +46,7 @@ class CollectOptions(AttemptOptions):
     params: Mapping[str, Any] = field(default_factory=dict)  # shallow overrides of responses_create_params
     fresh: bool = False
     skip_bad_rows: bool = False
+    accept_changes: bool = False  # a resume may go on with another stack than the one it began with
     aggregate: bool = True
     token: str = field(default="", repr=False)
 

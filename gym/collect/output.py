@@ -15,6 +15,7 @@ import orjson
 
 from gym.collect.keys import DoneKeys, parse_key
 from gym.collect.replies import STAMP
+from gym.collect.sidecar import OutputPaths, StackOfRun, beside, check_sidecar, write_whole
 from gym.errors import InfraError, UserError
 
 _FIELD = b'"' + STAMP.encode() + b'":'
@@ -23,26 +24,6 @@ _TAIL = 4096  # the stamp is the last field and much shorter than this
 _BUFFER = 4 << 20
 
 OnDone = Callable[[str, float | None, str], object]  # agent, reward (None: failed), kind of failure
-
-
-@dataclass(frozen=True, slots=True)
-class OutputPaths:
-    """X.jsonl and what lies beside it."""
-
-    rollouts: Path
-    failures: Path
-    materialized: Path
-    metrics: Path
-    run: Path
-
-    @classmethod
-    def beside(cls, output: Path) -> OutputPaths:
-        stem = output.with_suffix("") if output.suffix == ".jsonl" else output
-        names = ("_failures.jsonl", "_materialized_inputs.jsonl", "_aggregate_metrics.json", "_run.json")
-        return cls(output, *(stem.with_name(stem.name + name) for name in names))
-
-    def all(self) -> tuple[Path, ...]:
-        return (self.rollouts, self.failures, self.materialized, self.metrics, self.run)
 
 
 @dataclass(slots=True)
@@ -60,18 +41,20 @@ class Output:
             os.close(descriptor)
 
 
-def open_output(path: Path, identity: Mapping[str, Any], *, fresh: bool, on_done: OnDone) -> Output:
-    """Ready to append to. Refuses what another collector holds, and what another kind of run wrote."""
+def open_output(
+    path: Path, identity: Mapping[str, Any], *, fresh: bool, on_done: OnDone, stack: StackOfRun | None = None
+) -> Output:
+    """Ready to append to. Refuses what another collector holds, and what another kind of run or stack wrote."""
     paths = OutputPaths.beside(path)
     try:
-        return _open(paths, identity, fresh, on_done)
+        return _open(paths, identity, fresh, on_done, stack or StackOfRun())
     except OSError as error:
         raise InfraError(
             f"cannot write to {error.filename or path}: {error.strerror or error}", "choose another place with -o"
         ) from error
 
 
-def _open(paths: OutputPaths, identity: Mapping[str, Any], fresh: bool, on_done: OnDone) -> Output:
+def _open(paths: OutputPaths, identity: Mapping[str, Any], fresh: bool, on_done: OnDone, stack: StackOfRun) -> Output:
     paths.rollouts.parent.mkdir(parents=True, exist_ok=True)
     notices: list[str] = []
     rollouts = _lock(paths)
@@ -82,7 +65,7 @@ def _open(paths: OutputPaths, identity: Mapping[str, Any], fresh: bool, on_done:
             if not paths.rollouts.exists():
                 held, rollouts = rollouts, _lock(paths)
                 os.close(held)
-        _check_sidecar(paths, identity, os.fstat(rollouts).st_size)
+        notices += check_sidecar(paths, identity, os.fstat(rollouts).st_size, stack)
         failures = _open_to_append(paths.failures)
         output = Output(paths, rollouts, failures, notices=notices)
         _read_back(output, on_done)
@@ -136,38 +119,6 @@ def _aside(path: Path, stem: str, stamp: str) -> Path:
     return path.with_name(f"{stem}.{stamp}{path.name.removeprefix(stem)}")
 
 
-def _check_sidecar(paths: OutputPaths, identity: Mapping[str, Any], size: int) -> None:
-    """A resume is of the same run, or none: what differs is named."""
-    try:
-        told: dict[str, Any] = orjson.loads(paths.run.read_bytes())
-        before: dict[str, Any] = told["identity"]
-    except FileNotFoundError:
-        if size:
-            raise UserError(
-                f"{paths.rollouts} holds rollouts, but {paths.run.name}, which says of what, is not there",
-                "choose another -o, or say --fresh to move the old file aside",
-            ) from None
-        told, before = {"created": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}, dict(identity)
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"{paths.run} cannot be read", "say --fresh to move the old files aside") from None
-    keys = sorted(before.keys() | identity.keys())
-    differ = [
-        f"{key}: {_show(before, key)} then, {_show(identity, key)} now"
-        for key in keys
-        if _show(before, key) != _show(identity, key)
-    ]
-    if differ:
-        raise UserError(
-            f"{paths.rollouts} was collected with other options\n    " + "\n    ".join(differ),
-            "use the same again to resume, choose another -o, or say --fresh to move the old files aside",
-        )
-    write_whole(paths.run, orjson.dumps({**told, "pid": os.getpid(), "identity": before}, option=orjson.OPT_INDENT_2))
-
-
-def _show(identity: Mapping[str, Any], key: str) -> str:
-    return orjson.dumps(identity[key], option=orjson.OPT_SORT_KEYS).decode() if key in identity else "nothing"
-
-
 def _read_back(output: Output, on_done: OnDone) -> None:
     paths = output.paths
     cut = scan_lines(paths.rollouts, output.rollouts, output.done, on_done)
@@ -181,9 +132,9 @@ def _read_back(output: Output, on_done: OnDone) -> None:
 def _keep_terminal_failures(output: Output, on_done: OnDone) -> None:
     """Failures of the infrastructure are tried again, so they leave the file; those of a row stay as they are."""
     path = output.paths.failures
-    beside = _beside(path)
+    kept = beside(path)
     dropped = torn = 0
-    with path.open("rb", buffering=_BUFFER) as old, beside.open("wb") as new:
+    with path.open("rb", buffering=_BUFFER) as old, kept.open("wb") as new:
         for line in old:
             stamp = _read_stamp(line) if line.endswith(b"\n") else None
             if stamp and stamp.get("terminal") and output.done.add(*parse_key(stamp["key"])):
@@ -196,9 +147,9 @@ def _keep_terminal_failures(output: Output, on_done: OnDone) -> None:
         new.flush()
         os.fsync(new.fileno())
     if not dropped + torn:
-        beside.unlink()
+        kept.unlink()
         return
-    beside.replace(path)
+    kept.replace(path)
     os.close(output.failures)
     output.failures = _open_to_append(path)
     if dropped:
@@ -243,15 +194,4 @@ def _open_to_append(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
 
 
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}")
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Another reader sees the old file or the new one."""
-    beside = _beside(path)
-    with beside.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    beside.replace(path)
+__all__ = ["Output", "OutputPaths", "open_output", "scan_lines", "write_whole"]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
+from gym.collect.provenance import Circumstances, describe_reply
 from gym.collect.rows import AGENT_REF, Task
 from gym.server.http import Reply
 from gym.wire.failures import RolloutError, error_from_reply
@@ -31,6 +32,7 @@ class Rolled:
     body: bytes
     parsed: dict[str, Any]
     reward: float
+    origin: dict[str, Any] = field(default_factory=dict)  # what the reply says about where it comes from
 
 
 class SoftFailure(RolloutError):
@@ -48,16 +50,6 @@ class NotKept(Exception):  # noqa: N818 (no error: an answer)
     """A reply that asks not to be written down."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    attempt: int
-    started: float  # seconds since the epoch
-    seconds: float  # of this attempt
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"attempt": self.attempt, "started": round(self.started, 3), "seconds": round(self.seconds, 4)}
-
-
 def read_reply(reply: Reply, agent: str) -> Rolled:
     """The rollout in a reply; whatever is none raises, and never passes as a reward of 0."""
     if reply.status >= 400:
@@ -71,12 +63,12 @@ def read_reply(reply: Reply, agent: str) -> Rolled:
     if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not math.isfinite(reward):
         found = "no reward" if "reward" not in parsed else f"the reward {str(reward)[:80]!r}, which is no number"
         raise RolloutError("resources", f"the reply of {agent} holds {found}", server=agent)
-    return Rolled(reply.body, parsed, float(reward))
+    return Rolled(reply.body, parsed, float(reward), describe_reply(reply, parsed))
 
 
-def rollout_line(rolled: Rolled, task: Task, timing: Timing) -> bytes:
+def rollout_line(rolled: Rolled, task: Task, how: Circumstances) -> bytes:
     """The reply's own bytes and our fields behind them, as one line."""
-    stamp = {"key": task.key, "agent": task.agent, "reward": rolled.reward, **timing.to_dict()}
+    stamp = {"key": task.key, "agent": task.agent, "reward": rolled.reward, **how.to_dict(), **rolled.origin}
     parsed, body = rolled.parsed, rolled.body
     if STAMP in parsed:
         parsed = {name: value for name, value in parsed.items() if name != STAMP}
@@ -87,16 +79,16 @@ def rollout_line(rolled: Rolled, task: Task, timing: Timing) -> bytes:
     return splice(body, {**fields, STAMP: stamp}, keys=parsed.keys()) + b"\n"
 
 
-def failure_line(failure: RolloutError, task: Task, timing: Timing) -> bytes:
+def failure_line(failure: RolloutError, task: Task, how: Circumstances) -> bytes:
     """A failed rollout as data: who failed, how, when, and which row it was. A soft failure keeps its reply."""
     reply = failure.parsed if isinstance(failure, SoftFailure) else {}
     line = {
         **{name: value for name, value in reply.items() if name != STAMP},
         **_identity(task, reply),
         **failure.to_dict(),
-        "attempt": timing.attempt,
+        "attempt": how.attempt,
         "row": task.where,
-        STAMP: {"key": task.key, "agent": task.agent, "terminal": is_terminal(failure), **timing.to_dict()},
+        STAMP: {"key": task.key, "agent": task.agent, "terminal": is_terminal(failure), **how.to_dict()},
     }
     return orjson.dumps(line) + b"\n"
 

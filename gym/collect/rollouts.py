@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from gym.collect.collector import Collector
 from gym.collect.events import EXIT_STOPPED, Notice, OnEvent, Summary
 from gym.collect.options import CollectOptions
 from gym.collect.output import Output, open_output
+from gym.collect.sidecar import StackOfRun
 from gym.collect.source import STDIN, digest_inputs, expand_inputs
 from gym.collect.stop import Stopped, StopSwitch
 from gym.collect.tally import Tally
@@ -47,11 +49,11 @@ async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: Sto
     async with AsyncExitStack() as stack:
         http = HttpClient()
         stack.push_async_callback(http.aclose)
-        targets = Targets(http, options.stack_url, options.token)
+        targets = Targets(http, options.stack_url, options.token, routed=options.through_router)
         await targets.connect()
         targets.check_agent(options.agent)
         try:
-            output = await _open_output(options, files, tally, stop)
+            output = await _open_output(options, files, targets.digests, tally, stop)
         except Stopped:
             return Summary(EXIT_STOPPED, tally.progress(), options.output, reason="stopped before it began")
         stack.callback(output.close)
@@ -61,7 +63,9 @@ async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: Sto
         return await Collector(options, files, targets, attempts, output, tally, on_event).run(stop)
 
 
-async def _open_output(options: CollectOptions, files: tuple[str, ...], tally: Tally, stop: StopSwitch) -> Output:
+async def _open_output(
+    options: CollectOptions, files: tuple[str, ...], digests: Mapping[str, str], tally: Tally, stop: StopSwitch
+) -> Output:
     """Reads back what an earlier run wrote, which may take minutes: in a thread, and Ctrl-C ends it."""
 
     def on_done(agent: str, reward: float | None, kind: str) -> None:
@@ -70,7 +74,8 @@ async def _open_output(options: CollectOptions, files: tuple[str, ...], tally: T
 
     def read_and_open() -> Output:
         identity = options.identity(digest_inputs(files))
-        return open_output(options.output, identity, fresh=options.fresh, on_done=on_done)
+        stack = StackOfRun(digests, options.accept_changes)
+        return open_output(options.output, identity, fresh=options.fresh, on_done=on_done, stack=stack)
 
     return await asyncio.to_thread(read_and_open)
 

@@ -6,7 +6,6 @@ import difflib
 import glob
 import gzip
 import hashlib
-import importlib
 import io
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +14,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 import orjson
 
+from gym.collect.zstd import open_zstd
 from gym.errors import UserError
 
 STDIN = "-"
@@ -52,7 +52,7 @@ def read_lines(files: Iterable[str]) -> Iterator[Line]:
                         yield Line(raw, _name(file), number)
         except UserError:
             raise
-        except Exception as error:  # noqa: BLE001 (every zstd package has an error class of its own)
+        except Exception as error:  # noqa: BLE001 (every decompressor has error classes of its own)
             what = f"{_name(file)}:{number + 1}: cannot be read: {error}"
             raise UserError(what, "make the file whole again and start the same command") from error
 
@@ -64,7 +64,7 @@ def open_input(file: str) -> BinaryIO:
     if file.endswith(".gz"):
         return cast(BinaryIO, io.BufferedReader(gzip.GzipFile(file, "rb"), _BUFFER))
     if file.endswith((".zst", ".zstd")):
-        return _open_zstd(file)
+        return open_zstd(file)
     return Path(file).open("rb", buffering=_BUFFER)
 
 
@@ -130,21 +130,6 @@ def _expand(pattern: str) -> list[str]:
 
 def _name(file: str) -> str:
     return "standard input" if file == STDIN else file
-
-
-def _open_zstd(file: str) -> BinaryIO:
-    """Python 3.14 has zstd; before it either of the usual packages will do."""
-    for name in ("compression.zstd", "backports.zstd", "pyzstd", "zstandard"):
-        try:
-            module = importlib.import_module(name)
-        except ImportError:
-            continue
-        stream = module.open(file, "rb")
-        # zstandard's reader cannot be iterated over; the others are buffered files already.
-        return cast(BinaryIO, io.BufferedReader(stream, _BUFFER) if name == "zstandard" else stream)
-    raise UserError(
-        f"{file} is compressed with zstd, and this Python has no zstd", "pip install zstandard, or unzstd it"
-    )
 
 
 def _digest_file(path: Path) -> bytes:

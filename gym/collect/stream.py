@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field
 from typing import Any
 
 from gym.collect.aio import allow_connections, first_error
@@ -14,6 +14,7 @@ from gym.collect.breaker import GaveUp
 from gym.collect.feed import Feed, Rows, RowsFeed
 from gym.collect.keys import parse_key
 from gym.collect.options import AttemptOptions
+from gym.collect.replies import failure_line, rollout_line
 from gym.collect.rows import RowRules, Task, TaskReader
 from gym.collect.targets import Targets
 from gym.errors import ConfigError, InfraError, Problem
@@ -34,6 +35,7 @@ class Rollout:
     reward: float | None = None
     result: dict[str, Any] | None = None
     failure: RolloutError | None = None
+    line: bytes = field(default=b"", repr=False)  # what `gym rollouts` would have written: `_gym` says where it is from
 
 
 async def collect(
@@ -51,9 +53,20 @@ async def collect(
     async with AsyncExitStack() as stack:
         http = HttpClient()
         stack.push_async_callback(http.aclose)
-        targets = Targets(http, stack_url, token)
+        targets = Targets(http, stack_url, token, routed=options.through_router)
         await targets.connect()
         targets.check_agent(agent)
+        rollouts = collect_from(targets, http, rows, agent=agent, repeats=repeats, options=options)
+        await stack.enter_async_context(aclosing(rollouts))
+        async for rollout in rollouts:
+            yield rollout
+
+
+async def collect_from(
+    targets: Targets, http: HttpClient, rows: Rows, *, agent: str, repeats: int, options: AttemptOptions
+) -> AsyncGenerator[Rollout, None]:
+    """`collect` for who has found the stack already."""
+    async with AsyncExitStack() as stack:
         attempts = Attempts(http, targets, options)
         attempts.open(_ignore)
         reader = TaskReader(RowRules(agents=frozenset(targets.agents), agent=agent, repeats=repeats))
@@ -96,17 +109,19 @@ def _worker(
 
 
 def _to_rollout(task: Task, ended: Ended) -> Rollout:
-    rolled = ended.rolled
+    rolled, failure = ended.rolled, ended.failure
+    line = rollout_line(rolled, task, ended.how) if rolled else b""
     return Rollout(
         row=int(task.where.rpartition(":")[2]) - 1,
         repeat=parse_key(task.key)[1],
         key=task.key,
         agent=task.agent,
-        attempt=ended.timing.attempt,
-        seconds=ended.timing.seconds,
+        attempt=ended.how.attempt,
+        seconds=ended.how.seconds,
         reward=rolled.reward if rolled else None,
         result=rolled.parsed if rolled else None,
-        failure=ended.failure,
+        failure=failure,
+        line=failure_line(failure, task, ended.how) if failure else line,
     )
 
 

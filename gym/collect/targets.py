@@ -9,11 +9,12 @@ import asyncio
 import difflib
 import ipaddress
 import time
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from urllib.parse import quote, urlsplit
 
 from pydantic import ValidationError
 
+from gym.collect.provenance import digest_stack
 from gym.errors import InfraError, UserError
 from gym.labels import SERVER_PREFIX
 from gym.server.http import HttpClient, Reply
@@ -24,8 +25,10 @@ _REFRESH_SECONDS = 5.0
 _SHUN_SECONDS = 2.0
 _ASK_SECONDS = 10.0
 _TRY_SECONDS = 1.0
+_TELL_SECONDS = 2.0
 
 Header = tuple[bytes, bytes]
+Look = Callable[[], Awaitable[Discovery]]
 
 
 class Replica:
@@ -45,14 +48,21 @@ class Replica:
 class Targets:
     """The agents of one stack. `connect` first; `keep_fresh` runs beside the collection."""
 
-    def __init__(self, http: HttpClient, stack_url: str, token: str = "") -> None:
+    def __init__(
+        self, http: HttpClient, stack_url: str, token: str = "", *, routed: bool = False, look: Look | None = None
+    ) -> None:
+        """`routed` never calls a replica directly. `look` is for who is a part of the stack: it reaches all of them."""
         self._http = http
+        self._routes_all = routed
+        self._look = look
         self._base = stack_url.rstrip("/")
         self._auth: tuple[Header, ...] = ((b"authorization", b"Bearer " + token.encode()),) if token else ()
         self._replicas: dict[str, list[Replica]] = {}
         self._reachable: dict[str, bool] = {}  # by host: asked once
         self._stale = asyncio.Event()
         self._document = Discovery(stack="")
+        self.digests: dict[str, str] = {}  # by instance, as far as the stack tells
+        self.stack = ""  # the digest of them all
 
     @property
     def agents(self) -> Collection[str]:
@@ -112,6 +122,14 @@ class Targets:
             return None
         return reply if reply.status == 200 else None
 
+    async def tell(self, path: str, body: bytes) -> int:
+        """The console's status; 0 when it does not answer. Nothing depends on it."""
+        url = self._base + path
+        try:
+            return (await self._http.request("POST", url, body=body, headers=self._auth, timeout=_TELL_SECONDS)).status
+        except (OSError, TimeoutError):
+            return 0
+
     async def probe(self, names: Collection[str]) -> str:
         """What ails these instances now; "" when all of them answer."""
         for name in names:
@@ -131,6 +149,8 @@ class Targets:
         return f"{name} answers {reply.status} to /healthz" if reply.status >= 500 else ""
 
     async def _read(self) -> Discovery:
+        if self._look is not None:
+            return await self._look()
         url = f"{self._base}/discovery"
         try:
             reply = await self._http.request("GET", url, headers=self._auth, timeout=_ASK_SECONDS)
@@ -151,7 +171,10 @@ class Targets:
 
     async def _adopt(self, document: Discovery) -> None:
         self._document = document
-        urls = {_host(one.url): one.url for instance in document.instances.values() for one in instance.replicas}
+        self.digests = {name: one.digest for name, one in document.instances.items()}
+        self.stack = digest_stack(self.digests)
+        replicas = [one for instance in document.instances.values() for one in instance.replicas]
+        urls = {} if self._routes_all else {_host(one.url): one.url for one in replicas}
         async with asyncio.TaskGroup() as group:
             for host, url in urls.items():
                 if host not in self._reachable:
@@ -185,6 +208,9 @@ class Targets:
 
     async def _try_host(self, host: str, url: str) -> None:
         """Loopback means this machine only where the stack itself is on it; other hosts are tried once."""
+        if self._look is not None:
+            self._reachable[host] = True
+            return
         if _is_loopback(host):
             self._reachable[host] = _is_loopback(_host(self._base))
             return

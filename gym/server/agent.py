@@ -13,6 +13,8 @@ from typing import Any, ClassVar
 import orjson
 from pydantic import Field
 
+from gym import __version__
+from gym.labels import HEADER_SDK
 from gym.server.asgi import Answer, Call
 from gym.server.base import Route, Server, json_answer
 from gym.server.config import Reference, ServerConfig, Settings, addresses
@@ -135,7 +137,7 @@ class Agent(Server):
         row = parse_run(call.body)
         async with self._rollout(call, call.rollout_id or _own_id(row.fields)) as rollout:
             body = await self.run(row, rollout)
-            return Answer(body, headers=(_timing(rollout.spent),))
+            return Answer(body, headers=(_timing(rollout.spent), _SDK))
 
     async def _on_responses(self, call: Call) -> Answer:
         params = parse_params(call.body)
@@ -249,3 +251,6 @@ def _told(message: str) -> str:
 def _timing(spent: Mapping[str, float]) -> tuple[bytes, bytes]:
     """`server-timing`: where the seconds of this rollout went, in milliseconds."""
     return b"server-timing", ", ".join(f"{hop};dur={seconds * 1000:.1f}" for hop, seconds in spent.items()).encode()
+
+
+_SDK = (HEADER_SDK.encode(), __version__.encode())

@@ -23,6 +23,7 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 JSON = (b"content-type", b"application/json")
 CORRELATION = "/ng-rollout/"  # /ng-rollout/<id>[/training-token-capture]/v1/...: the rollout id in the path
 MAX_BODY = 256 * 1024 * 1024
+WATCH_AFTER_SECONDS = 1.0
 
 
 @dataclass(slots=True)
@@ -88,15 +89,21 @@ class HotRoutes:
         self, handler: Handler, scope: Scope, receive: Receive, send: Send, path: str, rollout_id: str
     ) -> None:
         call = Call(scope["method"], path, scope["headers"], b"", rollout_id)
+        caller = Departure()
         try:
             call.body = await read_body(receive)
             read_rollout_headers(call)
+            caller.watch(receive)
             answer = await self._within_deadline(handler, call)
         except asyncio.CancelledError:
+            if caller.forgive():
+                return
             raise
         except Exception as error:  # noqa: BLE001 (the one boundary of a server: every failure becomes data)
             failure = error_to_failure(error, server=self.server, role=self.role, rollout_id=call.rollout_id)
             answer = failure_to_answer(failure)
+        finally:
+            caller.forget()
         await send_answer(send, answer)
 
     async def _within_deadline(self, handler: Handler, call: Call) -> Answer:
@@ -111,6 +118,43 @@ class HotRoutes:
                 late = f"{call.path} was not done when the rollout's deadline passed"
                 raise RolloutError("timeout", late, server=self.server) from None
             raise
+
+
+class Departure:
+    """Cancels a call whose caller has gone. Looked for only once the call has lasted: short ones pay nothing."""
+
+    def __init__(self) -> None:
+        self._gone = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._watcher: asyncio.Task[None] | None = None
+
+    def watch(self, receive: Receive) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(WATCH_AFTER_SECONDS, self._start, receive, task)
+
+    def forgive(self) -> bool:
+        """Was it us who cancelled the current task? Then it is not cancelled any more, and nobody waits for it."""
+        task = asyncio.current_task()
+        if not self._gone or task is None:
+            return False
+        return task.uncancel() == 0
+
+    def forget(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+
+    def _start(self, receive: Receive, task: asyncio.Task[Any]) -> None:
+        self._watcher = asyncio.get_running_loop().create_task(self._wait(receive, task))
+
+    async def _wait(self, receive: Receive, task: asyncio.Task[Any]) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._gone = True
+        task.cancel()
 
 
 def failure_to_answer(failure: RolloutError) -> Answer:

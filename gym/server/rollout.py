@@ -17,6 +17,7 @@ from gym.wire.failures import FailureKind, RolloutError, error_from_reply
 from gym.wire.splice import splice
 
 PAUSES = (0.05, 0.1, 0.25, 0.6, 2.0)  # between tries to connect, 3 s in all: a replica that restarts is back by then
+MARGIN_SHARE, MARGIN_SECONDS = 0.1, 0.5  # of what is left, kept back for a peer's "too late" to arrive
 
 
 class Rollout:
@@ -120,10 +121,11 @@ class Rollout:
             left = self.seconds_left
             if left <= 0:
                 raise RolloutError("timeout", f"no time was left for {path}", server=instance)
+            # The peer gives up first, then this call, then this rollout: who hangs is who is named.
+            margin = min(left * MARGIN_SHARE, MARGIN_SECONDS)
+            headers, timeout = self._headers(instance, left - margin), left - margin / 2
             try:
-                return await self._http.request(
-                    "POST", replica.url + path, body=body, headers=self._headers(instance, left), timeout=left
-                )
+                return await self._http.request("POST", replica.url + path, body=body, headers=headers, timeout=timeout)
             except NotSent as error:
                 await self._refused(instance, replica, kind, error, last=pause is None)
                 await asyncio.sleep(min(pause or 0.0, max(left, 0.0)))

@@ -6,7 +6,6 @@ Needs the extra `upstream`. aiohttp is imported at the first call, so a server t
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import email.utils
 import hashlib
 import importlib
@@ -24,12 +23,14 @@ import orjson
 
 from gym.errors import UserError
 from gym.labels import REDACTED
-from gym.wire.failures import RolloutError
+from gym.server.limiter import Closed, Limiter
+from gym.wire.failures import FailureKind, RolloutError
 
 if TYPE_CHECKING:
     import aiohttp
 
 PATIENCE = frozenset((429, 502, 503, 504, 529))  # the provider did not do it and asks to be asked again
+THROTTLED = frozenset((429, 529))  # and 503 with Retry-After
 ROW_FAULT = frozenset((400, 413, 422))
 ATTEMPTS = 5
 FIRST_WAIT, LONGEST_WAIT = 0.25, 60.0
@@ -65,6 +66,7 @@ class Outcome(NamedTuple):
     failure: RolloutError | None = None
     wait: float | None = None
     unreachable: bool = False
+    throttled: bool = False  # too many at once, says the provider
 
 
 class Upstream:
@@ -88,7 +90,7 @@ class Upstream:
         self._proxies = {url: _proxy(url) for url in self.base_urls}
         self._headers = {"content-type": "application/json", "accept": "application/json", **(headers or {})}
         self._suffix = f"?{urlencode(query)}" if query else ""
-        self._gate = asyncio.Semaphore(max_concurrent) if max_concurrent else contextlib.nullcontext()
+        self._limiter = Limiter(max_concurrent)
         self._secrets = tuple(secret for secret in secrets if len(secret) >= 6)
         self._attempts = attempts
         self._timeout = timeout
@@ -102,18 +104,21 @@ class Upstream:
         ends = asyncio.get_running_loop().time() + self._timeout
         ends = ends if who.ends is None else min(ends, who.ends)
         data = orjson.dumps(body)
-        async with self._gate:
-            try:
-                reply = await self._post(path, data, self._first_url(who.key), ends)
-            except RolloutError as error:
-                self.last_error = error.message
-                raise
+        try:
+            reply = await self._post(path, data, self._first_url(who.key), ends)
+        except RolloutError as error:
+            self.last_error = error.message
+            raise
         self.last_error = ""
         return reply
 
     def health(self) -> dict[str, Any]:
         """For `/healthz`: a provider that is down does not make its server unready."""
-        return {"upstream": {"urls": [show_url(url) for url in self.base_urls], "last_error": self.last_error}}
+        urls = [show_url(url) for url in self.base_urls]
+        told: dict[str, Any] = {"urls": urls, "last_error": self.last_error}
+        if self._limiter.throttled:
+            told |= {"throttled": self._limiter.throttled, "at_once": self._limiter.limit}
+        return {"upstream": told}
 
     async def aclose(self) -> None:
         if self._session is not None:
@@ -122,20 +127,43 @@ class Upstream:
 
     async def _post(self, path: str, data: bytes, first: int, ends: float) -> dict[str, Any]:
         wait, tries = FIRST_WAIT, self._attempts + len(self.base_urls) - 1
-        for attempt in range(1, tries + 1):
-            url = self.base_urls[(first + attempt - 1) % len(self.base_urls)]
-            outcome = await self._try(url, path, data, ends)
+        asked = counted = 0
+        while True:
+            url = self.base_urls[(first + asked) % len(self.base_urls)]
+            asked += 1
+            outcome, patient = await self._try_in_turn(url, path, data, ends)
             if outcome.failure is None:
                 return outcome.reply
-            pause = max(outcome.wait or 0.0, random.uniform(wait / 2, wait))
-            if outcome.unreachable and attempt < len(self.base_urls):
+            counted += not patient
+            pause = max(outcome.wait or 0.0, 0.0 if patient else random.uniform(wait / 2, wait))
+            if outcome.unreachable and asked < len(self.base_urls):
                 continue
-            if outcome.wait is None or attempt == tries or pause > ends - asyncio.get_running_loop().time():
-                outcome.failure.what = outcome.failure.message = _count(outcome.failure.message, attempt)
+            if outcome.wait is None or counted == tries or pause > ends - asyncio.get_running_loop().time():
+                outcome.failure.what = outcome.failure.message = _count(outcome.failure.message, asked)
                 raise outcome.failure
-            await asyncio.sleep(pause)
-            wait = min(wait * 2, LONGEST_WAIT)
-        raise AssertionError("the last try returns or raises")
+            if not patient:  # else the limiter says when
+                await asyncio.sleep(pause)
+                wait = min(wait * 2, LONGEST_WAIT)
+
+    async def _try_in_turn(self, base: str, path: str, data: bytes, ends: float) -> tuple[Outcome, bool]:
+        """One try when the limiter lets it through; whether it was refused for now, and there is patience for more."""
+        try:
+            began = await self._limiter.enter(ends)
+        except Closed as closed:
+            told = f"{show_url(base + path)} is asked too much for this rollout's deadline: {self.last_error or 'busy'}"
+            kind: FailureKind = "model" if closed.seconds else "timeout"
+            return Outcome({}, RolloutError(kind, told, retryable=True)), False
+        try:
+            outcome = await self._try(base, path, data, ends)
+        except BaseException:
+            self._limiter.leave()
+            raise
+        if outcome.throttled:
+            assert outcome.failure is not None
+            self.last_error = outcome.failure.message
+            return outcome, self._limiter.throttle(began, outcome.wait or 0.0)
+        (self._limiter.leave if outcome.failure else self._limiter.succeed)()
+        return outcome, False
 
     async def _try(self, base: str, path: str, data: bytes, ends: float) -> Outcome:
         client = importlib.import_module("aiohttp")
@@ -169,7 +197,11 @@ class Upstream:
         words = self._scrub(upstream_words(body) or headers.get("location", ""))
         message = f"{show_url(url)} answered {status}: {words}"
         if status in PATIENCE and b"insufficient_quota" not in body:
-            return Outcome({}, UpstreamError(message, status, retryable=True), retry_after(headers) or 0.0)
+            wish = retry_after(headers)
+            failure = UpstreamError(message, status, retryable=True)
+            return Outcome(
+                {}, failure, wish or 0.0, throttled=status in THROTTLED or (status == 503 and wish is not None)
+            )
         retryable = status >= 500 or status in (408, 409, 425)
         overflow = status == 400 and is_overflow(words)
         return Outcome({}, UpstreamError(message, status, retryable=retryable, overflow=overflow))

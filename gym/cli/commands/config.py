@@ -8,8 +8,8 @@ import yaml
 
 from gym.cli import console
 from gym.cli.options import AsJson, ConfigFiles, Items, ModelName, Replicas
-from gym.cli.session import load_request
-from gym.config import Instance, Stack, load_stack, redact
+from gym.cli.session import load_named
+from gym.config import Instance, Stack, redact
 
 
 def command(
@@ -20,7 +20,7 @@ def command(
     as_json: AsJson = False,
 ) -> int:
     """Print the merged, checked configuration of servers, secrets masked."""
-    stack = load_stack(load_request(items, model=model, files=files, replicas=replicas))
+    stack = load_named(items, model=model, files=files, replicas=replicas)
     for notice in stack.notices:
         console.note(notice)
     tree = redact(_stack_to_tree(stack))

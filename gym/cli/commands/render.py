@@ -9,9 +9,9 @@ import typer
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName
 from gym.cli.rendering import Target, render_plan
-from gym.cli.session import home_here, load_request
-from gym.config import collect_secrets, load_stack
-from gym.plan import make_plan
+from gym.cli.session import find_session, home_here, load_named
+from gym.config import collect_secrets
+from gym.plan import changes_to_text, diff, make_plan
 
 
 def command(
@@ -20,12 +20,17 @@ def command(
     files: ConfigFiles = None,
     replicas: Replicas = None,
     target: Annotated[Target, typer.Option(metavar="plan|traefik|compose", help="What to print.")] = "plan",
+    differ: Annotated[bool, typer.Option("--diff", help="Print what `gym up` would change.")] = False,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
-    """Print the plan of a stack, or the files a runtime would be given."""
-    loaded = load_stack(load_request(items, model=model, files=files, replicas=replicas))
+    """Print the plan of a stack, or the files a runtime would be given, or how it differs from what runs."""
+    loaded = load_named(items, model=model, files=files, replicas=replicas)
     for notice in loaded.notices:
         console.note(notice)
     plan = make_plan(loaded, name=stack)
+    if differ:
+        session = find_session(stack)
+        console.show_raw(changes_to_text(diff(plan, session.runtime.observe(session.home))))
+        return 0
     console.show_raw(render_plan(plan, target, secrets=collect_secrets(loaded), home=home_here(stack)))
     return 0

@@ -12,12 +12,14 @@ import typer
 from gym.cli import console
 from gym.cli.live import live_status
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName, StartTimeout
-from gym.cli.session import Session, choose_runtime, load_request, open_session, read_token
+from gym.cli.session import Session, choose_runtime, load_named, open_session, read_token
 from gym.cli.summary import show_started
-from gym.config import Stack, collect_secrets, load_stack
+from gym.config import Stack, collect_secrets
 from gym.errors import GymError, UserError
 from gym.labels import ENV_TOKEN, ROUTER_PORT
 from gym.plan import Plan, RouterPlan, changes_to_text, diff, is_loopback, make_plan
+from gym.runtime.compose import ComposeRuntime
+from gym.runtime.compose.notices import host_notices
 from gym.runtime.watch import Stamps, take_stamps, wait_for_change, watched_folders
 
 Port = Annotated[
@@ -64,7 +66,7 @@ def command(
     """
     token = read_token(token_file)
     router = _router(bind, port, token)
-    loaded = load_stack(load_request(items, model=model, files=files, replicas=replicas))
+    loaded = load_named(items, model=model, files=files, replicas=replicas)
     name, why = choose_runtime(runtime)
     for line in (*loaded.notices, why):
         console.note(line)
@@ -73,6 +75,9 @@ def command(
     def start(loaded: Stack) -> Started:
         plan = make_plan(loaded, name=stack, router=router)
         stamps = take_stamps(watched_folders(plan))
+        if name == "compose":
+            for line in host_notices(plan):
+                console.note(line)
         _show_changes(session, plan)
         secrets = collect_secrets(loaded) | ({ENV_TOKEN: token} if token else {})
         with live_status(f"starting stack '{stack}'") as on_status:
@@ -82,9 +87,7 @@ def command(
 
     started = start(loaded)
     if watch:
-        return _watch(
-            started, lambda: start(load_stack(load_request(items, model=model, files=files, replicas=replicas)))
-        )
+        return _watch(started, lambda: start(load_named(items, model=model, files=files, replicas=replicas)))
     return _attach(session) if attach else 0
 
 
@@ -119,9 +122,13 @@ def _router(host: str, port: int, token: str) -> RouterPlan:
 
 def _show_changes(session: Session, plan: Plan) -> None:
     """On a stack that runs, what this `up` will touch."""
-    observed = session.runtime.observe(session.home)
-    if observed.services:
-        console.note(changes_to_text(diff(plan, observed)).rstrip(), style="")
+    if isinstance(session.runtime, ComposeRuntime):
+        changes = session.runtime.foresee(session.home, plan)
+    else:
+        observed = session.runtime.observe(session.home)
+        changes = diff(plan, observed) if observed.services else ()
+    if changes:
+        console.note(changes_to_text(changes).rstrip(), style="")
 
 
 def _check_address(host: str) -> None:

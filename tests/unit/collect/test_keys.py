@@ -2,30 +2,36 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym.collect.keys import DigestMap, DoneKeys, RowIndex, format_key, parse_key, row_digest
+from gym.collect.keys import DigestTable, DoneKeys, RowIndex, format_key, parse_key, row_digest
 
 WORDS = st.integers(0, 2**64 - 1)
 
 
-@given(st.lists(st.tuples(WORDS.filter(lambda key: key > 1), WORDS)))
+@given(st.lists(st.tuples(WORDS.filter(lambda key: key > 1), st.integers(0, 2**32 - 1))))
 def test_the_table_answers_as_a_dict_would(pairs: list[tuple[int, int]]) -> None:
-    table, expected = DigestMap(), dict(pairs)
+    table = DigestTable(values=True)
+    expected: dict[int, int] = {}
     for key, value in pairs:
-        table.set(key, value)
+        assert table.add(key, value) == (key not in expected)
+        expected.setdefault(key, value)
     assert len(table) == len(expected)
     assert {key: table.get(key) for key in expected} == expected
 
 
-def test_the_table_keeps_everything_when_it_grows() -> None:
-    table = DigestMap()
-    for number in range(5000):
-        table.set(row_digest(b"%d" % number), number)
-    assert len(table) == 5000
-    assert all(table.get(row_digest(b"%d" % number)) == number for number in range(5000))
+@pytest.mark.parametrize("spread", [True, False], ids=["digests", "small numbers"])
+def test_the_table_keeps_everything_when_it_grows(spread: bool) -> None:
+    table = DigestTable(values=True)
+    keys = [row_digest(b"%d" % number) if spread else number + 1 for number in range(20_000)]
+    for number, key in enumerate(keys):
+        table.add(key, number)
+    assert len(table) == 20_000
+    assert all(table.get(key) == number for number, key in enumerate(keys))
     assert table.get(row_digest(b"another")) is None
+    assert row_digest(b"another") not in table
 
 
 def test_done_keys_know_a_row_and_its_repeat() -> None:
@@ -46,6 +52,18 @@ def test_equal_lines_share_an_index_and_count_on() -> None:
     assert index.find(5) == (0, 4)
     assert index.find(9) == (1, 2)
     assert index.find(77) == (2, 0)
+
+
+@given(st.lists(st.tuples(st.integers(1, 20), st.integers(1, 3))))
+def test_the_index_counts_as_a_dict_would(counted: list[tuple[int, int]]) -> None:
+    index = RowIndex()
+    expected: dict[int, int] = {}
+    for digest, repeats in counted:
+        index.count(digest, repeats)
+        expected[digest] = expected.get(digest, 0) + repeats
+    assert [index.find(digest) for digest in expected] == [
+        (place, count) for place, count in enumerate(expected.values())
+    ]
 
 
 @given(WORDS, st.integers(0, 10_000))

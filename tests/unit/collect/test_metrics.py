@@ -42,7 +42,7 @@ async def test_an_agents_own_metrics_win_and_others_get_the_baseline() -> None:
     agents = group_by_agent(lines(row(0, 1.0), row(1, 0.0), row(0, 1.0, "code")))
     code, math = await aggregate_agents(agents, ask)
     assert asked == {"code": 1, "math": 2}
-    assert code == {"agent_ref": {"name": "code"}, "agent_metrics": {"own": 1.0}}
+    assert (code["agent_ref"], code["agent_metrics"]["own"]) == ({"name": "code"}, 1.0)
     assert math["agent_metrics"]["mean/reward"] == 0.5
     assert math["agent_metrics"]["max/total_tokens"] == 10
     assert [group["num_rollouts"] for group in math["group_level_metrics"]] == [1, 1]
@@ -58,8 +58,9 @@ async def test_too_much_for_one_request_is_summed_up_here(
     large = group_by_agent(lines(*(row(task, task % 2) for task in range(9))))
     assert not large["math"].fits
     (entry,) = await aggregate_agents(large, nobody)
-    assert entry["agent_metrics"] == expected["agent_metrics"]
-    assert entry["key_metrics"] == expected["key_metrics"]
+    certain = {name: value for name, value in expected["agent_metrics"].items() if "/ci_" not in name}
+    assert {name: entry["agent_metrics"][name] for name in certain} == pytest.approx(certain)
+    assert entry["key_metrics"] == pytest.approx(expected["key_metrics"])
     assert entry["group_level_metrics"] == []
 
 
@@ -70,3 +71,4 @@ def test_nothing_is_kept_once_it_is_too_much(monkeypatch: pytest.MonkeyPatch) ->
         rows.add(row(task, 1.0))
     assert rows.request() == b'{"verify_responses":[]}'
     assert rows.count == 3
+    rows.close()

@@ -13,6 +13,7 @@ import orjson
 import pytest
 
 from gym.collect.output import Output, OutputPaths, open_output
+from gym.collect.sidecar import StackOfRun
 from gym.errors import InfraError, UserError
 
 IDENTITY: dict[str, Any] = {"schema": 1, "data": "abc", "repeats": 2}
@@ -94,6 +95,25 @@ def test_other_options_are_refused_by_name(path: Path) -> None:
     assert 'data: "abc" then, "xyz" now' in str(caught.value)
     assert "schema" not in str(caught.value)
     assert "--fresh" in caught.value.hint
+
+
+def test_a_resume_against_a_changed_stack_is_refused_and_names_what_differs(path: Path) -> None:
+    def resumed(accept: bool = False, **instances: str) -> Output:
+        stack = StackOfRun(instances, accept)
+        output = open_output(path, IDENTITY, fresh=False, on_done=lambda *_: None, stack=stack)
+        output.close()
+        return output
+
+    resumed(mcqa="a1", model="b1")
+    resumed(mcqa="a1", model="b1", another="c1")
+    with pytest.raises(UserError, match=r"another stack\n    model: b1 then, b2 now\n") as caught:
+        resumed(mcqa="a1", model="b2", another="c1")
+    assert "--accept-changes" in caught.value.hint
+    assert "the stack has changed: model" in resumed(True, mcqa="a1", model="b2", another="c1").notices[0]
+    assert resumed(mcqa="a1", model="b2", another="c1").notices == []
+    told = orjson.loads(OutputPaths.beside(path).run.read_bytes())
+    assert [one["instances"]["model"] for one in told["stacks"]] == ["b1", "b1", "b2"]
+    assert len({one["digest"] for one in told["stacks"]}) == 3
 
 
 def test_rollouts_of_an_unknown_run_are_refused(path: Path) -> None:

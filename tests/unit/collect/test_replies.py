@@ -7,13 +7,14 @@ from typing import Any
 import orjson
 import pytest
 
-from gym.collect.replies import NotKept, SoftFailure, Timing, failure_line, is_terminal, read_reply, rollout_line
+from gym.collect.provenance import Circumstances
+from gym.collect.replies import NotKept, SoftFailure, failure_line, is_terminal, read_reply, rollout_line
 from gym.collect.rows import Task
 from gym.server.http import Reply
 from gym.wire.failures import RolloutError
 
 TASK = Task(b"{}", b"}", "00000000000000aa:1", "math", 4, 1, "data.jsonl:5")
-TIMING = Timing(2, 1000.0, 0.25)
+HOW = Circumstances(2, 1000.0, 0.25, 0.5, "5tack", "a9ent")
 REF = {"type": "responses_api_agents", "name": "math"}
 
 
@@ -24,14 +25,15 @@ def failure(status: int, body: bytes) -> RolloutError:
 
 
 def line(body: bytes) -> bytes:
-    return rollout_line(read_reply(Reply(200, [], body), "math"), TASK, TIMING)
+    return rollout_line(read_reply(Reply(200, [], body), "math"), TASK, HOW)
 
 
 def test_a_rollout_is_the_replys_bytes_with_our_fields_behind() -> None:
     body = b'{"reward": 0.50, "text": "\\u00e9"}'
     written = line(body)
     assert written.startswith(body[:-1])
-    stamp = {"key": TASK.key, "agent": "math", "reward": 0.5, "attempt": 2, "started": 1000.0, "seconds": 0.25}
+    how = {"attempt": 2, "started": 1000.0, "seconds": 0.25, "queued": 0.5, "stack": "5tack", "digest": "a9ent"}
+    stamp = {"key": TASK.key, "agent": "math", "reward": 0.5, **how}
     expected = {"_ng_task_index": 4, "_ng_rollout_index": 1, "agent_ref": REF, "_gym": stamp}
     assert orjson.loads(written) == {"reward": 0.5, "text": "é", **expected}
 
@@ -99,7 +101,7 @@ def test_soft_failures_are_failures_and_keep_their_reply() -> None:
     found = failure(200, b'{"_ng_failure_class": "oom", "reward": 0.0, "trace": [1]}')
     assert isinstance(found, SoftFailure)
     assert (found.retryable, is_terminal(found), found.message) == (True, False, "oom")
-    written = orjson.loads(failure_line(found, TASK, TIMING))
+    written = orjson.loads(failure_line(found, TASK, HOW))
     assert (written["_ng_failure_class"], written["trace"], written["kind"]) == ("oom", [1], "agent")
 
 
@@ -115,7 +117,7 @@ def test_a_reply_may_ask_not_to_be_kept() -> None:
 
 
 def test_a_failure_line_says_who_and_which_row() -> None:
-    written: dict[str, Any] = orjson.loads(failure_line(RolloutError("row", "bad", server="mcqa"), TASK, TIMING))
+    written: dict[str, Any] = orjson.loads(failure_line(RolloutError("row", "bad", server="mcqa"), TASK, HOW))
     stamp = written.pop("_gym")
     assert (stamp["key"], stamp["terminal"], stamp["seconds"]) == (TASK.key, True, 0.25)
     expected = {"kind": "row", "server": "mcqa", "message": "bad", "retryable": False, "attempt": 2}

@@ -86,11 +86,41 @@ def test_lines_are_counted_where_that_is_cheap(tmp_path: Path) -> None:
     assert count_lines((str(tmp_path / "b.jsonl.gz"),), lambda: True) is None
 
 
-def test_zstd_is_read_or_its_package_is_named(tmp_path: Path) -> None:
+def zstd(data: bytes) -> bytes:
+    if sys.version_info >= (3, 14):
+        from compression import zstd as module
+
+        return module.compress(data)
+    import zstandard
+
+    return zstandard.ZstdCompressor().compress(data)
+
+
+def test_zstd_reads_as_the_file_within_however_many_frames_it_has(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.zst"
-    # One frame of a single raw block that holds "one\n".
-    path.write_bytes(bytes.fromhex("28b52ffd2004210000") + b"one\n")
-    try:
-        assert numbered((str(path),)) == [(b"one", "a.jsonl.zst", 1)]
-    except UserError as error:
-        assert "pip install zstandard" in str(error)  # noqa: PT017 (either answer is right, by what is installed)
+    lines = [os.urandom(50).hex().encode() for _ in range(20_000)]
+    path.write_bytes(zstd(b"\n".join(lines[:9]) + b"\n") + zstd(b"\n".join(lines[9:])))
+    assert [line.raw for line in read_lines((str(path),))] == lines
+
+
+def test_a_zstd_file_that_was_cut_is_told_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.zst"
+    path.write_bytes(zstd(b"one\n" * 10 + os.urandom(400_000).hex().encode())[:-1000])
+    with pytest.raises(UserError, match=r"a\.jsonl\.zst:11: cannot be read"):
+        list(read_lines((str(path),)))
+
+
+def test_a_file_that_is_no_zstd_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.zst"
+    path.write_bytes(b"plain text\n" * 10)
+    with pytest.raises(UserError, match=r"a\.jsonl\.zst:1: cannot be read"):
+        list(read_lines((str(path),)))
+
+
+def test_a_python_without_zstd_names_the_package(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl.zst"
+    path.write_bytes(zstd(b"one\n"))
+    hidden = "import sys; sys.modules['zstandard'] = sys.modules['compression.zstd'] = None\n"
+    code = hidden + f"from gym.collect.source import read_lines; list(read_lines(({str(path)!r},)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pip install zstandard, or unzstd it" in done.stderr

@@ -1,0 +1,124 @@
+"""`X_run.json`: of which run and which stack the files are. A resume of another one is refused with what differs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from gym import __version__
+from gym.collect.provenance import differences, digest_stack
+from gym.errors import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class OutputPaths:
+    """X.jsonl and what lies beside it."""
+
+    rollouts: Path
+    failures: Path
+    materialized: Path
+    metrics: Path
+    run: Path
+
+    @classmethod
+    def beside(cls, output: Path) -> OutputPaths:
+        stem = output.with_suffix("") if output.suffix == ".jsonl" else output
+        names = ("_failures.jsonl", "_materialized_inputs.jsonl", "_aggregate_metrics.json", "_run.json")
+        return cls(output, *(stem.with_name(stem.name + name) for name in names))
+
+    def all(self) -> tuple[Path, ...]:
+        return (self.rollouts, self.failures, self.materialized, self.metrics, self.run)
+
+
+@dataclass(frozen=True, slots=True)
+class StackOfRun:
+    """The stack that a run is about to use: the digest of each instance."""
+
+    instances: Mapping[str, str] = field(default_factory=dict)
+    accept_changes: bool = False
+
+
+def check_sidecar(paths: OutputPaths, identity: Mapping[str, Any], size: int, stack: StackOfRun) -> list[str]:
+    """Writes what is now true, and says what a person should know of it. `size` is that of the rollouts."""
+    told = _read(paths, identity, size)
+    _check_identity(paths, told["identity"], identity)
+    stacks, notices = _next_stacks(paths, told.get("stacks") or [], stack)
+    now = {**told, "pid": os.getpid(), "gym": __version__, "stacks": stacks}
+    write_whole(paths.run, orjson.dumps(now, option=orjson.OPT_INDENT_2))
+    return notices
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Another reader sees the old file or the new one."""
+    written = beside(path)
+    with written.open("wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    written.replace(path)
+
+
+def beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}")
+
+
+def _read(paths: OutputPaths, identity: Mapping[str, Any], size: int) -> dict[str, Any]:
+    try:
+        told: dict[str, Any] = orjson.loads(paths.run.read_bytes())
+        for part in (told["identity"], *(one["instances"] for one in told.get("stacks") or ())):
+            part.keys()
+    except FileNotFoundError:
+        if size:
+            raise UserError(
+                f"{paths.rollouts} holds rollouts, but {paths.run.name}, which says of what, is not there",
+                "choose another -o, or say --fresh to move the old file aside",
+            ) from None
+        return {"created": _now(), "identity": dict(identity)}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UserError(f"{paths.run} cannot be read", "say --fresh to move the old files aside") from None
+    return told
+
+
+def _check_identity(paths: OutputPaths, before: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
+    keys = sorted(before.keys() | identity.keys())
+    differ = [
+        f"{key}: {_show(before, key)} then, {_show(identity, key)} now"
+        for key in keys
+        if _show(before, key) != _show(identity, key)
+    ]
+    if differ:
+        raise UserError(
+            f"{paths.rollouts} was collected with other options\n    " + "\n    ".join(differ),
+            "use the same again to resume, choose another -o, or say --fresh to move the old files aside",
+        )
+
+
+def _next_stacks(
+    paths: OutputPaths, stacks: list[dict[str, Any]], stack: StackOfRun
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """The stacks that the rollouts come from, oldest first; the last one is the one of now."""
+    before: dict[str, str] = stacks[-1]["instances"] if stacks else {}
+    if before == stack.instances:
+        return stacks, []
+    changes = differences(before, stack.instances)
+    if changes and not stack.accept_changes:
+        raise UserError(
+            f"{paths.rollouts} was collected from another stack\n    " + "\n    ".join(changes),
+            "start that stack again, choose another -o, say --fresh, or --accept-changes to mix the two",
+        )
+    now = {"since": _now(), "digest": digest_stack(stack.instances), "instances": dict(stack.instances)}
+    return [*stacks, now], [f"the stack has changed: {'; '.join(changes)}"] if changes else []
+
+
+def _show(identity: Mapping[str, Any], key: str) -> str:
+    return orjson.dumps(identity[key], option=orjson.OPT_SORT_KEYS).decode() if key in identity else "nothing"
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,0 +1,280 @@
+"""The files of a finished collection, read back: every rollout with its place, every input by its indices.
+
+Streamed; of an input file 80 bytes a line are held. Whatever cannot be read is said with file and line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import os
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, BinaryIO, NamedTuple, Self
+
+import orjson
+
+from gym.collect.keys import DigestTable, parse_key
+from gym.collect.output import OutputPaths
+from gym.collect.replies import STAMP
+from gym.collect.rows import AGENT_REF, PARAMS
+from gym.errors import InfraError, UserError
+from gym.wire.metrics import ROLLOUT, TASK
+
+_BUFFER = 4 << 20
+_NOT_COLLECTED = "is this a file of gym rollouts?"
+
+
+class Recorded(NamedTuple):
+    """One line of X.jsonl."""
+
+    fields: dict[str, Any]
+    reward: float
+    task: int  # `_ng_task_index`
+    repeat: int  # `_ng_rollout_index`
+    agent: str
+    digest: int | None  # of the row's text; other collectors write none
+    where: str  # file:line
+    offset: int
+    raw: bytes
+
+
+class Input(NamedTuple):
+    """One line of X_materialized_inputs.jsonl: the body that `/run` was given."""
+
+    body: bytes
+    fields: dict[str, Any]
+    where: str
+
+
+def find_rollouts(given: Path) -> OutputPaths:
+    """The files of the collection that `given` names: its X.jsonl, or X alone."""
+    for path in (given, given.with_name(given.name + ".jsonl")):
+        if path.is_file():
+            return OutputPaths.beside(path)
+    folder = given.parent
+    names = [path.name for path in folder.glob("*.jsonl")] if folder.is_dir() else []
+    near = difflib.get_close_matches(given.name, names, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else "name the file that gym rollouts -o wrote"
+    raise UserError(f"there is no file {given}", hint)
+
+
+def read_rollouts(path: Path) -> Iterator[Recorded]:
+    """Every rollout, in the order in which they finished."""
+    for number, offset, line in read_places(path):
+        yield parse_rollout(line, f"{path}:{number}", offset)
+
+
+def read_places(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """(line number, byte offset, line) of every line that is not blank."""
+    offset = 0
+    with _open(path) as stream:
+        for number, line in enumerate(stream, 1):
+            if line.strip():
+                yield number, offset, line
+            offset += len(line)
+
+
+def parse_rollout(line: bytes, where: str, offset: int = 0) -> Recorded:
+    fields = _parse(line, where)
+    reward = fields.get("reward")
+    if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not math.isfinite(reward):
+        raise UserError(f"{where}: reward: {'is missing' if reward is None else f'is {reward!r}'}", _NOT_COLLECTED)
+    stamp, ref = fields.get(STAMP), fields.get(AGENT_REF)
+    return Recorded(
+        fields=fields,
+        reward=float(reward),
+        task=read_index(fields, TASK, where),
+        repeat=read_index(fields, ROLLOUT, where),
+        agent=str(ref.get("name") or "") if isinstance(ref, dict) else "",
+        digest=_digest(stamp, where) if isinstance(stamp, dict) else None,
+        where=where,
+        offset=offset,
+        raw=line,
+    )
+
+
+def read_index(fields: dict[str, Any], name: str, where: str) -> int:
+    value = fields.get(name)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 1 << 31:
+        raise UserError(f"{where}: {name}: {'is missing' if value is None else f'is {value!r}'}", _NOT_COLLECTED)
+    return value
+
+
+def is_whole(paths: OutputPaths) -> bool:
+    """False where a collection of ours has not read its input to the end: the inputs beside it are not all then."""
+    return paths.metrics.is_file() or not paths.run.is_file()
+
+
+class Inputs:
+    """The materialized inputs, found by task and repeat without holding them. Use it as a context manager."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.total = 0
+        self._lines = DigestTable(values=True)  # (task, repeat) -> line number
+        self._tasks = DigestTable(values=True)  # task -> place in the two below
+        self._first_lines = array("Q")
+        self._counts = array("Q")
+        self._offsets = array("Q", (0,))
+        self._line_tasks = array("q", (-1,))  # of each line, the task
+        self._line_repeats = array("q", (-1,))  # and the repeat
+        self._stream = _open(path)
+        try:
+            self._read()
+        except BaseException:
+            self._stream.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream.close()
+
+    def find(self, task: int, repeat: int) -> Input | None:
+        number = self._lines.get(mix(task, repeat))
+        return None if number is None else self.at(number)
+
+    def need(self, rollout: Recorded) -> Input:
+        found = self.find(rollout.task, rollout.repeat)
+        if found is None:
+            what = f"{self.path} has no input of task {rollout.task}, repeat {rollout.repeat}"
+            raise UserError(f"{rollout.where}: {what}", "are these two files of the same collection?")
+        return found
+
+    def expected(self, task: int) -> int:
+        """How many rollouts of a task were asked for."""
+        place = self._tasks.get(mix(task))
+        return 0 if place is None else self._counts[place]
+
+    def first_line(self, task: int) -> int:
+        place = self._tasks.get(mix(task))
+        return 0 if place is None else self._first_lines[place]
+
+    def at(self, number: int) -> Input:
+        self._stream.seek(self._offsets[number])
+        body = self._stream.readline().strip()
+        where = f"{self.path}:{number}"
+        return Input(body, _parse(body, where), where)
+
+    def tasks(self) -> Iterator[tuple[int, int]]:
+        """(task, its first line) in the order of the file."""
+        for number in range(1, len(self._offsets)):
+            task = self._line_tasks[number]
+            if self.first_line(task) == number:
+                yield task, number
+
+    def pairs(self) -> Iterator[tuple[int, tuple[int, int]]]:
+        """(line number, (task, repeat)) of every line."""
+        pairs = zip(self._line_tasks, self._line_repeats, strict=True)
+        return ((number, pair) for number, pair in enumerate(pairs) if number)
+
+    def _read(self) -> None:
+        offset = 0
+        for number, line in enumerate(self._stream, 1):
+            where = f"{self.path}:{number}"
+            fields = _parse(line, where)
+            task, repeat = read_index(fields, TASK, where), read_index(fields, ROLLOUT, where)
+            if not self._lines.add(mix(task, repeat), number):
+                raise UserError(f"{where}: task {task}, repeat {repeat} is there twice", "take one of them out")
+            self._offsets.append(offset)
+            self._line_tasks.append(task)
+            self._line_repeats.append(repeat)
+            self._count(task, number)
+            offset += len(line)
+            self.total = number
+
+    def _count(self, task: int, number: int) -> None:
+        if self._tasks.add(mix(task), len(self._counts)):
+            self._first_lines.append(number)
+            self._counts.append(0)
+        self._counts[self._tasks.get(mix(task)) or 0] += 1
+
+
+def open_inputs(path: Path) -> Inputs:
+    """What was asked; without it there is nothing to run again."""
+    if not path.is_file():
+        raise UserError(
+            f"there is no file {path}: it says what each rollout was asked",
+            "gym rollouts writes it beside its output; name it with --inputs FILE when it lies elsewhere",
+        )
+    return Inputs(path)
+
+
+@contextmanager
+def whole_file(path: Path, *, replace: bool = False) -> Iterator[BinaryIO]:
+    """A result that others see whole or not at all. One that is there already is not overwritten in passing."""
+    if path.exists() and not replace:
+        raise UserError(f"{path} exists already", "choose another name with -o, or take it away")
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with beside.open("wb", buffering=_BUFFER) as stream:
+                yield stream
+                stream.flush()
+                os.fsync(stream.fileno())
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        if error.filename not in (None, str(beside), str(path), str(path.parent)):
+            raise
+        raise InfraError(
+            f"cannot write to {path}: {error.strerror or error}", "choose another place with -o"
+        ) from error
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb", buffering=_BUFFER)
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror or error}") from error
+
+
+def _parse(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        fields = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        if not line.endswith(b"\n"):
+            hint = "run the same gym rollouts again: it cuts the torn line and does what is missing"
+            raise UserError(f"{where}: the last line is torn; the collection did not end", hint) from None
+        raise UserError(f"{where}: not JSON: {error}", _NOT_COLLECTED) from None
+    if not isinstance(fields, dict):
+        raise UserError(f"{where}: not an object", _NOT_COLLECTED)
+    return fields
+
+
+def _digest(stamp: dict[str, Any], where: str) -> int:
+    try:
+        return parse_key(stamp["key"])[0]
+    except (KeyError, ValueError, AttributeError):
+        raise UserError(f"{where}: {STAMP}.key is {stamp.get('key')!r}, no key", _NOT_COLLECTED) from None
+
+
+def mix(*numbers: int) -> int:
+    """Small numbers as a key of a `DigestTable`, whose keys are digests elsewhere."""
+    return hash(numbers) & 0xFFFF_FFFF_FFFF_FFFF
+
+
+_ADDED = f',"{TASK}":'.encode()
+
+
+def original_text(one: Input) -> bytes:
+    """The row as it stood in the data set: without the indices that the collector added, else byte for byte."""
+    at = one.body.rfind(_ADDED)
+    if at > 0:
+        try:
+            added = orjson.loads(b"{" + one.body[at + 1 :])
+            row = orjson.loads(one.body[:at] + b"}")
+        except orjson.JSONDecodeError:
+            added, row = {}, {}
+        if added.keys() <= {TASK, ROLLOUT, AGENT_REF} and ROLLOUT in added and PARAMS in row:
+            return one.body[:at] + b"}"
+    return orjson.dumps({name: value for name, value in one.fields.items() if name not in (TASK, ROLLOUT)})
