@@ -12,9 +12,12 @@ def main() -> int:
             "The command line comes with: pip install 'compose-gym[cli]'\n"
         )
         return 1
-    from gym.cli.main import run  # noqa: PLC0415  (only importable with the cli extra)
+    try:
+        from gym.cli.main import run  # noqa: PLC0415  (only importable with the cli extra)
 
-    return run()
+        return run()
+    except KeyboardInterrupt:  # before the command line's own boundary stands, or after it
+        return 130
 
 
 if __name__ == "__main__":

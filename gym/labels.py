@@ -30,6 +30,7 @@ ENV_CACHE: Final = "GYM_CACHE_DIR"
 HEADER_ROLLOUT: Final = "x-gym-rollout-id"
 HEADER_TIMEOUT: Final = "x-gym-timeout"  # seconds left; relative, so clocks need not agree
 HEADER_ERROR: Final = "x-gym-error"  # the kind of a failure, so a caller need not parse the body
+HEADER_SDK: Final = "x-gym-sdk"  # the SDK version of the agent that made a rollout
 HEADER_MCP_SESSION: Final = "x-nemo-gym-session-token"
 
 COOKIE_REPLICA: Final = "gym_replica_"  # + slug of the instance: the router's sticky cookie

@@ -1,4 +1,4 @@
-"""Appends whole lines: one thread, one write a batch, on the disk within a second.
+"""Appends whole lines: one thread writes, one write a batch; another has them on the disk within a second.
 
 When a write fails, the file is cut back to its last whole line: what is there can be resumed.
 """
@@ -16,7 +16,7 @@ from gym.errors import InfraError
 
 _GATHER_SECONDS = 0.02  # lines that come within this share a write
 _SYNC_SECONDS = 1.0
-_MOST_WAITING = 64 << 20  # bytes; beyond it workers wait for the disk
+_MOST_WAITING = 16 << 20  # bytes; beyond it workers wait for the disk
 
 _sync = getattr(os, "fdatasync", os.fsync)
 
@@ -36,9 +36,15 @@ class Sink:
         self._room = asyncio.Event()
         self._room.set()
         self._closed = threading.Event()
+        self._dirty = threading.Event()
+        self._written = threading.Event()  # all of it, or as much as could be
         self.error: InfraError | None = None
-        self._thread = threading.Thread(target=self._run, name=f"gym-collect-{path.name}", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=run, name=f"gym-collect-{path.name}", daemon=True)
+            for run in (self._write_all, self._sync_all)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     async def put(self, line: bytes) -> None:
         with self._guard:
@@ -55,22 +61,35 @@ class Sink:
     async def aclose(self) -> None:
         self._closed.set()
         self._arrived.set()
-        await asyncio.to_thread(self._thread.join)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
 
-    # In the thread.
+    # In the threads.
 
-    def _run(self) -> None:
-        synced, dirty = time.monotonic(), False
+    def _write_all(self) -> None:
         try:
             while not (self._closed.is_set() and not self._lines):
-                self._arrived.wait(_SYNC_SECONDS if dirty else None)
+                self._arrived.wait()
                 self._closed.wait(_GATHER_SECONDS)
-                dirty = self._write_batch() or dirty
-                if dirty and time.monotonic() - synced >= _SYNC_SECONDS:
-                    _sync(self._descriptor)
-                    synced, dirty = time.monotonic(), False
-            if dirty:
+                if self._write_batch():
+                    self._dirty.set()
+        except OSError as error:
+            self._fail(error)
+        finally:
+            self._written.set()
+            self._dirty.set()
+
+    def _sync_all(self) -> None:
+        """Apart from the writing: lines need not pile up in memory while a disk takes its time."""
+        try:
+            over = False
+            while not over:
+                self._dirty.wait()
+                over = self._written.is_set()
+                self._dirty.clear()
+                began = time.monotonic()
                 _sync(self._descriptor)
+                self._written.wait(max(_SYNC_SECONDS - (time.monotonic() - began), 0.0))
         except OSError as error:
             self._fail(error)
 
@@ -86,7 +105,7 @@ class Sink:
         return bool(lines)
 
     def _fail(self, error: OSError) -> None:
-        self.error = InfraError(
+        self.error = self.error or InfraError(
             f"cannot write to {self._path}: {error.strerror or error}; what is in it is whole",
             "make room and start the same command again: it goes on where it stopped",
         )

@@ -28,22 +28,36 @@ _REFERENCE = re.compile(r"\$\{[^{},]+\}")
 _USERINFO = re.compile(r"(?<=://)[^/\s?#@]+@(?=[^\s])")
 _PARAMETER = re.compile(r"(?P<lead>[?&;])(?P<name>[^=&;#?\s]+)=(?P<value>[^&;#\s]+)")
 _BEARER = re.compile(r"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{6,}")
+# What well-known providers' keys look like, for those that stand under an innocent name.
+_SHAPED = re.compile(
+    r"\b(?:(?:sk|rk|pk)-[\w-]{16,}|hf_[A-Za-z0-9]{16,}|nvapi-[\w-]{16,}|gh[a-z]_[A-Za-z0-9]{20,}|github_pat_\w{20,}"
+    r"|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+)"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    re.DOTALL,
+)
 _SHORTEST = 8  # shorter secrets ("EMPTY", "dummy") are words that stand elsewhere by right
 
 
 def is_secret_key(key: str) -> bool:
     """Decided by words: `openai_api_key`, `hf_token` and `dbPassword` are, `max_tokens` and `key_metrics` are not."""
     parts = _key_words(key)
-    if any(word in _ALWAYS or _GLUED.fullmatch(word) for word in parts) or _GLUED.search("_".join(parts)):
+    if any(_says_secret(word) for word in parts) or _GLUED.search("_".join(parts)):
         return True
     if not parts:
         return False
     last, before = parts[-1], parts[-2] if len(parts) > 1 else ""
+    if last == "auth":
+        return True
     if last == "key":
         return before not in _PUBLIC_KEYS
     if last == "token":
         return before not in _TEXT_TOKENS
     return last in ("keys", "tokens") and before in _PLURALS
+
+
+def _says_secret(word: str) -> bool:
+    """`PGPASSWORD` and `appsecret` are one word, and say it all the same."""
+    return word in _ALWAYS or _GLUED.fullmatch(word) is not None or word.endswith(("password", "passwd", "secret"))
 
 
 def redact(tree: Any) -> Any:
@@ -54,10 +68,10 @@ def redact(tree: Any) -> Any:
 
 
 def redact_text(text: str) -> str:
-    """Credentials inside one string: user and password of a URL, secret parameters, bearer tokens."""
+    """Credentials inside one string: a URL's user and password, secret parameters, bearer tokens, providers' keys."""
     text = _USERINFO.sub(f"{REDACTED}@", text)
     text = _PARAMETER.sub(_mask_parameter, text)
-    return _BEARER.sub(rf"\1 {REDACTED}", text)
+    return _SHAPED.sub(REDACTED, _BEARER.sub(rf"\1 {REDACTED}", text))
 
 
 def collect_secrets(stack: Stack) -> dict[str, str]:

@@ -10,16 +10,19 @@ from urllib.parse import unquote
 import orjson
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from gym import __version__, labels
-from gym.console import views
-from gym.console.guard import is_admitted
+from gym.console import collections, views
+from gym.console.collections import Collections
+from gym.console.guard import NotFromHere, check_origin, is_admitted
 from gym.console.origin import find_origin
 from gym.console.page import Page
 from gym.console.probes import Probe
+from gym.console.rollouts import RolloutService, error_body
 from gym.console.sources import ServerFacts, Sources
+from gym.errors import GymError, InfraError, UserError
 from gym.wire.discovery import Discovery
 
 HEALTH = ("/healthz", "/livez", "/readyz", "/health")
@@ -38,6 +41,7 @@ class Deps:
     prober: Probing
     page: Page
     token: str = field(default="", repr=False)
+    board: Collections = field(default_factory=Collections)
 
 
 def make_app(deps: Deps) -> Starlette:
@@ -49,6 +53,9 @@ def make_app(deps: Deps) -> Starlette:
         Route("/global_config_dict_yaml", console.global_config),
         Route("/server_instances", console.server_instances),
         Route("/auth", console.auth),
+        Route("/collections", console.collections),
+        Route("/collections", console.hear, methods=["POST"]),
+        Route("/rollouts", console.rollouts, methods=["POST"]),
         *(Route(path, console.health) for path in HEALTH),
         Route("/s/{rest:path}", console.unrouted, methods=METHODS),
         Route("/{rest:path}", console.nowhere, methods=METHODS),
@@ -98,6 +105,29 @@ class Console:
             refusal.headers.append("www-authenticate", challenge)
         return refusal
 
+    async def collections(self, request: Request) -> Response:
+        """What collects now, on any machine."""
+        return _json({"collections": self._deps.board.running()})
+
+    async def hear(self, request: Request) -> Response:
+        """A collector says how it is getting on."""
+        try:
+            check_origin(request.headers)
+            self._deps.board.hear(await _read_small(request, collections.MOST_BYTES))
+        except GymError as error:
+            return _refusal(error)
+        return Response(status_code=204, headers=NO_STORE)
+
+    async def rollouts(self, request: Request) -> Response:
+        """Rows in, rollouts out as they finish."""
+        try:
+            check_origin(request.headers)
+            service = RolloutService(self._deps.sources, self._deps.board, self._deps.token)
+            lines = await service.open(request)
+        except GymError as error:
+            return _refusal(error)
+        return StreamingResponse(lines, headers=NO_STORE, media_type="application/x-ndjson")
+
     async def unrouted(self, request: Request) -> Response:
         """Below /s/ the router sends us what it has no server for."""
         found, config = await self._deps.sources.discovery(), self._deps.sources.config()
@@ -112,13 +142,29 @@ class Console:
         return Response(failure.to_body(), failure.status, {**NO_STORE, **headers}, "application/json")
 
     async def nowhere(self, request: Request) -> Response:
-        pages = ["/", "/servers", "/discovery", "/global_config_dict_yaml", "/server_instances", "/metrics"]
+        pages = ["/", "/servers", "/discovery", "/collections", "/rollouts", "/metrics"]
+        pages += ["/global_config_dict_yaml", "/server_instances"]
         return _json({"error": f"nothing at {request.url.path[:200]}", "try": pages}, status=404)
 
     async def _live(self, request: Request, view: Callable[..., Any]) -> Response:
         found, config = await self._deps.sources.discovery(), self._deps.sources.config()
         probes = await self._deps.prober.probe(found, config.servers)
         return _json(view(found, config, probes, find_origin(request.headers, found.router)))
+
+
+async def _read_small(request: Request, most: int) -> bytes:
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > most:
+            raise UserError(f"the body is larger than {most} bytes")
+    return body
+
+
+def _refusal(error: GymError) -> Response:
+    """403 for who may not, 422 for what is wrong with the question, 503 for what is wrong here."""
+    status = 403 if isinstance(error, NotFromHere) else 503 if isinstance(error, InfraError) else 422
+    return Response(error_body(error), status, NO_STORE, "application/json")
 
 
 def _is_below(asked: str, prefix: str) -> bool:

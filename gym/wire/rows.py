@@ -40,7 +40,7 @@ class Row(Tolerant):
 class Reply(Tolerant):
     """A Responses reply, as far as verifiers read it."""
 
-    output: list[dict[str, Any]] = Field(default_factory=list)
+    output: list[dict[str, Any]]  # a reply without it is broken, and must not be scored as an empty answer
     usage: dict[str, Any] | None = None
 
 

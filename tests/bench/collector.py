@@ -20,7 +20,7 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from gym.collect import CollectOptions, Progress, run_collection
+from gym.collect import CollectOptions, run_collection
 from gym.collect.keys import DoneKeys
 from gym.collect.output import scan_lines
 from gym.server.http import HttpClient
@@ -29,7 +29,11 @@ from tests.support.agents import FakeAgent, fake_agent
 TEXT = "The quick brown fox jumps over the lazy dog. " * 80
 REPLY = {
     "responses_create_params": {"input": [{"role": "user", "content": TEXT[:1500]}]},
-    "response": {"output": [{"type": "message", "content": TEXT[:2000]}], "usage": {"total_tokens": 900}},
+    "response": {
+        "model": "constant",
+        "output": [{"type": "message", "content": TEXT[:2000]}],
+        "usage": {"input_tokens": 400, "output_tokens": 500, "total_tokens": 900},
+    },
     "reward": 1.0,
 }
 
@@ -39,19 +43,25 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--many", type=int, default=200_000, help="rows of the long run that shows the memory")
     parser.add_argument("--scan-mb", type=int, default=1000)
+    parser.add_argument("--only", default="cost,memory,flight,scan", help="which figures")
     parser.add_argument("--child", nargs=5, metavar=("WAY", "URL", "IN", "OUT", "CONCURRENCY"))
     arguments = parser.parse_args()
     if arguments.child:
         way, url, source, output, concurrency = arguments.child
         print(orjson.dumps(CHILDREN[way](url, source, output, int(concurrency))).decode())
         return
+    wanted = arguments.only.split(",")
     with tempfile.TemporaryDirectory(dir=Path.cwd()) as folder:
         with fake_agent(constant=REPLY) as agent:
-            show_cost(agent, Path(folder), arguments.rows)
-            show_memory(agent, Path(folder), arguments.many)
-        with fake_agent(constant=REPLY, delay=0.2) as slow:
-            show_in_flight(slow, Path(folder))
-        show_scan(Path(folder), arguments.scan_mb)
+            if "cost" in wanted:
+                show_cost(agent, Path(folder), arguments.rows)
+            if "memory" in wanted:
+                show_memory(agent, Path(folder), arguments.many)
+        if "flight" in wanted:
+            with fake_agent(constant=REPLY, delay=0.2) as slow:
+                show_in_flight(slow, Path(folder))
+        if "scan" in wanted:
+            show_scan(Path(folder), arguments.scan_mb)
 
 
 def show_cost(agent: FakeAgent, folder: Path, rows: int) -> None:
@@ -69,12 +79,17 @@ def show_cost(agent: FakeAgent, folder: Path, rows: int) -> None:
 
 
 def show_memory(agent: FakeAgent, folder: Path, many: int) -> None:
-    few = run_child("collect", agent.url, write_rows(folder / "few.jsonl", 1000), folder / "few_out.jsonl", 64)
-    data = write_rows(folder / "many.jsonl", many, text=TEXT[:300])
-    lots = run_child("collect", agent.url, data, folder / "many_out.jsonl", 64)
+    """The run, and then what a resume with nothing to do adds: looking through the output, making the aggregates."""
+    found = {}
+    for rows in (1000, many):
+        data, output = write_rows(folder / f"{rows}.jsonl", rows, text=TEXT[:300]), folder / f"{rows}_out.jsonl"
+        run = run_child("collect", agent.url, data, output, 64)
+        again = run_child("aggregate", agent.url, data, output, 64)
+        found[rows] = (run["rss"], again["rss"], again["wall"])
+    (few, few_again, _), (lots, lots_again, wall) = found[1000], found[many]
     print(
-        f"peak memory: {few['rss']:.0f} MB at 1,000 rows, {lots['rss']:.0f} MB at {many:,} "
-        f"(with the aggregates {few['rss_end']:.0f} and {lots['rss_end']:.0f} MB)"
+        f"peak memory: {few:.0f} MB at 1,000 rows, {lots:.0f} MB at {many:,}; of a resume with the aggregates "
+        f"{few_again:.0f} and {lots_again:.0f} MB (it took {wall:.0f} s)"
     )
 
 
@@ -128,23 +143,22 @@ def timed(work: Any) -> tuple[float, int]:
 
 
 def collect_child(url: str, source: str, output: str, concurrency: int) -> dict[str, float]:
-    """The figures of the last rollout's moment: aggregates are made after it, and shown apart."""
-    marks: list[tuple[float, float]] = []
-
-    def on_event(event: object) -> None:
-        if isinstance(event, Progress) and event.total == event.done:
-            marks.append((time.process_time(), peak_rss()))
-
     began, cpu = time.perf_counter(), time.process_time()
     options = CollectOptions(
         stack_url=url, inputs=(source,), output=Path(output), concurrency=concurrency, aggregate=False
     )
-    summary = run_collection(options, on_event)
+    summary = run_collection(options, lambda event: None)
     wall, used, rss = time.perf_counter() - began, time.process_time() - cpu, peak_rss()
     assert summary.progress.done == summary.progress.total, summary
-    again = CollectOptions(stack_url=url, inputs=(source,), output=Path(output), concurrency=concurrency)
-    run_collection(again, on_event)
-    return {"wall": wall, "cpu": used, "rss": rss, "rss_end": peak_rss()}
+    return {"wall": wall, "cpu": used, "rss": rss}
+
+
+def aggregate_child(url: str, source: str, output: str, concurrency: int) -> dict[str, float]:
+    began = time.perf_counter()
+    options = CollectOptions(stack_url=url, inputs=(source,), output=Path(output), concurrency=concurrency)
+    summary = run_collection(options, lambda event: None)
+    assert summary.metrics_file is not None, summary
+    return {"wall": time.perf_counter() - began, "rss": peak_rss()}
 
 
 def bare_child(url: str, source: str, output: str, concurrency: int) -> dict[str, float]:
@@ -167,7 +181,7 @@ def bare_child(url: str, source: str, output: str, concurrency: int) -> dict[str
     return {"wall": time.perf_counter() - began, "cpu": time.process_time() - cpu, "rss": peak_rss()}
 
 
-CHILDREN = {"collect": collect_child, "bare": bare_child}
+CHILDREN = {"collect": collect_child, "aggregate": aggregate_child, "bare": bare_child}
 
 
 def run_child(way: str, url: str, source: Path, output: Path, concurrency: int) -> dict[str, float]:

@@ -422,6 +422,20 @@ def test_a_router_open_to_other_machines_asks_for_the_token(home: Path, tmp_path
     assert not [path for path in home.rglob("*") if path.is_file() and b"canary" in path.read_bytes()]
 
 
+def test_a_new_token_holds_at_once_and_the_one_before_no_more(home: Path, tmp_path: Path) -> None:
+    plan = make_stack(make_service(tmp_path, "one"))
+    start(home, plan)  # on loopback, without a token
+    plan = plan.model_copy(update={"router": RouterPlan(host="0.0.0.0", port=0, needs_token=True)})
+    for token in ("first-t0ken", "second-t0ken"):
+        status = start(home, plan, secrets={labels.ENV_TOKEN: token})
+        with urlopen(
+            Request(f"{status.router}/s/one/", headers={"authorization": f"Bearer {token}"}), timeout=20
+        ) as answer:
+            assert answer.status == 200
+    with pytest.raises(HTTPError, match="401"):
+        urlopen(Request(f"{status.router}/s/one/", headers={"authorization": "Bearer first-t0ken"}), timeout=20)
+
+
 def test_a_server_the_local_runtime_cannot_run_is_refused_before_anything_starts(home: Path, tmp_path: Path) -> None:
     image = make_service(tmp_path, "one").model_copy(update={"directory": None, "launch": "image"})
     empty = make_service(tmp_path, "two").model_copy(update={"entrypoint": "main.py"})

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PROJECT: Final = "com.docker.compose.project"
 SERVICE: Final = "com.docker.compose.service"
 NUMBER: Final = "com.docker.compose.container-number"
+HASH: Final = "com.docker.compose.config-hash"
 STATES: Final[dict[str, ReplicaState]] = {
     "created": "starting",
     "running": "starting",
@@ -50,6 +51,11 @@ class Container(Value):
     @property
     def digest(self) -> str:
         return self.labels.get(labels.DIGEST, "")
+
+    @property
+    def config_hash(self) -> str:
+        """Of everything that Compose would make it from: the file, overrides, the image's name."""
+        return self.labels.get(HASH, "")
 
     @property
     def url(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,10 +18,11 @@ from gym.runtime.base import OnStatus, StackStatus
 from gym.runtime.compose.containers import PROJECT, Container, discovery_of, list_containers, observed
 from gym.runtime.compose.engine import docker_environ
 from gym.runtime.compose.layout import Layout, State, write_routes
-from gym.runtime.compose.teardown import GRACE_SECONDS, stop_containers
+from gym.runtime.compose.teardown import GRACE_SECONDS, restart_containers, stop_containers
 from gym.runtime.compose.trouble import explain
 from gym.runtime.compose.wait import Watch, wait_until_healthy
 from gym.runtime.programs import run_program
+from gym.runtime.signals import deaf
 
 if TYPE_CHECKING:
     import docker
@@ -40,14 +41,29 @@ class Converger:
     timeout: float
 
     def converge(self, plan: Plan, state: State, *, rewritten: bool) -> StackStatus:
-        """`rewritten`: the Compose file says something else than the last time."""
+        """`rewritten`: the stack's files say something else than the last time."""
         watch = Watch(self.client, plan, (f"{labels.STACK_DIR}={self.layout.home}",), self.layout.read_token())
-        before = watch.containers()
-        if rewritten or not self._is_converged(plan, before):
-            self._make_way(watch, before)
+        before = containers_of(self.client, self.layout)
+        if before and (rewritten or state.overrides or not _is_converged(plan, before)):
+            hashes = self._config_hashes(state)
+            stale = _stale(before, hashes)
+            if stale or hashes.keys() - {one.service for one in before} or not _is_converged(plan, before):
+                self._change(watch, state, before, stale)
+        elif not before:
+            self._route_to(watch, [])
             self._compose_up(watch, state)
-        expected = frozenset(one.name for one in watch.containers())
-        return self.wait(watch, expected)
+        return self.wait(watch, frozenset(one.name for one in watch.containers()))
+
+    def restart(self, watch: Watch, chosen: list[Container]) -> StackStatus:
+        """Each drains first; of several replicas the second half goes first, so that others stay to be asked."""
+        first = _second_halves(watch.plan, chosen)
+        names = frozenset(one.name for one in watch.containers())
+        for group in (first, [one for one in chosen if one not in first]):
+            if group:
+                self._route_to(watch, [one for one in watch.containers() if one not in group])
+                restart_containers(self.client, group, watch.plan.drain_seconds + GRACE_SECONDS)
+                status = self.wait(watch, names)
+        return status
 
     def wait(self, watch: Watch, expected: frozenset[str]) -> StackStatus:
         def tell(containers: list[Container]) -> None:
@@ -55,34 +71,71 @@ class Converger:
 
         return wait_until_healthy(watch, expected, self.on_status, tell, timeout=self.timeout)
 
-    def _is_converged(self, plan: Plan, containers: list[Container]) -> bool:
-        own = {one.service for one in containers if one.state == "running"}
-        changes = diff(plan, observed(containers))
-        return {ROUTER, CONSOLE} <= own and all(one.action == "keep" for one in changes)
-
-    def _make_way(self, watch: Watch, before: list[Container]) -> None:
-        """New sessions go elsewhere first; then those that are too many drain and leave, the highest numbers."""
-        changes = {one.service: one.action for one in diff(watch.plan, observed(before))}
+    def _change(self, watch: Watch, state: State, before: list[Container], stale: list[Container]) -> None:
+        """Whoever has to go gets no new sessions, then drains; of several replicas the second half goes first."""
         surplus = _surplus(watch.plan, before)
-        staying = [one for one in before if changes.get(one.instance) in ("keep", "scale") and one not in surplus]
-        write_routes(self.layout, watch.plan, discovery_of(watch.plan, staying, watch.router_url))
-        stop_containers(self.client, surplus, watch.plan.drain_seconds + GRACE_SECONDS)
+        staying = [one for one in before if one not in surplus]
+        first = _second_halves(watch.plan, [one for one in staying if one in stale])
+        self._take_away(watch, staying, [*surplus, *first])
+        if first:
+            services = sorted({one.service for one in first})
+            self._compose_up(watch, state, "--no-recreate", "--no-deps", *services)
+            self.wait(watch, frozenset(one.name for one in watch.containers() if one.service in services))
+            staying = containers_of(self.client, self.layout)
+        leaving = {one.id for one in stale}
+        self._route_to(watch, [one for one in staying if one.id not in leaving])
+        self._compose_up(watch, state, "--remove-orphans")
 
-    def _compose_up(self, watch: Watch, state: State) -> None:
-        argv = compose_argv(self.layout, state, "up", "--detach", "--no-build", "--remove-orphans", "--pull", "missing")
-        self._telling(watch, lambda: run_program(argv, cwd=self.layout.home, env=docker_environ(self.host)), state)
+    def _take_away(self, watch: Watch, staying: list[Container], leaving: list[Container]) -> None:
+        if leaving:
+            self._route_to(watch, [one for one in staying if one not in leaving])
+            stop_containers(self.client, leaving, watch.plan.drain_seconds + GRACE_SECONDS)
 
-    def _telling(self, watch: Watch, work: Callable[[], object], state: State) -> None:
-        """Report what is there while Compose works; its failure becomes a paragraph."""
+    def _route_to(self, watch: Watch, containers: list[Container]) -> None:
+        write_routes(self.layout, watch.plan, discovery_of(watch.plan, containers, watch.router_url))
+
+    def find_stale(self, state: State, containers: list[Container]) -> list[Container]:
+        """Those that Compose would replace, or remove, for the files there are."""
+        return _stale(containers, self._config_hashes(state))
+
+    def _config_hashes(self, state: State) -> dict[str, str]:
+        """What Compose compares with its label on a container, to tell which ones it would replace."""
+        argv = compose_argv(self.layout, state, "config", "--hash", "*")
+        lines = self._run(argv, state).splitlines()
+        return {name: digest for name, _, digest in (line.partition(" ") for line in lines) if digest}
+
+    def _compose_up(self, watch: Watch, state: State, *words: str) -> None:
+        argv = compose_argv(self.layout, state, "up", "--detach", "--no-build", "--pull", "missing", *words)
+        self._telling(watch, lambda: self._run(argv, state))
+
+    def _run(self, argv: tuple[str, ...], state: State) -> str:
+        try:
+            return run_program(argv, cwd=self.layout.home, env=docker_environ(self.host))
+        except ProgramFailed as error:
+            raise explain(error, tuple(Path(one) for one in state.overrides)) from None
+
+    def _telling(self, watch: Watch, work: Callable[[], object]) -> None:
+        """Report what is there while Compose works. An interruption waits for its end, for it would go on creating."""
         with ThreadPoolExecutor(1) as pool:
             done = pool.submit(work)
-            while not done.done():
-                self.on_status(watch.status(watch.containers(), detailed=False))
-                _settle(done.exception, LOOK_SECONDS)
             try:
-                done.result()
-            except ProgramFailed as error:
-                raise explain(error, tuple(Path(one) for one in state.overrides)) from None
+                while not done.done():
+                    self.on_status(watch.status(watch.containers(), detailed=False))
+                    _settle(done.exception, LOOK_SECONDS)
+            except BaseException:
+                with deaf():
+                    pool.shutdown()
+                raise
+            done.result()
+
+
+def _stale(containers: Iterable[Container], hashes: Mapping[str, str]) -> list[Container]:
+    return [one for one in containers if hashes.get(one.service) != one.config_hash]
+
+
+def _is_converged(plan: Plan, containers: list[Container]) -> bool:
+    own = {one.service for one in containers if one.state == "running"}
+    return {ROUTER, CONSOLE} <= own and all(one.action == "keep" for one in diff(plan, observed(containers)))
 
 
 def compose_argv(layout: Layout, state: State, *words: str) -> tuple[str, ...]:
@@ -105,6 +158,12 @@ def _surplus(plan: Plan, containers: Iterable[Container]) -> list[Container]:
         if one.service not in (ROUTER, CONSOLE):
             by_instance.setdefault(one.instance, []).append(one)
     return [one for name, group in by_instance.items() if name in wanted for one in group[wanted[name] :]]
+
+
+def _second_halves(plan: Plan, containers: Iterable[Container]) -> list[Container]:
+    """Of each instance with several replicas: those with the higher numbers, which Compose gives out again."""
+    groups = [[one for one in containers if one.instance == service.name] for service in plan.services]
+    return [one for group in groups for one in group[(len(group) + 1) // 2 :]]
 
 
 def _settle(wait: Callable[[float], object], seconds: float) -> None:

@@ -38,10 +38,16 @@ class EngineFacts(NamedTuple):
 
 def engine_answers() -> EngineFacts | None:
     """The engine that `docker` would talk to, when it answers at once, is new enough and has Compose; else None."""
+    found = find_engine()
+    return None if isinstance(found, InfraError) else found
+
+
+def find_engine() -> EngineFacts | InfraError:
+    """The same, or why there is none to use."""
     try:
         return _engine(QUICK_SECONDS)
-    except InfraError:
-        return None
+    except InfraError as error:
+        return error
 
 
 def require_engine() -> EngineFacts:

@@ -70,6 +70,10 @@ class Layout:
     def traefik(self) -> Path:
         return self.home / "traefik"
 
+    @property
+    def logs(self) -> Path:
+        return self.home / "logs"
+
     def project_of(self, plan: Plan) -> str:
         return project_name(plan.stack, self.home)
 
@@ -84,6 +88,9 @@ class Layout:
             return State.model_validate_json((self.home / "state.json").read_bytes())
         except (OSError, ValidationError):
             return State(project=project_name(self.home.name, self.home))
+
+    def write_state(self, state: State) -> None:
+        write_atomically(self.home / "state.json", state.model_dump_json())
 
     def read_discovery(self) -> Discovery | None:
         try:
@@ -113,7 +120,7 @@ def write_stack(layout: Layout, plan: Plan, values: Mapping[str, str], state: St
 
 def write_saved(layout: Layout, plan: Plan, state: State) -> None:
     """What later commands read back."""
-    write_atomically(layout.home / "state.json", state.model_dump_json())
+    layout.write_state(state)
     write_atomically(layout.home / "plan.json", plan.model_dump_json())
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
+from gym.render.files import write_atomically
 from gym.runtime.compose.containers import Container, replica_id
 
 if TYPE_CHECKING:
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
 
     from gym.plan.model import Plan
 
+KEPT_LINES: Final = 10_000
 _END = None
 
 
@@ -23,6 +26,13 @@ def read_logs(client: docker.DockerClient, plan: Plan | None, containers: list[C
     for one in containers:
         raw: bytes = client.api.logs(one.id, tail=tail)
         yield from _prefixed(raw.decode("utf-8", "replace").splitlines(), one, plan, len(containers) > 1, width)
+
+
+def keep_logs(client: docker.DockerClient, plan: Plan | None, containers: list[Container], folder: Path) -> None:
+    """One file a replica, for containers that are about to be removed."""
+    for one in containers:
+        raw: bytes = client.api.logs(one.id, tail=KEPT_LINES)
+        write_atomically(folder / f"{replica_id(one, plan)}.log", raw.decode("utf-8", "replace"))
 
 
 def follow_logs(

@@ -5,15 +5,15 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from gym import labels
 from gym.config import search_roots
-from gym.errors import InfraError, UserError
-from gym.plan.model import Observed, Plan, RouterPlan
+from gym.errors import InfraError, StartFailed, UserError
+from gym.plan import diff
+from gym.plan.model import Change, Observed, Plan, RouterPlan
 from gym.render.compose import ROUTER_IMAGE, TOKEN, reach_host, rewrite_urls
 from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
 from gym.runtime.compose.build import build_missing, pull_missing, push_images
@@ -23,18 +23,19 @@ from gym.runtime.compose.engine import connect, engine_host, require_engine
 from gym.runtime.compose.images import Images, plan_images
 from gym.runtime.compose.layout import Layout, State, forget_secrets, write_compose, write_stack
 from gym.runtime.compose.lock import Lock, check_lock, image_ids, make_lock, read_lock, write_lock
-from gym.runtime.compose.logs import follow_logs, read_logs
+from gym.runtime.compose.logs import follow_logs, keep_logs, read_logs
 from gym.runtime.compose.sealing import Sealed, named_in, seal
 from gym.runtime.compose.settings import write_build_secrets
-from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
+from gym.runtime.compose.teardown import remove_all, remove_stack
 from gym.runtime.compose.wait import Watch
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.local.listeners import listen_for_router
+from gym.runtime.signals import deaf
 
 if TYPE_CHECKING:
     import docker
 
-AT_ONCE: Final = 8
+QUIET_SECONDS: Final = 1.0
 
 
 class ComposeRuntime:
@@ -54,6 +55,21 @@ class ComposeRuntime:
         with _client() as client:
             return observed(containers_of(client, Layout(home.resolve())))
 
+    def foresee(self, home: Path, plan: Plan) -> tuple[Change, ...]:
+        """What `up` will do to a stack that runs: also for an image or an override file that is another by now."""
+        layout = Layout(home.resolve())
+        with _client() as client:
+            containers = containers_of(client, layout)
+            if not containers:
+                return ()
+            state = layout.read_state().model_copy(update={"overrides": self.overrides})
+            images = plan_images(plan, layout.build, self.cache).by_instance
+            stale = {one.instance for one in containers if images.get(one.instance, one.image) != one.image}
+            if layout.compose.is_file() and (state != layout.read_state() or self.overrides):
+                to = Converger(client, engine_host(), layout, lambda _: None, 0.0)
+                stale |= {one.instance for one in to.find_stale(state, containers)}
+        return tuple(_replaced(one) if one.service in stale else one for one in diff(plan, observed(containers)))
+
     def up(
         self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, timeout: float
     ) -> StackStatus:
@@ -63,12 +79,8 @@ class ComposeRuntime:
         with one_command(place), connect(engine.host) as client:
             before = containers_of(client, layout)
             converger = Converger(client, engine.host, layout, on_status, timeout)
-            try:
+            with _nothing_half_started(converger, before):
                 return self._up(converger, plan, secrets, before)
-            except BaseException:
-                if not before:  # nothing half-started: what was not there before is not there after
-                    _remove(client, layout, drain=0.0)
-                raise
 
     def _up(self, to: Converger, plan: Plan, secrets: Mapping[str, str], before: list[Container]) -> StackStatus:
         plan = _with_free_port(reach_host(plan)[0], to.layout.read_plan(), before)
@@ -132,12 +144,8 @@ class ComposeRuntime:
                     f"The stack asks for secrets that were not given: {', '.join(missing)}.", "One file each."
                 )
             values = {name: secrets[name] for name in wanted} | _token(plan, secrets)
-            try:
+            with _nothing_half_started(to, before):
                 return _go(to, plan, values, to.layout.read_state())
-            except BaseException:
-                if not before:
-                    _remove(to.client, to.layout, drain=0.0)
-                raise
 
     def lock(self, home: Path, target: Path) -> Lock:
         """Write down what the stack in `home` is made of."""
@@ -181,11 +189,7 @@ class ComposeRuntime:
     def restart(self, home: Path, names: tuple[str, ...], on_status: OnStatus, *, timeout: float) -> StackStatus:
         with self._running(home, on_status, timeout) as (to, plan):
             chosen = _choose(containers_of(to.client, to.layout), plan, names)
-            seconds = round(plan.drain_seconds + GRACE_SECONDS)
-            with ThreadPoolExecutor(AT_ONCE) as pool:
-                list(pool.map(lambda one: to.client.api.restart(one.id, timeout=seconds), chosen))
-            watch = _watch(to.client, to.layout, plan)
-            return to.wait(watch, frozenset(one.name for one in watch.containers()))
+            return to.restart(_watch(to.client, to.layout, plan), chosen)
 
     def scale(self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float) -> StackStatus:
         with self._running(home, on_status, timeout) as (to, plan):
@@ -208,9 +212,38 @@ class ComposeRuntime:
             yield Converger(client, engine.host, layout, on_status, timeout), plan
 
 
+def _replaced(change: Change) -> Change:
+    if change.action not in ("keep", "scale"):
+        return change
+    why = "its image or an override file changed"
+    return Change(action="replace", service=change.service, why=f"{why}, {change.why}" if change.why else why)
+
+
 def _go(to: Converger, plan: Plan, values: Mapping[str, str], state: State) -> StackStatus:
-    rewritten = write_stack(to.layout, plan, values, state)
-    return to.converge(plan, state, rewritten=rewritten)
+    earlier = to.layout.read_state()
+    rewritten = write_stack(to.layout, plan, values, state) or earlier != state
+    try:
+        return to.converge(plan, state, rewritten=rewritten)
+    except UserError:
+        if earlier.images:  # what Compose refused is not what later commands should go on with
+            to.layout.write_state(earlier)
+        raise
+
+
+@contextmanager
+def _nothing_half_started(to: Converger, before: list[Container]) -> Iterator[None]:
+    """What was not there before is not there after, however often Ctrl-C is pressed; its logs stay to be read."""
+    try:
+        yield
+    except BaseException as error:
+        if before:
+            raise
+        with deaf():
+            if isinstance(error, StartFailed):
+                keep_logs(to.client, to.layout.read_plan(), containers_of(to.client, to.layout), to.layout.logs)
+                error.hint = f"The stack is down again; what its servers wrote is in {to.layout.logs}"
+            _remove(to.client, to.layout, drain=0.0, quiet=0.0 if isinstance(error, Exception) else QUIET_SECONDS)
+        raise
 
 
 def default_cache(environ: Mapping[str, str]) -> Path:
@@ -231,8 +264,8 @@ def _watch(client: docker.DockerClient, layout: Layout, plan: Plan) -> Watch:
     return Watch(client, plan, (f"{labels.STACK_DIR}={layout.home}",), layout.read_token())
 
 
-def _remove(client: docker.DockerClient, layout: Layout, *, drain: float) -> bool:
-    removed = remove_stack(client, str(layout.home), layout.read_state().project, drain=drain)
+def _remove(client: docker.DockerClient, layout: Layout, *, drain: float, quiet: float = 0.0) -> bool:
+    removed = remove_stack(client, str(layout.home), layout.read_state().project, drain=drain, quiet=quiet)
     forget_secrets(layout)
     return removed
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -17,10 +18,29 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = 8
 GRACE_SECONDS: Final = 10
+LOOK_SECONDS: Final = 0.1
+LOOKS: Final = 20  # what is still there then cannot be removed
 
 
-def remove_stack(client: docker.DockerClient, home: str, project: str, *, drain: float) -> bool:
-    """Whatever carries this home's label or this project's, also what an override added. True when there was any."""
+def remove_stack(client: docker.DockerClient, home: str, project: str, *, drain: float, quiet: float = 0.0) -> bool:
+    """Whatever carries this home's label or this project's, also what an override added. True when there was any.
+
+    An engine goes on creating what an interrupted Compose asked of it: with `quiet`, nothing was there for so long.
+    """
+    found = removed = _remove_once(client, home, project, drain)
+    deadline = time.monotonic() + quiet
+    looks = 1
+    while time.monotonic() < deadline or (removed and looks < LOOKS):
+        if not removed:
+            time.sleep(LOOK_SECONDS)
+        removed = _remove_once(client, home, project, drain)
+        looks += 1
+        if removed and looks < LOOKS:
+            deadline = time.monotonic() + quiet
+    return found
+
+
+def _remove_once(client: docker.DockerClient, home: str, project: str, drain: float) -> bool:
     projects = {one.labels.get(PROJECT, "") for one in list_containers(client, f"{labels.STACK_DIR}={home}")} - {""}
     filters = [f"{labels.STACK_DIR}={home}", *(f"{PROJECT}={name}" for name in sorted(projects | {project}))]
     return _remove(client, filters, drain)
@@ -41,6 +61,11 @@ def stop_containers(client: docker.DockerClient, containers: Iterable[Container]
     _in_parallel(lambda one: _end(client, one, seconds), containers)
 
 
+def restart_containers(client: docker.DockerClient, containers: Iterable[Container], seconds: float) -> None:
+    """As `stop_containers` ends them, and started again."""
+    _in_parallel(lambda one: client.api.restart(one.id, timeout=round(seconds)), containers)
+
+
 def _remove(client: docker.DockerClient, filters: list[str], drain: float, *, also: str = "") -> bool:
     both = [[one, also] if also and not one.startswith(PROJECT) else [one] for one in filters]
     containers = {one.id: one for each in both for one in list_containers(client, *each)}
@@ -55,8 +80,10 @@ def _remove(client: docker.DockerClient, filters: list[str], drain: float, *, al
 
 
 def _end(client: docker.DockerClient, container: Container, seconds: float) -> None:
+    """What an override file added has no requests to finish: its own grace period, or the engine's, is enough."""
+    patience = round(seconds) if labels.STACK_DIR in container.labels else None
     if container.state in ("running", "restarting", "paused"):
-        _forgiving(lambda: client.api.stop(container.id, timeout=round(seconds)))
+        _forgiving(lambda: client.api.stop(container.id, timeout=patience))
     _forgiving(lambda: client.api.remove_container(container.id, v=True, force=True))
 
 

@@ -36,7 +36,9 @@ def explain(error: ProgramFailed, overrides: tuple[Path, ...]) -> GymError:
         names = ", ".join(str(path) for path in overrides)
         return UserError(
             f"Compose refuses the stack with {names}: {_last_line(output)}",
-            "Mend that file; `gym render --target compose` prints ours.",
+            "Relative paths in it begin at the stack's own folder, .gym/<stack>/: write absolute ones, or ${PWD}/..."
+            if "no such file" in output
+            else "Mend that file; `gym render --target compose` prints ours.",
         )
     return error
 

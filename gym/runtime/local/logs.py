@@ -63,6 +63,12 @@ def rotate(path: Path, most: int = MOST_BYTES) -> None:
         source.truncate(0)
 
 
+def begin_anew(home: Home) -> None:
+    """A stack that starts is told of its own troubles, not of those of the one before; that one's logs move aside."""
+    for path in sorted(home.logs.glob("*.log")):
+        rotate(path, most=0)
+
+
 def size_of(path: Path) -> int:
     try:
         return path.stat().st_size

@@ -26,7 +26,7 @@ from gym.runtime.local.environments import cache_dir, prepare_environments
 from gym.runtime.local.home import Home, one_command, prepare_home
 from gym.runtime.local.launch import find_supervisor, launch_supervisor, supervisor_ended, wait_until_gone
 from gym.runtime.local.ledger import read_record, remove_published, sweep
-from gym.runtime.local.logs import read_logs
+from gym.runtime.local.logs import begin_anew, read_logs
 from gym.runtime.local.specs import Order
 from gym.runtime.programs import find_program
 
@@ -54,6 +54,7 @@ class LocalRuntime:
             if fresh:
                 sweep(place)
                 _check_port(plan)
+                begin_anew(place)
             pythons = prepare_environments(
                 plan, cache_dir(os.environ), lambda detail: on_status(_preparing(plan, detail))
             )
@@ -243,12 +244,16 @@ def _is_text(value: str) -> bool:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGTERM and a closed terminal end a command the way Ctrl-C does: with its teardown."""
+    """SIGTERM and a closed terminal end a command the way Ctrl-C does: with its teardown.
+
+    A caller that has its own handler keeps it: the command line's raises as well, and has its own exit code.
+    """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    with _handling(interrupt, signal.SIGTERM, signal.SIGHUP):
+    unhandled = (one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL)
+    with _handling(interrupt, *unhandled):
         yield
 
 

@@ -40,6 +40,9 @@ class Order(BaseModel):
 
     @property
     def token(self) -> str:
+        """What callers from outside have to send; empty where none is asked for."""
+        if not self.plan.router.needs_token:
+            return ""
         return (self.secrets.get(labels.ENV_TOKEN) or self.environ.get(labels.ENV_TOKEN, "")).strip()
 
 
@@ -125,7 +128,7 @@ def console_member() -> Member:
 
 
 def console_spec(order: Order, home: Home) -> ProcessSpec:
-    token = {labels.ENV_TOKEN: order.token} if order.plan.router.needs_token else {}
+    token = {labels.ENV_TOKEN: order.token} if order.token else {}
     return ProcessSpec(
         id=CONSOLE,
         argv=(sys.executable, "-P", "-m", "gym.console"),

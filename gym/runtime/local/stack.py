@@ -115,11 +115,13 @@ class Stack:
         await _ended([self._tasks[name] for name in self._leaving])  # of a change that failed
         changes = {one.service: one.action for one in diff(order.plan, self.observed())}
         await self._bind_router(order)
-        self.order = order
+        former, self.order = self.order, order
         self._write_plan(order.plan)
         self._bind_replicas(order.plan)
         surplus = await self._leave(set(self._keepers) - set(_all_ids(order.plan)))
         self._start_missing(order)
+        if former is not None and former.token != order.token:  # which only the console knows, from its start
+            self._keepers[CONSOLE].restart(console_spec(order, self._home))
         self._on_change()
         replaced = [one for one in order.plan.services if changes[one.name] == "replace"]
         await self._roll([one.replica_ids() for one in replaced], deadline)
@@ -249,12 +251,11 @@ class Stack:
 
     async def _wait_routed(self, order: Order) -> None:
         """Health is published at once, but the router reads it a little later: `up` means that requests arrive."""
-        token = order.token if order.plan.router.needs_token else ""
         deadline = time.monotonic() + ROUTED_WITHIN_SECONDS
         waiting = [route_prefix(one) for one in order.plan.services if one.replicas]
         address = listeners.address_of(self._sockets[ROUTER])
         while waiting and time.monotonic() < deadline:
-            why = await probe(address, f"{waiting[0]}/healthz", wrong=frozenset({503}), timeout=1.0, token=token)
+            why = await probe(address, f"{waiting[0]}/healthz", wrong=frozenset({503}), timeout=1.0, token=order.token)
             if why:
                 await asyncio.sleep(0.03)
             else:

@@ -54,6 +54,14 @@ def test_disk_is_looked_at_where_the_cache_will_be(tmp_path: Path) -> None:
     assert checks.check_disk(tmp_path / "not" / "there" / "yet").found.endswith("GB free")
 
 
+def test_a_working_folder_without_room_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert checks.check_folder(tmp_path).level == "ok"
+    monkeypatch.setattr(checks, "GIGABYTE", 2**60)
+    found = checks.check_folder(tmp_path)
+    assert found.level == "fail"
+    assert str(tmp_path) in found.found
+
+
 def test_folders_of_gym_path_must_be_there(tmp_path: Path) -> None:
     assert checks.check_search_path("").found == "not set"
     assert checks.check_search_path(str(tmp_path)).level == "ok"
@@ -67,4 +75,5 @@ def test_without_an_engine_nothing_has_to_be_mended(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/socket")
     (found,) = checks.check_engine()
     assert found.level == "warn"
+    assert "No container engine answers at unix:///no/such/socket" in found.found
     assert "local runtime" in found.found

@@ -62,6 +62,14 @@ def test_a_folder_that_is_there_is_not_touched(tmp_path: Path) -> None:
     assert (tmp_path / "app.py").read_text() == "mine\n"
 
 
+def test_a_tree_that_cannot_be_written_whole_leaves_nothing_and_names_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    with pytest.raises(OSError) as raised:  # noqa: PT011 (its number depends on the file system)
+        write_tree(folder, {Path("app.py"): "fine\n", Path("n" * 300): "a name no file system takes\n"})
+    assert str(raised.value.filename).startswith(str(folder))
+    assert not folder.exists()
+
+
 def test_a_template_cannot_use_a_value_that_nobody_gives(tmp_path: Path) -> None:
     (tmp_path / "app.py.j2").write_text("{{ nmae }}\n")
     with pytest.raises(UndefinedError):

@@ -71,8 +71,27 @@ def test_the_local_runtime_is_chosen_when_no_engine_answers(monkeypatch: pytest.
     monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/socket")
     name, why = session.choose_runtime(None)
     assert name == "local"
-    assert "no container engine answers" in why
+    assert "No container engine answers at unix:///no/such/socket" in why
     assert session.choose_runtime("compose")[0] == "compose"
+
+
+def test_an_engine_that_may_not_be_asked_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> str:
+        raise PermissionError
+
+    monkeypatch.setattr("gym.runtime.compose.engine._ask_socket", refuse)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
+    name, why = session.choose_runtime(None)
+    assert name == "local"
+    assert "this user may not open it" in why
+
+
+def test_where_no_engine_answers_a_stack_that_was_tried_on_compose_may_run_locally(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/socket")
+    session.open_session("gym", "compose")
+    assert isinstance(session.open_session("gym", "local").runtime, LocalRuntime)
 
 
 def test_a_request_holds_what_was_typed(here: Path) -> None:
@@ -83,8 +102,15 @@ def test_a_request_holds_what_was_typed(here: Path) -> None:
     assert (request.model, request.files, request.replicas) == ("openai", (Path("x.yaml"),), {"mcqa": 2})
     assert request.cwd == here
     assert here in request.roots
+
+
+def test_config_paths_on_the_command_line_or_in_env_yaml_name_servers(here: Path) -> None:
     with pytest.raises(UserError, match="Nothing is named"):
-        session.load_request(["a.b=1"])
+        session.load_named(["a.b=1"], environ={})
+    typed = session.load_named(["+config_paths=[resources_servers/mcqa/configs/mcqa.yaml]"], environ={})
+    assert "mcqa_simple_agent" in {one.name for one in typed.instances}
+    (here / "env.yaml").write_text("config_paths: [resources_servers/mcqa/configs/mcqa.yaml]\n")
+    assert session.load_named([], environ={}).instances == typed.instances
 
 
 def test_a_token_comes_from_a_file_or_the_environment_and_is_never_empty(here: Path) -> None:

@@ -16,7 +16,7 @@ from tests.support.config_tree import ConfigTree
         "api_key", "openai_api_key", "policy_api_key", "OPENAI_API_KEY", "apiKey", "apikey", "x-api-key", "hf_token",
         "wandb_api_key", "mlflow_tracking_token", "Authorization", "password", "dbPassword", "client_secret", "token",
         "access_token", "auth_tokens", "api_keys", "credentials", "key", "secret", "AWS_SECRET_ACCESS_KEY", "cookie",
-        "ssh_private_key",
+        "ssh_private_key", "PGPASSWORD", "appsecret", "auth", "basic_auth",
     ],
 )  # fmt: skip
 def test_these_keys_are_secret(key: str) -> None:
@@ -77,6 +77,10 @@ def test_secret_values_are_masked_wherever_they_stand() -> None:
         ("http://host:8000/v1?max_tokens=5", "http://host:8000/v1?max_tokens=5"),
         ("mail ann@host about it", "mail ann@host about it"),
         ("the bearer of news", "the bearer of news"),
+        (f"run with sk-proj-{'a1' * 12} now", "run with **** now"),
+        (f"hf_{'Ab' * 12}", "****"),
+        ("-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----\n", "****\n"),
+        ("the task-of-the-disk-is-long-enough-for-this", "the task-of-the-disk-is-long-enough-for-this"),
     ],
 )
 def test_credentials_inside_a_text_are_masked(text: str, shown: str) -> None:

@@ -61,6 +61,10 @@ class Visitor:
         pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
         return await self._client.request(method, self.url + path, headers=pairs, timeout=10)
 
+    async def post(self, path: str, body: bytes, **headers: str) -> Reply:
+        pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
+        return await self._client.request("POST", self.url + path, body=body, headers=pairs, timeout=10)
+
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:

@@ -7,6 +7,7 @@ import re
 import shutil
 from pathlib import Path
 
+import orjson
 import pytest
 
 from tests.support.router import Backend
@@ -39,6 +40,28 @@ async def test_what_a_server_says_of_itself_is_text_and_nothing_else(
     dom, _ = await _browse(visitor.url, tmp_path)
     assert "<img" not in dom
     assert "mcqa-1" in dom
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium on the PATH")
+async def test_a_browser_shows_a_running_collection_with_its_bar(
+    bench: Bench, visitor: Visitor, tmp_path: Path
+) -> None:
+    bench.show({})
+    progress = {"done": 30, "failed": 2, "total": 64, "in_flight": 8, "rate": 12.5, "mean_reward": 0.5}
+    told = {"id": "run-1", "output": "<b>X</b>.jsonl", "host": "here", "pid": 7}
+    heartbeat = {**told, "progress": {**progress, "eta_seconds": 3.0, "failures": {"model": 2}}}
+    assert (await visitor.post("/collections", orjson.dumps(heartbeat))).status == 204
+    dom, complaints = await _browse(visitor.url, tmp_path)
+    shown = dom.partition("<body>")[2].partition("<script>")[0]
+    text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", shown))
+    assert "Collecting now" in text
+    assert "32 of 64 · 8 in flight" in text
+    assert "reward 0.500 · 12.5/s · 3 s left" in text
+    assert "2 failed: model 2" in text
+    assert '<progress max="64" value="32">' in shown
+    assert "<b>X" not in shown
+    assert "Content Security Policy" not in complaints
 
 
 async def _browse(url: str, profile: Path) -> tuple[str, str]:

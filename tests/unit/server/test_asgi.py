@@ -11,7 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 from gym.errors import UserError
-from gym.server import Route, Server
+from gym.server import Route, Server, asgi
 from gym.server.asgi import MAX_BODY, Answer, Call, HotRoutes, read_body, split_correlation
 from gym.server.base import json_answer
 from gym.server.http import HttpClient
@@ -23,6 +23,7 @@ from gym.wire.rows import Row, VerifyResponse
 class Echo(Server):
     server_type = "responses_api_agents"
     started = 0
+    cancelled = asyncio.Event()
 
     def routes(self) -> list[Route]:
         return [
@@ -48,7 +49,11 @@ class Echo(Server):
         return json_answer(told, ((b"x-more", b"1"),))
 
     async def on_wait(self, call: Call) -> Answer:
-        await asyncio.sleep(60)
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            type(self).cancelled.set()
+            raise
         raise AssertionError
 
     async def on_fail(self, call: Call) -> Answer:
@@ -234,3 +239,20 @@ async def test_a_reply_is_json_with_its_length() -> None:
     assert reply.header(b"content-type") == b"application/json"
     assert reply.header(b"content-length") == str(len(reply.body)).encode()
     assert orjson.loads(reply.body)["method"] == "POST"
+
+
+async def test_a_call_whose_caller_has_gone_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asgi, "WATCH_AFTER_SECONDS", 0.0)
+    Echo.cancelled = asyncio.Event()
+    async with running(Echo.app({}, name="echo")) as url:
+        http = HttpClient()
+        call = asyncio.create_task(http.request("POST", f"{url}/wait", body=b"{}"))
+        told = await http.request("POST", f"{url}/echo", body=b"{}")
+        await asyncio.sleep(0.05)  # the call is under way, or its end comes a little earlier
+        assert not Echo.cancelled.is_set()
+        call.cancel()
+        async with asyncio.timeout(10):
+            await Echo.cancelled.wait()
+        again = await http.request("POST", f"{url}/echo", body=b"{}")
+        await http.aclose()
+    assert (told.status, again.status) == (200, 200)

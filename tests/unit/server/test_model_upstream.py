@@ -13,12 +13,38 @@ from typing import Any
 import pytest
 
 from gym.errors import UserError
-from gym.server import upstream
+from gym.server import limiter, upstream
+from gym.server.testing import running
 from gym.server.upstream import Caller, Upstream, UpstreamError, caller, is_overflow, retry_after, upstream_words
 from gym.wire.failures import RolloutError
 from tests.support.fake_openai import Failure, FakeOpenAI, fake_openai
 
 ASK = {"model": "m", "input": "hi"}
+
+
+class Narrow:
+    """An ASGI provider that bears so many calls at once."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.now = self.refused = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        body = (await receive())["body"]
+        self.now += 1
+        status = 200 if self.now <= self.room else 429
+        self.refused += status == 429
+        for _ in range(20):
+            await asyncio.sleep(0)
+        self.now -= 1
+        await send({"type": "http.response.start", "status": status, "headers": []})
+        await send({"type": "http.response.body", "body": body})
 
 
 @asynccontextmanager
@@ -33,6 +59,7 @@ async def upstream_of(provider: FakeOpenAI, **options: Any) -> AsyncIterator[Ups
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(upstream, "FIRST_WAIT", 0.01)
+    monkeypatch.setattr(limiter, "FIRST_PAUSE", 0.001)
 
 
 @pytest.fixture
@@ -62,14 +89,42 @@ async def test_a_provider_that_asks_for_patience_is_asked_again(status: int) -> 
     assert len(provider.asked) == 3
 
 
-async def test_patience_ends_after_so_many_tries_and_stays_retryable_as_a_whole_attempt() -> None:
-    failures = [Failure(429, {"error": {"message": "slow down"}}) for _ in range(9)]
+@pytest.mark.parametrize("status", [429, 504])
+async def test_patience_ends_after_so_many_tries_and_stays_retryable_as_a_whole_attempt(
+    status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limiter, "PATIENT_SECONDS", 0)  # nobody has been let through for too long
+    failures = [Failure(status, {"error": {"message": "slow down"}}) for _ in range(9)]
     async with fake_openai(failures=failures) as provider, upstream_of(provider, attempts=3) as asked:
-        with pytest.raises(RolloutError, match=r"answered 429: slow down \(3 tries\)") as caught:
+        with pytest.raises(RolloutError, match=rf"answered {status}: slow down \(3 tries\)") as caught:
             await asked.post("/responses", ASK)
         assert asked.last_error == caught.value.message
     assert len(provider.asked) == 3
     assert (caught.value.kind, caught.value.retryable, caught.value.status) == ("model", True, 502)
+
+
+async def test_a_storm_of_refusals_slows_the_calls_and_fails_none() -> None:
+    """The provider bears three at once and refuses every further one, without a word on when to come back."""
+    provider = Narrow(3)
+    async with running(provider) as url:
+        asked = Upstream(url, attempts=2)
+        replies = await asyncio.gather(*(asked.post("/responses", {"number": number}) for number in range(60)))
+        told = asked.health()["upstream"]
+        await asked.aclose()
+    assert sorted(reply["number"] for reply in replies) == list(range(60))
+    assert told["throttled"] == provider.refused > 2
+    assert told["at_once"] < 30
+
+
+async def test_a_call_whose_deadline_ends_before_the_providers_pause_does_not_wait_for_it() -> None:
+    failures = [Failure(429, {"error": "slow down"}, {"retry-after": "60"})]
+    async with fake_openai(failures=failures) as provider, upstream_of(provider) as asked:
+        caller.set(Caller(ends=asyncio.get_running_loop().time() + 5))
+        for _ in range(2):
+            with pytest.raises(RolloutError, match="answered 429: slow down") as caught:
+                await asked.post("/responses", ASK)
+            assert (caught.value.kind, caught.value.retryable) == ("model", True)
+    assert len(provider.asked) == 1
 
 
 async def test_a_wait_beyond_the_rollouts_deadline_is_not_begun() -> None:

@@ -1,0 +1,46 @@
+"""Of several hops that wait on one deadline, the innermost gives up first: who hangs is who is named."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from gym.server.http import HttpClient
+from gym.server.peers import Peers
+from gym.server.rollout import Rollout
+from gym.server.testing import running
+from gym.wire.failures import RolloutError
+from tests.unit.server.test_asgi import Echo
+
+
+@pytest.mark.parametrize("seconds", [0.3, 1.0])
+async def test_a_peer_that_hangs_says_so_itself(seconds: float) -> None:
+    async with running(Echo.app({}, name="echo")) as url:
+        http = HttpClient()
+        peers = Peers("", {"echo": url}, http)
+        async with Rollout(http, peers, seconds=seconds, resources_server="echo") as rollout:
+            with pytest.raises(RolloutError, match="/wait was not done when the rollout's deadline passed") as caught:
+                await rollout.post("echo", "/wait", b"{}", kind="resources", hop="tools")
+            left = rollout.seconds_left
+        await http.aclose()
+    assert (caught.value.kind, caught.value.server) == ("timeout", "echo")
+    assert left > 0
+
+
+async def test_a_peer_that_is_silent_is_named_by_the_rollout() -> None:
+    async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(hold, "127.0.0.1", 0)
+    http = HttpClient()
+    peers = Peers("", {"mute": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"}, http)
+    async with Rollout(http, peers, seconds=0.2, resources_server="mute") as rollout:
+        with pytest.raises(RolloutError, match="/wait was not answered within the deadline") as caught:
+            await rollout.post("mute", "/wait", b"{}", kind="resources", hop="tools")
+        assert rollout.seconds_left > 0
+    await http.aclose()
+    server.close()
+    await server.wait_closed()
+    assert caught.value.server == "mute"
