@@ -67,6 +67,12 @@ def note(text: str, style: str = "dim") -> None:
     err().print(Text(text, style=style))
 
 
+def note_line(line: str) -> None:
+    """One line of a stream beside the result, for a program to read."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
 def show_error(error: GymError) -> None:
     console = err()
     console.print(Text.assemble(("error: ", "bold red"), error.what))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,10 +17,18 @@ from gym.cli import console
 from gym.collect import BadRow, Event, Notice, OnEvent, Progress, Summary
 
 PLAIN_SECONDS = 10.0
+JSON_SECONDS = 1.0
 
 
 @contextmanager
-def follow_progress() -> Iterator[OnEvent]:
+def follow_progress(*, bad_rows: bool = True, as_json: bool = False) -> Iterator[OnEvent]:
+    """Without `bad_rows` none is told when it is met: a run that ends on them lists them in its error."""
+    with _follow_json() if as_json else _follow() as report:
+        yield lambda event: report(event) if bad_rows or not isinstance(event, BadRow) else None
+
+
+@contextmanager
+def _follow() -> Iterator[OnEvent]:
     terminal = console.err()
     if not terminal.is_terminal:
         yield _PlainReporter().report
@@ -27,6 +36,25 @@ def follow_progress() -> Iterator[OnEvent]:
     view = _BarReporter()
     with Live(get_renderable=view.render, console=terminal, refresh_per_second=8, transient=True):
         yield view.report
+
+
+@contextmanager
+def _follow_json() -> Iterator[OnEvent]:
+    """One object a line: `progress` every second, `notice` and `bad_row` as they come."""
+    begun = next_at = time.monotonic()
+
+    def report(event: Event) -> None:
+        nonlocal next_at
+        now = time.monotonic()
+        if isinstance(event, Progress):
+            if now < next_at:
+                return
+            next_at = now + JSON_SECONDS
+        told = event.to_dict() if isinstance(event, Progress) else {"text": remark(event)}
+        name = {Progress: "progress", Notice: "notice", BadRow: "bad_row"}[type(event)]
+        console.note_line(json.dumps({"event": name, "after": round(now - begun, 3), **told}, ensure_ascii=False))
+
+    yield report
 
 
 def show_summary(summary: Summary) -> None:
@@ -100,8 +128,11 @@ class _BarReporter:
 
 
 def show_remark(event: BadRow | Notice) -> None:
-    text = str(event.problem) if isinstance(event, BadRow) else event.text
-    console.note(text, style="yellow")
+    console.note(remark(event), style="yellow")
+
+
+def remark(event: BadRow | Notice) -> str:
+    return str(event.problem) if isinstance(event, BadRow) else event.text
 
 
 def progress_line(progress: Progress) -> str:

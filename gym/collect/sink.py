@@ -105,7 +105,9 @@ class Sink:
         return bool(lines)
 
     def _fail(self, error: OSError) -> None:
-        self.error = self.error or InfraError(
+        if self.error is not None:
+            return
+        self.error = InfraError(
             f"cannot write to {self._path}: {error.strerror or error}; what is in it is whole",
             "make room and start the same command again: it goes on where it stopped",
         )

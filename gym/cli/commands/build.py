@@ -32,5 +32,6 @@ def command(
     plan = make_plan(loaded, name=stack)
     with live_status("building images") as on_status:
         built = ComposeRuntime().build(home_here(stack), plan, collect_secrets(loaded), on_status, push=push)
-    console.note(f"built: {', '.join(built)}" if built else "Every image was there already.")
+    what = "pushed" if push else "built"
+    console.note(f"{what}: {', '.join(built)}" if built else "Every image was there already.")
     return 0

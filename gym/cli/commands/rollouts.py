@@ -10,7 +10,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.inputs import find_inputs, parse_shard
-from gym.cli.options import DEFAULT_STACK, AsJson, StackName
+from gym.cli.options import DEFAULT_STACK, StackName
 from gym.cli.progress import follow_progress, show_summary
 from gym.cli.session import find_session, read_token, running
 from gym.collect import CollectOptions, run_collection
@@ -32,6 +32,7 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Move earlier output aside 
 SkipBad = Annotated[bool, typer.Option("--skip-bad-rows", help="List malformed rows and go on.")]
 Accept = Annotated[bool, typer.Option("--accept-changes", help="Resume although the stack is another one by now.")]
 Routed = Annotated[bool, typer.Option("--through-router", help="Call agents through the router, never directly.")]
+Events = Annotated[bool, typer.Option("--json", help="The summary as JSON, and events as JSON lines on stderr.")]
 Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack that is not of this folder.")]
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", metavar="FILE", help="The bearer token of that router.")
@@ -54,7 +55,7 @@ def command(
     skip_bad_rows: SkipBad = False,
     accept_changes: Accept = False,
     through_router: Routed = False,
-    as_json: AsJson = False,
+    as_json: Events = False,
     url: Url = "",
     token_file: TokenFile = None,
     stack: StackName = DEFAULT_STACK,
@@ -79,7 +80,7 @@ def command(
         through_router=through_router,
         token=read_token(token_file, os.environ),
     )
-    with follow_progress() as on_event:
+    with follow_progress(bad_rows=skip_bad_rows, as_json=as_json) as on_event:
         summary = run_collection(options, on_event)
     if as_json:
         console.show_json(summary.to_dict())

@@ -29,9 +29,14 @@ def read_logs(client: docker.DockerClient, plan: Plan | None, containers: list[C
 
 
 def keep_logs(client: docker.DockerClient, plan: Plan | None, containers: list[Container], folder: Path) -> None:
-    """One file a replica, for containers that are about to be removed."""
+    """One file a replica, for containers that are about to be removed; of one that is gone already there is none."""
+    import docker.errors  # noqa: PLC0415
+
     for one in containers:
-        raw: bytes = client.api.logs(one.id, tail=KEPT_LINES)
+        try:
+            raw: bytes = client.api.logs(one.id, tail=KEPT_LINES)
+        except docker.errors.APIError:
+            continue
         write_atomically(folder / f"{replica_id(one, plan)}.log", raw.decode("utf-8", "replace"))
 
 

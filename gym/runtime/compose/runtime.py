@@ -26,7 +26,7 @@ from gym.runtime.compose.lock import Lock, check_lock, image_ids, make_lock, rea
 from gym.runtime.compose.logs import follow_logs, keep_logs, read_logs
 from gym.runtime.compose.sealing import Sealed, named_in, seal
 from gym.runtime.compose.settings import write_build_secrets
-from gym.runtime.compose.teardown import remove_all, remove_stack
+from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
 from gym.runtime.compose.wait import Watch
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.local.listeners import listen_for_router
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import docker
 
 QUIET_SECONDS: Final = 1.0
+HASTE_SECONDS: Final = 2.0  # what never was up has nothing to finish
 
 
 class ComposeRuntime:
@@ -97,16 +98,15 @@ class ComposeRuntime:
     def build(
         self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, push: str = ""
     ) -> tuple[str, ...]:
-        """Build what is missing and start nothing; with `push`, all of it goes to `PREFIX/NAME`. What was built."""
+        """Build what is missing and start nothing. What was built; with `push`, what all of it is called there."""
         engine = require_engine()
         place = prepare_home(home)
         layout = Layout(place.path)
         with one_command(place), connect(engine.host) as client:
             to = Converger(client, engine.host, layout, on_status, 0.0)
             images, built = self._build(to, seal(plan, secrets))
-            if push:
-                push_images([images.base, *(one.tag for one in images.targets)], push, engine.host)
-            return built
+            tags = [images.base, *(one.tag for one in images.targets)]
+            return push_images(tags, push, engine.host) if push else built
 
     def _build(self, to: Converger, sealed: Sealed) -> tuple[Images, tuple[str, ...]]:
         plan = sealed.plan
@@ -163,7 +163,7 @@ class ComposeRuntime:
         layout = Layout(home.resolve())
         plan = layout.read_plan()
         with _client() as client:
-            return _remove(client, layout, drain=plan.drain_seconds if plan else 0.0)
+            return _remove(client, layout, grace=GRACE_SECONDS + (plan.drain_seconds if plan else 0.0))
 
     def sweep(self) -> tuple[str, ...]:
         """Remove what is left of every stack of this user, wherever it was started; their homes."""
@@ -242,7 +242,8 @@ def _nothing_half_started(to: Converger, before: list[Container]) -> Iterator[No
             if isinstance(error, StartFailed):
                 keep_logs(to.client, to.layout.read_plan(), containers_of(to.client, to.layout), to.layout.logs)
                 error.hint = f"The stack is down again; what its servers wrote is in {to.layout.logs}"
-            _remove(to.client, to.layout, drain=0.0, quiet=0.0 if isinstance(error, Exception) else QUIET_SECONDS)
+            quiet = 0.0 if isinstance(error, Exception) else QUIET_SECONDS
+            _remove(to.client, to.layout, grace=HASTE_SECONDS, quiet=quiet)
         raise
 
 
@@ -264,8 +265,8 @@ def _watch(client: docker.DockerClient, layout: Layout, plan: Plan) -> Watch:
     return Watch(client, plan, (f"{labels.STACK_DIR}={layout.home}",), layout.read_token())
 
 
-def _remove(client: docker.DockerClient, layout: Layout, *, drain: float, quiet: float = 0.0) -> bool:
-    removed = remove_stack(client, str(layout.home), layout.read_state().project, drain=drain, quiet=quiet)
+def _remove(client: docker.DockerClient, layout: Layout, *, grace: float, quiet: float = 0.0) -> bool:
+    removed = remove_stack(client, str(layout.home), layout.read_state().project, grace=grace, quiet=quiet)
     forget_secrets(layout)
     return removed
 
@@ -298,7 +299,7 @@ def _data_roots() -> tuple[Path, ...]:
 
 
 def _building(plan: Plan, names: tuple[str, ...]) -> StackStatus:
-    """What `up` shows while images are made."""
+    """What `up` shows while images are made: whose they are, and everybody while it is the one below them all."""
     base = "base" in names
     replicas = tuple(
         ReplicaStatus(
@@ -307,13 +308,10 @@ def _building(plan: Plan, names: tuple[str, ...]) -> StackStatus:
             type=one.type,
             implementation=one.implementation,
             state="starting",
-            detail="building the base image"
-            if base
-            else "building its image"
-            if one.slug in names
-            else "waits for images",
+            detail="building the base image" if base else "building its image",
         )
         for one in plan.services
+        if base or one.slug in names
         for replica in one.replica_ids()
     )
     return StackStatus(stack=plan.stack, runtime="compose", router="", replicas=replicas)

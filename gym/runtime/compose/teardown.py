@@ -22,28 +22,28 @@ LOOK_SECONDS: Final = 0.1
 LOOKS: Final = 20  # what is still there then cannot be removed
 
 
-def remove_stack(client: docker.DockerClient, home: str, project: str, *, drain: float, quiet: float = 0.0) -> bool:
+def remove_stack(client: docker.DockerClient, home: str, project: str, *, grace: float, quiet: float = 0.0) -> bool:
     """Whatever carries this home's label or this project's, also what an override added. True when there was any.
 
     An engine goes on creating what an interrupted Compose asked of it: with `quiet`, nothing was there for so long.
     """
-    found = removed = _remove_once(client, home, project, drain)
+    found = removed = _remove_once(client, home, project, grace)
     deadline = time.monotonic() + quiet
     looks = 1
     while time.monotonic() < deadline or (removed and looks < LOOKS):
         if not removed:
             time.sleep(LOOK_SECONDS)
-        removed = _remove_once(client, home, project, drain)
+        removed = _remove_once(client, home, project, grace)
         looks += 1
         if removed and looks < LOOKS:
             deadline = time.monotonic() + quiet
     return found
 
 
-def _remove_once(client: docker.DockerClient, home: str, project: str, drain: float) -> bool:
+def _remove_once(client: docker.DockerClient, home: str, project: str, grace: float) -> bool:
     projects = {one.labels.get(PROJECT, "") for one in list_containers(client, f"{labels.STACK_DIR}={home}")} - {""}
     filters = [f"{labels.STACK_DIR}={home}", *(f"{PROJECT}={name}" for name in sorted(projects | {project}))]
-    return _remove(client, filters, drain)
+    return _remove(client, filters, grace)
 
 
 def remove_all(client: docker.DockerClient) -> tuple[str, ...]:
@@ -52,7 +52,7 @@ def remove_all(client: docker.DockerClient) -> tuple[str, ...]:
     containers = [one for one in list_containers(client, mine) if labels.STACK_DIR in one.labels]
     homes = sorted({one.labels[labels.STACK_DIR] for one in containers})
     projects = sorted({one.labels.get(PROJECT, "") for one in containers} - {""})
-    _remove(client, [*(f"{PROJECT}={name}" for name in projects), f"{labels.STACK_DIR}"], 0.0, also=mine)
+    _remove(client, [*(f"{PROJECT}={name}" for name in projects), f"{labels.STACK_DIR}"], GRACE_SECONDS, also=mine)
     return tuple(homes)
 
 
@@ -66,10 +66,10 @@ def restart_containers(client: docker.DockerClient, containers: Iterable[Contain
     _in_parallel(lambda one: client.api.restart(one.id, timeout=round(seconds)), containers)
 
 
-def _remove(client: docker.DockerClient, filters: list[str], drain: float, *, also: str = "") -> bool:
+def _remove(client: docker.DockerClient, filters: list[str], grace: float, *, also: str = "") -> bool:
     both = [[one, also] if also and not one.startswith(PROJECT) else [one] for one in filters]
     containers = {one.id: one for each in both for one in list_containers(client, *each)}
-    stop_containers(client, containers.values(), drain + GRACE_SECONDS)
+    stop_containers(client, containers.values(), grace)
     networks = {one["Id"]: one for each in both for one in client.api.networks(filters={"label": each})}
     volumes = {
         one["Name"]: one for each in both for one in client.api.volumes(filters={"label": each})["Volumes"] or []

@@ -110,6 +110,13 @@ def test_remarks_are_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_a_bad_row_that_ends_the_run_is_told_once_by_its_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with follow_progress(bad_rows=False) as on_event:
+        on_event(BadRow(Problem("not an object", "rows.jsonl", 7)))
+        on_event(Notice("the last line was torn and is cut"))
+    assert capsys.readouterr().err.splitlines() == ["the last line was torn and is cut"]
+
+
 def test_the_bar_says_why_it_stands_still() -> None:
     reporter = _BarReporter()
     reporter.report(PROGRESS)
