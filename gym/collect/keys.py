@@ -85,11 +85,6 @@ class DigestTable:
         self._keys[shard], self._values[shard] = keys, values
 
 
-class DigestMap(DigestTable):  # for gym.collect.study, until it says DigestTable(values=True): this name goes
-    def __init__(self, kind: str = "I") -> None:
-        super().__init__(values=bool(kind))
-
-
 class DoneKeys:
     """The keys that need no more work."""
 

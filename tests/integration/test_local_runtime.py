@@ -240,7 +240,7 @@ def test_an_interrupted_up_takes_down_what_it_started(home: Path, tmp_path: Path
         process.send_signal(number)
         until(lambda: process.poll() is not None)
 
-    assert all_gone(running)
+    until(lambda: all_gone(running))
     assert LocalRuntime().status(home) is None
 
 

@@ -193,10 +193,11 @@ async def test_failures_of_a_provider_reach_the_caller_as_the_contract_says() ->
             patient = await caller.post("/v1/responses", {"input": "x"})
             provider.failures = [Failure(401, {"error": {"message": "bad key sk-abcdef"}})]
             refused = await caller.post("/v1/responses", {"input": "x"})
-            provider.failures = [Failure(429, {"error": "slow"}, {"retry-after": "60"})]
-            late = await caller.post("/v1/responses", {"input": "x"}, x_gym_timeout="2")
             provider.failures = [Failure(400, {"error": {"message": "maximum context length is 9"}})]
             full = await caller.post("/v1/responses", {"input": "x"})
+            # Last: whoever asks after it waits the minute that the provider asked for.
+            provider.failures = [Failure(429, {"error": "slow"}, {"retry-after": "60"})]
+            late = await caller.post("/v1/responses", {"input": "x"}, x_gym_timeout="2")
     assert (patient.status, full.status, full.body["status"]) == (200, 200, "incomplete")
     assert (refused.status, refused.body["error"]["retryable"]) == (502, False)
     assert refused.body["error"]["message"].endswith("answered 401: bad key ****")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
@@ -56,11 +56,13 @@ async def raw_server(script: Script) -> AsyncIterator[RawServer]:
     """`script` plays one connection; the connection is closed when it returns."""
     told = RawServer()
     tasks: set[asyncio.Task[None]] = set()
+    writers: list[asyncio.StreamWriter] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         tasks.add(task)
+        writers.append(writer)
         told.connections += 1
         peer = Recording(reader, writer, told)
         try:
@@ -80,6 +82,10 @@ async def raw_server(script: Script) -> AsyncIterator[RawServer]:
         for task in tuple(tasks):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for writer in writers:  # closed for good before the loop is, however slow the machine
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
         await server.wait_closed()
 
 

@@ -14,7 +14,7 @@ from gym.wire.failures import RolloutError
 from tests.unit.server.test_asgi import Echo
 
 
-@pytest.mark.parametrize("seconds", [0.3, 1.0])
+@pytest.mark.parametrize("seconds", [1.0, 3.0])
 async def test_a_peer_that_hangs_says_so_itself(seconds: float) -> None:
     async with running(Echo.app({}, name="echo")) as url:
         http = HttpClient()
