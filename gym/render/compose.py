@@ -242,6 +242,7 @@ def _command(service: Service) -> tuple[str, ...] | None:
 
 
 def _deploy(service: Service) -> Deploy:
+    """Always written, for one replica too: with and without it Compose hashes a service differently and replaces it."""
     facts = service.container
     gpus = Device(count="all" if facts.gpus == "all" else int(facts.gpus)) if facts.gpus else None
     reserved = Resources(reservations=Reservations(devices=(gpus,))) if gpus else None

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from gym.collect import AttemptOptions, collect
 from gym.runtime.base import StackStatus
 from gym.runtime.compose.engine import docker_environ
+from gym.runtime.compose.images import plan_images
 from gym.runtime.programs import run_program
 from gym.server.http import HttpClient
 from tests.support.docker import Stand, engine_client, need_engine, replicas, stand_in, write_server
@@ -96,6 +97,11 @@ def ten_images(cwd: Path) -> None:
         plan, _ = stand.plan(*names)
         with timed("ten images, each with a requirement of its own", "(figure: <= 90 s)"):
             stand.runtime.build(stand.home, plan, {}, lambda _: None)
+        images = plan_images(plan, stand.home / "build", stand.runtime.cache)
+        with engine_client() as client:
+            base, *sizes = (_size(client, tag) for tag in (images.base, *(one.tag for one in images.targets)))
+        more = (max(sizes) - base) / 1e6
+        print(f"  disk: base {base / 1e6:.0f} MB, the largest of the ten {more:.1f} MB more   (figure: <= 40 MB)")
 
 
 async def rollouts(status: StackStatus, total: int, concurrency: int) -> Counter[str]:
@@ -157,6 +163,10 @@ async def _requests(url: str, total: int, in_flight: int) -> float:
     seconds = time.perf_counter() - started
     await http.aclose()
     return seconds
+
+
+def _size(client: docker.DockerClient, tag: str) -> int:
+    return int(client.images.get(tag).attrs["Size"])
 
 
 def _cpu_seconds(client: docker.DockerClient, container: str) -> float:

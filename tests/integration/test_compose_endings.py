@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,6 +84,23 @@ def test_a_replaced_server_finishes_what_is_in_flight(stand: Stand) -> None:
 def test_ctrl_c_during_up_leaves_nothing(stand: Stand) -> None:
     process = start_up(stand)
     process.send_signal(signal.SIGINT)
+    assert process.wait(60) != 0
+    assert left_over(stand.home) == []
+
+
+def test_a_second_ctrl_c_leaves_nothing_either(stand: Stand) -> None:
+    """On a terminal Compose is interrupted as well, and the engine goes on creating what it was asked for."""
+    write_server(stand.cwd, "stuck", STUCK)
+    stand.runtime.build(stand.home, stand.plan("stuck")[0], {}, stand.seen.append)
+    process = subprocess.Popen(
+        [sys.executable, "-c", UP, str(stand.cwd)], stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    eventually(lambda: left_over(stand.home), bool, seconds=60)
+    for _ in range(20):
+        os.killpg(process.pid, signal.SIGINT)
+        if process.poll() is not None:
+            break
+        time.sleep(0.1)
     assert process.wait(60) != 0
     assert left_over(stand.home) == []
 

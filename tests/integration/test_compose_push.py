@@ -82,7 +82,7 @@ def test_built_images_are_pushed_and_can_be_pulled(tmp_path: Path, registry: str
         with engine_client() as client:
             client.api.remove_image(reference)
             client.api.pull(reference)
-            assert client.api.inspect_image(reference)["Config"]["Cmd"][-1] == "app.py"
+            assert client.images.get(reference).attrs["Config"]["Cmd"][-1] == "app.py"
     finally:
         remove_references(registry)
         remove_images_of(cwd)

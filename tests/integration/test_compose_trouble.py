@@ -77,7 +77,8 @@ def test_a_server_that_ends_at_once_is_named_with_its_last_words(stand: Stand) -
     text = fails(stand, StartFailed, stand.plan("broken")[0])
     assert text.startswith("broken-1: it ended with exit code 1")
     assert "No module named 'nothing_of_that_name'" in text
-    assert "gym logs broken-1" in text
+    assert str(stand.home / "logs") in text  # its container is gone again, and `gym logs` with it
+    assert "No module named" in (stand.home / "logs" / "broken-1.log").read_text()
 
 
 def test_a_server_that_never_gets_healthy_is_named_with_what_it_wrote(stand: Stand) -> None:
@@ -104,6 +105,15 @@ def test_an_own_dockerfile_that_fails_shows_its_step(stand: Stand) -> None:
     assert "some words" in text.split("RUN echo some words; exit 7")[1]
 
 
+def test_an_own_dockerfile_that_is_none_shows_its_line(stand: Stand) -> None:
+    folder = write_server(stand.cwd, "custom", HEALTHY)
+    (folder / "Dockerfile").write_text("FROOM scratch\n")
+    text = fails(stand, BuildFailed, stand.plan("custom")[0])
+    assert text.startswith("custom: its image could not be built; this step failed: reading the Dockerfile")
+    assert "unknown instruction" in text
+    assert "[internal]" not in text
+
+
 def test_an_image_that_does_not_exist_is_named_with_who_wants_it(stand: Stand) -> None:
     write_server(stand.cwd, "fine", HEALTHY)
     plan = with_container(stand.plan("fine")[0], image="gym.invalid/nobody/nothing:1")
@@ -117,6 +127,15 @@ def test_a_port_in_use_is_an_error_before_anything_starts(stand: Stand) -> None:
         port = held.getsockname()[1]
         text = fails(stand, UserError, stand.plan("fine", router=RouterPlan(port=port))[0])
     assert f"port {port} on 127.0.0.1 is in use" in text
+
+
+def test_a_port_that_another_stack_has_is_told_with_that_stack(stand: Stand) -> None:
+    write_server(stand.cwd, "fine", HEALTHY)
+    port = int(stand.up("fine").router.rpartition(":")[2])
+    with stand_in(stand.cwd / "other") as other:
+        write_server(other.cwd, "fine", HEALTHY)
+        text = fails(other, UserError, other.plan("fine", router=RouterPlan(port=port))[0])
+    assert f"of the stack in {stand.home}" in text
 
 
 def test_an_override_file_that_breaks_the_model_is_named(tmp_path: Path) -> None:

@@ -102,10 +102,10 @@ def remove_images_of(folder: Path) -> None:
 
 
 def write_server(cwd: Path, name: str, body: str, *, requirements: str = "", config: str = "") -> Path:
-    """A resources server of the test's own below `cwd`, found by its name."""
+    """A resources server of the test's own below `cwd`, found by its name; its image is nobody else's."""
     folder = cwd / "servers" / "resources" / name
     (folder / "configs").mkdir(parents=True, exist_ok=True)
-    (folder / "app.py").write_text(body)
+    (folder / "app.py").write_text(f"{body}# {cwd}\n")
     (folder / "requirements.txt").write_text(requirements)
     block = config or "        domain: other\n"
     text = (

@@ -110,7 +110,8 @@ def explain_failure(output: str, targets: list[str]) -> BuildFailed:
     )
     named = next((found[1] for line in lines if (found := re.match(r"^(?:ERROR: )?target ([\w-]+): failed", line))), "")
     if failed is None:
-        return BuildFailed(named or ", ".join(targets), "before the first instruction", "\n".join(lines[-LAST_LINES:]))
+        words = [line for line in lines if line and not STEP.match(line)] or lines
+        return BuildFailed(named or ", ".join(targets), "reading the Dockerfile", "\n".join(words[-LAST_LINES:]))
     titles = (TITLE.match(line) for line in lines if line.startswith(f"#{failed['step']} ["))
     title = next((found for found in titles if found), None)
     own = (found["rest"] for line in lines if (found := STEP.match(line)) and found["step"] == failed["step"])

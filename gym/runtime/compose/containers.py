@@ -66,6 +66,7 @@ class Inspected(Value):
     """What only an inspection tells."""
 
     restarts: int = 0
+    running: bool = False  # then it has no exit code, whatever the engine says
     exit_code: int = 0
     out_of_memory: bool = False
     started_at: float = 0.0
@@ -77,6 +78,12 @@ def list_containers(client: docker.DockerClient, *filters: str) -> list[Containe
     """Containers that carry all of the labels, running or not, in a stable order."""
     listed = client.api.containers(all=True, filters={"label": list(filters)})
     return sorted((_container(one) for one in listed), key=lambda one: (one.service, one.number, one.name))
+
+
+def publisher_of(client: docker.DockerClient, port: int) -> Container | None:
+    """The container that has this port of the host."""
+    listed = client.api.containers(filters={"publish": str(port)})
+    return _container(listed[0]) if listed else None
 
 
 def inspect(client: docker.DockerClient, container: Container) -> Inspected | None:
@@ -91,6 +98,7 @@ def inspect(client: docker.DockerClient, container: Container) -> Inspected | No
     checks = (state.get("Health") or {}).get("Log") or []
     return Inspected(
         restarts=facts.get("RestartCount", 0),
+        running=state.get("Status") == "running",
         exit_code=state.get("ExitCode", 0),
         out_of_memory=bool(state.get("OOMKilled")),
         started_at=_timestamp(state.get("StartedAt", "")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import docker
 
 LOOK_SECONDS: Final = 0.3
+ROUTER_SECONDS: Final = 0.5  # until the router has read a file anew: it waits 0.2 s for more of them
 
 
 @dataclass(frozen=True)
@@ -57,13 +59,12 @@ class Converger:
     def restart(self, watch: Watch, chosen: list[Container]) -> StackStatus:
         """Each drains first; of several replicas the second half goes first, so that others stay to be asked."""
         first = _second_halves(watch.plan, chosen)
-        names = frozenset(one.name for one in watch.containers())
         for group in (first, [one for one in chosen if one not in first]):
             if group:
-                self._route_to(watch, [one for one in watch.containers() if one not in group])
+                self._retire(watch, watch.containers(), group)
                 restart_containers(self.client, group, watch.plan.drain_seconds + GRACE_SECONDS)
-                status = self.wait(watch, names)
-        return status
+                self.wait(watch, frozenset(one.name for one in group))
+        return self.wait(watch, frozenset(one.name for one in watch.containers()))
 
     def wait(self, watch: Watch, expected: frozenset[str]) -> StackStatus:
         def tell(containers: list[Container]) -> None:
@@ -76,20 +77,25 @@ class Converger:
         surplus = _surplus(watch.plan, before)
         staying = [one for one in before if one not in surplus]
         first = _second_halves(watch.plan, [one for one in staying if one in stale])
-        self._take_away(watch, staying, [*surplus, *first])
+        if surplus or first:
+            self._retire(watch, staying, [*surplus, *first])
+            stop_containers(self.client, [*surplus, *first], watch.plan.drain_seconds + GRACE_SECONDS)
         if first:
             services = sorted({one.service for one in first})
             self._compose_up(watch, state, "--no-recreate", "--no-deps", *services)
-            self.wait(watch, frozenset(one.name for one in watch.containers() if one.service in services))
+            ids = {one.id for one in stale}  # they may be ill, which may be why they are replaced
+            new = [one for one in watch.containers() if one.service in services and one.id not in ids]
+            self.wait(watch, frozenset(one.name for one in new))
             staying = containers_of(self.client, self.layout)
-        leaving = {one.id for one in stale}
-        self._route_to(watch, [one for one in staying if one.id not in leaving])
+        self._retire(watch, staying, stale)
         self._compose_up(watch, state, "--remove-orphans")
 
-    def _take_away(self, watch: Watch, staying: list[Container], leaving: list[Container]) -> None:
-        if leaving:
-            self._route_to(watch, [one for one in staying if one not in leaving])
-            stop_containers(self.client, leaving, watch.plan.drain_seconds + GRACE_SECONDS)
+    def _retire(self, watch: Watch, containers: list[Container], leaving: list[Container]) -> None:
+        """Nobody is sent to those that leave; who was, has been, before they are told to end."""
+        ids = {one.id for one in leaving}
+        self._route_to(watch, [one for one in containers if one.id not in ids])
+        if ids:
+            time.sleep(ROUTER_SECONDS)
 
     def _route_to(self, watch: Watch, containers: list[Container]) -> None:
         write_routes(self.layout, watch.plan, discovery_of(watch.plan, containers, watch.router_url))

@@ -17,7 +17,7 @@ from gym.plan.model import Change, Observed, Plan, RouterPlan
 from gym.render.compose import ROUTER_IMAGE, TOKEN, reach_host, rewrite_urls
 from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
 from gym.runtime.compose.build import build_missing, pull_missing, push_images
-from gym.runtime.compose.containers import Container, observed, replica_id
+from gym.runtime.compose.containers import Container, observed, publisher_of, replica_id
 from gym.runtime.compose.converge import Converger, containers_of
 from gym.runtime.compose.engine import connect, engine_host, require_engine
 from gym.runtime.compose.images import Images, plan_images
@@ -84,7 +84,7 @@ class ComposeRuntime:
                 return self._up(converger, plan, secrets, before)
 
     def _up(self, to: Converger, plan: Plan, secrets: Mapping[str, str], before: list[Container]) -> StackStatus:
-        plan = _with_free_port(reach_host(plan)[0], to.layout.read_plan(), before)
+        plan = _with_free_port(to.client, reach_host(plan)[0], to.layout.read_plan(), before)
         sealed = seal(plan, {key: rewrite_urls(value) for key, value in secrets.items() if key != labels.ENV_TOKEN})
         images, _ = self._build(to, sealed)
         state = State(
@@ -137,7 +137,8 @@ class ComposeRuntime:
         """Bring up what `load_stack_file` put into `home`: nothing is built. `secrets` go by the names it asks for."""
         with self._running(home, on_status, timeout) as (to, saved):
             before = containers_of(to.client, to.layout)
-            plan = _with_free_port(saved.model_copy(update={"router": router or saved.router}), saved, before)
+            wanted_plan = saved.model_copy(update={"router": router or saved.router})
+            plan = _with_free_port(to.client, wanted_plan, saved, before)
             wanted = named_in(plan.model_dump_json())
             if missing := [name for name in wanted if not secrets.get(name)]:
                 raise UserError(
@@ -271,11 +272,18 @@ def _remove(client: docker.DockerClient, layout: Layout, *, grace: float, quiet:
     return removed
 
 
-def _with_free_port(plan: Plan, earlier: Plan | None, before: list[Container]) -> Plan:
+def _with_free_port(client: docker.DockerClient, plan: Plan, earlier: Plan | None, before: list[Container]) -> Plan:
     """A stack that runs keeps its port; one that starts gets the port it asked for, or a free one, or an error."""
     wanted = plan.router
     if before and earlier and wanted.port in (0, earlier.router.port) and wanted.host == earlier.router.host:
         return plan.model_copy(update={"router": earlier.router.model_copy(update={"needs_token": wanted.needs_token})})
+    if wanted.port and (other := publisher_of(client, wanted.port)):
+        folder = other.labels.get(labels.STACK_DIR, "")
+        whose = f" of the stack in {folder}" if folder else ""
+        raise UserError(
+            f"port {wanted.port} on {wanted.host} is in use by the container {other.name}{whose}.",
+            "Stop it (a stack: `gym down` where it was started), or choose another port: gym up ... --port 0",
+        )
     with listen_for_router(wanted.host, wanted.port) as listener:
         port = listener.getsockname()[1]
     return plan.model_copy(update={"router": wanted.model_copy(update={"port": port})})

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 LOOK_SECONDS: Final = 0.15
 QUICK_EXITS: Final = 2  # a server that ended so often before it was healthy even once will not come up
+MANY_EXITS: Final = 6
 LAST_LINES: Final = 20
 AT_ONCE: Final = 8
 UNNAMED: Final = re.compile(r"^[0-9a-f]{12}_")
@@ -156,6 +157,8 @@ def _give_up_on_quick_exit(watch: Watch, container: Container, status: ReplicaSt
         return
     if status.state == "unhealthy":
         raise _failed(watch, container, f"its health check fails: {facts.health_output or 'no answer'}")
+    if facts.running and facts.restarts < MANY_EXITS:
+        return  # the next look may find it ended, and then the engine knows how
     if facts.restarts >= QUICK_EXITS or container.state == "exited":
         raise _failed(watch, container, _why_ended(facts))
 
@@ -166,7 +169,8 @@ def _why_ended(facts: Inspected) -> str:
     if facts.error:
         return facts.error
     times = f", {facts.restarts + 1} times" if facts.restarts else ""
-    return f"it ended with exit code {facts.exit_code} while it started{times}; its last lines:"
+    code = f" with exit code {facts.exit_code}" if facts.exit_code or not facts.running else ""
+    return f"it ended{code} while it started{times}; its last lines:"
 
 
 def _too_late(
