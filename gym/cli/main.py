@@ -48,6 +48,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
 def run(argv: Sequence[str] | None = None) -> int:
     """The command line's exit code: 0 fine, 1 known trouble, 2 wrong usage, 3 a bug, 130 Ctrl-C."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:2] == ["rollouts", "merge"]:  # `gym rollouts merge` is where one looks for it
+        del arguments[0]
     # Completion asks about any command, so it needs them all.
     wanted = COMMANDS if "_GYM_COMPLETE" in os.environ else COMMANDS.keys() & set(arguments)
     try:

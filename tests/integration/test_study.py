@@ -175,7 +175,7 @@ def test_shards_are_merged_into_what_one_run_would_have_been(folder: Path) -> No
     lacking = gym("merge", "m.jsonl", "m1.jsonl", cwd=folder)
     assert lacking.returncode == 1
     assert "2/2" in lacking.stderr
-    merged = gym("merge", "m.jsonl", "m1.jsonl", "m2.jsonl", cwd=folder)
+    merged = gym("rollouts", "merge", "m.jsonl", "m1.jsonl", "m2.jsonl", cwd=folder)
     assert merged.returncode == 0, merged.stderr
     resumed = told(gym("rollouts", "mcqa", "-o", "m.jsonl", "--repeats", "2", "--json", cwd=folder))
     assert (resumed["progress"]["done"], resumed["progress"]["resumed"]) == (10, 10)

@@ -20,7 +20,7 @@ from gym.runtime.local.specs import (
     service_spec,
 )
 
-HOME = Home(Path("/work/.gym/test"))
+HOME = Home(Path("/somewhere/.gym/test"))
 ROUTER = ("127.0.0.1", 11000)
 
 
