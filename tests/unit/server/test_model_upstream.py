@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -227,17 +227,21 @@ async def test_a_connection_that_breaks_after_the_request_is_not_tried_again() -
 
 
 async def test_a_provider_that_hangs_costs_its_timeout() -> None:
-    gate = asyncio.Event()
+    gate, gone = asyncio.Event(), asyncio.Event()
 
     async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await gate.wait()
         writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        gone.set()
 
     server = await asyncio.start_server(hold, "127.0.0.1", 0)
     asked = Upstream(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", timeout=0.05)
     with pytest.raises(RolloutError, match="had not answered when the time was up") as caught:
         await asked.post("/responses", ASK)
     gate.set()
+    await gone.wait()
     await asked.aclose()
     server.close()
     await server.wait_closed()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -29,9 +30,14 @@ async def test_a_peer_that_hangs_says_so_itself(seconds: float) -> None:
 
 
 async def test_a_peer_that_is_silent_is_named_by_the_rollout() -> None:
+    gone = asyncio.Event()
+
     async def hold(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.read()
-        writer.close()
+        with suppress(ConnectionError):
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+        gone.set()
 
     server = await asyncio.start_server(hold, "127.0.0.1", 0)
     http = HttpClient()
@@ -41,6 +47,7 @@ async def test_a_peer_that_is_silent_is_named_by_the_rollout() -> None:
             await rollout.post("mute", "/wait", b"{}", kind="resources", hop="tools")
         assert rollout.seconds_left > 0
     await http.aclose()
+    await gone.wait()
     server.close()
     await server.wait_closed()
     assert caught.value.server == "mute"
