@@ -2,7 +2,7 @@
 
 from gym.config.aliases import instance_names, known_as, other_names
 from gym.config.assets import asset_dir, search_roots
-from gym.config.catalog import CatalogEntry, find_server, list_servers
+from gym.config.catalog import CatalogEntry, find_server, list_servers, own_fields
 from gym.config.load import LoadRequest, load_stack
 from gym.config.model import ContainerFacts, Instance, Location, ServerRef, Stack
 from gym.config.redact import collect_secrets, is_secret_key, redact, redact_text
@@ -26,6 +26,7 @@ __all__ = [
     "list_servers",
     "load_stack",
     "other_names",
+    "own_fields",
     "redact",
     "redact_text",
     "requirement_lines",

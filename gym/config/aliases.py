@@ -25,6 +25,9 @@ _GROUPS: Final[dict[ServerType, tuple[tuple[str, ...], ...]]] = {
         ("math_with_code", "python_math_exec"),
         ("math_advanced_calculations", "multiverse_math_hard"),
         ("mcp_weather", "example_mcp_weather"),
+        ("single_step_tool_use", "single_step_tool_use_with_argument_comparison"),
+        ("multi_turn", "example_multi_turn", "example_multi_turn_gymnasium"),
+        ("single_tool_call_multireward", "example_tool_call_multireward"),
     ),
     "responses_api_agents": (),
     "responses_api_models": (

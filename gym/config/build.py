@@ -14,6 +14,7 @@ from gym.config.aliases import known_as
 from gym.config.assets import is_file
 from gym.config.catalog import ServerFolder, find_implementation
 from gym.config.checks import DOMAINS, FACTS, Draft, check_reference, find_references, is_relative_file, shown_value
+from gym.config.grants import is_grant, read_grant
 from gym.config.model import ContainerFacts, Instance, Location, ServerRef
 from gym.config.nodes import Findings, Node, did_you_mean, dotted, plain, set_at
 from gym.config.sources import is_foreign, requirements_digest, source_digest
@@ -76,6 +77,7 @@ def _build(draft: Draft, drafts: Sequence[Draft], around: Surroundings, findings
     directory = find_implementation(draft.type, draft.implementation, around.folders)
     foreign = directory is not None and is_foreign(directory, entrypoint)
     fields, facts = _split(draft, foreign)
+    asked = facts.pop("sandbox", None)
     container = _container(draft, facts, directory, around, findings)
     if "num_workers" in fields and "replicas" not in facts:
         del fields["num_workers"]
@@ -92,6 +94,7 @@ def _build(draft: Draft, drafts: Sequence[Draft], around: Surroundings, findings
         fields={**fields, "entrypoint": entrypoint},
         references=references,
         container=container,
+        sandbox=read_grant((draft.name, "sandbox"), asked, findings) if asked else None,
         directory=directory,
         entrypoint=entrypoint,
         foreign=foreign,
@@ -153,6 +156,8 @@ def _container(
 def _accepts(key: str, node: Node) -> bool:
     """Whether a value is what a fact of that name may be."""
     value = plain(node)
+    if key == "sandbox":
+        return is_grant(node)
     if key == "env":
         return isinstance(value, dict) and not any(isinstance(one, (dict, list, type(None))) for one in value.values())
     if key == "secrets":

@@ -14,7 +14,7 @@ from pathlib import Path
 from gym.config.aliases import KIND, SERVER_TYPES, other_names
 from gym.config.assets import list_folder, unique_paths
 from gym.config.model import Frozen
-from gym.config.nodes import Node, did_you_mean, find, plain
+from gym.config.nodes import Node, did_you_mean, find, plain, walk
 from gym.config.yaml_source import read_yaml
 from gym.errors import ConfigError, UserError
 from gym.wire.rows import ServerType
@@ -29,6 +29,7 @@ class CatalogEntry(Frozen):
     directory: Path
     config: Path | None = None
     domain: str = ""
+    kind: str = ""  # what a verifier stands on: rule, judge, sandbox, network; or example
     description: str = ""
     licence: str = ""
     aliases: tuple[str, ...] = ()
@@ -72,6 +73,11 @@ def find_server(name: str, roots: Iterable[Path]) -> CatalogEntry:
     raise UserError(
         f"There is no server `{name}`.", did_you_mean(name, names) or "`gym list` shows the servers there are."
     )
+
+
+def own_fields(entry: CatalogEntry) -> dict[str, object]:
+    """What a server's configuration says of it, as it is written there: nothing merged, nothing filled in."""
+    return _fields(entry.config, ServerFolder(entry.type, entry.directory)) if entry.config else {}
 
 
 def find_configs(
@@ -158,8 +164,9 @@ def _entry(folder: ServerFolder) -> CatalogEntry:
         directory=folder.directory,
         config=config,
         domain=str(fields.get("domain") or ""),
+        kind=str(fields.get("kind") or ""),
         description=str(fields.get("description") or _first_sentence(readme)),
-        licence=_licence(readme, fields),
+        licence=_licence(readme, config),
         aliases=other_names(folder.name, folder.type),
     )
 
@@ -189,13 +196,13 @@ def _first_sentence(readme: str) -> str:
     return (prose or [lines[0].lstrip("# ")] if lines else [""])[0]
 
 
-def _licence(readme: str, fields: dict[str, object]) -> str:
-    """What the README says, else what a data set of the server says."""
+def _licence(readme: str, config: Path | None) -> str:
+    """What the README says, else what the data sets of the configuration say, whichever instance names them."""
     found = re.search(r"^[\s#*_>-]*licen[cs]e[\s*_]*:?[\s*_]*(?P<name>[^\s*:].*?)[\s*_.]*$", readme, re.I | re.M)
     if found:
         return found["name"]
-    datasets = fields.get("datasets")
-    for dataset in datasets if isinstance(datasets, list) else ():
-        if isinstance(dataset, dict) and dataset.get("license"):
-            return str(dataset["license"])
-    return ""
+    licences = (
+        (node.child("license") for _, node in walk(_read(config)) if isinstance(node.value, dict)) if config else ()
+    )
+    named = dict.fromkeys(str(one.value) for one in licences if one is not None and one.value)
+    return ", ".join(named)

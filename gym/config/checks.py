@@ -27,7 +27,7 @@ from gym.errors import Problem
 from gym.labels import REDACTED
 from gym.wire.rows import ServerType
 
-FACTS = ("image", "build", "replicas", "cpus", "memory", "env", "secrets", "gpus", "launch")
+FACTS = ("image", "build", "replicas", "cpus", "memory", "env", "secrets", "gpus", "launch", "sandbox")
 DOMAINS = frozenset(
     words("math coding agent knowledge instruction_following long_context safety games translation e2e rlhf other")
 )
@@ -38,7 +38,8 @@ RESERVED = frozenset(
         "hf_token ray_head_node_address port_range_low port_range_high dry_run "
         "model_endpoint_readiness_timeout_seconds allow_openai_version_skew uv_cache_dir uv_venv_dir "
         "results_dir cache_dir _inherit_from _copy nemo_gym_log_dir observability_enabled "
-        "model_call_capture_dir token_id_capture component_name skip_verification skip_verification_reward"
+        "model_call_capture_dir token_id_capture component_name skip_verification skip_verification_reward "
+        "sandbox_provider sandbox_settings"
     )
 )
 

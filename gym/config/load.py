@@ -16,6 +16,7 @@ from gym.config.build import Surroundings, apply_replicas, build_instances
 from gym.config.catalog import ServerFolder, config_names, find_configs, server_folders
 from gym.config.checks import check_missing, find_drafts, in_doubt
 from gym.config.directives import expand_directives
+from gym.config.grants import check_broker
 from gym.config.includes import KEY, Includes, Wanted
 from gym.config.interpolate import Resolver
 from gym.config.model import Instance, Stack
@@ -177,6 +178,7 @@ class _Loading:
         strict = tree.child("error_on_almost_servers")
         lenient = strict is not None and strict.value is False
         drafts = find_drafts(tree, self._findings, lenient=lenient)
+        check_broker(tree, self._findings)
         names = {draft.name for draft in drafts}
         doubtful = [key for key, node in tree.value.items() if key not in names and in_doubt(key, node)]
         extras = satisfied_extras() if self._request.extras is None else self._request.extras

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from gym.wire.rows import ServerType
+from gym.wire.sandbox import Grant
 
 
 class Frozen(BaseModel):
@@ -54,6 +55,7 @@ class Instance(Frozen):
     fields: dict[str, Any]
     references: tuple[ServerRef, ...] = ()
     container: ContainerFacts = ContainerFacts()
+    sandbox: Grant | None = None  # what it may ask the broker for; None: nothing, and it is told of no broker
     directory: Path | None = None  # the implementation's folder; None for an `image` instance
     entrypoint: str = "app.py"
     source_digest: str = ""  # of the files in `directory` that a server runs from

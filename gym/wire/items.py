@@ -119,10 +119,22 @@ def output_text(output: Any) -> str:
     return "".join(item_text(item) for item in _items(output) if is_message(item))
 
 
+def joined_text(output: Any) -> str:
+    """All texts of all messages, each on lines of its own."""
+    texts = (item_text(item, "\n") for item in _items(output) if is_message(item))
+    return "\n".join(filter(None, texts)).strip()
+
+
 def last_assistant_text(output: Any) -> str:
     """The text of the last assistant message; empty when there is none."""
     texts = [item_text(item) for item in _items(output) if is_message(item)]
     return texts[-1] if texts else ""
+
+
+def last_user_text(value: Any) -> str:
+    """What the user said last in an `input`; nothing when nobody did."""
+    texts = [item_text(item) for item in input_items(value) if is_message(item, "user")]
+    return texts[-1].strip() if texts else ""
 
 
 def function_calls(output: Any) -> list[Item]:

@@ -33,6 +33,18 @@ def pass_and_majority(
     return rates
 
 
+def pass_and_majority_by(
+    field: str, replies: Iterable[Mapping[str, Any]], *, answer: str = "", name: str = "accuracy"
+) -> dict[str, float]:
+    """The same for every value of a field apart: `value/pass@1/accuracy`."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for reply in replies:
+        if reply.get(field) is not None:
+            groups.setdefault(str(reply[field]), []).append(reply)
+    rates = {value: pass_and_majority(group, answer=answer, name=name) for value, group in groups.items()}
+    return {f"{value}/{metric}": rate for value, group in rates.items() for metric, rate in group.items()}
+
+
 def _answer_rates(groups: Sequence[Sequence[Try]], k: int, name: str) -> dict[str, float]:
     silent = [[float(one.answer is None) for one in group[:k]] for group in groups]
     return {

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import from_json, to_json
 
 from gym.wire import items
+
+M = TypeVar("M", bound=BaseModel)
 
 ServerType = Literal["responses_api_models", "resources_servers", "responses_api_agents"]
 ReverifyMode = Literal["stateless", "unsupported", "unknown"]
@@ -55,6 +59,11 @@ class VerifyRequest(Row):
         return items.output_text(self.response.output)
 
     @property
+    def joined_text(self) -> str:
+        """Every assistant text, each on lines of its own."""
+        return items.joined_text(self.response.output)
+
+    @property
     def last_text(self) -> str:
         """The last assistant message."""
         return items.last_assistant_text(self.response.output)
@@ -74,3 +83,34 @@ class MultiRewardResponse(VerifyResponse):
     """Several rewards beside their scalar; trainers expect the components to sum to it."""
 
     reward_components: dict[str, float]
+
+
+def read_body(model: type[M], body: bytes) -> M:
+    """A checked body. A null where the model has a default is as good as nothing: columnar stores write it for that."""
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        nulls = [one["loc"] for one in error.errors() if one["type"] != "missing" and one["input"] is None]
+        if not nulls:
+            raise
+        given = from_json(body)
+        for place in nulls:
+            _drop_null(given, place)
+        try:
+            read = model.model_validate_json(to_json(given))
+        except ValidationError:
+            raise error from None
+        read.model_fields_set.update(str(place[0]) for place in nulls)  # they are among the keys of the body
+        return read
+
+
+def _drop_null(given: Any, place: Sequence[int | str]) -> None:
+    """A place also names the members of unions that it leads through: those are no keys."""
+    for part in place:
+        if isinstance(given, list) and isinstance(part, int) and part < len(given):
+            given = given[part]
+        elif isinstance(given, dict) and part in given:
+            if given[part] is None:
+                del given[part]
+                return
+            given = given[part]

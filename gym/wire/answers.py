@@ -1,0 +1,59 @@
+r"""Where an answer stands in a text: in the last `\boxed{…}`, in a fenced block, outside of the thoughts.
+
+Everything here is linear in the text, whatever the text is: a model wrote it.
+"""
+
+from __future__ import annotations
+
+import re
+
+_BRACES = re.compile(r"\\boxed\{|[{}]")
+
+
+def last_boxed(text: str) -> str | None:
+    r"""The content of the last `\boxed{…}` whose braces balance."""
+    opened: list[int] = []  # where each open brace's content begins; negative for braces that open no box
+    last = (-1, -1)
+    for brace in _BRACES.finditer(text):
+        if brace.group() != "}":
+            opened.append(brace.end() if brace.group() != "{" else -1)
+        elif opened and (begin := opened.pop()) > last[0]:
+            last = (begin, brace.start())
+    return text[slice(*last)] if last[0] >= 0 else None
+
+
+def without_blocks(text: str, tag: str) -> str:
+    """`text` without `<tag>…</tag>`, and without what stands before a `</tag>` that nobody opened."""
+    opening, closing = f"<{tag}>", f"</{tag}>"
+    kept, at = [], 0
+    while (begin := text.find(opening, at)) >= 0 and (end := text.find(closing, begin)) >= 0:
+        kept.append(text[at:begin])
+        at = end + len(closing)
+    kept.append(text[at:])
+    _, _, behind = (left := "".join(kept)).partition(closing)
+    return behind if closing in left else left
+
+
+def fenced_blocks(text: str, language: str = "") -> list[str]:
+    """What stands in Markdown fences that open with exactly this language, in order."""
+    opening = re.compile(rf"```{re.escape(language)}[^\S\n]*\n")
+    found: list[str] = []
+    at = 0
+    while (begins := opening.search(text, at)) and (end := text.find("```", begins.end())) >= 0:
+        found.append(text[begins.end() : end])
+        at = end + 3
+    return found
+
+
+def balanced_braces(text: str) -> list[str]:
+    """Every outermost `{…}`, in order. One that never closes takes the rest with it."""
+    found, depth, begin = [], 0, 0
+    for brace in re.finditer(r"[{}]", text):
+        if brace.group() == "{":
+            begin = begin if depth else brace.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if not depth:
+                found.append(text[begin : brace.end()])
+    return found

@@ -1,0 +1,46 @@
+"""Tool calls as a verifier compares them: their arguments, whether two JSON values are the same, who goes with whom."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+
+def read_arguments(arguments: Any) -> Any:
+    """What the JSON text of a call says (an object as it is); None for what is no JSON, or could not be said again."""
+    try:
+        read = orjson.loads(arguments) if isinstance(arguments, str) else arguments
+        orjson.dumps(read)  # refuses what is nested without end
+    except (ValueError, TypeError):
+        return None
+    return read
+
+
+def same_json(one: Any, other: Any) -> bool:
+    """As JSON sees it: 1 is 1.0 and is not true."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same_json(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same_json, one, other))
+    return bool(one == other)
+
+
+def greatest_matching(wanted: int, given: int, fits: Callable[[int, int], bool]) -> int:
+    """How many of `wanted` can each have one of `given` to itself. Recurses at most as deep as the smaller number."""
+    edges = [[number for number in range(given) if fits(one, number)] for one in range(wanted)]
+    holder: dict[int, int] = {}
+
+    def place(one: int, tried: set[int]) -> bool:
+        for number in edges[one]:
+            if number not in tried:
+                tried.add(number)
+                if number not in holder or place(holder[number], tried):
+                    holder[number] = one
+                    return True
+        return False
+
+    return sum(place(one, set()) for one in range(wanted))
