@@ -8,18 +8,22 @@ from gym.plan.model import (
     ObservedService,
     Plan,
     RouterPlan,
+    SandboxPlan,
     Service,
 )
 from gym.plan.names import assign_slugs, path_segment, slugify
 from gym.plan.narrow import settings_for
+from gym.plan.sandbox import SANDBOX
 from gym.plan.text import changes_to_text, plan_to_text
 
 __all__ = [
+    "SANDBOX",
     "Change",
     "Observed",
     "ObservedService",
     "Plan",
     "RouterPlan",
+    "SandboxPlan",
     "Service",
     "assign_slugs",
     "changes_to_text",

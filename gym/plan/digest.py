@@ -20,15 +20,17 @@ def digest_parts(service: Service, *, settings: Mapping[str, Any], sdk: str) -> 
         "sources": [str(service.directory), service.entrypoint, service.launch, service.source_digest],
         "requirements": service.requirements_digest,
     }
+    if service.sandbox is not None:
+        parts["sandbox"] = service.sandbox.model_dump(mode="json")
     if service.launch == "sdk":
         parts["SDK version"] = sdk
-    return {name: _digest(value)[:12] for name, value in parts.items()}
+    return {name: digest_value(value)[:12] for name, value in parts.items()}
 
 
 def digest_of(parts: Mapping[str, str]) -> str:
-    return _digest(parts)[:32]
+    return digest_value(parts)[:32]
 
 
-def _digest(value: Any) -> str:
+def digest_value(value: Any) -> str:
     text = json.dumps(value, sort_keys=True, default=str, ensure_ascii=True)
     return hashlib.sha256(text.encode()).hexdigest()

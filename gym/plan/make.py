@@ -12,6 +12,7 @@ from gym.plan.digest import digest_of, digest_parts
 from gym.plan.model import Launch, Plan, RouterPlan, Service
 from gym.plan.names import assign_slugs
 from gym.plan.narrow import settings_for
+from gym.plan.sandbox import plan_sandbox
 
 MAX_REPLICAS = 1000
 LOOPBACK = frozenset({"localhost", "::1", "[::1]"})
@@ -34,6 +35,7 @@ def make_plan(
         stack=name,
         services=tuple(_with_digest(one, stack, sdk) for one in sort_by_needs(services)),
         router=_guarded(router or RouterPlan()),
+        sandbox=plan_sandbox(stack, sdk),
         settings=stack.settings,
         drain_seconds=drain_seconds,
     )
@@ -77,6 +79,7 @@ def _to_service(instance: Instance, stack: Stack, slug: str, replicas: Mapping[s
         needs=tuple(needs),
         replicas=replicas.get(instance.name, instance.container.replicas),
         container=instance.container,
+        sandbox=instance.sandbox,
     )
 
 

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gym.config.model import ContainerFacts
 from gym.wire.rows import ServerType
+from gym.wire.sandbox import Grant, ProviderName
 
 Launch = Literal["sdk", "script", "image"]
 Action = Literal["create", "replace", "scale", "keep", "remove"]
@@ -33,6 +34,7 @@ class Service(Value):
     needs: tuple[str, ...] = ()  # instances it talks to
     replicas: int = 1
     container: ContainerFacts = ContainerFacts()
+    sandbox: Grant | None = None
     source_digest: str = ""  # of the files that the server runs from
     parts: dict[str, str] = Field(default_factory=dict)  # short digests by what they cover, so that a diff can say why
     digest: str = ""  # of all of the above: what decides keep or replace
@@ -49,10 +51,21 @@ class RouterPlan(Value):
     needs_token: bool = False
 
 
+class SandboxPlan(Value):
+    """The broker that makes sandboxes for those who hold a grant."""
+
+    provider: ProviderName = "auto"
+    settings: dict[str, Any] = Field(default_factory=dict)
+    grants: dict[str, Grant]  # by instance
+    parts: dict[str, str] = Field(default_factory=dict)
+    digest: str = ""
+
+
 class Plan(Value):
     stack: str
     services: tuple[Service, ...]
     router: RouterPlan = RouterPlan()
+    sandbox: SandboxPlan | None = None  # None: no instance asked for sandboxes
     settings: dict[str, Any] = Field(default_factory=dict)
     drain_seconds: float = 30.0
 

@@ -37,6 +37,7 @@ NOT_FOR_SERVERS = frozenset(
         "limit",
         "num_repeats",
         "num_samples_in_parallel",
+        "sandbox_provider",
     }
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gym.plan.model import Change, Plan, Service
+from gym.plan.model import Change, Plan, SandboxPlan, Service
 
 KINDS = {"responses_api_models": "model", "resources_servers": "resources", "responses_api_agents": "agent"}
 MARKS = {"create": "+", "replace": "~", "scale": "*", "keep": " ", "remove": "-"}
@@ -19,6 +19,7 @@ def plan_to_text(plan: Plan) -> str:
         [
             f"stack {plan.stack}: {_count(instances, 'instance')}, {_count(replicas, 'replica')}",
             f"router http://{router.host}:{router.port}{guard}",
+            *([_broker(plan.sandbox)] if plan.sandbox else []),
             "",
             *_columns(rows),
             "",
@@ -30,6 +31,10 @@ def changes_to_text(changes: Iterable[Change]) -> str:
     """What `diff` found; services that stay as they are get no line."""
     rows = [(MARKS[one.action], one.action, one.service, one.why) for one in changes if one.action != "keep"]
     return "\n".join([*_columns(rows), ""]) if rows else "nothing to change\n"
+
+
+def _broker(broker: SandboxPlan) -> str:
+    return f"sandbox broker {broker.digest[:12]}, provider {broker.provider}, for {', '.join(broker.grants)}"
 
 
 def _row(service: Service) -> tuple[str, ...]:

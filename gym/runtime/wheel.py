@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import threading
 import zipfile
 from collections.abc import Mapping
 from importlib import metadata
@@ -31,7 +32,7 @@ def sdk_wheel(cache: Path) -> Path:
     if target.is_file():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = target.with_suffix(f".{os.getpid()}.tmp")
+    unfinished = target.with_suffix(f".{os.getpid()}-{threading.get_ident()}.tmp")  # several make one at once
     try:
         _write_wheel(unfinished, files, f"compose_gym-{version}.dist-info/RECORD")
         unfinished.replace(target)

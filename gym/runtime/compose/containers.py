@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gym import labels
 from gym.plan.model import Observed, ObservedService, Plan, Value
+from gym.plan.sandbox import SANDBOX
 from gym.render.compose import CONSOLE, PORT, ROUTER
 from gym.runtime.base import ReplicaState, ReplicaStatus
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView
@@ -139,7 +140,7 @@ def status_of(
 def replica_id(container: Container, plan: Plan | None) -> str:
     """`mcqa-1`, as a plan calls it; what there is one of has no number."""
     service = plan.service(container.instance) if plan else None
-    if service is None and container.service in (ROUTER, CONSOLE):
+    if service is None and container.service in (ROUTER, CONSOLE, SANDBOX):
         return container.service
     return f"{service.slug if service else container.service}-{container.number}"
 
@@ -197,6 +198,11 @@ def _instance_state(replicas: list[ReplicaView]) -> str:
     return "healthy" if healthy == len(replicas) else "degraded" if healthy else "starting"
 
 
+def _number(text: str) -> int:
+    """A sandbox's label may be blank, or whatever its image says."""
+    return int(text) if text.isascii() and text.isdigit() else 1
+
+
 def _container(listed: dict[str, Any]) -> Container:
     found = listed.get("Labels") or {}
     health = re.search(r"\((?:health: )?(starting|healthy|unhealthy)\)", listed.get("Status", ""))
@@ -206,7 +212,7 @@ def _container(listed: dict[str, Any]) -> Container:
         state=listed.get("State", ""),
         health=health[1] if health else "",
         service=found.get(SERVICE, ""),
-        number=int(found.get(NUMBER, "1")),
+        number=_number(found.get(NUMBER, "")),
         image=listed.get("Image", ""),
         labels=found,
     )

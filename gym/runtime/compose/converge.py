@@ -14,12 +14,13 @@ from gym import labels
 from gym.errors import ProgramFailed
 from gym.plan import diff
 from gym.plan.model import Plan
+from gym.plan.sandbox import SANDBOX
 from gym.render.compose import CONSOLE, ROUTER
 from gym.runtime.base import OnStatus, StackStatus
 from gym.runtime.compose.containers import PROJECT, Container, discovery_of, list_containers, observed
 from gym.runtime.compose.engine import docker_environ
 from gym.runtime.compose.layout import Layout, State, write_routes
-from gym.runtime.compose.teardown import GRACE_SECONDS, restart_containers, stop_containers
+from gym.runtime.compose.teardown import GRACE_SECONDS, hand_over_sandboxes, restart_containers, stop_containers
 from gym.runtime.compose.trouble import explain
 from gym.runtime.compose.wait import Watch, wait_until_healthy
 from gym.runtime.programs import run_program
@@ -62,6 +63,7 @@ class Converger:
         for group in (first, [one for one in chosen if one not in first]):
             if group:
                 self._retire(watch, watch.containers(), group)
+                hand_over_sandboxes(self.client, group)
                 restart_containers(self.client, group, watch.plan.drain_seconds + GRACE_SECONDS)
                 self.wait(watch, frozenset(one.name for one in group))
         return self.wait(watch, frozenset(one.name for one in watch.containers()))
@@ -88,6 +90,11 @@ class Converger:
             self.wait(watch, frozenset(one.name for one in new))
             staying = containers_of(self.client, self.layout)
         self._retire(watch, staying, stale)
+        if watch.plan.sandbox is not None and any(one.service == SANDBOX for one in stale):
+            hand_over_sandboxes(self.client, stale)
+            self._compose_up(
+                watch, state, "--no-deps", SANDBOX
+            )  # by itself: Compose replaces who depends on it as well
         self._compose_up(watch, state, "--remove-orphans")
 
     def _retire(self, watch: Watch, containers: list[Container], leaving: list[Container]) -> None:

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,6 +108,29 @@ def engine_host() -> str:
             if found.get("Name") == name:
                 return str(found.get("Endpoints", {}).get("docker", {}).get("Host") or f"unix://{DEFAULT_SOCKET}")
     return f"unix://{DEFAULT_SOCKET}"
+
+
+class SocketFacts(NamedTuple):
+    """The engine's socket as a container is given it."""
+
+    path: str
+    group: int | None  # which may open it; None where this machine cannot tell
+
+
+def socket_facts(host: str) -> SocketFacts:
+    """Docker Desktop's engine runs in a machine of its own, where the socket has its usual place and is root's."""
+    if not host.startswith("unix://"):
+        raise InfraError(
+            f"The engine at {host} has no socket on this machine that a sandbox broker could be given.",
+            "Use the engine's unix socket (DOCKER_HOST=unix:///var/run/docker.sock), or: gym up --runtime local ...",
+        )
+    path = host.removeprefix("unix://")
+    if sys.platform != "linux":
+        return SocketFacts(DEFAULT_SOCKET, 0)
+    try:
+        return SocketFacts(os.path.realpath(path), os.stat(path).st_gid)  # noqa: PTH116 (a text in, a text out)
+    except OSError:
+        return SocketFacts(path, None)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

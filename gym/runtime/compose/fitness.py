@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import shutil
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -19,6 +21,7 @@ STOCK_NETWORKS: Final = 31  # 15 of /16 and 16 of /20, where nobody configured p
 FEW_NETWORKS: Final = 5
 LITTLE_DISK: Final = 10 * 2**30
 GIGABYTE: Final = 2**30
+LATE_SECONDS: Final = 60.0
 POOLS: Final = '"default-address-pools": [{"base": "10.200.0.0/16", "size": 26}] in /etc/docker/daemon.json'
 
 
@@ -47,6 +50,7 @@ def examine_engine() -> tuple[EngineFinding, ...]:
             *limits_enforced(info),
             images_left(client),
             leftovers(client),
+            sandboxes_left(client.api.containers(all=True, filters={"label": labels.SANDBOX}), time.time()),
         )
 
 
@@ -112,6 +116,25 @@ def leftovers(client: docker.DockerClient) -> EngineFinding:
             "warn", "stacks", f"left behind, their folder is gone: {', '.join(lost)}", "gym down --sweep"
         )
     return EngineFinding("ok", "stacks", f"{len(homes)} of yours on this engine")
+
+
+def sandboxes_left(containers: list[dict[str, Any]], now: float) -> EngineFinding:
+    """A sandbox ends by itself soon after its broker; one that is past its time was forgotten by both."""
+    stacks = {one["Labels"].get(labels.STACK, "") for one in containers}
+    late = [one for one in containers if now > _expires(one) + LATE_SECONDS]
+    if late:
+        found = f"{len(late)} of {len(containers)} are past their time"
+        return EngineFinding(
+            "warn", "sandboxes", found, f"docker rm -f $(docker ps -aq --filter label={labels.SANDBOX})"
+        )
+    return EngineFinding("ok", "sandboxes", f"{len(containers)} on this engine, of {len(stacks)} stacks")
+
+
+def _expires(container: dict[str, Any]) -> float:
+    try:
+        return float(container["Labels"][labels.SANDBOX_EXPIRES])
+    except (KeyError, ValueError):
+        return math.inf
 
 
 def _family(image: dict[str, Any]) -> str:

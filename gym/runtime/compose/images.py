@@ -84,7 +84,7 @@ def _base_target(cache: Path) -> BuildTarget:
 
 def _package_digests() -> Iterator[str]:
     package = Path(gym.__file__).parent
-    for path in sorted(package.rglob("*.py")):
+    for path in sorted((*package.rglob("*.py"), *package.glob("sandbox/helper/bin/*"))):
         relative = path.relative_to(package)
         if relative.parts[0] not in NOT_IN_SERVERS:
             yield f"{relative}\0{digest_file(path)}"

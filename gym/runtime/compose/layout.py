@@ -16,6 +16,7 @@ from gym import labels
 from gym.plan.model import Plan, Value
 from gym.render.compose import (
     CONSOLE,
+    ENGINE_SOCKET,
     OUTSIDE_PORT,
     PORT,
     TOKEN,
@@ -24,12 +25,15 @@ from gym.render.compose import (
     launch_text,
     project_name,
     render_compose,
+    sandbox_secret,
 )
 from gym.render.console import console_document
 from gym.render.files import write_atomically
 from gym.render.traefik import INSIDE, OUTSIDE, traefik_dynamic, traefik_static
+from gym.runtime.compose.engine import engine_host, socket_facts
 from gym.runtime.compose.images import owner
 from gym.runtime.compose.sealing import named_in
+from gym.runtime.sandbox import keep_tokens, prepare_state, write_config
 from gym.wire.discovery import Discovery
 
 # Read by other users inside containers; nobody else can, for the home is 0700 and holds no secret elsewhere.
@@ -105,7 +109,7 @@ class Layout:
 
 def write_stack(layout: Layout, plan: Plan, values: Mapping[str, str], state: State) -> bool:
     """Everything that containers mount and Compose reads; True when the Compose file is another than before."""
-    _write_secrets(layout, values)
+    _write_secrets(layout, {**values, **_write_broker(layout, plan)})
     write_atomically(layout.traefik / "static.yml", _static(plan), mode=SHARED)
     write_atomically(layout.home / "discovery" / "console.json", _json(console_document(plan)), mode=SHARED)
     for service in plan.services:
@@ -135,6 +139,7 @@ def write_compose(layout: Layout, plan: Plan) -> bool:
 def compose_facts(plan: Plan, home: Path, images: Mapping[str, str], base: str) -> ComposeFacts:
     project = project_name(plan.stack, home)
     texts = {one.name: launch_text(plan, one, project) + str(one.container.env) for one in plan.services}
+    socket = socket_facts(engine_host()) if plan.sandbox else None
     return ComposeFacts(
         project=project,
         home=str(home),
@@ -142,6 +147,8 @@ def compose_facts(plan: Plan, home: Path, images: Mapping[str, str], base: str) 
         base_image=base,
         images=dict(images),
         secrets={name: found for name, text in texts.items() if (found := named_in(text))},
+        engine_socket=socket.path if socket else ENGINE_SOCKET,
+        engine_group=socket.group if socket else None,
         static_digest=hashlib.sha256(_static(plan).encode()).hexdigest()[:12],
     )
 
@@ -178,6 +185,18 @@ def _write_secrets(layout: Layout, values: Mapping[str, str]) -> None:
             path.unlink()
     for name, value in values.items():
         write_atomically(layout.secrets / name, value, mode=SHARED)
+
+
+def _write_broker(layout: Layout, plan: Plan) -> dict[str, str]:
+    """What the sandbox broker reads; the tokens of those who may ask it, as secrets."""
+    if plan.sandbox is None:
+        return {}
+    tokens = keep_tokens(layout.home, plan.sandbox)
+    write_config(layout.home, plan, tokens, mode=SHARED)
+    state = prepare_state(layout.home)
+    state.parent.chmod(0o755)
+    state.chmod(0o777)  # the broker is another user, and only its owner can enter the home
+    return {sandbox_secret(one): tokens.instances[one.name] for one in plan.services if one.sandbox}
 
 
 def _json(document: Mapping[str, Any]) -> str:

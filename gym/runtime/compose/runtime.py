@@ -30,6 +30,7 @@ from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
 from gym.runtime.compose.wait import Watch
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.local.listeners import listen_for_router
+from gym.runtime.sandbox import remove_leftovers, with_docker
 from gym.runtime.signals import deaf
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class ComposeRuntime:
                 return self._up(converger, plan, secrets, before)
 
     def _up(self, to: Converger, plan: Plan, secrets: Mapping[str, str], before: list[Container]) -> StackStatus:
-        plan = _with_free_port(to.client, reach_host(plan)[0], to.layout.read_plan(), before)
+        plan = _with_free_port(to.client, reach_host(with_docker(plan))[0], to.layout.read_plan(), before)
         sealed = seal(plan, {key: rewrite_urls(value) for key, value in secrets.items() if key != labels.ENV_TOKEN})
         images, _ = self._build(to, sealed)
         state = State(
@@ -268,6 +269,7 @@ def _watch(client: docker.DockerClient, layout: Layout, plan: Plan) -> Watch:
 
 def _remove(client: docker.DockerClient, layout: Layout, *, grace: float, quiet: float = 0.0) -> bool:
     removed = remove_stack(client, str(layout.home), layout.read_state().project, grace=grace, quiet=quiet)
+    remove_leftovers(layout.home)
     forget_secrets(layout)
     return removed
 

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gym import labels
 from gym.errors import InfraError
+from gym.plan.sandbox import SANDBOX
 from gym.runtime.compose.containers import PROJECT, Container, list_containers
 from gym.runtime.compose.images import owner
+from gym.runtime.sandbox import HAND_OVER
 
 if TYPE_CHECKING:
     import docker
@@ -37,6 +39,7 @@ def remove_stack(client: docker.DockerClient, home: str, project: str, *, grace:
         looks += 1
         if removed and looks < LOOKS:
             deadline = time.monotonic() + quiet
+    _remove_sandboxes(client, [project])
     return found
 
 
@@ -53,23 +56,45 @@ def remove_all(client: docker.DockerClient) -> tuple[str, ...]:
     homes = sorted({one.labels[labels.STACK_DIR] for one in containers})
     projects = sorted({one.labels.get(PROJECT, "") for one in containers} - {""})
     _remove(client, [*(f"{PROJECT}={name}" for name in projects), f"{labels.STACK_DIR}"], GRACE_SECONDS, also=mine)
+    _remove_sandboxes(client, projects)
     return tuple(homes)
+
+
+def _remove_sandboxes(client: docker.DockerClient, projects: Iterable[str]) -> None:
+    """What a broker that was killed could not remove: its label is the project's name."""
+    for project in projects:
+        _remove(client, [f"{labels.STACK}={project}"], 0.0)
 
 
 def stop_containers(client: docker.DockerClient, containers: Iterable[Container], seconds: float) -> None:
     """SIGTERM to all at once, SIGKILL to who is still there after `seconds`, then remove."""
-    _in_parallel(lambda one: _end(client, one, seconds), containers)
+    _in_parallel(lambda one: _end(client, one, patience(one, seconds)), containers)
+
+
+def hand_over_sandboxes(client: docker.DockerClient, containers: Iterable[Container]) -> None:
+    """Tells a broker that another one follows: its sandboxes stay for that one."""
+    for one in containers:
+        if one.labels.get(labels.TYPE) == SANDBOX and one.state == "running":
+            _forgiving(lambda: client.api.kill(one.id, signal=HAND_OVER))  # noqa: B023
 
 
 def restart_containers(client: docker.DockerClient, containers: Iterable[Container], seconds: float) -> None:
     """As `stop_containers` ends them, and started again."""
-    _in_parallel(lambda one: client.api.restart(one.id, timeout=round(seconds)), containers)
+    _in_parallel(lambda one: client.api.restart(one.id, timeout=round(patience(one, seconds))), containers)
+
+
+def patience(container: Container, seconds: float) -> float:
+    """A broker removes every sandbox before it ends."""
+    return seconds + (labels.BROKER_SECONDS - GRACE_SECONDS if container.labels.get(labels.TYPE) == SANDBOX else 0.0)
 
 
 def _remove(client: docker.DockerClient, filters: list[str], grace: float, *, also: str = "") -> bool:
     both = [[one, also] if also and not one.startswith(PROJECT) else [one] for one in filters]
     containers = {one.id: one for each in both for one in list_containers(client, *each)}
-    stop_containers(client, containers.values(), grace)
+    brokers = [one for one in containers.values() if one.labels.get(labels.TYPE) == SANDBOX]
+    # Servers may still use their sandboxes while they drain; the broker removes all of them before it ends.
+    for group in ([one for one in containers.values() if one not in brokers], brokers):
+        stop_containers(client, group, grace)
     networks = {one["Id"]: one for each in both for one in client.api.networks(filters={"label": each})}
     volumes = {
         one["Name"]: one for each in both for one in client.api.volumes(filters={"label": each})["Volumes"] or []

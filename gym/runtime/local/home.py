@@ -1,6 +1,6 @@
 """The folder that holds a stack's state: which file is what, who may read it, and one command at a time.
 
-The folder is private to its owner; nothing in it holds the value of a secret.
+The folder is private to its owner; nothing in it holds the value of a secret, but for the tokens of a sandbox broker.
 """
 
 from __future__ import annotations

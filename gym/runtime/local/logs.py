@@ -12,6 +12,7 @@ from typing import IO
 import orjson
 
 from gym.errors import UserError
+from gym.plan.sandbox import SANDBOX
 from gym.runtime.local.home import Home
 
 MOST_BYTES = 32 * 1024 * 1024
@@ -129,13 +130,14 @@ def _prefixed(lines: list[str], name: str, width: int) -> Iterator[str]:
 
 def _known(home: Home) -> dict[str, tuple[str, ...]]:
     try:
-        services = orjson.loads(home.plan.read_bytes())["services"]
+        plan = orjson.loads(home.plan.read_bytes())
+        services, own = plan["services"], (*OWN, SANDBOX) if plan.get("sandbox") else OWN
     except (OSError, ValueError, KeyError):
-        services = []
+        services, own = [], OWN
     named = {
         one["name"]: tuple(f"{one['slug']}-{number}" for number in range(1, one["replicas"] + 1)) for one in services
     }
-    return named | {name: (name,) for name in OWN}
+    return named | {name: (name,) for name in own}
 
 
 def _unknown(name: str, known: list[str]) -> tuple[str, str]:

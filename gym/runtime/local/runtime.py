@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any, Literal
 
 from gym import labels
-from gym.errors import InfraError, UserError
+from gym.errors import GymError, InfraError, UserError
 from gym.plan.model import Observed, Plan
 from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
 from gym.runtime.identity import Identity, is_alive
@@ -29,6 +29,7 @@ from gym.runtime.local.ledger import read_record, remove_published, sweep
 from gym.runtime.local.logs import begin_anew, read_logs
 from gym.runtime.local.specs import Order
 from gym.runtime.programs import find_program
+from gym.runtime.sandbox import keep_tokens, remove_leftovers
 
 SILENCE_SECONDS = 15.0  # the supervisor says something every second while it works
 
@@ -60,7 +61,14 @@ class LocalRuntime:
             )
             environ = {key: value for key, value in os.environ.items() if _is_text(key + value)}
             named = {name: str(python) for name, python in pythons.items()}
-            order = Order(plan=plan, secrets=dict(secrets), pythons=named, environ=environ, traefik=str(traefik))
+            order = Order(
+                plan=plan,
+                secrets=dict(secrets),
+                pythons=named,
+                environ=environ,
+                traefik=str(traefik),
+                tokens=keep_tokens(place.path, plan.sandbox) if plan.sandbox else None,
+            )
             return _apply(place, order, on_status, timeout, fresh=fresh)
 
     def down(self, home: Path) -> bool:
@@ -68,10 +76,12 @@ class LocalRuntime:
             return False
         place = Home(home.resolve())
         if _stop(place):
+            remove_leftovers(place.path)
             return True
         with one_command(place):
             ended = sweep(place)
             remove_published(place)
+            remove_leftovers(place.path)
         return ended > 0
 
     def status(self, home: Path) -> StackStatus | None:
@@ -138,6 +148,8 @@ def _take_down(home: Home) -> None:
         if not _stop(home):
             sweep(home)
             remove_published(home)
+        with contextlib.suppress(GymError):  # why the `up` failed is the better story; `gym down` tries this again
+            remove_leftovers(home.path)
 
 
 def _stop(home: Home) -> bool:

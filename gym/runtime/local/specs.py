@@ -14,12 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from gym import labels
 from gym.config import redact
 from gym.plan.model import Plan, Service
+from gym.plan.sandbox import SANDBOX
 from gym.render.launch import HEAD, Address, launch_document
 from gym.render.traefik import OUTSIDE, route_prefix
 from gym.runtime.local.home import Home
 from gym.runtime.local.keeper import Member
 from gym.runtime.local.probe import ONLY_OK
 from gym.runtime.local.process import CONFIG_FD, LISTENER_FD, ProcessSpec
+from gym.runtime.sandbox import Tokens, access_environ, config_path
 
 LONGEST_VARIABLE = 100_000  # Linux takes 128 KiB in one environment variable
 ROUTER, CONSOLE = "router", "console"
@@ -37,6 +39,7 @@ class Order(BaseModel):
     pythons: dict[str, str] = Field(default_factory=dict)  # instance -> the interpreter of its environment
     environ: dict[str, str] = Field(default_factory=dict, repr=False)
     traefik: str = "traefik"
+    tokens: Tokens | None = Field(default=None, repr=False)  # of the sandbox broker, where there is one
 
     @property
     def token(self) -> str:
@@ -72,6 +75,7 @@ def service_spec(
             **_python_path(order, service),
             **service.container.env,
             **told,
+            **_sandbox_access(order, service, addresses),
             labels.ENV_INSTANCE: service.name,
             labels.ENV_REPLICA: replica,
             labels.ENV_DISCOVERY: str(home.discovery),
@@ -148,11 +152,37 @@ def console_spec(order: Order, home: Home) -> ProcessSpec:
     )
 
 
+def sandbox_member(plan: Plan) -> Member:
+    assert plan.sandbox is not None
+    return Member(SANDBOX, SANDBOX, SANDBOX, f"gym.sandbox ({plan.sandbox.provider})")
+
+
+def sandbox_spec(order: Order, home: Home) -> ProcessSpec:
+    return ProcessSpec(
+        id=SANDBOX,
+        argv=(sys.executable, "-P", "-m", "gym.sandbox"),
+        env={
+            **_inherited_environ(order),
+            labels.ENV_SANDBOX_CONFIG: str(config_path(home.path)),
+            labels.ENV_DISCOVERY: str(home.discovery),
+            labels.ENV_LISTEN: f"fd:{LISTENER_FD}",
+            labels.ENV_REPLICA: SANDBOX,
+            labels.ENV_DRAIN: f"{order.plan.drain_seconds:g}",
+            "PYTHONUNBUFFERED": "1",
+        },
+        cwd=home.path,
+        log=home.log(SANDBOX),
+        drain_seconds=order.plan.drain_seconds + labels.BROKER_SECONDS,
+    )
+
+
 def redacted_plan(plan: Plan) -> dict[str, Any]:
     """The plan as it may lie on the disk."""
     tree: dict[str, Any] = plan.model_dump(mode="json")
-    hidden = redact({"settings": tree["settings"], "services": [_values_of(one) for one in tree["services"]]})
-    tree["settings"] = hidden["settings"]
+    broker = tree["sandbox"] or {"settings": {}}
+    values = {"services": [_values_of(one) for one in tree["services"]], "broker": broker["settings"]}
+    hidden = redact({"settings": tree["settings"], **values})
+    tree["settings"], broker["settings"] = hidden["settings"], hidden["broker"]
     for service, values in zip(tree["services"], hidden["services"], strict=True):
         service["fields"] = values["fields"]
         service["container"]["env"] = values["env"]
@@ -178,6 +208,9 @@ def _config_variables(document: bytes, *, fits: bool) -> tuple[dict[str, str], b
 def _inherited_environ(order: Order) -> dict[str, str]:
     """What the user's shell had, without what only the console has to know and what only a parent may say."""
     kept_back = {
+        labels.ENV_SANDBOX_CONFIG,
+        labels.ENV_SANDBOX_TOKEN,
+        labels.ENV_SANDBOX_URL,
         labels.ENV_TOKEN,
         labels.ENV_TOKEN_FILE,
         labels.ENV_CONFIG,
@@ -186,6 +219,13 @@ def _inherited_environ(order: Order) -> dict[str, str]:
         "LISTEN_PID",
     }
     return {key: value for key, value in order.environ.items() if key not in kept_back}
+
+
+def _sandbox_access(order: Order, service: Service, addresses: Mapping[str, Address]) -> dict[str, str]:
+    if service.sandbox is None or order.tokens is None:
+        return {}
+    host, port = addresses[SANDBOX]
+    return access_environ(f"http://{host}:{port}", order.tokens.instances[service.name])
 
 
 def _python_path(order: Order, service: Service) -> dict[str, str]:

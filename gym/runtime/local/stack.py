@@ -8,6 +8,8 @@ import difflib
 import functools
 import itertools
 import logging
+import os
+import signal
 import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from gym.errors import StartFailed, UserError
 from gym.plan import diff
 from gym.plan.model import Observed, ObservedService, Plan, Service
+from gym.plan.sandbox import SANDBOX
 from gym.render.launch import Address
 from gym.render.traefik import route_prefix
 from gym.runtime.base import StackStatus
@@ -36,9 +39,12 @@ from gym.runtime.local.specs import (
     console_spec,
     router_member,
     router_spec,
+    sandbox_member,
+    sandbox_spec,
     service_member,
     service_spec,
 )
+from gym.runtime.sandbox import HAND_OVER, write_config
 
 LEAVING_SECONDS = 0.5  # between leaving the discovery document and SIGTERM: callers look again meanwhile
 ROUTED_WITHIN_SECONDS = 3.0  # the router reads a changed file after 0.2 s
@@ -80,6 +86,8 @@ class Stack:
         found = {
             one.name: ObservedService(digest=one.digest, replicas=one.replicas, parts=one.parts) for one in services
         }
+        if self.order and (broker := self.order.plan.sandbox):
+            found[SANDBOX] = ObservedService(digest=broker.digest, replicas=1, parts=broker.parts)
         return Observed(services=found)
 
     async def next_change(self, timeout: float) -> None:
@@ -116,9 +124,10 @@ class Stack:
         changes = {one.service: one.action for one in diff(order.plan, self.observed())}
         await self._bind_router(order)
         former, self.order = self.order, order
-        self._write_plan(order.plan)
+        self._write_plan(order)
         self._bind_replicas(order.plan)
         surplus = await self._leave(set(self._keepers) - set(_all_ids(order.plan)))
+        await self._start_broker(order, former, deadline, replace=changes.get(SANDBOX) == "replace")
         self._start_missing(order)
         if former is not None and former.token != order.token:  # which only the console knows, from its start
             self._keepers[CONSOLE].restart(console_spec(order, self._home))
@@ -148,11 +157,12 @@ class Stack:
         await self.apply(order.model_copy(update={"plan": plan}), timeout)
 
     async def stop(self) -> None:
-        """Drain and end everything, at once."""
-        tasks = list(self._tasks.values())
-        for keeper in self._keepers.values():
-            keeper.retire()
-        await _ended(tasks)
+        """Drain and end everything at once; only the sandbox broker waits, for those who still use its sandboxes."""
+        for names in (set(self._keepers) - {SANDBOX}, {SANDBOX} & set(self._keepers)):
+            tasks = [self._tasks[name] for name in names]
+            for name in names:
+                self._keepers[name].retire()
+            await _ended(tasks)
         self.order = None
         self._publisher.withdraw()
 
@@ -172,15 +182,20 @@ class Stack:
         await _ended(await self._leave(old))
         self._sockets[ROUTER] = listener
 
-    def _write_plan(self, plan: Plan) -> None:
+    def _write_plan(self, order: Order) -> None:
+        plan = order.plan
         try:
             self._ledger.set_stack(plan.stack, self._url(ROUTER))
             self._publisher.write_plan(plan)
+            if order.tokens is not None:
+                write_config(self._home.path, plan, order.tokens, mode=0o600)
         except OSError as error:
             raise unwritable(self._home.path, error) from error
 
     def _bind_replicas(self, plan: Plan) -> None:
-        self._sockets.setdefault(CONSOLE, listeners.listen_on_loopback())
+        for name in (CONSOLE, *([SANDBOX] if plan.sandbox else [])):
+            if name not in self._sockets:
+                self._sockets[name] = listeners.listen_on_loopback()
         for service in plan.services:
             bind = listeners.reserve_port if binds_itself(service) else listeners.listen_on_loopback
             for replica in service.replica_ids():
@@ -197,6 +212,26 @@ class Stack:
         for name in names:
             self._keepers[name].retire()
         return tasks
+
+    async def _start_broker(self, order: Order, former: Order | None, deadline: float, *, replace: bool) -> None:
+        """Before those who will ask it for sandboxes."""
+        if order.plan.sandbox is None:
+            return
+        spec = sandbox_spec(order, self._home)
+        self._ensure(sandbox_member(order.plan), spec)
+        if replace:
+            earlier = former.plan.sandbox if former else None
+            if earlier is not None and earlier.provider == order.plan.sandbox.provider:
+                self._hand_over_sandboxes()
+            self._keepers[SANDBOX].restart(spec)
+        await self._wait_healthy([SANDBOX], deadline)
+
+    def _hand_over_sandboxes(self) -> None:
+        """The broker ends, another one follows: its sandboxes stay for that one."""
+        keeper = self._keepers[SANDBOX]
+        if keeper.state == "healthy" and keeper.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(keeper.pid, getattr(signal, HAND_OVER))
 
     def _start_missing(self, order: Order) -> None:
         self._ensure(console_member(), console_spec(order, self._home))
@@ -234,6 +269,8 @@ class Stack:
             names = [name for name in column if name is not None]
             for name in names:
                 spec = self._spec(order, owners[name], name) if name in owners else None
+                if name == SANDBOX:
+                    self._hand_over_sandboxes()
                 self._keepers[name].restart(spec)
             await self._wait_healthy(names, deadline)
 
@@ -268,6 +305,8 @@ class Stack:
     def _spec(self, order: Order, service: Service, replica: str) -> ProcessSpec:
         replicas = {one.name: [self._address(name) for name in one.replica_ids()] for one in order.plan.services}
         addresses = addresses_for(order, service, self._address(replica), replicas, self._address(ROUTER))
+        if service.sandbox is not None:
+            addresses[SANDBOX] = self._address(SANDBOX)
         return service_spec(order, self._home, service, replica, addresses)
 
     def _address(self, name: str) -> Address:
@@ -283,7 +322,7 @@ class Stack:
 
     def _choose(self, plan: Plan, names: Sequence[str]) -> list[Sequence[str]]:
         groups: dict[str, Sequence[str]] = {one.name: one.replica_ids() for one in plan.services}
-        groups |= {ROUTER: (ROUTER,), CONSOLE: (CONSOLE,)}
+        groups |= {ROUTER: (ROUTER,), CONSOLE: (CONSOLE,)} | ({SANDBOX: (SANDBOX,)} if plan.sandbox else {})
         singles = {name: (name,) for name in _all_ids(plan)}
         for name in names:
             if name not in groups and name not in singles:
@@ -311,7 +350,8 @@ async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 
 def _all_ids(plan: Plan) -> list[str]:
-    return [*(replica for one in plan.services for replica in one.replica_ids()), CONSOLE, ROUTER]
+    own = [CONSOLE, ROUTER, SANDBOX] if plan.sandbox else [CONSOLE, ROUTER]
+    return [*(replica for one in plan.services for replica in one.replica_ids()), *own]
 
 
 def _unknown(name: str, known: Iterable[str]) -> UserError:

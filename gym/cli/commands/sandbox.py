@@ -1,0 +1,120 @@
+"""List, enter and remove the sandboxes of a stack that runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+import typer
+
+from gym.cli import console
+from gym.cli.options import DEFAULT_STACK, AsJson, StackName
+from gym.cli.sandbox.calls import (
+    find_sandbox,
+    list_sandboxes,
+    list_snapshots,
+    remove_sandbox,
+    remove_snapshot,
+    stream_exec,
+)
+from gym.cli.sandbox.leftovers import find_leftovers
+from gym.cli.sandbox.line import Broker, find_broker
+from gym.cli.sandbox.show import exit_code, sandbox_table, show_output
+from gym.cli.sandbox.terminal import attach_terminal
+from gym.cli.session import find_session
+from gym.errors import UserError
+from gym.wire.sandbox import SNAPSHOT
+
+MOST_OUTPUT: Final = 16 << 20  # of each stream: its head as it comes, its tail at the end
+
+Sandbox = Annotated[str, typer.Argument(metavar="ID", help="A sandbox, or the beginning of its id.")]
+Words = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="What to run, word by word.")]
+User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="As whom; default: the sandbox's own user.")]
+Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="Then it is killed.")]
+Stdin = Annotated[bool, typer.Option("-i", "--stdin", help="Give it our standard input, to its end.")]
+Folder = Annotated[str | None, typer.Option("--cwd", metavar="PATH", help="Where, inside.")]
+
+
+def ls(as_json: AsJson = False, stack: StackName = DEFAULT_STACK) -> int:
+    """Show the sandboxes of a stack; without one that runs, whatever an earlier one left on this machine."""
+    found, whose = find_leftovers(stack)
+    if as_json:
+        console.show_json([one.model_dump(mode="json") for one in found])
+        return 0
+    if found:
+        console.show(sandbox_table(found))
+    console.note(f"{len(found)} sandboxes {whose}" if len(found) != 1 else f"1 sandbox {whose}")
+    return 0
+
+
+def exec_(
+    sandbox: Sandbox,
+    words: Words,
+    timeout: Timeout = 3600.0,
+    user: User = None,
+    cwd: Folder = None,
+    stdin: Stdin = False,
+    stack: StackName = DEFAULT_STACK,
+) -> int:
+    """Run a command in a sandbox, with its output and exit code: gym sandbox exec ID -- ls -l /"""
+    broker = find_broker(find_session(stack))
+    request: dict[str, Any] = {"argv": words, "timeout": timeout, "user": user, "cwd": cwd, "max_output": MOST_OUTPUT}
+    lines = stream_exec(broker, find_sandbox(broker, sandbox), request, sys.stdin.buffer.read() if stdin else b"")
+    return exit_code(show_output(lines), timeout)
+
+
+def attach(
+    sandbox: Sandbox,
+    words: Annotated[list[str] | None, typer.Argument(metavar="COMMAND...", help="Default: a shell.")] = None,
+    user: User = None,
+    stack: StackName = DEFAULT_STACK,
+) -> int:
+    """Open a terminal in a sandbox; it ends with its shell."""
+    broker = find_broker(find_session(stack))
+    return attach_terminal(broker, find_sandbox(broker, sandbox), tuple(words or ()), user)
+
+
+def rm(
+    sandboxes: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Sandboxes, or snapshot:NAME.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every sandbox of the stack.")] = False,
+    stack: StackName = DEFAULT_STACK,
+) -> int:
+    """Remove sandboxes; whoever used one is told that it is gone."""
+    if bool(sandboxes) == everything:
+        raise UserError("Which sandboxes?", "gym sandbox rm ID..., or gym sandbox rm --all")
+    broker = find_broker(find_session(stack))
+    wanted = [one.id for one in list_sandboxes(broker)] if everything else sandboxes or []
+    for image in [one for one in wanted if one.startswith(SNAPSHOT)]:
+        _remove_snapshot(broker, image)
+    for one in [find_sandbox(broker, each) for each in wanted if not each.startswith(SNAPSHOT)]:
+        remove_sandbox(broker, one)
+        console.note(f"removed {one}")
+    return 0
+
+
+def snapshots(as_json: AsJson = False, stack: StackName = DEFAULT_STACK) -> int:
+    """Show the snapshots of a stack, as an `image` names them; `gym sandbox rm snapshot:NAME` removes one."""
+    found = list_snapshots(find_broker(find_session(stack)))
+    if as_json:
+        console.show_json(found)
+        return 0
+    for one in found:
+        console.show(one)
+    console.note(f"{len(found)} snapshots" if len(found) != 1 else "1 snapshot")
+    return 0
+
+
+def _remove_snapshot(broker: Broker, image: str) -> None:
+    if not remove_snapshot(broker, image):
+        raise UserError(f"There is no {image}.", "gym sandbox snapshots shows those there are.")
+    console.note(f"removed {image}")
+
+
+commands: Final[dict[str, Callable[..., int]]] = {
+    "ls": ls,
+    "exec": exec_,
+    "attach": attach,
+    "rm": rm,
+    "snapshots": snapshots,
+}

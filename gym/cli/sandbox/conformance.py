@@ -1,0 +1,62 @@
+"""`gym test --sandbox PROVIDER`: every behaviour that a provider must show, tried on this machine, a line each."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from rich.text import Text
+
+from gym import labels
+from gym.cli import console
+from gym.runtime.compose.engine import connect, engine_host
+from gym.sandbox.conformance import BEHAVIOURS, Outcome, make_factory, run_suite
+from gym.sandbox.factory import make_provider
+from gym.wire.sandbox import ProviderName
+
+IMAGES: Final[dict[str, str]] = {"docker": "python:3.13-slim"}  # elsewhere: this machine's own files
+HOST: Final = "host"
+MARKS: Final = {"passed": ("ok  ", "green"), "skipped": ("skip", "yellow"), "failed": ("fail", "bold red")}
+
+
+def try_provider(name: ProviderName) -> int:
+    """1 when a behaviour fails."""
+    with tempfile.TemporaryDirectory(prefix="gym-conformance-") as folder:
+        outcomes = asyncio.run(_run(name, Path(folder)))
+    counts = {state: sum(one.state == state for one in outcomes) for state in MARKS}
+    console.show()
+    console.show(f"{name}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    return int(counts["failed"] > 0 or counts["passed"] == 0)
+
+
+async def _run(name: ProviderName, folder: Path) -> tuple[Outcome, ...]:
+    """On a stack of its own; what a behaviour left there is removed."""
+    stack = f"conformance-{secrets.token_hex(4)}"
+    provider = make_provider(name, folder, {}, stack=stack)
+    await provider.open()
+    try:
+        console.note(f"{len(BEHAVIOURS)} behaviours on {provider.name}")
+        image = IMAGES.get(provider.name, HOST)
+        return await run_suite(make_factory(provider, stack), provider.abilities, _show, image=image)
+    finally:
+        await provider.sweep(stack, frozenset())
+        await provider.close()
+        if provider.name == "docker":
+            _remove_snapshots(stack)
+
+
+def _remove_snapshots(stack: str) -> None:
+    """They have names, so that they outlive a stack; those of a trial nobody wants."""
+    with connect(engine_host()) as client:
+        for image in client.api.images(filters={"label": f"{labels.STACK}={stack}"}):
+            client.api.remove_image(image["Id"], force=True)
+
+
+def _show(outcome: Outcome) -> None:
+    line = Text.assemble(MARKS[outcome.state], f" {outcome.seconds:6.2f}s  {outcome.name}")
+    console.show(line)
+    if outcome.why:
+        console.show(Text(f"              {outcome.why}", style="dim" if outcome.state == "skipped" else ""))

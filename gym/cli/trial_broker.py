@@ -1,0 +1,56 @@
+"""A sandbox broker for the length of a trial: for the cases and the audit of a server whose config says `sandbox:`."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gym import labels
+from gym.runtime.local.listeners import address_of, listen_on_loopback
+from gym.runtime.sandbox import access_environ
+
+STOP_SECONDS = 40.0  # it removes its sandboxes before it ends
+
+
+@contextmanager
+def trial_broker(grant: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+    """The environment that a server with this grant is told; the best provider of this machine answers it."""
+    token = secrets.token_hex(32)
+    access = {"token_sha256": hashlib.sha256(token.encode()).hexdigest(), "grant": dict(grant)}
+    config = {"stack": f"trial-{secrets.token_hex(4)}", "instances": {"trial": access}}
+    with tempfile.TemporaryDirectory(prefix="gym-trial-") as folder, listen_on_loopback() as listener:
+        path = Path(folder) / "config.json"
+        path.write_text(json.dumps(config), "utf-8")
+        told = {labels.ENV_SANDBOX_CONFIG: str(path), labels.ENV_LISTEN: f"fd:{listener.fileno()}"}
+        with (Path(folder) / "log").open("wb") as log:
+            broker = subprocess.Popen(
+                (sys.executable, "-P", "-m", "gym.sandbox"),
+                env={**os.environ, **told},
+                pass_fds=(listener.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        host, port = address_of(listener)
+        try:
+            yield access_environ(f"http://{host}:{port}", token)
+        finally:
+            _stop(broker)
+
+
+def _stop(broker: subprocess.Popen[bytes]) -> None:
+    broker.terminate()
+    try:
+        broker.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        broker.kill()
+        broker.wait()

@@ -1,0 +1,70 @@
+"""How the broker says no: refused (the asker's fault), busy (later), unavailable (the engine), lost and unknown."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gym.errors import InfraError
+from gym.wire.failures import RolloutError
+
+
+class Refused(RolloutError):
+    """What was asked for is not granted, or makes no sense. Asking again changes nothing."""
+
+    def __init__(self, message: str, status: int = 403) -> None:
+        super().__init__("row", message, retryable=False, status=status)
+
+
+class Later(RolloutError):
+    """Nothing was done; the same request may be sent again after a while."""
+
+    def __init__(self, message: str, retry_after: float, status: int) -> None:
+        super().__init__("sandbox", message, retryable=True, status=status)
+        self.retry_after = max(retry_after, 0.05)
+
+
+class Busy(Later):
+    def __init__(self, message: str, retry_after: float) -> None:
+        super().__init__(message, retry_after, 429)
+
+
+class Unavailable(Later):
+    def __init__(self, message: str, retry_after: float = 2.0) -> None:
+        super().__init__(message, retry_after, 503)
+
+
+class Unknown(RolloutError):
+    """No sandbox of this id that the asker may see."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("sandbox", message, retryable=True, status=404)
+
+
+class Lost(RolloutError):
+    """It was there and is not any more: the attempt cannot go on, a new one may."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("sandbox", message, retryable=True, status=410)
+
+
+class Conflict(RolloutError):
+    """The sandbox is in a state in which this cannot be done."""
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        super().__init__("sandbox", message, retryable=retryable, status=409)
+
+
+def is_engine_trouble(error: BaseException) -> bool:
+    """Does this say something about the engine, rather than about what was asked of it?"""
+    if isinstance(error, RolloutError):
+        return False
+    return isinstance(error, InfraError | OSError | TimeoutError)
+
+
+def engine_failure(error: BaseException) -> RolloutError:
+    """A provider's exception as the contract's failure."""
+    if isinstance(error, RolloutError):
+        return error
+    if isinstance(error, asyncio.IncompleteReadError | InfraError | OSError | TimeoutError):
+        return Unavailable(f"the sandbox engine: {error or type(error).__name__}")
+    return RolloutError("sandbox", f"{type(error).__name__}: {error}", retryable=False)

@@ -1,0 +1,339 @@
+"""Sandboxes for a server: asked of the broker, kept by this process's lease, gone when it is.
+
+    sandboxes = Sandboxes.from_settings(self.settings)          # in start(); `await sandboxes.aclose()` in stop()
+    async with await sandboxes.create({"image": "python:3.13-slim"}, rollout=rollout_id) as sandbox:
+        result = await sandbox.exec("pytest -q", timeout=120)
+
+What fails is a `RolloutError` of kind `sandbox`: never a result. A request that was sent is repeated under its id only,
+so that nothing runs twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import secrets
+import socket
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Final, Protocol, Self, TypeVar
+from urllib.parse import quote
+
+import orjson
+
+from gym import labels
+from gym.errors import UserError
+from gym.sandbox.handles import Job, Sandbox, Shell
+from gym.sandbox.streams import Incoming, Pieces, exchange
+from gym.server.http import HttpClient, NotSent, Reply
+from gym.wire.failures import RolloutError, error_from_reply
+from gym.wire.sandbox import HEADER_REQUEST, SandboxInfo, SandboxSpec
+
+T = TypeVar("T")
+
+log = logging.getLogger("gym.sandbox")
+LEASE_SECONDS: Final = 20.0
+CREATE_SECONDS: Final = 300.0
+CALL_SECONDS: Final = 60.0
+IDLE_SECONDS: Final = 120.0
+RESTART_SECONDS: Final = 20.0  # a broker that is not there is waited for so long: it may be on its way back
+HEADER_EPOCH: Final = "x-gym-broker"
+
+
+class HasAccess(Protocol):
+    def sandbox_access(self) -> tuple[str, str]: ...
+
+
+class FileProblem(RolloutError):
+    """What the sandbox's own system answered about a file; `errno` as in `errno.ENOENT`."""
+
+    def __init__(self, message: str, errno: int, path: str, status: int) -> None:
+        super().__init__("sandbox", message, server="sandbox", retryable=False, status=status)
+        self.errno = errno
+        self.path = path
+
+
+class Sandboxes:
+    """One for a process. Its lease begins with the first sandbox, or with `begin`."""
+
+    def __init__(self, url: str, token: str, *, owner: str = "", lease_seconds: float = LEASE_SECONDS) -> None:
+        self.url = url.rstrip("/")
+        self.owner = owner or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._lease = lease_seconds
+        self._authorization = f"Bearer {token}".encode()
+        self._http = HttpClient()
+        self._epoch = b""
+        self._beating: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._unwanted: set[str] = set()  # sandboxes whose removal could not be asked for yet
+
+    @classmethod
+    def from_settings(cls, settings: HasAccess) -> Self:
+        """Of a server whose config has `sandbox:`; the error says so where it has not."""
+        return cls(*settings.sandbox_access())
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] = os.environ) -> Self:
+        url, token = environ.get(labels.ENV_SANDBOX_URL, ""), environ.get(labels.ENV_SANDBOX_TOKEN, "")
+        if not (url and token):
+            what = f"{labels.ENV_SANDBOX_URL} and {labels.ENV_SANDBOX_TOKEN} are not set"
+            raise UserError(what, "give the instance a `sandbox:` in its config, and start it with `gym up`")
+        return cls(url, token)
+
+    async def __aenter__(self) -> Self:
+        await self.begin()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def begin(self) -> None:
+        if self._beating is None:
+            self._beating = asyncio.get_running_loop().create_task(self._keep_lease())
+
+    async def aclose(self) -> None:
+        """Gives up the lease: whatever is left of this process's sandboxes goes at once."""
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+            self._beating = None
+            try:
+                await self.call("DELETE", f"/leases/{quote(self.owner)}", timeout=35.0, patience=1.0)
+            except RolloutError as error:
+                log.warning("the broker could not be told that this process ends: %s", error)
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._http.aclose()
+
+    async def create(
+        self, spec: SandboxSpec | Mapping[str, Any], *, rollout: str = "", timeout: float = CREATE_SECONDS
+    ) -> Sandbox:
+        """Waits its turn, at most `timeout` long. One that comes when nobody waits any more is removed again."""
+        await self.begin()
+        asked = spec if isinstance(spec, SandboxSpec) else SandboxSpec.model_validate(spec)
+        body = {**asked.model_dump(mode="json", exclude_unset=True), "rollout": rollout, "owner": self.owner}
+        return await self._track(self._make("/sandboxes", body, timeout))
+
+    async def fork(self, parent: str, *, rollout: str = "", timeout: float = CREATE_SECONDS) -> Sandbox:
+        body = {"rollout": rollout, "owner": self.owner}
+        return await self._track(self._make(f"/sandboxes/{parent}/fork", body, timeout))
+
+    async def prefetch(self, images: Sequence[str], on_line: Callable[[dict[str, Any]], None] | None = None) -> None:
+        """Returns when they are here; raises for the first that could not be had."""
+        failed: RolloutError | None = None
+        body = orjson.dumps({"images": list(images)})
+        async for line in self.ndjson("/images/prefetch", body, seconds=None):
+            if on_line is not None:
+                on_line(line)
+            if "error" in line and failed is None:
+                failed = error_from_reply(500, orjson.dumps(line), server="sandbox", kind="sandbox")
+        if failed is not None:
+            raise failed
+
+    async def snapshots(self) -> tuple[str, ...]:
+        """Of this stack, as an `image` names them."""
+        return tuple(orjson.loads((await self.call("GET", "/snapshots")).body)["snapshots"])
+
+    async def remove_snapshot(self, image: str) -> None:
+        """Sandboxes that were made from it live on. Idempotent."""
+        await self.call("DELETE", f"/snapshots/{quote(image, safe='')}")
+
+    async def status(self) -> dict[str, Any]:
+        told: dict[str, Any] = orjson.loads((await self.call("GET", "/status")).body)
+        return told
+
+    async def alive(self) -> tuple[SandboxInfo, ...]:
+        """All of this instance."""
+        found = orjson.loads((await self.call("GET", "/sandboxes")).body)
+        return tuple(SandboxInfo.model_validate(one) for one in found["sandboxes"])
+
+    async def remove(self, sandbox: str) -> None:
+        """Asked for again in the background where the broker cannot be reached now."""
+        try:
+            await self.call("DELETE", f"/sandboxes/{sandbox}", timeout=40.0, patience=2.0)
+        except RolloutError as error:
+            if error.status not in (404, 410):
+                self._unwanted.add(sandbox)
+                log.warning("sandbox %s: its removal is asked for again: %s", sandbox, error)
+
+    # One request.
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        *,
+        timeout: float = CALL_SECONDS,
+        request_id: str = "",
+        patience: float = RESTART_SECONDS,
+    ) -> Reply:
+        """The reply below 400. Repeated while nothing was done; after that only under an id, or where twice is once."""
+        loop = asyncio.get_running_loop()
+        ends, gives_up = loop.time() + timeout, loop.time() + patience
+        content = b"" if body is None else orjson.dumps(body)
+        pause, repeats = 0.05, bool(request_id) or method in ("GET", "DELETE")
+        again = False
+        while (left := ends - loop.time()) > 0:
+            headers = self._headers(left, request_id, again)
+            try:
+                reply = await self._http.request(
+                    method, self.url + path, body=content, headers=headers, timeout=left + 5
+                )
+            except NotSent as error:
+                wait = still_patient(pause, loop.time() < gives_up, error)
+            except ConnectionError as error:
+                again = True
+                wait = still_patient(pause, repeats and loop.time() < gives_up, error)
+            except TimeoutError as error:
+                raise RolloutError("timeout", f"sandbox broker: {error}", server="sandbox") from None
+            else:
+                self._epoch = reply.header(HEADER_EPOCH.encode()) or self._epoch
+                if reply.status < 400:
+                    return reply
+                wait = told_to_wait(reply, ends - loop.time())
+            pause = min(pause * 2, 2.0)
+            await asyncio.sleep(random.uniform(wait / 2, wait))
+        late = f"the broker did not do {method} {path} in {timeout:g} s"
+        raise RolloutError("timeout", late, server="sandbox")
+
+    async def ndjson(
+        self, path: str, body: bytes, *, seconds: float | None, method: str = "POST"
+    ) -> AsyncGenerator[Any, None]:
+        """Close it when you leave it early (contextlib.aclosing)."""
+        headers = [(b"content-type", b"application/json"), *self._headers(seconds, "", False)]
+        async with self.streaming(method, path, headers, body, idle=None) as incoming:
+            async for line in incoming.lines():
+                yield orjson.loads(line)
+
+    def streaming(
+        self,
+        method: str,
+        path: str,
+        headers: Sequence[tuple[bytes, bytes]] = (),
+        body: Pieces | bytes = b"",
+        *,
+        idle: float | None = IDLE_SECONDS,
+    ) -> _Streaming:
+        """A transfer that stands still for `idle` seconds has failed."""
+        own = headers or self._headers(None, "", False)
+        return _Streaming(exchange(method, self.url + path, tuple(own), body, idle=idle))
+
+    # Below: what keeps the promises.
+
+    def _headers(self, seconds: float | None, request_id: str, again: bool) -> list[tuple[bytes, bytes]]:
+        headers = [(b"authorization", self._authorization)]
+        if seconds is not None:
+            headers.append((labels.HEADER_TIMEOUT.encode(), b"%.3f" % seconds))
+        if request_id:
+            headers.append((HEADER_REQUEST.encode(), request_id.encode()))
+        if again and self._epoch:
+            headers.append((HEADER_EPOCH.encode(), self._epoch))
+        return headers
+
+    @property
+    def authorization(self) -> bytes:
+        """For a line that is no plain request (gym.sandbox.pipe)."""
+        return self._authorization
+
+    def later(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Something to be said to the broker that nobody waits for."""
+
+        async def say() -> None:
+            try:
+                await work
+            except RolloutError as error:
+                log.info("the broker could not be told: %s", error)
+
+        self._spawn(say())
+
+    async def _make(self, path: str, body: dict[str, Any], timeout: float) -> Sandbox:
+        reply = await self.call("POST", path, body, timeout=timeout, request_id=secrets.token_hex(12))
+        return Sandbox(self, SandboxInfo.model_validate_json(reply.body))
+
+    async def _track(self, work: Coroutine[Any, Any, Sandbox]) -> Sandbox:
+        task = self._spawn(work)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self._spawn(self._discard(task))
+            raise
+
+    async def _discard(self, making: asyncio.Task[Sandbox]) -> None:
+        try:
+            made = await making
+        except RolloutError:
+            return
+        await self.remove(made.id)
+
+    def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _keep_lease(self) -> None:
+        path, body, pause = f"/leases/{quote(self.owner)}", {"seconds": self._lease}, self._lease / 4
+        while True:
+            try:
+                await self.call("POST", path, body, timeout=pause, patience=pause)
+                unwanted, self._unwanted = self._unwanted, set()
+                for sandbox in unwanted:
+                    await self.remove(sandbox)
+            except RolloutError as error:
+                log.warning("the sandbox broker does not hear this process: %s", error)
+            await asyncio.sleep(pause)
+
+
+class _Streaming:
+    """`async with`: the reply below 400, as it comes."""
+
+    def __init__(self, exchanged: AbstractAsyncContextManager[Incoming]) -> None:
+        self._exchange = exchanged
+
+    async def __aenter__(self) -> Incoming:
+        try:
+            incoming = await self._exchange.__aenter__()
+        except ConnectionError as error:
+            raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from None
+        if incoming.status >= 400:
+            try:
+                raise failure(incoming.status, await incoming.whole())
+            finally:
+                await self._exchange.__aexit__(None, None, None)
+        return incoming
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        await self._exchange.__aexit__(kind, error, trace)
+        if isinstance(error, ConnectionError):
+            raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from error
+
+
+def still_patient(pause: float, patient: bool, error: ConnectionError) -> float:
+    if not patient:
+        raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from None
+    return pause
+
+
+def told_to_wait(reply: Reply, left: float) -> float:
+    """Seconds, where the broker did nothing and says when to come again; its refusal otherwise."""
+    after = reply.header(b"retry-after")
+    if reply.status not in (429, 503) or after is None or not after.isdigit() or float(after) / 2 > left:
+        raise failure(reply.status, reply.body)
+    return min(float(after), max(left, 0.05))
+
+
+def failure(status: int, body: bytes) -> RolloutError:
+    error = error_from_reply(status, body, server="sandbox", kind="sandbox")
+    error.status = status
+    try:
+        told = orjson.loads(body)["error"]
+        return FileProblem(error.message, int(told["errno"]), str(told.get("path", "")), status)
+    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
+        return error
+
+
+__all__ = ["FileProblem", "Job", "Sandbox", "Sandboxes", "Shell"]

@@ -1,0 +1,56 @@
+"""Room on the engine's disk: images that we fetched or made and that no sandbox uses, the longest unused first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from gym import labels
+from gym.sandbox.docker.engine import Engine, EngineRefused
+from gym.sandbox.docker.images import Images
+from gym.sandbox.docker.ledger import Ledger
+from gym.sandbox.docker.watch import used_share
+
+
+async def collect(engine: Engine, ledger: Ledger, images: Images, root: Path | None, low: float, high: float) -> int:
+    """Nothing below `high` (a share of the disk); above, until it is below `low`. Bytes that were freed."""
+    if root is None or used_share(root)[0] <= high:
+        return 0
+    freed = 0
+    for image in await removable(engine, ledger):
+        share, whole = used_share(root)
+        if share <= low:
+            break
+        freed += await _remove(engine, ledger, images, image)
+    ledger.write()
+    return freed
+
+
+async def removable(engine: Engine, ledger: Ledger) -> list[dict[str, Any]]:
+    """Ours, used by no container, in the order in which they go."""
+    told = await engine.call("GET", "/images/json", doing="list images")
+    containers = await engine.call("GET", "/containers/json", {"all": True}, doing="list containers")
+    used = {one["ImageID"] for one in containers}
+    ours = [one for one in told if one["Id"] not in used and _is_ours(one, ledger)]
+    return sorted(ours, key=lambda one: ledger.last_used(one["Id"]) or float(one.get("Created") or 0))
+
+
+def _is_ours(image: dict[str, Any], ledger: Ledger) -> bool:
+    made = (image.get("Labels") or {}).get(labels.SANDBOX_IMAGE)
+    return made in ("built", "fork", "snapshot") or image["Id"] in ledger.pulled
+
+
+async def _remove(engine: Engine, ledger: Ledger, images: Images, image: dict[str, Any]) -> int:
+    try:
+        for name in names_of(image):
+            await engine.call("DELETE", f"/images/{name}", doing="remove an image")
+    except EngineRefused:
+        return 0  # a sandbox took it meanwhile, or another image is made from it
+    ledger.forget(image["Id"])
+    images.forget(image["Id"])
+    return int(image.get("Size") or 0)
+
+
+def names_of(image: dict[str, Any]) -> list[str]:
+    """Its tags; its id where it has none (older engines then call it `<none>:<none>`)."""
+    return [name for name in image.get("RepoTags") or () if not name.startswith("<none>")] or [image["Id"]]

@@ -1,0 +1,16 @@
+"""Why the gate does not let something through."""
+
+from __future__ import annotations
+
+
+class Denied(Exception):
+    """`gateway`: it was granted, and the other side could not be had."""
+
+    def __init__(self, why: str, *, gateway: bool = False) -> None:
+        super().__init__(why)
+        self.why = why
+        self.gateway = gateway
+
+
+class LineGone(ConnectionError):
+    """One side of a connection went away."""

@@ -1,0 +1,116 @@
+"""Runs inside a sandbox, with nothing but its Python: forks a clean, walled process for each program it is sent.
+
+It never reads what it is sent: a keeper does, forked for each request, so that nothing of one is left for the next.
+"""
+
+# Frames both ways are four bytes of length and JSON. Programs never have the two pipes that they travel on.
+# First {"base", "sweep"}; then requests {"code", "fn", "inputs", "cpu", "wall", "memory", "output"}; for each one
+# outcome after the other, and {"done"} when everything of the request is gone. It runs in any Python from 3.8 on.
+
+# ruff: noqa: PTH109, PTH112, PTH208, SIM115
+# (descriptors outlive their blocks, and what is imported costs each program its time)
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import json
+import os
+import select
+import sys
+import tempfile
+from typing import Any
+
+from gym.sandbox.inside.cleaning import clean, kill_all, remove
+from gym.sandbox.inside.framing import read_frame, write_frame
+from gym.sandbox.inside.program import be_program, make_space
+from gym.sandbox.inside.walls import make_filter
+from gym.sandbox.inside.watch import TOLD, Watch
+
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+
+
+def main() -> None:
+    """Serves until its input ends."""
+    settings = json.loads(read_frame(0))
+    sys.path[:] = [path for path in sys.path if path]  # what stands in a working directory is no module
+    base, sweep = settings["base"] or os.getcwd(), settings["sweep"]
+    libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
+    if libc is not None:
+        libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+        libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    space = make_space()
+    base = tempfile.mkdtemp(prefix="programs-", dir=base)
+    places = [place for place in sweep if os.path.isdir(place) and os.access(place, os.W_OK)]
+    kept = {place: set(os.listdir(place)) for place in places}
+    gc.collect()
+    gc.freeze()
+    write_frame(1, {"ready": os.getpid(), "walls": make_filter(1) is not None})
+    while select.select([0], [], [])[0]:
+        keeper = os.fork()
+        if keeper == 0:
+            keep(base, libc, space)
+        _, status = os.waitpid(keeper, 0)
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 3:
+            os._exit(0)  # the input ended
+        kill_all(os.getpid())
+        clean(base, kept)
+        write_frame(1, {"done": True, "broken": status != 0})
+
+
+# The keeper: one request, test after test, each in a process of its own.
+
+
+def keep(base: str, libc: Any, space: Any) -> None:
+    try:
+        asked = json.loads(read_frame(0))
+    except EOFError:
+        os._exit(3)
+    try:
+        if libc is not None:
+            libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        for given in asked["inputs"]:
+            outcome = run(asked, given, base, libc, space)
+            write_frame(1, outcome)
+            if outcome["end"] != "ok":
+                break
+    except BaseException as error:  # noqa: BLE001 (a forked process must not run on in its parent's code)
+        write_frame(1, {"end": "trouble", "error": repr(error)[:TOLD]})
+        os._exit(4)
+    os._exit(0)
+
+
+def run(asked: Any, given: str, base: str, libc: Any, space: Any) -> dict[str, Any]:
+    place = tempfile.mkdtemp(prefix="p", dir=base)
+    source = open_input(given)
+    pipes = [os.pipe() for _ in range(3)]
+    pid = os.fork()
+    if pid == 0:
+        be_program(asked, given, place, source, [theirs for _, theirs in pipes], libc, space)
+    os.close(source)
+    for _, theirs in pipes:
+        os.close(theirs)
+    watch = Watch(pid, asked, [ours for ours, _ in pipes])
+    try:
+        watch.until_ended()
+    finally:
+        status, use = watch.reap()
+        kill_all(os.getpid())
+        for ours, _ in pipes:
+            os.close(ours)
+        remove(place)
+    return watch.outcome(status, use)
+
+
+def open_input(given: str) -> int:
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("input")
+    else:
+        file = tempfile.TemporaryFile()
+        fd = os.dup(file.fileno())
+        file.close()
+    view = memoryview(given.encode("utf-8", "surrogatepass"))
+    while view:
+        view = view[os.write(fd, view) :]
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd

@@ -1,0 +1,104 @@
+"""The open line to a command's stdin and stdout in a sandbox: bytes both ways as they come, over one connection."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+from collections import deque
+from typing import Self
+from urllib.parse import quote
+
+import orjson
+
+from gym.sandbox.broker.websocket import BINARY, CLOSE, PING, PONG, TEXT, BadFrame, Decoder, Message, accept_key, encode
+from gym.sandbox.client import Sandboxes, failure
+from gym.sandbox.streams import read_head
+from gym.server.http import CONNECT_SECONDS, parse_url
+from gym.wire.failures import RolloutError, error_from_reply
+
+PIECE = 256 << 10
+
+
+class PipeEnded(Exception):
+    """The command ended; says how."""
+
+
+class Pipe:
+    """Closing it ends the command."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._decoder = Decoder(masked=False)
+        self._waiting: deque[bytes] = deque()
+        self._ended: Exception | None = None
+
+    @classmethod
+    async def open(cls, sandboxes: Sandboxes, sandbox: str, command: str) -> Self:
+        """`command` is a line for /bin/sh; its stdout and stderr come as one."""
+        path = f"/sandboxes/{sandbox}/attach?tty=0&command={quote(command, safe='')}"
+        address = parse_url(sandboxes.url + path)
+        key = base64.b64encode(os.urandom(16))
+        lines = [b"GET %b HTTP/1.1" % address.target, b"host: " + address.netloc]
+        lines.append(b"authorization: " + sandboxes.authorization)
+        lines += [b"upgrade: websocket", b"connection: Upgrade", b"sec-websocket-version: 13"]
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                reader, writer = await asyncio.open_connection(address.host, address.port, limit=1 << 20)
+            writer.write(b"\r\n".join(lines) + b"\r\nsec-websocket-key: " + key + b"\r\n\r\n")
+            answer = await read_head(reader)
+            if answer.status != 101:
+                raise failure(answer.status, await answer.whole())
+            if answer.headers.get(b"sec-websocket-accept") != accept_key(key):
+                raise ConnectionError("the broker answered somebody else's handshake")
+        except (OSError, TimeoutError) as error:
+            raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from None
+        return cls(reader, writer)
+
+    async def write(self, data: bytes) -> None:
+        try:
+            for at in range(0, len(data), PIECE):
+                self._writer.write(encode(BINARY, data[at : at + PIECE], masked=True))
+                await self._writer.drain()
+        except OSError as error:
+            raise RolloutError("sandbox", f"the line into a sandbox broke: {error}", server="sandbox") from None
+
+    async def read(self) -> bytes:
+        """What comes next; `PipeEnded` when the command has ended."""
+        while not self._waiting:
+            if self._ended is not None:
+                raise self._ended
+            try:
+                data = await self._reader.read(PIECE)
+            except OSError:
+                data = b""
+            if not data:
+                raise RolloutError("sandbox", "the line into a sandbox broke", server="sandbox")
+            self._take(data)
+        return self._waiting.popleft()
+
+    def close(self) -> None:
+        self._writer.transport.abort()
+
+    def _take(self, data: bytes) -> None:
+        try:
+            for message in self._decoder.feed(data):
+                if message.kind == BINARY:
+                    self._waiting.append(message.data)
+                elif message.kind == PING:
+                    self._writer.write(encode(PONG, message.data, masked=True))
+                elif message.kind in (TEXT, CLOSE) and self._ended is None:
+                    self._ended = how_ended(message)
+        except BadFrame as error:
+            raise RolloutError("sandbox", f"the line into a sandbox broke: {error}", server="sandbox") from None
+
+
+def how_ended(message: Message) -> Exception:
+    if message.kind == CLOSE:
+        return RolloutError("sandbox", "the broker closed the line into a sandbox", server="sandbox")
+    told = orjson.loads(message.data)
+    if "result" not in told:
+        return error_from_reply(500, message.data, server="sandbox", kind="sandbox")
+    code, signal = told["result"]["exit_code"], told["result"]["signal"]
+    return PipeEnded(f"exit code {code}" if signal is None else f"signal {signal}")

@@ -1,0 +1,136 @@
+"""Programs that mean harm on the Docker provider: each is bounded, told as what it is, and felt by no neighbour."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from gym.sandbox.docker.held import DockerSandbox
+from gym.sandbox.docker.network import bridge_name
+from gym.sandbox.docker.watch import look_once
+from gym.sandbox.provider import Channel, Gated, Tags
+from gym.wire.sandbox import ExecRequest, Network, SandboxSpec
+from tests.support.sandbox_docker import IMAGE, Lab, lab, run, say
+
+pytestmark = pytest.mark.docker
+SMALL = {"memory": "128m", "pids": 48, "cpus": 0.5, "disk": "16m"}
+
+
+@pytest.fixture
+async def labs() -> AsyncIterator[Lab]:
+    async with lab() as one:
+        yield one
+
+
+async def neighbours(labs: Lab) -> tuple[DockerSandbox, DockerSandbox]:
+    return await labs.make(limits=SMALL), await labs.make(limits=SMALL)
+
+
+async def test_a_fork_bomb_stays_in_its_limit_and_is_ended_by_its_timeout(labs: Lab) -> None:
+    bad, good = await neighbours(labs)
+    bomb = asyncio.create_task(run(bad, "bomb() { bomb | bomb & }; bomb; while :; do :; done", timeout=4))
+    assert await say(good, "echo fine", timeout=20) == "fine"
+    assert (await bomb).timed_out
+    assert await say(bad, "echo fine", timeout=30) == "fine"
+
+
+async def test_a_memory_hog_is_ended_for_memory_and_the_sandbox_lives(labs: Lab) -> None:
+    bad, good = await neighbours(labs)
+    result = await run(bad, "python3 -c 'x = bytearray(1 << 30); print(len(x))'", timeout=60)
+    assert result.exit_code != 0
+    assert result.oom
+    assert await say(good, "echo fine") == "fine"
+    assert await say(bad, "echo fine") == "fine"
+
+
+async def test_a_hog_of_memory_files_is_ended_for_memory(labs: Lab) -> None:
+    bad = await labs.make(limits=SMALL, mounts={"/memory": "1g"})
+    result = await run(bad, "head -c 600000000 /dev/zero > /memory/x", timeout=60)
+    assert result.exit_code != 0
+    assert await say(bad, "rm -f /memory/x; echo fine", timeout=60) == "fine"
+
+
+async def test_ten_thousand_files_and_one_that_never_ends_are_bounded_by_the_disk_limit(labs: Lab) -> None:
+    bad, good = await neighbours(labs)
+    endless = await run(bad, "yes > /endless; ls -l /endless | awk '{print $5}'", timeout=60)
+    assert int(endless.stdout.text) <= 16 << 20
+    await run(bad, "for i in $(seq 40); do head -c 1000000 /dev/zero > /part-$i; done", timeout=60)
+    await look_once((bad, good), short=False)
+    await bad.channel.wait_closed()
+    assert "`limits.disk` is 16777216" in await bad.why_lost()
+    assert await say(good, "echo fine") == "fine"
+
+
+async def test_where_the_disk_runs_full_the_largest_goes_and_no_other(labs: Lab) -> None:
+    big, small = [await labs.make() for _ in range(2)]
+    await say(big, "head -c 100000000 /dev/zero > /big", timeout=60)
+    await say(small, "head -c 1000 /dev/zero > /small")
+    await look_once((small, big), short=True)
+    await big.channel.wait_closed()
+    assert "disk ran full" in await big.why_lost()
+    assert await say(small, "echo fine") == "fine"
+
+
+async def test_the_watch_finds_a_file_bomb_by_itself(labs: Lab) -> None:
+    bad = await labs.make(limits={"disk": "96m"})
+    line = "for i in 1 2 3; do head -c 64000000 /dev/zero > /part-$i; done; sync; sleep 60"
+    job = await bad.channel.start(ExecRequest(shell=line, timeout=90))
+    async with asyncio.timeout(45):
+        await bad.channel.wait_closed()
+    assert "`limits.disk`" in await bad.why_lost()
+    assert not job.running
+
+
+async def test_a_sandbox_that_was_kept_busy_is_removed_at_once(labs: Lab) -> None:
+    bad = await labs.make(limits=SMALL)
+    started = [
+        await bad.channel.start(ExecRequest(shell="trap '' TERM INT HUP; while :; do :; done")) for _ in range(4)
+    ]
+    assert all(job.running for job in started)
+    await bad.remove()
+    assert await labs.containers() == []
+
+
+class OneGate:
+    """An egress gate that opens nothing: what a sandbox sees is what it gives."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, tuple[str, ...]]] = []
+
+    def attach(self, tags: Tags, network: Network) -> Gated:
+        self.told.append(("attach", tags.id, network.allow))
+        return Gated(("HTTPS_PROXY=http://proxy:3128",), ("127.0.0.9",))
+
+    async def open(self, tags: Tags, channel: Channel) -> None:
+        assert not channel.closed
+        self.told.append(("open", tags.id, ()))
+
+    async def seal(self, tags: Tags, network: Network) -> None:
+        self.told.append(("seal", tags.id, network.allow))
+
+    async def detach(self, tags: Tags) -> None:
+        self.told.append(("detach", tags.id, ()))
+
+
+async def test_an_egress_gate_hears_of_a_sandbox_of_its_phases_and_its_end() -> None:
+    gate = OneGate()
+    async with lab(gate) as one:
+        network = {"allow": ["run.example.org"], "setup": {"allow": ["setup.example.org"]}}
+        sandbox = await one.docker.create(SandboxSpec.model_validate({"image": IMAGE, "network": network}), one.tags())
+        seen = "echo $HTTPS_PROXY; ls /sys/class/net; grep ^name /etc/resolv.conf"
+        assert await say(sandbox, seen) == "http://proxy:3128\nlo\nnameserver 127.0.0.9"
+        await sandbox.seal()
+        await sandbox.seal()
+        await sandbox.remove()
+        name = sandbox.tags.id
+        assert gate.told == [
+            ("attach", name, ("setup.example.org",)),
+            ("open", name, ()),
+            ("seal", name, ("run.example.org",)),
+            ("detach", name, ()),
+        ]
+        assert bridge_name(one.stack, 0) not in [
+            found["Name"] for found in await one.docker.engine.call("GET", "/networks", doing="list networks")
+        ]

@@ -1,0 +1,107 @@
+"""What holds over time on the Docker provider: the whole suite, a broker that died, a bridge that went away."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from gym.sandbox.conformance import BEHAVIOURS, Outcome, make_factory, run_suite
+from gym.sandbox.docker.network import bridge_name
+from gym.sandbox.docker.provider import Docker
+from gym.wire.sandbox import SandboxSpec
+from tests.support.docker import need_engine
+from tests.support.sandbox_docker import IMAGE, Lab, lab, say
+
+pytestmark = pytest.mark.docker
+ROOT = Path(__file__).parents[3]
+BROKER = """
+import asyncio
+from gym.sandbox.docker.provider import Docker
+from gym.sandbox.provider import Tags
+from gym.wire.sandbox import ExecRequest, SandboxSpec
+
+async def main():
+    docker = Docker()
+    await docker.open()
+    for number in range(2):
+        one = await docker.create(SandboxSpec(image="{image}"), Tags(f"orphan-{{number}}-{stack}", "{stack}", "i", "o"))
+        await one.channel.start(ExecRequest(shell="trap '' TERM HUP INT; while :; do sleep 1; done", timeout=600))
+    print("made", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+async def labs() -> AsyncIterator[Lab]:
+    async with lab() as one:
+        yield one
+
+
+async def test_every_behaviour_of_the_suite_is_shown(labs: Lab) -> None:
+    outcomes: tuple[Outcome, ...] = await run_suite(
+        make_factory(labs.docker, labs.stack), labs.docker.abilities, image=f"docker.io/library/{IMAGE}"
+    )
+    assert [f"{one.name}: {one.why}" for one in outcomes if one.state == "failed"] == []
+    assert len(outcomes) == len(BEHAVIOURS)
+    assert sum(one.state == "passed" for one in outcomes) > 100
+
+
+async def test_nothing_outlives_a_broker_that_was_killed(labs: Lab) -> None:
+    code = BROKER.format(image=IMAGE, stack=labs.stack)
+    broker = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, cwd=ROOT, env={**os.environ}
+    )
+    assert broker.stdout is not None
+    try:
+        assert (await broker.stdout.readline()).strip() == b"made"
+    finally:
+        broker.send_signal(signal.SIGKILL)
+        await broker.communicate()
+    assert len(await labs.containers()) == 2
+    async with asyncio.timeout(60):
+        while await labs.containers():
+            await asyncio.sleep(0.5)
+
+
+async def test_a_bridge_that_somebody_removed_is_made_again(labs: Lab) -> None:
+    spec = SandboxSpec.model_validate({"image": IMAGE, "network": "internet"})
+    first = await labs.docker.create(spec, labs.tags())
+    await first.remove()
+    path = f"/networks/{bridge_name(labs.stack, 0)}"
+    await labs.docker.engine.call("DELETE", path, doing="remove a network")
+    again = await labs.docker.create(spec, labs.tags())
+    assert "eth0" in await say(again, "ls /sys/class/net")
+
+
+async def test_a_sealed_sandbox_is_adopted_sealed_and_an_open_one_open(labs: Lab) -> None:
+    spec = SandboxSpec.model_validate({"image": IMAGE, "network": {"access": "none", "setup": "internet"}})
+    sealed, still_open = [await labs.docker.create(spec, labs.tags()) for _ in range(2)]
+    await sealed.seal()
+    first, labs.docker = labs.docker, Docker(need_engine())
+    await first.close()
+    await labs.docker.open()
+    found = [await adopt() async for _, adopt in labs.docker.found(labs.stack)]  # type: ignore[misc]  # -> object
+    assert {one.tags.id: one.sealed for one in found} == {sealed.tags.id: True, still_open.tags.id: False}
+    for one in found:
+        await one.seal()
+        assert await say(one, "ls /sys/class/net") == "lo"
+    assert await labs.docker.networks.sweep(labs.stack) == 1
+
+
+async def test_the_volume_of_an_older_helper_goes_when_no_sandbox_holds_it(labs: Lab) -> None:
+    engine, name = labs.docker.engine, f"gym-helper-of-{labs.stack}"
+    named = {"Name": name, "Labels": {"gym.sandbox": "helper"}}
+    await engine.call("POST", "/volumes/create", json=named, doing="make an old volume")
+    sandbox = await labs.make()
+    await labs.docker.sweep(labs.stack, frozenset({sandbox.tags.id}))
+    found = [one["Name"] for one in (await engine.call("GET", "/volumes", doing="list volumes"))["Volumes"]]
+    assert name not in found
+    assert await say(sandbox, "echo on") == "on"

@@ -1,0 +1,194 @@
+"""Verdicts on a real engine: gold and empty patches, patches that never end, lost sandboxes, Harbor folders."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from gym.server.testing import Caller
+from tests.support.sandbox_broker import BrokerProcess, broker_process
+from tests.support.swe import GRANT, SWE, Process, answer, fields_for, row, rows, server
+
+pytestmark = pytest.mark.docker
+NAMES = [one["instance_id"] for one in rows()]
+ENDLESS = "while True:\n    pass\n"
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with broker_process(tmp_path_factory.mktemp("verdicts"), "docker", grant=GRANT) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def swe(broker: BrokerProcess) -> Iterator[Process]:
+    with server(SWE, broker.folder / "swe.log", fields_for("docker"), name="swe", broker=broker) as running:
+        yield running
+
+
+async def verified(swe: Process, task: dict[str, Any], text: str = "") -> tuple[int, dict[str, Any]]:
+    async with Caller(swe.url) as caller:
+        told = await caller.post("/verify", {**task, "response": answer(text)})
+        return told.status, told.body
+
+
+@asynccontextmanager
+async def session(swe: Process, task: dict[str, Any]) -> AsyncIterator[tuple[Caller, str]]:
+    async with Caller(swe.url) as caller:
+        seeded = await caller.post("/seed_session", task)
+        assert seeded.status == 200, seeded.body
+        yield caller, seeded.body["sandbox_handle"]["id"]
+        await caller.post("/close_session")
+
+
+async def typed(caller: Caller, command: str) -> str:
+    told = await caller.post("/bash", {"command": command})
+    assert told.status == 200, told.body
+    return str(told.body)
+
+
+def fenced(patch: str) -> str:
+    return f"```diff\n{patch}```"
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_gold_is_worth_one_and_nothing_is_worth_nothing(swe: Process, name: str) -> None:
+    task = row(name)
+    status, told = await verified(swe, task, fenced(task["patch"]))
+    assert (status, told["reward"], told.get("reason")) == (200, 1.0, None)
+    report = told["eval_report"][name]
+    assert report["tests_status"]["FAIL_TO_PASS"] == {"success": task["FAIL_TO_PASS"], "failure": []}
+    assert report["tests_status"]["PASS_TO_PASS"] == {"success": task["PASS_TO_PASS"], "failure": []}
+    status, told = await verified(swe, task)
+    assert (status, told["reward"], told["reason"]) == (200, 0.0, "the patch is empty")
+
+
+async def test_untracked_and_binary_files_are_part_of_the_patch(swe: Process) -> None:
+    task = row("tinyroute")
+    async with session(swe, task) as (caller, _):
+        await typed(caller, r"printf 'P\000\377' > logo.bin; printf 'caf\351' > latin.txt; echo 'a b' > 'with blank.txt'")
+        await typed(caller, "rm README.md")
+        told = await caller.post("/verify", {**task, "response": answer()})
+    patch = told.body["model_patch"]
+    assert told.body["eval_report"][task["instance_id"]]["patch_successfully_applied"] is True
+    assert "GIT binary patch" in patch
+    assert "with blank.txt" in patch
+    assert "latin.txt" in patch
+    assert "deleted file mode" in patch
+
+
+async def test_a_patch_that_never_ends_is_to_blame_when_gold_does_end(broker: BrokerProcess) -> None:
+    task = {**row("tinyroute"), "eval_timeout": 20}
+    fields = {**fields_for("docker"), "eval_timeout": 20}
+    with server(SWE, broker.folder / "slow.log", fields, name="swe", broker=broker) as swe:
+        async with session(swe, task) as (caller, _):
+            await typed(caller, f"printf '{ENDLESS}' >> tinyroute/__init__.py".replace("\n", "\\n"))
+            told = await caller.post("/verify", {**task, "response": answer()})
+    assert (told.status, told.body["reward"]) == (200, 0.0), told.body
+    assert "ran out of time; with the gold patch they take" in told.body["reason"]
+
+
+async def test_a_timeout_that_gold_shares_is_nobodys_zero(swe: Process) -> None:
+    task = row("tinyroute")
+    gold = "--- a/tinyroute/__init__.py\n+++ b/tinyroute/__init__.py\n@@ -1 +1,3 @@\n+while True:\n+    pass\n"
+    gold += f" {task['build']['files']['repo/tinyroute/__init__.py'].splitlines()[0]}\n"
+    status, told = await verified(swe, {**task, "eval_timeout": 15, "patch": gold}, fenced(gold))
+    assert (status, told["error"]["kind"]) == (504, "timeout"), told
+    assert "with the gold patch too" in told["error"]["message"]
+
+
+async def test_a_lost_sandbox_is_a_failure_and_no_zero(swe: Process) -> None:
+    task = row("tinyroute")
+    async with session(swe, task) as (caller, box):
+        named = subprocess.run(
+            ["docker", "ps", "-q", "--no-trunc", "--filter", f"label=gym.sandbox={box}"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        assert len(named) == 1, "the container of the session"
+        subprocess.run(["docker", "rm", "-f", *named], check=True, capture_output=True)
+        told = await caller.post("/verify", {**task, "response": answer()})
+    assert told.status >= 500
+    assert told.body["error"]["kind"] == "sandbox"
+
+
+async def test_an_image_that_cannot_be_had_is_a_failure_and_no_zero(swe: Process) -> None:
+    task = {**row("tinyroute"), "image_name": "docker.io/swebench/nothing:latest"}
+    status, told = await verified(swe, task, fenced(task["patch"]))
+    assert status >= 400
+    assert "reward" not in told
+    broken = {**row("tinyroute"), "build": {"dockerfile": "FROM python:3.13-slim\nRUN echo broken >&2; exit 3\n"}}
+    status, told = await verified(swe, broken, fenced(task["patch"]))
+    assert status >= 400
+    assert "reward" not in told
+    assert "broken" in told["error"]["message"]
+
+
+async def test_a_test_patch_that_does_not_fit_is_the_rows_fault(swe: Process) -> None:
+    task = row("tinyroute")
+    status, told = await verified(swe, {**task, "test_patch": row("spans")["patch"]}, fenced(task["patch"]))
+    assert (status, told["error"]["kind"]) == (422, "row"), told
+
+
+async def test_an_image_without_pytest_is_a_failure_and_no_zero(swe: Process) -> None:
+    task = row("tinyroute")
+    lines = task["build"]["dockerfile"].rstrip("\n") + "\nRUN rm -rf /usr/lib/python3/dist-packages/_pytest\n"
+    build = {**task["build"], "dockerfile": lines}
+    status, told = await verified(swe, {**task, "build": build}, fenced(task["patch"]))
+    assert (status >= 500, told["error"]["kind"]) == (True, "sandbox"), told
+    assert "pytest" in told["error"]["message"]
+
+
+HARBOR = {
+    "task.toml": 'version = "1.0"\n{more}\n[verifier]\ntimeout_sec = 60.0\n',
+    "instruction.md": "Write 42 to /app/answer.txt",
+    "environment/Dockerfile": "FROM python:3.13-slim\nWORKDIR /app\n",
+    "tests/test.sh": 'if [ "$(cat /app/answer.txt)" = 42 ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n',
+}
+
+
+def harbor_row(folder: Path, more: str = "") -> dict[str, Any]:
+    for path, text in HARBOR.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text.replace("{more}", more))
+    argv = [sys.executable, str(SWE / "make_rows.py"), "harbor", str(folder)]
+    made: dict[str, Any] = orjson.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
+    return made
+
+
+@pytest.mark.parametrize("separate", [False, True])
+async def test_a_harbor_task_is_graded_by_a_verifier_of_its_own(swe: Process, tmp_path: Path, separate: bool) -> None:
+    task = harbor_row(tmp_path / "hello")
+    if separate:
+        task["harbor"] |= {"separate": True, "artifacts": [{"source": "/app/answer.txt"}]}
+    for command, reward in (("echo 42 > /app/answer.txt", 1.0), ("echo 41 > /app/answer.txt", 0.0), ("true", 0.0)):
+        async with session(swe, task) as (caller, box):
+            await typed(caller, command)
+            told = await caller.post("/verify", {**task, "response": answer()})
+        assert (told.status, told.body["reward"]) == (200, reward), told.body
+        assert told.body["verifier_sandbox"] != box
+
+
+async def test_rewards_written_by_the_agent_or_by_what_it_left_running_count_for_nothing(
+    swe: Process, tmp_path: Path
+) -> None:
+    task = harbor_row(tmp_path / "hello")
+    daemon = "(while true; do mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; echo 42 > /app/answer.txt; "
+    daemon += "rm -f /app/answer.txt; sleep 0.01; done) > /dev/null 2>&1 &"
+    async with session(swe, task) as (caller, _):
+        await typed(
+            caller,
+            "mkdir -p /logs/verifier /tests; echo 1 > /logs/verifier/reward.txt; "
+            "echo '{\"reward\": 1}' > /logs/verifier/reward.json; echo 'exit 0' > /tests/test.sh",
+        )
+        await typed(caller, f"nohup sh -c '{daemon}' > /dev/null 2>&1 & sleep 0.2; rm -f /app/answer.txt")
+        told = await caller.post("/verify", {**task, "response": answer()})
+    assert (told.status, told.body["reward"]) == (200, 0.0), told.body
