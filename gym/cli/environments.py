@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import shutil
 import sys
@@ -14,9 +15,9 @@ from gym.plan import Service, slugify
 from gym.runtime.local.environments import cache_dir, prepare_environment
 from gym.runtime.programs import find_program, run_program
 
-PYTEST = ("pytest>=8.3,<10", "pytest-asyncio>=0.25,<2")
+PYTEST = ("pytest>=8.3,<10", "pytest-asyncio>=0.25,<2", "hypothesis>=6.120,<7")
 # Appended, so that whatever the server itself requires wins.
-BOOT = "import sys; sys.path.append(sys.argv.pop(1)); import pytest; raise SystemExit(pytest.console_main())"
+BOOT = "import sys; sys.path.append(sys.argv.pop(1)); import pytest; raise SystemExit(pytest.main())"
 
 
 def pytest_command(entry: CatalogEntry) -> tuple[str, ...]:
@@ -26,6 +27,10 @@ def pytest_command(entry: CatalogEntry) -> tuple[str, ...]:
     if python == Path(sys.executable) and find_spec("pytest"):
         return str(python), "-m", "pytest"
     return str(python), "-c", BOOT, str(pytest_folder(cache))
+
+
+def cached_python(entry: CatalogEntry) -> Path:
+    return server_python(entry, cache_dir(os.environ))
 
 
 def server_python(entry: CatalogEntry, cache: Path) -> Path:
@@ -42,8 +47,9 @@ def server_python(entry: CatalogEntry, cache: Path) -> Path:
 
 
 def pytest_folder(cache: Path) -> Path:
-    """pytest and what it needs, installed once for this Python."""
-    folder = cache / "pytest" / f"{sys.version_info.major}.{sys.version_info.minor}"
+    """pytest and what tests need beside it, installed once for this Python."""
+    digest = hashlib.sha256(" ".join(PYTEST).encode()).hexdigest()[:8]
+    folder = cache / "pytest" / f"{sys.version_info.major}.{sys.version_info.minor}-{digest}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with Path(f"{folder}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from gym.cli import console
 from gym.labels import SERVER_PREFIX
+from gym.plan import SANDBOX
 from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
 
 KINDS = {
@@ -45,6 +46,8 @@ def _url(one: ReplicaStatus, status: StackStatus) -> str:
     """Where it answers a caller on this machine: a container's own name means nothing outside its network."""
     if status.runtime == "local":
         return one.url
+    if one.type == SANDBOX:
+        return ""  # nobody outside of its network reaches it
     if one.type not in KINDS:
         return status.router
     return f"{status.router}{SERVER_PREFIX}{one.instance}" if status.router else ""

@@ -22,6 +22,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "logs": ("Run a stack", "Print the logs of servers."),
     "restart": ("Run a stack", "Restart servers one after the other."),
     "scale": ("Run a stack", "Change how many replicas a server has, while it runs."),
+    "sandbox": ("Run a stack", "List, enter and remove the sandboxes of a stack."),
     "build": ("Carry and pin", "Build the images of a stack, and push them."),
     "lock": ("Carry and pin", "Write down what a stack is made of, for `gym up --locked`."),
     "save": ("Carry and pin", "Write a built stack to one file."),
@@ -37,12 +38,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("Write servers", "List the servers that can be named."),
     "info": ("Write servers", "Show what a server is, where it lives and how to start it."),
     "new": ("Write servers", "Make a new server from a template."),
-    "test": ("Write servers", "Run a server's own tests in its own environment."),
+    "test": ("Write servers", "Run a server's own tests and verifier cases in its own environment."),
+    "audit": ("Write servers", "Measure how good an environment's verifier is."),
     "config": ("Look inside", "Print the merged, checked configuration, secrets masked."),
     "render": ("Look inside", "Print what a runtime would be given."),
     "doctor": ("Look inside", "Check this machine; say what mends what is missing."),
     "version": ("Look inside", "Print versions."),
 }
+
+GROUPS = frozenset({"sandbox"})  # commands of several words: the module has `commands`, each a function
 
 
 def run(argv: Sequence[str] | None = None) -> int:
@@ -71,6 +75,9 @@ def make_app(wanted: Iterable[str]) -> typer.Typer:
     )
     app.callback()(_root)
     for name, (panel, line) in COMMANDS.items():
+        if name in GROUPS and name in wanted:
+            app.add_typer(_group(name), name=name, short_help=line, rich_help_panel=panel)
+            continue
         app.command(name, help=None if name in wanted else line, short_help=line, rich_help_panel=panel)(
             _function(name) if name in wanted else _stub
         )
@@ -79,6 +86,14 @@ def make_app(wanted: Iterable[str]) -> typer.Typer:
 
 def _function(name: str) -> Callable[..., Any]:
     return guarded(importlib.import_module(f"gym.cli.commands.{name}").command)
+
+
+def _group(name: str) -> typer.Typer:
+    module = importlib.import_module(f"gym.cli.commands.{name}")
+    group = typer.Typer(help=module.__doc__, no_args_is_help=True, pretty_exceptions_enable=False)
+    for word, function in module.commands.items():
+        group.command(word)(guarded(function))
+    return group
 
 
 def _stub() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,11 +16,19 @@ DEFAULT_STACK = "gym"
 
 def _stack_name(context: typer.Context, value: str) -> str:
     """`gym --stack x ps` and `gym ps --stack x` mean the same; the name becomes a folder, so its letters are few."""
-    outer = context.parent.params.get("stack", DEFAULT_STACK) if context.parent else DEFAULT_STACK
+    outer = next((params["stack"] for params in _around(context) if "stack" in params), DEFAULT_STACK)
     name = str(outer) if value == DEFAULT_STACK else value
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", name):
         raise typer.BadParameter("a stack's name is up to 40 of a-z, 0-9, - and _, e.g. gym or eval-2")
     return name
+
+
+def _around(context: typer.Context) -> Iterator[dict[str, Any]]:
+    """The options of the commands that this one is a word of, nearest first."""
+    outer = context.parent
+    while outer is not None:
+        yield outer.params
+        outer = outer.parent
 
 
 StackName = Annotated[

@@ -16,6 +16,7 @@ from gym.runtime.compose.images import plan_images
 from gym.runtime.compose.layout import compose_facts
 from gym.runtime.compose.runtime import default_cache
 from gym.runtime.compose.sealing import seal
+from gym.runtime.sandbox import with_docker
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView
 
 Target = Literal["plan", "traefik", "compose"]
@@ -44,7 +45,7 @@ def _view(service: Service) -> InstanceView:
 
 def _compose(plan: Plan, secrets: Mapping[str, str], home: Path) -> str:
     """What `gym up --runtime compose` writes, values of secrets replaced by their names."""
-    reached, _ = reach_host(plan)
+    reached, _ = reach_host(with_docker(plan))
     sealed = seal(reached, {path: rewrite_urls(value) for path, value in secrets.items()})
     with tempfile.TemporaryDirectory() as folder:
         images = plan_images(sealed.plan, Path(folder), default_cache(os.environ))

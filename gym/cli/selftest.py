@@ -1,4 +1,4 @@
-"""Is a server whole, and do its own tests pass in its own environment?"""
+"""Is a server whole, and do its own tests and its verifier's cases pass in its own environment?"""
 
 from __future__ import annotations
 
@@ -12,13 +12,19 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
+from gym.cli.audit.process import Finding
 from gym.cli.summary import EXAMPLE
+from gym.cli.verifying import FindPython, audit_server, run_verifier_cases
 from gym.config import CatalogEntry
+from gym.config.yaml_source import read_yaml
 from gym.errors import GymError, ProgramFailed
 from gym.runtime.programs import run_program
+from gym.server.cases import CASES, Outcome, load_cases, missing_kinds
 from gym.wire.rows import Row
 
 EXAMPLE_ROWS = 5
+MAKER = Path("scripts") / "examples"  # of a checkout; elsewhere nobody could make these
+EXAMPLE_RESULTS = ("data/example_rollouts.jsonl", "data/example_metrics.json")
 TEST_SECONDS = 600.0
 OPTIONS = ("-q", "--import-mode=importlib", "-p", "no:cacheprovider")
 # Tests mean the same wherever a server's folder lies: settings of a folder above it do not apply, its own do.
@@ -32,17 +38,44 @@ class Report(NamedTuple):
     tests: str  # pytest's own last line
     output: str  # all that pytest said, when tests failed
     seconds: float
+    outcomes: tuple[Outcome, ...] = ()  # of the verifier's cases
+    findings: tuple[Finding, ...] = ()  # of a quick audit
+
+    @property
+    def differing(self) -> tuple[Outcome, ...]:
+        return tuple(one for one in self.outcomes if not one.passed)
+
+    @property
+    def failed_checks(self) -> tuple[Finding, ...]:
+        return tuple(one for one in self.findings if not one.passed)
 
     @property
     def passed(self) -> bool:
-        return not self.problems and not self.output
+        return not (self.problems or self.output or self.differing or self.failed_checks)
 
 
-def test_server(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequence[str]]) -> Report:
-    """One server's folder and tests; `find_pytest` gives the command, and may make an environment for it."""
+def check_server(
+    entry: CatalogEntry,
+    find_pytest: Callable[[CatalogEntry], Sequence[str]],
+    find_python: FindPython | None = None,
+    *,
+    audit: bool = False,
+) -> Report:
+    """One server's folder, tests and cases; the finders give the command, and may make an environment for it."""
     began = time.monotonic()
     tests, output = _run_tests(entry, find_pytest)
-    return Report(entry.name, tuple(find_gaps(entry)), tests, output, time.monotonic() - began)
+    problems = list(find_gaps(entry))
+    outcomes: tuple[Outcome, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    if find_python is not None and (entry.directory / CASES).is_file():
+        try:
+            outcomes = run_verifier_cases(entry, find_python)
+            findings = audit_server(entry, find_python, quick=True) if audit else ()
+        except ProgramFailed as error:
+            problems.append(_last_words(error.output))
+        except GymError as error:
+            problems.append(str(error))
+    return Report(entry.name, tuple(problems), tests, output, time.monotonic() - began, outcomes, findings)
 
 
 def find_gaps(entry: CatalogEntry) -> Iterator[str]:
@@ -52,11 +85,38 @@ def find_gaps(entry: CatalogEntry) -> Iterator[str]:
             yield f"no {name}"
     if entry.config is None:
         yield "no file in configs/"
+    yield from _config_problems(entry.directory)
     example = entry.directory / EXAMPLE
     if example.is_file():
         yield from _row_problems(example)
     elif entry.type == "resources_servers":
         yield f"no {EXAMPLE} with {EXAMPLE_ROWS} rows"
+    if entry.type == "resources_servers":
+        yield from _verifier_gaps(entry)
+
+
+def _verifier_gaps(entry: CatalogEntry) -> Iterator[str]:
+    for name in EXAMPLE_RESULTS if (entry.directory.parents[2] / MAKER).is_file() else ():
+        if not (entry.directory / name).is_file():
+            yield f"no {name} ({MAKER} {entry.name} makes it)"
+    try:
+        cases = load_cases(entry.directory / CASES)
+    except GymError as error:
+        yield f"no {CASES}" if not (entry.directory / CASES).is_file() else str(error)
+        return
+    if not any(case.oracle for case in cases):
+        yield f"{CASES}: no case is an oracle's"
+    for gap in missing_kinds(cases, constant=entry.kind == "example"):
+        yield f"{CASES}: {gap}"
+
+
+def _config_problems(folder: Path) -> Iterator[str]:
+    """`gym list` shows a server whose file cannot be read; here it is told."""
+    for path in sorted((folder / "configs").glob("*.y*ml")):
+        try:
+            read_yaml(path, str(path.relative_to(folder)))
+        except GymError as error:
+            yield str(error)
 
 
 def _row_problems(example: Path) -> Iterator[str]:
@@ -87,6 +147,11 @@ def _run_tests(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequen
         return _last_line(error.output), error.output
     except GymError as error:
         return "could not run", str(error)
+
+
+def _last_words(output: str) -> str:
+    """The end of what a program said: its error, or a traceback's last lines."""
+    return "\n".join(output.strip().splitlines()[-8:])
 
 
 def _last_line(output: str) -> str:

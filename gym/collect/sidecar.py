@@ -69,6 +69,8 @@ def beside(path: Path) -> Path:
 
 
 def _read(paths: OutputPaths, identity: Mapping[str, Any], size: int) -> dict[str, Any]:
+    if not size and not (paths.failures.exists() and paths.failures.stat().st_size):
+        return {"created": _now(), "identity": dict(identity)}  # a run that got nowhere binds nobody
     try:
         told: dict[str, Any] = orjson.loads(paths.run.read_bytes())
         for part in (told["identity"], *(one["instances"] for one in told.get("stacks") or ())):

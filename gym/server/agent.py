@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,10 +18,11 @@ from gym import __version__
 from gym.labels import HEADER_SDK
 from gym.server.asgi import Answer, Call
 from gym.server.base import Route, Server, json_answer
+from gym.server.colleagues import Colleague, Colleagues
 from gym.server.config import Reference, ServerConfig, Settings, addresses
 from gym.server.http import HttpClient
 from gym.server.peers import Peers
-from gym.server.rollout import Rollout
+from gym.server.rollout import CLOSE_SECONDS, Rollout
 from gym.server.tools import NAME, RESERVED
 from gym.wire import items, metrics
 from gym.wire.failures import RolloutError
@@ -42,6 +44,7 @@ class AgentConfig(ServerConfig):
     skip_verification: bool = False
     skip_verification_reward: float = 0.0
     token_id_capture: Any = None
+    agents: dict[str, Colleague] = Field(default_factory=dict)  # tool name -> the agent behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,7 @@ class Agent(Server):
         self.config = config
         self.http = HttpClient()
         self.peers = Peers(settings.discovery, addresses(settings.document), self.http)
+        self._leaving: set[asyncio.Task[None]] = set()
 
     # What an author may override.
 
@@ -76,7 +80,7 @@ class Agent(Server):
         """Seed, respond, verify: the body of the verified rollout."""
         if self.config.resources_server is not None:
             await rollout.seed(row.body)
-        response = await self.respond(row.params, rollout)
+        response = await self.respond_to(row, rollout)
         if self.config.skip_verification:
             fields = {
                 "response": response,
@@ -86,12 +90,18 @@ class Agent(Server):
             return splice(row.body, fields, keys=row.fields)
         return await rollout.verify(row.body, row.fields, response)
 
+    async def respond_to(self, row: RunRow, rollout: Rollout) -> dict[str, Any]:
+        """The response to a row. Override it where more of the row than its parameters matters."""
+        return await self.respond(row.params, rollout)
+
     async def respond(self, params: Mapping[str, Any], rollout: Rollout) -> dict[str, Any]:
         """Ask the model, run its calls one after another, until it only talks or a budget is spent."""
+        colleagues = rollout.colleagues = rollout.colleagues or Colleagues(self.config.agents)
+        params = colleagues.offered(params)
         asked = items.input_items(params.get("input"))
         output: list[items.Item] = []
         usage: dict[str, Any] | None = None
-        budget = Budget(self.config)
+        budget = rollout.budget or Budget(self.config)
         while True:
             reply = await rollout.ask_model({**params, "input": asked + output})
             new = reply["output"]
@@ -106,18 +116,23 @@ class Agent(Server):
             if budget.spend(calls=len(calls), tokens=(usage or {}).get("total_tokens"), idle=not calls):
                 break
         response = {**reply, "output": output, "usage": usage}
+        if colleagues.record:
+            response["agent_calls"] = colleagues.record
         return {**response, "truncated_by": budget.spent} if budget.spent else response
 
     async def call_tool(self, call: items.Item, rollout: Rollout) -> items.Item:
         """The output item of one call. What the model got wrong is told to the model."""
         name, call_id = str(call.get("name", "")), str(call.get("call_id") or call.get("id") or "")
-        if name in RESERVED or not NAME.fullmatch(name):
+        colleagues = rollout.colleagues if rollout.colleagues and name in rollout.colleagues else None
+        if colleagues is None and (name in RESERVED or not NAME.fullmatch(name)):
             return items.function_call_output(call_id, _told(f"There is no tool named {name!r}"))
         arguments = call.get("arguments") or "{}"
         try:
             orjson.loads(arguments)
         except (orjson.JSONDecodeError, TypeError) as error:
             return items.function_call_output(call_id, _told(f"Invalid tool call arguments: {error!r}"))
+        if colleagues is not None:
+            return items.function_call_output(call_id, await colleagues.ask(call, rollout))
         _, text = await rollout.call_tool(name, arguments.encode())
         return items.function_call_output(call_id, text)
 
@@ -131,12 +146,17 @@ class Agent(Server):
         ]
 
     async def end(self) -> None:
+        if self._leaving:
+            await asyncio.wait(self._leaving, timeout=CLOSE_SECONDS)
         await self.http.aclose()
 
     async def _on_run(self, call: Call) -> Answer:
         row = parse_run(call.body)
         async with self._rollout(call, call.rollout_id or _own_id(row.fields)) as rollout:
-            body = await self.run(row, rollout)
+            try:
+                body = await self.run(row, rollout)
+            finally:
+                self._take_leave(rollout)
             return Answer(body, headers=(_timing(rollout.spent), _SDK))
 
     async def _on_responses(self, call: Call) -> Answer:
@@ -157,6 +177,13 @@ class Agent(Server):
                 return Answer(reply.body)
         return json_answer(metrics.aggregate(metrics.parse_replies(call.body)))
 
+    def _take_leave(self, rollout: Rollout) -> None:
+        """Of a rollout that failed, was cancelled or is not verified; by a task of its own, for ours may be ending."""
+        if rollout.session_open:
+            task = asyncio.get_running_loop().create_task(rollout.close_session())
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
     def _rollout(self, call: Call, rollout_id: str) -> Rollout:
         limits = [limit for limit in (self.config.max_seconds, call.timeout) if limit is not None]
         return Rollout(
@@ -176,6 +203,7 @@ class Budget:
     def __init__(self, config: AgentConfig) -> None:
         self._config = config
         self._steps = self._calls = self._idle = 0
+        self.tokens_before = 0.0  # of earlier turns of the same rollout
         self.spent = ""
 
     @property
@@ -194,7 +222,7 @@ class Budget:
             self.spent = "max_tool_calls"
         elif limits.max_steps is not None and self._steps >= limits.max_steps:
             self.spent = "max_steps"
-        elif limits.max_total_tokens is not None and tokens is not None and tokens >= limits.max_total_tokens:
+        elif limits.max_total_tokens is not None and self.tokens_before + (tokens or 0) >= limits.max_total_tokens:
             self.spent = "max_total_tokens"
         elif self._idle >= IDLE_STEPS:
             self.spent = "idle_steps"

@@ -6,7 +6,9 @@ FastAPI keeps the app, its docs and the cool routes; what a rollout pays for goe
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -36,6 +38,11 @@ class Call:
     body: bytes
     rollout_id: str = ""
     timeout: float | None = None  # seconds the caller is willing to wait
+    began: float = field(default_factory=time.monotonic)
+
+    def seconds_left(self, most: float) -> float:
+        """Until the caller stops waiting, or `most`."""
+        return most if self.timeout is None else min(most, self.began + self.timeout - time.monotonic())
 
     def header(self, name: bytes) -> bytes | None:
         return next((value for key, value in self.headers if key == name), None)
@@ -58,6 +65,7 @@ class Answer(NamedTuple):
 
 
 Handler = Callable[[Call], Awaitable[Answer]]
+CURRENT: ContextVar[Call | None] = ContextVar("call", default=None)  # what is being served, for calls that it causes
 
 
 @dataclass(slots=True)
@@ -94,6 +102,7 @@ class HotRoutes:
             call.body = await read_body(receive)
             read_rollout_headers(call)
             caller.watch(receive)
+            CURRENT.set(call)
             answer = await self._within_deadline(handler, call)
         except asyncio.CancelledError:
             if caller.forgive():

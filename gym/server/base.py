@@ -99,6 +99,7 @@ class ServerApp:
         self._hot: HotRoutes | None = None
         self._starting = asyncio.Lock()
         self.server: Server | None = None
+        self.failure: Exception | None = None  # why it did not start
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -106,6 +107,10 @@ class ServerApp:
             return
         hot = self._hot or await self._start_once()
         await hot(scope, receive, send)
+
+    def configured(self, fields: Mapping[str, Any], **settings: Any) -> ServerApp:
+        """The same server, not yet started, with a configuration of its own."""
+        return ServerApp(self._make, fields, settings)
 
     async def start(self) -> HotRoutes:
         settings = (
@@ -135,10 +140,12 @@ class ServerApp:
         try:
             await self.start()
         except GymError as error:
+            self.failure = error
             log.error("%s", error)
             await send({"type": "lifespan.startup.failed", "message": ""})
             return
         except Exception as error:  # noqa: BLE001 (an author's start(): the log shows the whole of it)
+            self.failure = error
             log.error("the server could not start", exc_info=error)
             await send({"type": "lifespan.startup.failed", "message": ""})
             return

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -39,6 +39,7 @@ class ServerConfig(BaseModel):
     entrypoint: str = "app.py"
     num_workers: int | None = None
     domain: str | None = None
+    kind: Literal["rule", "judge", "sandbox", "network", "example"] | None = None
     verified: bool | None = None
     verified_url: str | None = None
     description: str | None = None
@@ -57,6 +58,17 @@ class Settings:
     listen: str = "127.0.0.1:0"
     replica: str = ""
     drain_seconds: float = 30.0
+    sandbox_url: str = ""  # of the broker; "" for an instance that holds no grant
+    sandbox_token: str = field(default="", repr=False)
+
+    def sandbox_access(self) -> tuple[str, str]:
+        """URL and token of the sandbox broker."""
+        if not (self.sandbox_url and self.sandbox_token):
+            raise UserError(
+                f"{self.name} asks for sandboxes, and its configuration grants it none.",
+                f"Add `sandbox:` to {self.name}'s config (`sandbox: {{images: [python:3.13-slim]}}`), then gym up.",
+            )
+        return self.sandbox_url, self.sandbox_token
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
@@ -65,7 +77,8 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     name = environ.get(labels.ENV_INSTANCE, "") or "server"
     if document and name not in document:
         raise UserError(f"{labels.ENV_INSTANCE}={name} is not an instance of {labels.ENV_CONFIG}")
-    resolved = _resolve_secrets(document, Path(environ.get(labels.ENV_SECRETS_DIR, "/run/secrets")))
+    folder = Path(environ.get(labels.ENV_SECRETS_DIR, "/run/secrets"))
+    resolved = _resolve_secrets(document, folder)
     return Settings(
         name=name,
         fields=_own_fields(resolved.get(name)),
@@ -74,6 +87,8 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         listen=environ.get(labels.ENV_LISTEN, "127.0.0.1:0"),
         replica=environ.get(labels.ENV_REPLICA, ""),
         drain_seconds=_drain_seconds(environ.get(labels.ENV_DRAIN, "30")),
+        sandbox_url=environ.get(labels.ENV_SANDBOX_URL, ""),
+        sandbox_token=_resolve_secrets(environ.get(labels.ENV_SANDBOX_TOKEN, ""), folder),
     )
 
 

@@ -18,19 +18,23 @@ from fastapi import FastAPI
 from pydantic import BaseModel, ValidationError
 
 from gym.server import mcp
-from gym.server.asgi import Answer, Call
+from gym.server.asgi import CURRENT, Answer, Call
 from gym.server.base import Route, Server, json_answer
-from gym.server.config import ServerConfig, Settings
+from gym.server.config import ServerConfig, Settings, addresses
+from gym.server.http import HttpClient
+from gym.server.peers import Peers
+from gym.server.rollout import Rollout
 from gym.server.session import Session, SessionStore
 from gym.server.tools import Tool, collect_tools, result_to_json
 from gym.server.trouble import error_text, own_validation_error, validation_detail
 from gym.wire import metrics
 from gym.wire.failures import RolloutError
-from gym.wire.rows import ReverifyMode, Row, VerifyRequest, VerifyResponse
+from gym.wire.rows import ReverifyMode, Row, VerifyRequest, VerifyResponse, read_body
 from gym.wire.splice import splice
 
 S = TypeVar("S")
 SWEEP_SECONDS = 30.0
+OUTGOING_SECONDS = 600.0
 log = logging.getLogger("gym.server")
 
 
@@ -47,6 +51,8 @@ class ResourcesServer(Server, Generic[S]):
     role: ClassVar[str] = "resources"
     server_type: ClassVar[str] = "resources_servers"
     reverify_mode: ClassVar[ReverifyMode] = "unknown"  # "stateless" when verify needs nothing but its request
+    reward_floor: ClassVar[float] = 0.0  # what even a worthless answer gets
+    reward_floor_reason: ClassVar[str] = ""  # why, where that is not 0
     config: ResourcesConfig
 
     def __init__(self, config: ResourcesConfig, settings: Settings) -> None:
@@ -56,9 +62,11 @@ class ResourcesServer(Server, Generic[S]):
         self.sessions: SessionStore[Any] = SessionStore(ttl_seconds=config.session_ttl_seconds)
         self.mcp_key = secrets.token_bytes(32)  # signs this process's sessions for MCP clients
         self._cookie = f"{type(self).__name__}___{quote(config.name, safe='')}"
-        self._seed = _Hook.of(self.seed, Row)
-        self._verify = _Hook.of(self.verify, VerifyRequest)
+        self._seed = Hook.of(self.seed, Row)
+        self._verify = Hook.of(self.verify, VerifyRequest)
         self._sweeper: asyncio.Task[None] | None = None
+        self._http = HttpClient()
+        self._peers = Peers(settings.discovery, addresses(settings.document), self._http)
 
     # What an author overrides.
 
@@ -77,12 +85,26 @@ class ResourcesServer(Server, Generic[S]):
         """The state for a tool call that comes without any session. Refused, unless you say what it should be."""
         raise RolloutError("row", "this tool needs a session: POST /seed_session first, and send its cookie along")
 
+    def advertise(self, state: Any) -> dict[str, Any]:
+        """What `/seed_session` answers about a new session, beside its cookie."""
+        return {}
+
     async def close(self, state: S) -> None:
         """Let go of what a state holds: after verify, at close_session, at its TTL and when the server stops."""
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         """Metrics of your own over all verify replies of an agent, added to `agent_metrics`."""
         return {}
+
+    # What an author may call.
+
+    def outgoing(self, *, model_server: str = "", seconds: float = OUTGOING_SECONDS) -> Rollout:
+        """A client for other instances of the stack, under the id and within the time of the call being served."""
+        call = CURRENT.get()
+        left = seconds if call is None else call.seconds_left(seconds)
+        return Rollout(
+            self._http, self._peers, seconds=left, id=call.rollout_id if call else "", model_server=model_server
+        )
 
     # What the contract asks for.
 
@@ -112,6 +134,7 @@ class ResourcesServer(Server, Generic[S]):
             self._sweeper.cancel()
         for session in self.sessions.take_all():
             await self._release(session)
+        await self._http.aclose()
 
     async def call_tool(self, tool: Tool, body: bytes, session_id: str) -> tuple[Any, str]:
         """The tool's result, and the id of the session it ran in ("" when it needs none)."""
@@ -137,7 +160,10 @@ class ResourcesServer(Server, Generic[S]):
         if not (self._seed.overridden or self.config.expose_tools_over_mcp):
             return Answer(b"{}")
         session_id = await self.open_session(call.body, self.session_id(call))
-        reply = {"mcp": mcp.advert(self, session_id)} if self.config.expose_tools_over_mcp else {}
+        session = self.sessions.find(session_id)
+        reply = self.advertise(session.state) if session else {}
+        if self.config.expose_tools_over_mcp:
+            reply["mcp"] = mcp.advert(self, session_id)
         return json_answer(reply, self._set_cookie(session_id))
 
     async def _on_verify(self, call: Call) -> Answer:
@@ -236,7 +262,7 @@ def _refuse_what_json_cannot_say(body: bytes) -> None:
 
 
 @dataclass(frozen=True)
-class _Hook:
+class Hook:
     """An author's `seed` or `verify`: which model its body is checked by, and whether it takes the state."""
 
     method: Callable[..., Any]
@@ -245,7 +271,7 @@ class _Hook:
     overridden: bool
 
     @classmethod
-    def of(cls, method: Callable[..., Any], default: type[BaseModel]) -> _Hook:
+    def of(cls, method: Callable[..., Any], default: type[BaseModel]) -> Hook:
         parameters = list(inspect.signature(method).parameters)
         function = getattr(method, "__func__", method)
         hint = get_type_hints(function).get(parameters[0]) if parameters else None
@@ -260,7 +286,7 @@ class _Hook:
     def parse(self, body: bytes) -> BaseModel:
         if b"NaN" in body or b"Infinity" in body:
             _refuse_what_json_cannot_say(body)
-        return self.model.model_validate_json(body)
+        return read_body(self.model, body)
 
     async def run(self, request: BaseModel, state: Any) -> Any:
         try:

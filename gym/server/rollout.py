@@ -5,18 +5,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
-from gym.server.http import HttpClient, NotSent, Reply
+from gym.server.http import Headers, HttpClient, NotSent, Reply
 from gym.server.peers import Peers, Replica
 from gym.wire.failures import FailureKind, RolloutError, error_from_reply
 from gym.wire.splice import splice
 
+if TYPE_CHECKING:
+    from gym.server.agent import Budget
+    from gym.server.colleagues import Colleagues
+
 PAUSES = (0.05, 0.1, 0.25, 0.6, 2.0)  # between tries to connect, 3 s in all: a replica that restarts is back by then
+CLOSE_SECONDS = 5.0  # for a word of farewell, after the deadline too
 MARGIN_SHARE, MARGIN_SECONDS = 0.1, 0.5  # of what is left, kept back for a peer's "too late" to arrive
 
 
@@ -37,6 +43,10 @@ class Rollout:
         self.id = id
         self.model_server = model_server
         self.resources_server = resources_server
+        self.session_open = False  # seeded, and not yet verified: somebody holds a state for this rollout
+        self.farewell = "/close_session"
+        self.budget: Budget | None = None  # of the whole rollout, where its agent loops more than once
+        self.colleagues: Colleagues | None = None  # the agents that its agent may ask
         self.spent: dict[str, float] = {}  # seconds by hop: seed, model, tools, verify
         self._http = http
         self._peers = peers
@@ -64,10 +74,11 @@ class Rollout:
 
     async def seed(self, row: bytes) -> None:
         await self.post(self.resources_server, "/seed_session", row, kind="resources", hop="seed")
+        self.session_open = bool(self._cookies.get(self.resources_server))
 
-    async def ask_model(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """A Responses reply to `params`; anything else is a failure of the model server."""
-        instance = self.model_server
+    async def ask_model(self, params: Mapping[str, Any], instance: str = "") -> dict[str, Any]:
+        """A Responses reply to `params`, by another model than the policy where one is named; else its failure."""
+        instance = instance or self.model_server
         body = orjson.dumps(params)
         reply = await self.post(instance, "/v1/responses", body, kind="model", hop="model")
         try:
@@ -76,9 +87,7 @@ class Rollout:
             parsed = None
         if not isinstance(parsed, dict) or not isinstance(parsed.get("output"), list):
             text = reply.body[:200].decode("utf-8", "replace")
-            raise RolloutError(
-                "model", f"answered with something that is no response: {text}", server=self.model_server
-            )
+            raise RolloutError("model", f"answered with something that is no response: {text}", server=instance)
         return parsed
 
     async def call_tool(self, name: str, arguments: bytes) -> tuple[int, str]:
@@ -94,7 +103,18 @@ class Rollout:
         reply = await self.post(self.resources_server, "/verify", body, kind="resources", hop="verify")
         if b'"reward"' not in reply.body:
             raise RolloutError("resources", "/verify answered without a reward", server=self.resources_server)
+        self.session_open = False
         return reply.body
+
+    async def close_session(self) -> None:
+        """Nobody will verify: what the session's state holds (a sandbox, say) need not wait for its time to run out."""
+        replica = self._replicas.get(self.resources_server)
+        if replica is None or not self.session_open:
+            return
+        self.session_open = False
+        headers = self._headers(self.resources_server, CLOSE_SECONDS)
+        with suppress(OSError, TimeoutError):  # it has gone as well, and its sessions with it
+            await self._http.request("POST", replica.url + self.farewell, headers=headers, timeout=CLOSE_SECONDS)
 
     async def post(self, instance: str, path: str, body: bytes, *, kind: FailureKind, hop: str) -> Reply:
         """A reply below 400; everything else is raised as what it means."""
@@ -103,19 +123,21 @@ class Rollout:
             raise error_from_reply(reply.status, reply.body, server=instance, kind=kind)
         return reply
 
-    async def send(self, instance: str, path: str, body: bytes, *, kind: FailureKind, hop: str) -> Reply:
+    async def send(
+        self, instance: str, path: str, body: bytes, *, kind: FailureKind, hop: str, headers: Headers = ()
+    ) -> Reply:
         """Any reply. Sent once; connecting is tried again, elsewhere as long as no session binds the rollout."""
         if not instance:
             raise RolloutError("agent", f"this agent's configuration names no {kind} server", retryable=False)
         begun = self._clock()
         try:
-            reply = await self._exchange(instance, path, body, kind)
+            reply = await self._exchange(instance, path, body, kind, headers)
         finally:
             self.spent[hop] = self.spent.get(hop, 0.0) + self._clock() - begun
         self._keep_cookies(instance, reply)
         return reply
 
-    async def _exchange(self, instance: str, path: str, body: bytes, kind: FailureKind) -> Reply:
+    async def _exchange(self, instance: str, path: str, body: bytes, kind: FailureKind, more: Headers) -> Reply:
         for pause in (*PAUSES, None):
             replica = self._replicas.get(instance) or await self._bind(instance, kind)
             left = self.seconds_left
@@ -123,7 +145,7 @@ class Rollout:
                 raise RolloutError("timeout", f"no time was left for {path}", server=instance)
             # The peer gives up first, then this call, then this rollout: who hangs is who is named.
             margin = min(left * MARGIN_SHARE, MARGIN_SECONDS)
-            headers, timeout = self._headers(instance, left - margin), left - margin / 2
+            headers, timeout = [*self._headers(instance, left - margin), *more], left - margin / 2
             try:
                 return await self._http.request("POST", replica.url + path, body=body, headers=headers, timeout=timeout)
             except NotSent as error:

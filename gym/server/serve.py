@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -54,13 +54,19 @@ def load_app(path: Path) -> Any:
     return app
 
 
-def run_app(app: Any, settings: Settings) -> None:
+def run_app(
+    app: Any,
+    settings: Settings,
+    *,
+    ws: Any = "none",
+    make_server: Callable[[uvicorn.Config], uvicorn.Server] | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT, then finish what is in flight, at most `drain_seconds` long."""
     config = uvicorn.Config(
         app,
         loop="uvloop" if importlib.util.find_spec("uvloop") else "auto",
         http="httptools",
-        ws="none",
+        ws=ws,
         lifespan="on",
         log_config=None,
         log_level="warning",
@@ -69,7 +75,7 @@ def run_app(app: Any, settings: Settings) -> None:
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
     )
-    server = DrainingServer(config)
+    server = (make_server or DrainingServer)(config)
     listener = listen(settings.listen)
     gc.collect()
     gc.freeze()  # what is loaded now lives for ever: no collection need look at it again

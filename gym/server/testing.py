@@ -1,16 +1,25 @@
-"""Runs an app on a real socket for a test: `async with running(app) as url`; `Caller(url)` talks to it."""
+"""Runs an app on a real socket for a test: `async with running(app) as url`; `Caller(url)` talks to it.
+
+`async with scripted_judge("yes") as judge` is a judge for it: `MyServer.app(judge.fields, document=judge.document)`.
+"""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import orjson
 import uvicorn
 
+from gym.server.asgi import Answer, Call
+from gym.server.base import Route, Server, json_answer
 from gym.server.http import HttpClient, Reply
+from gym.wire import items
+from gym.wire.failures import RolloutError
 
 
 class Answered(NamedTuple):
@@ -51,6 +60,85 @@ class Caller:
                 key, _, content = value.decode("latin-1").partition(";")[0].partition("=")
                 self.cookies[key] = content
         return Answered(reply.status, _parse(reply.body), reply)
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """What a JSONL file holds: example rows, cases."""
+    return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def body_of(row: Mapping[str, Any], answer: str) -> dict[str, Any]:
+    """The body of a verify: this row, answered with this text."""
+    return {**row, "response": items.response([items.message(answer)], model="test")}
+
+
+async def verify(app: Any, body: Mapping[str, Any]) -> Answered:
+    """One verify by an app that runs for it alone."""
+    async with running(app) as url, Caller(url) as caller:
+        return await caller.post("/verify", body)
+
+
+Scripted = str | int | dict[str, Any]  # a text, a failure's HTTP status, or a whole Responses reply
+
+
+@dataclass
+class ScriptedJudge:
+    """A model server that answers from a list, in order, and then no more."""
+
+    name: str
+    url: str
+    texts: list[Scripted]
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    answer: Callable[[dict[str, Any]], Scripted] | None = None  # instead of the list: by what is asked
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What a judged server's configuration says of it."""
+        return {"judge_model_server": {"type": "responses_api_models", "name": self.name}}
+
+    @property
+    def document(self) -> dict[str, Any]:
+        host, _, port = self.url.removeprefix("http://").partition(":")
+        return {self.name: {"responses_api_models": {"scripted": {"host": host, "port": int(port)}}}}
+
+    def next_answer(self) -> Scripted:
+        if self.answer is not None:
+            return self.answer(self.asked[-1])
+        if not self.texts:
+            raise RolloutError("model", "the scripted judge has no answer left", retryable=False)
+        return self.texts.pop(0)
+
+    @property
+    def prompts(self) -> list[str]:
+        """The last message of each question."""
+        return [items.item_text(body["input"][-1]) for body in self.asked]
+
+
+@asynccontextmanager
+async def scripted_judge(*texts: Scripted, name: str = "judge_model") -> AsyncIterator[ScriptedJudge]:
+    """On a real socket. `judge.texts` may be given anew between calls; `judge.asked` is what it was asked."""
+    judge = ScriptedJudge(name, "", list(texts))
+    async with running(_ScriptedModel.app({}, name=name, document={_SCRIPT: judge})) as judge.url:
+        yield judge
+
+
+_SCRIPT = "script"
+
+
+class _ScriptedModel(Server):
+    role = "model"
+    server_type = "responses_api_models"
+
+    def routes(self) -> list[Route]:
+        return [Route("/v1/responses", self.respond)]
+
+    async def respond(self, call: Call) -> Answer:
+        judge: ScriptedJudge = self.settings.document[_SCRIPT]
+        judge.asked.append(orjson.loads(call.body))
+        told = judge.next_answer()
+        if isinstance(told, int):
+            raise RolloutError("model", f"the scripted judge was told to fail with {told}", status=told)
+        return json_answer(items.response([items.message(told)], model=self.name) if isinstance(told, str) else told)
 
 
 @asynccontextmanager

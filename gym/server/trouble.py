@@ -22,6 +22,8 @@ def error_to_failure(error: Exception, *, server: str, role: str, rollout_id: st
     """Peers' failures pass on as they are, bad bodies are the row's fault, everything else is a bug of this server."""
     if isinstance(error, RolloutError):
         error.server = error.server or server
+        if error.kind == "sandbox" and error.status < 500:
+            error.status = 500  # the broker's 404 or 410 was about our request; here it would read as the row's fault
         return error
     if isinstance(error, ValidationError):
         return RolloutError("row", validation_message(error), server=server)

@@ -38,4 +38,5 @@ def _stack_to_tree(stack: Stack) -> dict[str, Any]:
 
 def _fields(instance: Instance) -> dict[str, Any]:
     facts = instance.container.model_dump(mode="json", exclude_defaults=True)
-    return {"entrypoint": instance.entrypoint, **instance.fields, **facts}
+    grant = {"sandbox": instance.sandbox.model_dump(mode="json", exclude_unset=True)} if instance.sandbox else {}
+    return {"entrypoint": instance.entrypoint, **instance.fields, **facts, **grant}

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import RenderableType
+from rich.markdown import Markdown
+from rich.syntax import Syntax
 from rich.text import Text
 
 from gym.cli import console
+from gym.cli.catalog import example_rows, row_fields
 from gym.cli.live import KINDS
 from gym.cli.options import AsJson
 from gym.cli.summary import EXAMPLE, relative
@@ -19,15 +25,36 @@ from gym.config import CatalogEntry, find_server, search_roots
 def command(
     name: Annotated[str, typer.Argument(help="A server's name, as `gym list` shows it.")], as_json: AsJson = False
 ) -> int:
-    """Show what a server is, where it lives and how to start it."""
+    """Show what a server is and how to start it, its README, config, row fields and an example row."""
     entry = find_server(name, search_roots(Path.cwd(), os.environ))
     if as_json:
-        console.show_json(entry.model_dump(mode="json"))
+        fields = [one._asdict() for one in row_fields(entry.directory / EXAMPLE)]
+        console.show_json({**entry.model_dump(mode="json"), "row_fields": fields})
         return 0
-    for label, value in _facts(entry).items():
-        if value:
-            console.show(Text.assemble((f"{label:<10} ", "bold"), value))
+    facts = [(Text(label, style="bold"), value) for label, value in _facts(entry).items() if value]
+    console.show(console.make_table(("", ""), facts))
+    for title, part in _parts(entry):
+        console.show()
+        console.show(Text(title, style="bold underline"))
+        console.show(part)
     return 0
+
+
+def _parts(entry: CatalogEntry) -> Iterator[tuple[str, RenderableType]]:
+    """Rendered on a terminal; in a file as they are written."""
+    terminal = console.out().is_terminal
+    readme, example = entry.directory / "README.md", entry.directory / EXAMPLE
+    if readme.is_file():
+        text = readme.read_text("utf-8", errors="replace").rstrip()
+        yield relative(readme), Markdown(text) if terminal else text
+    if entry.config is not None:
+        text = entry.config.read_text("utf-8", errors="replace").rstrip()
+        yield relative(entry.config), Syntax(text, "yaml", background_color="default") if terminal else text
+    if fields := row_fields(example):
+        yield f"row fields, as {relative(example)} has them", console.make_table(("FIELD", "TYPE", "EXAMPLE"), fields)
+    for row in example_rows(example)[:1]:
+        text = json.dumps(row, indent=2, ensure_ascii=False)
+        yield "the first of them", Syntax(text, "json", background_color="default") if terminal else text
 
 
 def _facts(entry: CatalogEntry) -> dict[str, str]:
@@ -38,6 +65,7 @@ def _facts(entry: CatalogEntry) -> dict[str, str]:
         "type": KINDS[entry.type],
         "about": entry.description or "",
         "domain": entry.domain or "",
+        "kind": entry.kind,
         "licence": entry.licence or "",
         "also": ", ".join(entry.aliases),
         "folder": relative(directory),

@@ -1,4 +1,4 @@
-"""`gym test NAME`: a server's own tests in its own environment, and whether its folder is whole."""
+"""`gym test NAME`: a server's own tests and verifier cases in its own environment; is its folder whole?"""
 
 from __future__ import annotations
 
@@ -11,29 +11,47 @@ import typer
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.environments import pytest_command
-from gym.cli.selftest import Report, test_server
+from gym.cli.environments import cached_python, pytest_command
+from gym.cli.selftest import Report, check_server
 from gym.config import CatalogEntry, find_server, list_servers, search_roots
 from gym.errors import UserError
+from gym.wire.sandbox import ProviderName
 
 AT_ONCE = 2
+SandboxProvider = Annotated[
+    ProviderName | None,
+    typer.Option("--sandbox", metavar="PROVIDER", help="Try docker, bubblewrap or subprocess on this machine instead."),
+]
 
 
 def command(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Servers.")] = None,
     all_servers: Annotated[bool, typer.Option("--all", help="Every server that `gym list` shows.")] = False,
+    sandbox: SandboxProvider = None,
 ) -> int:
-    """Run the tests of servers, each in its own environment, and check that their folders are whole."""
+    """Run the tests and verifier cases of servers, each in its own environment. With --all, also a quick audit."""
+    if sandbox is not None:
+        return _test_provider(sandbox, names or [])
     entries = _find_entries(names or [], all_servers=all_servers)
     reports = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for report in pool.map(lambda entry: test_server(entry, pytest_command), entries):
+        for report in pool.map(
+            lambda one: check_server(one, pytest_command, cached_python, audit=all_servers), entries
+        ):
             reports.append(report)
             _show_trouble(report)
     if len(reports) > 1 or reports[0].passed:
-        columns = ("SERVER", "", "TESTS", "TIME")
+        columns = ("SERVER", "", "TESTS", "CASES", "AUDIT", "TIME")
         console.show(console.make_table(columns, map(_row, reports), right=("TIME",)))
     return int(not all(report.passed for report in reports))
+
+
+def _test_provider(provider: ProviderName, names: list[str]) -> int:
+    if names:
+        raise UserError("--sandbox tests a provider of sandboxes, and servers are named beside it.", "One at a time.")
+    from gym.cli.sandbox.conformance import try_provider  # noqa: PLC0415 (who tests a server need not import it)
+
+    return try_provider(provider)
 
 
 def _find_entries(names: list[str], *, all_servers: bool) -> list[CatalogEntry]:
@@ -50,8 +68,22 @@ def _show_trouble(report: Report) -> None:
         console.show_raw(f"{report.name}:\n{report.output.rstrip()}\n")
     for problem in report.problems:
         console.note(f"{report.name}: {problem}", style="yellow")
+    if report.differing:
+        rows = [(one.name, one.expected, one.got, one.reason) for one in report.differing]
+        console.show(f"{report.name}: {len(rows)} of {len(report.outcomes)} verifier cases differ")
+        console.show(console.make_table(("CASE", "EXPECTED", "GOT", "REASON"), rows))
+    for finding in report.failed_checks:
+        console.note(f"{report.name}: audit: {finding.check}: {finding.detail}", style="yellow")
 
 
 def _row(report: Report) -> tuple[str | Text, ...]:
     verdict = Text("passed", style="green") if report.passed else Text("failed", style="bold red")
-    return report.name, verdict, report.tests, f"{report.seconds:.1f}s"
+    cases = _share(len(report.outcomes) - len(report.differing), len(report.outcomes))
+    audit = _share(len(report.findings) - len(report.failed_checks), len(report.findings))
+    return report.name, verdict, report.tests, cases, audit, f"{report.seconds:.1f}s"
+
+
+def _share(passed: int, count: int) -> str:
+    if not count:
+        return ""
+    return f"{count} passed" if passed == count else f"{passed} of {count}"

@@ -12,6 +12,7 @@ import typer
 from gym.cli import console
 from gym.cli.live import live_status
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName, StartTimeout
+from gym.cli.providers import settle_provider
 from gym.cli.session import Session, choose_runtime, load_named, open_session, read_token
 from gym.cli.summary import show_started
 from gym.config import Stack, collect_secrets
@@ -21,6 +22,7 @@ from gym.plan import Plan, RouterPlan, changes_to_text, diff, is_loopback, make_
 from gym.runtime.compose import ComposeRuntime
 from gym.runtime.compose.notices import host_notices
 from gym.runtime.watch import Stamps, take_stamps, wait_for_change, watched_folders
+from gym.wire.sandbox import ProviderName
 
 Port = Annotated[
     int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The router's port; 0 lets the kernel choose.")
@@ -33,6 +35,12 @@ Overrides = Annotated[
     list[Path] | None, typer.Option("-f", "--override", metavar="FILE", help="A Compose file, merged over ours.")
 ]
 Attach = Annotated[bool, typer.Option("--attach", help="Follow the logs; Ctrl-C stops the stack.")]
+SandboxProvider = Annotated[
+    ProviderName | None,
+    typer.Option(
+        "--sandbox-provider", metavar="NAME", help="docker, bubblewrap or subprocess; default: the best here."
+    ),
+]
 
 
 Locked = Annotated[bool, typer.Option("--locked", help="Refuse a stack that differs from the lock file.")]
@@ -58,6 +66,7 @@ def command(
     locked: Locked = False,
     lock_file: LockFile = Path("gym.lock"),
     timeout: StartTimeout = 120,
+    sandbox_provider: SandboxProvider = None,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
     """Start servers by name, with whatever they need, and wait until all are healthy.
@@ -66,14 +75,17 @@ def command(
     """
     token = read_token(token_file)
     router = _router(bind, port, token)
-    loaded = load_named(items, model=model, files=files, replicas=replicas)
+    words = [*(items or []), *([f"sandbox_provider={sandbox_provider}"] if sandbox_provider else [])]
+    loaded = load_named(words, model=model, files=files, replicas=replicas)
     name, why = choose_runtime(runtime)
     for line in (*loaded.notices, why):
         console.note(line)
     session = open_session(stack, name, tuple(overrides or ()), lock_file if locked else None)
 
     def start(loaded: Stack) -> Started:
-        plan = make_plan(loaded, name=stack, router=router)
+        plan, provider = settle_provider(make_plan(loaded, name=stack, router=router), name)
+        if provider:
+            console.note(provider)
         stamps = take_stamps(watched_folders(plan))
         if name == "compose":
             for line in host_notices(plan):
@@ -87,7 +99,7 @@ def command(
 
     started = start(loaded)
     if watch:
-        return _watch(started, lambda: start(load_named(items, model=model, files=files, replicas=replicas)))
+        return _watch(started, lambda: start(load_named(words, model=model, files=files, replicas=replicas)))
     return _attach(session) if attach else 0
 
 

@@ -1,0 +1,43 @@
+"""What an audit measures: percentiles, memory, and whether memory grows or only wobbles."""
+
+from __future__ import annotations
+
+import gc
+import os
+import resource
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+LEAK_PER_VERIFY = 1024.0  # bytes; an echo of a row kept for ever is more
+LEAK_IN_ALL = 3 << 20  # below it a slope says nothing: allocators take memory in steps
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def resident_bytes() -> int:
+    """Of this process, after a collection. Where the system tells the peak only, the peak."""
+    gc.collect()
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak if sys.platform == "darwin" else peak * 1024
+
+
+def slope(points: Sequence[tuple[float, float]]) -> float:
+    """Of the straight line that fits best."""
+    mean_x = sum(x for x, _ in points) / len(points)
+    mean_y = sum(y for _, y in points) / len(points)
+    spread = sum((x - mean_x) ** 2 for x, _ in points)
+    return sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
+
+
+def is_leak(points: Sequence[tuple[float, float]]) -> bool:
+    """Memory that grows with every verify, in amounts that are no wobble. The first third is warming up."""
+    settled = points[len(points) // 3 :]
+    grown = slope(settled) * (settled[-1][0] - settled[0][0])
+    return slope(settled) > LEAK_PER_VERIFY and grown > LEAK_IN_ALL

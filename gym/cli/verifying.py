@@ -1,0 +1,58 @@
+"""Runs a server's verifier cases, or audits it, in the server's own environment; the findings come back as data."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from gym.cli.audit.process import Finding
+from gym.cli.trial_broker import trial_broker
+from gym.config import CatalogEntry, own_fields
+from gym.config.checks import FACTS
+from gym.runtime.programs import run_program
+from gym.server.cases import CASES, Outcome
+
+SECONDS = 900.0
+NOT_SAID = ("${", "???")  # filled in by other files, which a case does without
+FindPython = Callable[[CatalogEntry], Path]
+
+
+def run_verifier_cases(entry: CatalogEntry, find_python: FindPython) -> tuple[Outcome, ...]:
+    """Every case of the server's file, in its order; none where it has no file."""
+    if not (entry.directory / CASES).is_file():
+        return ()
+    return tuple(Outcome(**one) for one in _run("gym.server.cases", entry, find_python, {}))
+
+
+def audit_server(entry: CatalogEntry, find_python: FindPython, *, quick: bool) -> tuple[Finding, ...]:
+    return tuple(Finding(**one) for one in _run("gym.cli.audit.process", entry, find_python, {"quick": quick}))
+
+
+def case_fields(entry: CatalogEntry) -> dict[str, Any]:
+    """The server's own settings without those that only a whole stack can fill; a case's `config` may give them."""
+    return {key: value for key, value in own_fields(entry).items() if key not in FACTS and not _is_open(value)}
+
+
+def _run(module: str, entry: CatalogEntry, find_python: FindPython, more: Mapping[str, Any]) -> list[dict[str, Any]]:
+    spec = {"name": entry.name, "fields": case_fields(entry), **more}
+    grant = own_fields(entry).get("sandbox")
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as trial:
+        out = Path(scratch) / "out.jsonl"
+        argv = (str(find_python(entry)), "-m", module, str(entry.directory), str(out))
+        access = trial.enter_context(trial_broker(grant)) if isinstance(grant, dict) else {}
+        env = {**os.environ, **access, "PYTHONDONTWRITEBYTECODE": "1"}
+        run_program(argv, cwd=entry.directory, env=env, input=json.dumps(spec), timeout=SECONDS)
+        return [json.loads(line) for line in out.read_bytes().splitlines()]
+
+
+def _is_open(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return any(_is_open(one) for one in value.values())
+    if isinstance(value, list):
+        return any(_is_open(one) for one in value)
+    return isinstance(value, str) and any(sign in value for sign in NOT_SAID)

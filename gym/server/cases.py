@@ -1,0 +1,288 @@
+"""A server's `data/verifier_cases.jsonl`: what its verifier has to say to which answer, told to the real app over HTTP.
+
+`python -m gym.server.cases FOLDER OUT` runs them in the server's own environment and writes one outcome a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from gym import labels
+from gym.errors import GymError, UserError
+from gym.server.base import ServerApp
+from gym.server.serve import load_app
+from gym.server.testing import Answered, Caller, Scripted, ScriptedJudge, running, scripted_judge
+from gym.server.trouble import validation_message
+
+CASES = Path("data") / "verifier_cases.jsonl"
+NO_JUDGE = "nobody"
+Kind = Literal["full_reward", "zero_reward", "partial", "malformed", "adversarial", "determinism"]
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ExpectedError(_Strict):
+    status: int
+    kind: str | None = None
+
+
+class Step(_Strict):
+    """A tool call between seed and verify; `output`, where it is given, is what the tool must answer."""
+
+    tool: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    output: Any = None
+
+
+class Case(_Strict):
+    """One line of the file."""
+
+    name: str
+    kind: Kind
+    request: dict[str, Any]
+    expected_reward: float | None = None
+    expected_error: ExpectedError | None = None
+    expected_fields: dict[str, Any] = Field(default_factory=dict)
+    config: dict[str, Any] = Field(default_factory=dict)
+    steps: tuple[Step, ...] = ()
+    judge: tuple[Scripted, ...] = ()
+    oracle: bool = False
+    floor: float = 0.0  # of an oracle's row: what an audit's worthless answers may earn on it
+    floor_reason: str = ""
+
+    @model_validator(mode="after")
+    def _expects_one_thing(self) -> Case:
+        if (self.expected_reward is None) == (self.expected_error is None):
+            raise ValueError("give expected_reward or expected_error, and not both")
+        reward = self.expected_reward
+        if self.kind == "full_reward" and not (reward is not None and reward > 0):
+            raise ValueError("kind full_reward has an expected_reward above 0")
+        if self.kind == "zero_reward" and not (reward is not None and reward <= 0):
+            raise ValueError("kind zero_reward has an expected_reward of 0, or below")
+        if self.oracle and self.kind != "full_reward":
+            raise ValueError("only a full_reward case can be an oracle's")
+        if self.floor and not (self.oracle and self.floor_reason):
+            raise ValueError("a floor belongs to an oracle's case and needs a floor_reason")
+        return self
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a case."""
+
+    name: str
+    kind: str
+    passed: bool
+    expected: str
+    got: str
+    reason: str = ""
+
+
+def load_cases(path: Path) -> tuple[Case, ...]:
+    """Every case; an error names the line."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be read: {error.strerror}", "`gym new resources NAME` writes one to start from"
+        ) from None
+    cases: dict[str, Case] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            case = Case.model_validate_json(line)
+        except ValidationError as error:
+            raise UserError(f"{path}:{number}: {validation_message(error)}") from None
+        if case.name in cases:
+            raise UserError(f"{path}:{number}: a second case called {case.name!r}")
+        cases[case.name] = case
+    return tuple(cases.values())
+
+
+def missing_kinds(cases: Sequence[Case], *, constant: bool = False) -> Iterator[str]:
+    """What every file has to hold, and this one does not. `constant`: an example may pay for every answer."""
+    for kind, least in (
+        ("full_reward", 2),
+        ("zero_reward", 0 if constant else 2),
+        ("malformed", 1),
+        ("adversarial", 2),
+    ):
+        there = sum(case.kind == kind for case in cases)
+        if there < least:
+            yield f"{there} {kind} cases, {least} at least"
+
+
+async def run_cases(app: ServerApp, name: str, fields: Mapping[str, Any], cases: Sequence[Case]) -> list[Outcome]:
+    """One after another; those with the same configuration share a running app."""
+    outcomes: dict[str, Outcome] = {}
+    groups: dict[bytes, list[Case]] = {}
+    for case in cases:
+        groups.setdefault(orjson.dumps(case.config, option=orjson.OPT_SORT_KEYS), []).append(case)
+    for group in groups.values():
+        configured = {**fields, **group[0].config}
+        try:
+            async with started(app, name, configured) as bench:
+                for case in group:
+                    outcomes[case.name] = await bench.run(case)
+        except NotStarted as error:
+            outcomes |= {case.name: _outcome(case, f"no start: {error}") for case in group if case.name not in outcomes}
+    return [outcomes[case.name] for case in cases]
+
+
+class NotStarted(GymError):
+    """The app refused its configuration, or broke over it."""
+
+
+class Bench:
+    """A running app, and a model that plays whichever model its configuration names."""
+
+    def __init__(self, url: str, judge: ScriptedJudge, app: ServerApp) -> None:
+        self.url = url
+        self.judge = judge
+        self.app = app
+        self.verify_seconds = 0.0  # of the last verify
+
+    async def run(self, case: Case) -> Outcome:
+        told = await self.ask(case)
+        if case.kind == "determinism" and isinstance(told, Answered):
+            again = await self.ask(case)
+            if isinstance(again, Answered) and _reward(again) != _reward(told):
+                told = f"{_reward(told)}, then {_reward(again)}"
+        return _outcome(case, told)
+
+    async def ask(self, case: Case, request: Mapping[str, Any] | None = None) -> Answered | str:
+        """Seed, steps, verify in a session of their own; a text when a step went wrong."""
+        body = dict(case.request if request is None else request)
+        self.judge.texts = list(case.judge)
+        async with Caller(self.url) as caller:
+            row = {key: value for key, value in body.items() if key != "response"}
+            seeded = await caller.post("/seed_session", row)
+            if seeded.status >= 400:
+                return seeded
+            told = seeded
+            for step in case.steps:
+                told = await caller.post(f"/{step.tool}", step.arguments)
+                if step.output is not None and told.body != step.output:
+                    return f"{step.tool} answered {_short(told.body)}, not {_short(step.output)}"
+            if "response" not in body:
+                return told
+            began = time.perf_counter()
+            told = await caller.post("/verify", body)
+            self.verify_seconds = time.perf_counter() - began
+            return told
+
+
+@asynccontextmanager
+async def started(app: ServerApp, name: str, fields: Mapping[str, Any]) -> AsyncIterator[Bench]:
+    """A `Bench` of the app with these fields."""
+    models = _named_models(fields)
+    async with AsyncExitStack() as stack:
+        judge = await stack.enter_async_context(scripted_judge(name=next(iter(models), NO_JUDGE)))
+        document = {model: judge.document[judge.name] for model in models}
+        access = {
+            "sandbox_url": os.environ.get(labels.ENV_SANDBOX_URL, ""),
+            "sandbox_token": os.environ.get(labels.ENV_SANDBOX_TOKEN, ""),
+        }
+        own = app.configured(fields, name=name, document=document, **access)
+        try:
+            url = await stack.enter_async_context(running(own))
+        except RuntimeError as error:
+            raise NotStarted(str(own.failure or error)) from error
+        yield Bench(url, judge, own)
+
+
+def _named_models(value: Any) -> list[str]:
+    """Every model that a configuration refers to, the first one first."""
+    if isinstance(value, Mapping):
+        if value.get("type") == "responses_api_models" and isinstance(value.get("name"), str):
+            return [value["name"]]
+        return [name for one in value.values() for name in _named_models(one)]
+    return [name for one in value for name in _named_models(one)] if isinstance(value, list) else []
+
+
+def _outcome(case: Case, told: Answered | str) -> Outcome:
+    expected = _expectation(case)
+    if isinstance(told, str):
+        return Outcome(case.name, case.kind, False, expected, told)
+    body = told.body if isinstance(told.body, dict) else {}
+    if told.status >= 400:
+        return _error_outcome(case, told.status, body, expected)
+    reward = _reward(told)
+    passed = case.expected_reward is not None and reward is not None and math.isclose(reward, case.expected_reward)
+    wrong = [
+        f"{key} is {_short(body.get(key))}, not {_short(value)}"
+        for key, value in case.expected_fields.items()
+        if body.get(key) != value
+    ]
+    reason = "; ".join([*wrong, str(body.get("reason") or "")]).strip("; ")
+    return Outcome(
+        case.name,
+        case.kind,
+        passed and not wrong,
+        expected,
+        f"reward {reward:g}" if reward is not None else "no reward",
+        reason,
+    )
+
+
+def _error_outcome(case: Case, status: int, body: Mapping[str, Any], expected: str) -> Outcome:
+    error = body.get("error")
+    kind, message = (error.get("kind"), error.get("message")) if isinstance(error, dict) else (None, str(body)[:200])
+    wanted = case.expected_error
+    passed = wanted is not None and wanted.status == status and wanted.kind in (None, kind)
+    return Outcome(case.name, case.kind, passed, expected, f"{status} {kind or ''}".strip(), str(message))
+
+
+def _expectation(case: Case) -> str:
+    if case.expected_error is not None:
+        return f"{case.expected_error.status} {case.expected_error.kind or ''}".strip()
+    return f"reward {case.expected_reward:g}"
+
+
+def _reward(told: Answered) -> float | None:
+    reward = told.body.get("reward") if isinstance(told.body, dict) else None
+    return reward if isinstance(reward, float) else None
+
+
+def _short(value: Any) -> str:
+    text = orjson.dumps(value, default=str).decode()
+    return text if len(text) <= 120 else f"{text[:120]}…"
+
+
+def main(folder: Path, out: Path, spec: Mapping[str, Any]) -> int:
+    app = load_app(folder / "app.py")
+    if not isinstance(app, ServerApp):
+        raise UserError(f"{folder.name}/app.py is no server of this SDK: its cases cannot be run in process.")
+    cases = load_cases(folder / CASES)
+    outcomes = asyncio.run(run_cases(app, spec["name"], spec["fields"], cases))
+    out.write_bytes(b"".join(orjson.dumps(asdict(one)) + b"\n" for one in outcomes))
+    return 0
+
+
+def start(run: Any, argv: Sequence[str]) -> int:
+    """The specification comes by stdin: it may be longer than a command line."""
+    try:
+        code: int = run(Path(argv[0]).resolve(), Path(argv[1]).resolve(), orjson.loads(sys.stdin.buffer.read()))
+    except GymError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(start(main, sys.argv[1:]))

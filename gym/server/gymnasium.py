@@ -1,0 +1,181 @@
+"""`GymnasiumServer`: environments of turns. An author writes `reset` and `step`; `gymnasium_agent` drives them.
+
+`/verify` plays a finished rollout again from its row, so that its reward can be checked without its session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+from pydantic_core import to_json
+
+from gym.server.asgi import Answer, Call
+from gym.server.base import Route, json_answer
+from gym.server.config import Settings
+from gym.server.resources import Hook, ResourcesConfig, ResourcesServer
+from gym.server.trouble import validation_message
+from gym.wire import items
+from gym.wire.failures import RolloutError
+from gym.wire.rows import ReverifyMode, Row, VerifyRequest, read_body
+
+S = TypeVar("S")
+Observation = str | dict[str, Any] | list[dict[str, Any]] | None
+STEP_ID = "_ng_step_request_id"  # the same id again: the same answer, and no second step
+FEATURES = {"supports_explicit_close": True, "supports_step_idempotency": True}
+
+
+class Step(NamedTuple):
+    """What an action led to. `tool_outputs` are `{call_id, output}` of the calls in it."""
+
+    observation: Observation = None
+    reward: float = 0.0
+    terminated: bool = False
+    truncated: bool = False
+    tool_outputs: tuple[dict[str, str], ...] = ()
+    info: dict[str, Any] | None = None
+
+    @property
+    def ends(self) -> bool:
+        return self.terminated or self.truncated
+
+    def to_dict(self) -> dict[str, Any]:
+        outputs = {"tool_outputs": list(self.tool_outputs)} if self.tool_outputs else {}
+        told = {"observation": self.observation, "reward": self.reward, "info": {**(self.info or {}), **outputs}}
+        return {**told, "terminated": self.terminated, "truncated": self.truncated}
+
+
+class Action(VerifyRequest):
+    """The row again, and the model's latest reply as `response`."""
+
+
+@dataclass(slots=True)
+class Episode(Generic[S]):
+    state: S
+    done: bool = False
+    last_id: str = ""
+    last_reply: bytes = b""
+
+
+class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
+    """Subclass it; `S` is the type of one episode's state."""
+
+    reverify_mode: ClassVar[ReverifyMode] = "stateless"  # say "unsupported" where chance enters
+
+    def __init__(self, config: ResourcesConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self._reset = Hook.of(self.reset, Row)
+
+    # What an author overrides.
+
+    async def reset(self, row: Any) -> tuple[S, Observation]:
+        """A new episode: its state, and what the model sees after the row's own input. Type `row` with a `Row`."""
+        raise NotImplementedError(f"{type(self).__name__} has no reset")
+
+    async def step(self, action: Action, state: S) -> Step:
+        """What the model's reply leads to."""
+        raise NotImplementedError(f"{type(self).__name__} has no step")
+
+    async def leave(self, state: S) -> None:
+        """Let go of what a state holds, however its episode ended."""
+
+    # What the contract asks for.
+
+    def routes(self) -> list[Route]:
+        own = [
+            Route("/reset", self._on_reset, "Begin an episode for a row", self._reset.model),
+            Route("/step", self._on_step, "Act once", Action),
+            Route("/close", self._on_close, "End the episode early"),
+        ]
+        return own + super().routes()
+
+    async def close(self, state: Episode[S]) -> None:
+        if not state.done:
+            await self.leave(state.state)
+
+    async def verify(self, rollout: VerifyRequest) -> dict[str, Any]:
+        row = rollout.model_dump(exclude={"response"})
+        state, _ = await self.reset(_typed(self._reset.model, row))
+        steps: list[Step] = []
+        try:
+            for output in split_turns(rollout.response.output):
+                steps.append(await self.step(Action(**row, response={"output": output}), state))
+                if steps[-1].ends:
+                    break
+        finally:
+            await self.leave(state)
+        ended = bool(steps) and steps[-1].ends
+        told = {"reward": sum(one.reward for one in steps), "num_steps": len(steps), "terminated": ended}
+        return told if ended else {**told, "reason": "the episode was not played to its end"}
+
+    async def _on_reset(self, call: Call) -> Answer:
+        held = self.sessions.drop(self.session_id(call))
+        if held is not None:
+            await self._release(held)
+        state, observation = await self._reset(call.body, None)
+        session = self.sessions.open(Episode(state))
+        return json_answer({"observation": observation, "info": FEATURES}, self._set_cookie(session.id))
+
+    async def _on_step(self, call: Call) -> Answer:
+        episode = self._episode(self.session_id(call))
+        action = read_body(Action, call.body)
+        step_id = str((action.model_extra or {}).get(STEP_ID) or "")
+        if step_id and step_id == episode.last_id:
+            return Answer(episode.last_reply)
+        if episode.done:
+            raise RolloutError("row", "this episode is over: POST /reset begins another")
+        step = await self.step(action, episode.state)
+        reply = {**step.to_dict(), **self._reward_fields(step.reward)}
+        episode.last_id, episode.last_reply = step_id, orjson.dumps(reply)
+        if step.ends:
+            episode.done = True
+            await self.leave(episode.state)
+        return Answer(episode.last_reply)
+
+    def _episode(self, session_id: str) -> Episode[S]:
+        if not session_id:
+            raise RolloutError("row", "a step needs an episode: POST /reset first, and send its cookie along")
+        session = self.sessions.find(session_id)
+        if session is None:
+            raise self._lost()
+        episode: Episode[S] = session.state
+        return episode
+
+
+def _typed(model: type[BaseModel], row: dict[str, Any]) -> BaseModel:
+    try:
+        return read_body(model, to_json(row))
+    except ValidationError as error:
+        raise RolloutError("row", validation_message(error)) from None
+
+
+def observation_items(observation: Any) -> list[items.Item]:
+    """An observation as the model reads it: text is a user message, items are taken as they are."""
+    if observation is None:
+        return []
+    if isinstance(observation, list) and all(
+        isinstance(one, dict) and ("role" in one or "type" in one) for one in observation
+    ):
+        return list(observation)
+    if isinstance(observation, dict) and "role" in observation:
+        return [observation]
+    text = observation if isinstance(observation, str) else orjson.dumps(observation).decode()
+    return [{"type": "message", "role": "user", "content": text}]
+
+
+def split_turns(output: Sequence[items.Item]) -> Iterator[list[items.Item]]:
+    """The model's replies in a rollout: ended by what somebody else says, or by a message when it speaks on."""
+    turn: list[items.Item] = []
+    for item in output:
+        own = items.is_message(item) or item.get("type") in ("reasoning", "function_call")
+        speaks_on = own and item.get("type") != "function_call" and turn and items.is_message(turn[-1])
+        if turn and (speaks_on or not own):
+            yield turn
+            turn = []
+        if own:
+            turn.append(item)
+    if turn:
+        yield turn

@@ -1,0 +1,301 @@
+"""Asking another model for a verdict: the prompt is checked at the start, the last verdict counts, a failure is no 0.
+
+`JudgeConfig` has the fields, `Prompt` the template, `Judge` does the asking, `parse_verdict` the reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import re
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from gym.errors import UserError
+from gym.server.config import Reference
+from gym.server.resources import ResourcesConfig, ResourcesServer
+from gym.server.rollout import Rollout
+from gym.wire import items
+from gym.wire.failures import RolloutError
+
+log = logging.getLogger("gym.server")
+
+POLICY = "policy_model"
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
+_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+_DELIMITER = re.compile(
+    r"<\|[^|>\n]{1,60}\|>|</?[A-Za-z_][\w-]{0,40}>|\[\[[^\]\n]{1,40}\]\]|={3,}[^=\n]{1,60}={3,}|-{3,}[^-\n]{1,60}-{3,}"
+)
+LONGEST_JUDGED = 400_000  # characters: about what fits into the context of a judge
+Mode = Literal["last", "first"]
+
+
+class JudgeConfig(ResourcesConfig):
+    """Subclass it for a server that asks a judge. Its other fields are the server's own."""
+
+    judge_model_server: Reference
+    judge_responses_create_params: dict[str, Any] = Field(default_factory=lambda: {"input": []})
+    judge_endpoint_max_concurrency: int | None = Field(default=64, ge=1)
+    judge_retries: int = Field(default=2, ge=0)
+    judge_seconds: float = Field(default=600.0, gt=0)
+    judge_may_be_policy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReply:
+    """What a judge was asked and what it answered, whole."""
+
+    params: dict[str, Any]
+    response: dict[str, Any]
+
+    @property
+    def text(self) -> str:
+        """The last output item's text; nothing when a judge did not end with a message."""
+        output = self.response["output"]
+        return items.item_text(output[-1]) if output and items.is_message(output[-1]) else ""
+
+    def evaluation(self, verdict: str | None) -> dict[str, Any]:
+        """One entry of a reply's `judge_evaluations`."""
+        return {"responses_create_params": self.params, "response": self.response, "verdict_label": verdict}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Are two texts the same? `swapped` is the answer with both exchanged; None: nobody asked for that."""
+
+    equal: bool
+    swapped: bool | None
+    evaluations: list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A template with `{name}` placeholders, checked when it is made; `{{` is a brace."""
+
+    text: str
+    names: frozenset[str]
+    delimiters: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def parse(
+        cls, text: str, required: Iterable[str], optional: Iterable[str] = (), *, where: str = "prompt"
+    ) -> Prompt:
+        """`where` names the setting, for the error: an unknown placeholder, or one that has to be there and is not."""
+        wanted, allowed = set(required), set(required) | set(optional)
+        found = _placeholders(text, where)
+        if unknown := sorted(found - allowed):
+            known = ", ".join(f"{{{name}}}" for name in sorted(allowed))
+            raise UserError(
+                f"{where}: no such placeholder: {', '.join(f'{{{name}}}' for name in unknown)}.",
+                f"It may have {known}; write {{{{ for a brace.",
+            )
+        if missing := sorted(wanted - found):
+            raise UserError(
+                f"{where}: the judge would never see {', '.join(f'{{{name}}}' for name in missing)}.",
+                "Put that placeholder into the template.",
+            )
+        return cls(text, frozenset(found), tuple(dict.fromkeys(_DELIMITER.findall(text))))
+
+    @classmethod
+    def load(
+        cls,
+        text: str | None,
+        path: str | None,
+        required: Iterable[str],
+        optional: Iterable[str] = (),
+        *,
+        folder: Path,
+        where: str = "judge_prompt_template",
+    ) -> Prompt:
+        """The template itself, or a file: relative to the server's folder, or with that folder's name in its path."""
+        if (text is None) == (path is None):
+            raise UserError(f"{where}: give the text, or {where}_fpath, not both and not neither.")
+        if text is not None:
+            return cls.parse(text, required, optional, where=where)
+        assert path is not None
+        file = find_file(path, folder, where)
+        return cls.parse(
+            file.read_text(encoding="utf-8").strip(), required, optional, where=f"{where}_fpath ({file.name})"
+        )
+
+    def fill(self, values: Mapping[str, str], *, untrusted: Iterable[str] = (), labels: Iterable[str] = ()) -> str:
+        """Values of `untrusted` names cannot speak in the template's delimiters, nor in labels that have signs."""
+        unsafe = set(untrusted)
+        markers = (*self.delimiters, *labels)
+        safe = {name: defuse(text, markers) if name in unsafe else text for name, text in values.items()}
+        return self.text.format_map(safe)
+
+
+class Judge:
+    """Of one server. `ask` raises RolloutError of kind `judge`, which a collector tries again, never scores."""
+
+    def __init__(self, server: ResourcesServer[Any], config: JudgeConfig) -> None:
+        self._server = server
+        self._config = config
+        self.instance = config.judge_model_server.name
+        most = config.judge_endpoint_max_concurrency
+        self._places = asyncio.Semaphore(most) if most else None
+        _check_policy(config)
+
+    async def ask(self, prompt: str, *, system: str | None = None) -> JudgeReply:
+        """One question, asked again while its failure may pass and there is time."""
+        messages = [_message("system", system)] if system is not None else []
+        params = {**self._config.judge_responses_create_params, "input": [*messages, _message("user", prompt)]}
+        if self._places is None:
+            return JudgeReply(params, await self._answer(params))
+        async with self._places:
+            return JudgeReply(params, await self._answer(params))
+
+    async def compare(
+        self,
+        prompt: Prompt,
+        values: Mapping[str, str],
+        *,
+        equal: str,
+        not_equal: str,
+        swap: tuple[str, str] | None = None,
+        untrusted: Sequence[str] = ("generated_answer",),
+        system: str | None = None,
+        mode: Mode = "last",
+    ) -> Comparison:
+        """Do two of the values mean the same? With `swap`, an "equal" is asked for again with those two exchanged."""
+        labels = (equal, not_equal)
+
+        async def is_equal(given: Mapping[str, str], unsafe: Sequence[str]) -> tuple[bool, dict[str, Any]]:
+            reply = await self.ask(prompt.fill(given, untrusted=unsafe, labels=labels), system=system)
+            verdict = parse_verdict(reply.text, labels, mode=mode)
+            return verdict == equal, reply.evaluation(verdict)
+
+        first, evaluation = await is_equal(values, untrusted)
+        if not first or swap is None:
+            return Comparison(first, None, [evaluation])
+        other = dict(zip(swap, reversed(swap), strict=True))
+        exchanged = {name: values[other.get(name, name)] for name in values}
+        second, again = await is_equal(exchanged, [other.get(name, name) for name in untrusted])
+        return Comparison(first, second, [evaluation, again])
+
+    async def _answer(self, params: dict[str, Any]) -> dict[str, Any]:
+        async with self._server.outgoing(model_server=self.instance, seconds=self._config.judge_seconds) as rollout:
+            for tries in range(self._config.judge_retries + 1):
+                try:
+                    return await rollout.ask_model(params)
+                except RolloutError as error:
+                    last = tries == self._config.judge_retries or not error.retryable
+                    if last or not await _pause(tries, rollout):
+                        raise self._failed(error, tries + 1) from error
+        raise AssertionError("the last try either answers or raises")
+
+    def _failed(self, error: RolloutError, tries: int) -> RolloutError:
+        if error.kind == "cancelled":
+            return error
+        again = f" (asked {tries} times)" if tries > 1 else ""
+        return RolloutError(
+            "judge",
+            f"the judge {self.instance} did not answer{again}: {error.message}",
+            server=error.server or self.instance,
+            retryable=error.retryable,
+        )
+
+
+def parse_verdict(text: str, labels: Iterable[str], *, mode: Mode = "last", ignore_case: bool = False) -> str | None:
+    """The last label in a judge's text, thoughts taken off; None without one. `first` is how older judges were read.
+
+    Of labels that contain one another the longer one counts where it stands; a label of letters counts as a whole word.
+    """
+    spelt = sorted(labels, key=len, reverse=True)
+    flags = re.IGNORECASE if ignore_case else 0
+    found = [one.group() for one in re.finditer("|".join(map(_whole, spelt)), strip_thoughts(text), flags)]
+    if not found:
+        return None
+    chosen = found[-1] if mode == "last" else found[0]
+    return next(one for one in spelt if one == chosen or (ignore_case and one.lower() == chosen.lower()))
+
+
+def insist_on_verdicts(evaluations: Iterable[Mapping[str, Any]]) -> None:
+    """For strict servers: a judge whose words hold no verdict has failed, and is no witness against the answer."""
+    for one in evaluations:
+        if one["verdict_label"] is None:
+            raise RolloutError("judge", "the judge answered without a verdict that can be read")
+
+
+def not_for_a_judge(text: str) -> str:
+    """Why nobody need be asked about an answer; nothing when a judge should."""
+    if not text.strip():
+        return "the answer is empty"
+    return "" if len(text) <= LONGEST_JUDGED else f"the answer is longer than {LONGEST_JUDGED} characters"
+
+
+def strip_thoughts(text: str) -> str:
+    """Without `<think>…</think>`; thoughts that never end take the rest with them."""
+    before, closed, after = text.rpartition("</think>")
+    return _THOUGHT.sub("", after) if closed and "<think>" not in before else _THOUGHT.sub("", text)
+
+
+def defuse(text: str, markers: Iterable[str]) -> str:
+    """`[[A=B]]` becomes `[ [A=B]]`: readable, and no label. Words stay: a marker needs a sign to be told from prose."""
+    spelt = sorted({one for one in markers if not one.replace(" ", "").replace("_", "").isalnum()}, key=len)
+    if not spelt:
+        return text
+    pattern = "|".join(re.escape(one) for one in reversed(spelt))
+    return re.sub(pattern, lambda found: f"{found.group()[0]} {found.group()[1:]}", text, flags=re.IGNORECASE)
+
+
+def _whole(label: str) -> str:
+    before = r"(?<!\w)" if label[:1].isalnum() else ""
+    after = r"(?!\w)" if label[-1:].isalnum() else ""
+    return f"{before}{re.escape(label)}{after}"
+
+
+def _message(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "content": text, "type": "message"}
+
+
+async def _pause(tries: int, rollout: Rollout) -> bool:
+    """Waits before another try; False when there would be no time for it."""
+    seconds = min(FIRST_PAUSE * 2**tries, LONGEST_PAUSE) * random.uniform(0.5, 1)
+    if seconds >= rollout.seconds_left:
+        return False
+    await asyncio.sleep(seconds)
+    return True
+
+
+def _check_policy(config: JudgeConfig) -> None:
+    """A policy that grades itself learns to please itself."""
+    if config.judge_model_server.name != POLICY or config.judge_may_be_policy:
+        return
+    what = f"{config.name}: judge_model_server is {POLICY}: the model that is trained would grade itself."
+    hint = "Name another model there, or set judge_may_be_policy: true."
+    if getattr(config, "strict", False):
+        raise UserError(what, hint)
+    log.warning("%s %s", what, hint)
+
+
+def _placeholders(text: str, where: str) -> set[str]:
+    try:
+        fields = [
+            (name, spec, conversion) for _, name, spec, conversion in string.Formatter().parse(text) if name is not None
+        ]
+    except ValueError as error:
+        raise UserError(f"{where}: {error}.", "Write {name} for a placeholder and {{ for a brace.") from None
+    for name, spec, conversion in fields:
+        if not name.isidentifier() or spec or conversion:
+            raise UserError(f"{where}: {{{name}}} is no placeholder.", "Write {name}; {{ for a brace.")
+    return {name for name, _, _ in fields}
+
+
+def find_file(path: str, folder: Path, where: str) -> Path:
+    """Configurations of other checkouts say `resources_servers/NAME/prompts/x.txt`: what follows NAME is ours."""
+    wanted = Path(path)
+    tried = [wanted] if wanted.is_absolute() else [folder / wanted, Path.cwd() / wanted]
+    if folder.name in wanted.parts:
+        tried.append(folder.joinpath(*wanted.parts[wanted.parts.index(folder.name) + 1 :]))
+    found = next((one for one in tried if one.is_file()), None)
+    if found is None:
+        raise UserError(f"{where}_fpath: no file {path}.", f"It is looked for in {folder}.")
+    return found

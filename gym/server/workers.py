@@ -1,0 +1,220 @@
+"""Calls that may hang, crash or fill the memory: made in child processes, which are killed for it.
+
+Time is CPU time, so that a busy machine changes no reward. Only the call that misbehaves fails; its worker is replaced.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from gym.errors import UserError
+from gym.server.nursery import Nursery, NurseryGone, Worker
+from gym.wire.failures import RolloutError
+
+PATIENCE_SECONDS = 60.0  # of wall time, for a call that gets no CPU, or waits for something
+WAIT_SECONDS = 300.0  # for a worker to be free
+MAX_WAITING = 10_000
+SLACK_SECONDS = 1.0  # of CPU time beyond the limit: then the worker's own timer has been tampered with
+LOOK_SECONDS = 1.0
+
+
+class WorkerTimeout(RolloutError):
+    """The call took more CPU time than it may, or gave no answer for very long."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("timeout", message)
+
+
+class WorkerDied(RolloutError):
+    """The call ended its process: a crash of a library, a kill by the system."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("resources", message)
+
+
+class WorkerOutOfMemory(WorkerDied):
+    """The call needed more memory than it may have."""
+
+
+class WorkerRaised(Exception):
+    """The called code raised: `type_name` and `message` are the exception's own, `where` its line."""
+
+    def __init__(self, type_name: str, message: str, where: str = "") -> None:
+        super().__init__(f"{type_name}: {message}" + (f" ({where})" if where else ""))
+        self.type_name = type_name
+        self.message = message
+        self.where = where
+
+
+class Workers:
+    """`count` processes that call functions of a module in the server's own folder. Started by the first call.
+
+    `timeout` is CPU seconds a call, `memory` bytes of address space a worker (0: any), `patience` wall seconds a call.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        *,
+        count: int = 2,
+        timeout: float = 10.0,
+        memory: int = 2 << 30,
+        patience: float = PATIENCE_SECONDS,
+        folder: Path | None = None,
+    ) -> None:
+        self._module = module
+        self._folder = str(folder or _folder_of(module))
+        self._timeout = timeout
+        self._memory = memory
+        self._patience = patience
+        self._places = asyncio.Semaphore(count)
+        self._waiting = 0
+        self._idle: list[Worker] = []
+        self._nursery: Nursery | None = None
+        self._starting = asyncio.Lock()
+
+    async def call(self, function: str, *arguments: Any, timeout: float | None = None) -> Any:
+        """What `module.function(*arguments)` returns; both ways it is JSON. Raises one of the errors above."""
+        limit = self._timeout if timeout is None else timeout
+        question = json.dumps((function, arguments, limit)).encode()
+        await self._wait_for_place()
+        try:
+            told = await self._ask(function, question, limit)
+        finally:
+            self._places.release()
+        if "error" in told:
+            raise WorkerRaised(*told["error"])
+        return told["value"]
+
+    async def close(self) -> None:
+        """Ends all of them, busy or not."""
+        for worker in self._idle:
+            worker.channel.abort()
+        self._idle.clear()
+        nursery, self._nursery = self._nursery, None
+        if nursery is not None:
+            await nursery.close()
+
+    async def _wait_for_place(self) -> None:
+        if not self._places.locked():
+            await self._places.acquire()
+            return
+        if self._waiting >= MAX_WAITING:
+            raise RolloutError("resources", f"{MAX_WAITING} calls wait for a worker already", retryable=True)
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(WAIT_SECONDS):
+                await self._places.acquire()
+        except TimeoutError:
+            raise WorkerTimeout(f"no worker was free within {WAIT_SECONDS:g} s") from None
+        finally:
+            self._waiting -= 1
+
+    async def _ask(self, function: str, question: bytes, limit: float) -> dict[str, Any]:
+        worker = await self._take()
+        watch = _Watch(worker, limit, self._patience)
+        try:
+            told = await worker.channel.ask(question)
+        except BaseException:  # whoever asks next must not get this answer
+            worker.nursery.bury(worker)
+            raise
+        finally:
+            watch.cancel()
+        if not told:
+            raise self._explain(function, limit, watch.killed_for, await worker.nursery.bury(worker))
+        answer: dict[str, Any] = json.loads(told)
+        if "memory" in answer:
+            worker.nursery.bury(worker)
+            raise WorkerOutOfMemory(f"{self._module}.{function} needed more than {self._memory >> 20} MB of memory")
+        self._idle.append(worker)
+        return answer
+
+    async def _take(self) -> Worker:
+        """The worker used last, or a new one; never more than there are places."""
+        while self._idle:
+            worker = self._idle.pop()
+            if not worker.channel.lost and worker.nursery is self._nursery:
+                return worker
+            worker.nursery.bury(worker)
+        try:
+            return await (await self._running()).fork()
+        except NurseryGone as error:
+            raise RolloutError("resources", f"workers of {self._module}: {error}", retryable=False) from None
+
+    async def _running(self) -> Nursery:
+        async with self._starting:
+            if self._nursery is None or self._nursery.gone:
+                if self._nursery is not None:
+                    await self._nursery.close()
+                self._nursery = None
+                self._nursery = await Nursery.start(self._module, self._folder, self._memory)
+            return self._nursery
+
+    def _explain(self, function: str, limit: float, killed_for: str, status: int) -> RolloutError:
+        name = f"{self._module}.{function}"
+        if killed_for:
+            return WorkerTimeout(f"{name} {killed_for}")
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            if number == signal.SIGPROF:
+                return WorkerTimeout(f"{name} took more than {limit:g} s of CPU time")
+            return WorkerDied(f"{name} ended its process: {signal.Signals(number).name}")
+        return WorkerDied(f"{name} ended its process: exit code {os.waitstatus_to_exitcode(status)}")
+
+
+class _Watch:
+    """Kills a worker whose own timer does not: one that waits for ever, or that has switched the timer off."""
+
+    def __init__(self, worker: Worker, limit: float, patience: float) -> None:
+        self._worker = worker
+        self._limit = limit
+        self._cpu_before = _cpu_seconds(worker.pid)
+        self._loop = asyncio.get_running_loop()
+        self._patience = max(patience, limit)
+        self._ends = self._loop.time() + self._patience
+        self._timer = self._loop.call_later(min(limit + SLACK_SECONDS, self._patience), self._look)
+        self.killed_for = ""
+
+    def cancel(self) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        left = self._ends - self._loop.time()
+        if _cpu_seconds(self._worker.pid) - self._cpu_before > self._limit + SLACK_SECONDS:
+            self.killed_for = f"took more than {self._limit:g} s of CPU time"
+        elif left <= 0:
+            self.killed_for = f"gave no answer within {self._patience:g} s"
+        if self.killed_for:
+            self._worker.kill()
+        else:
+            self._timer = self._loop.call_later(min(LOOK_SECONDS, left), self._look)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Of another process; 0 where the system does not tell."""
+    if sys.platform != "linux":
+        return 0.0
+    try:
+        return time.clock_gettime((~pid << 3) | 2)  # the number Linux gives that process's clock
+    except OSError:
+        return 0.0
+
+
+def _folder_of(module: str) -> Path:
+    """Where a top-level module lies, without importing it: this process may never need it."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is None or spec.origin is None:
+        raise UserError(f"workers: no module {module!r} beside the server", "name a module of the server's own folder")
+    origin = Path(spec.origin)
+    return origin.parents[1] if origin.name == "__init__.py" else origin.parent
