@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import Any, Literal
 
+from policy_answers import Answers
 from policy_recording import Recording, append_line, canonical_request, request_digest
 from policy_rules import Conversation, Decision, compile_rules, fallback
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
@@ -33,6 +34,7 @@ class ScriptedConfig(ModelConfig):
     rules: list[Any] = Field(default_factory=list)
     fallback: Literal["auto", "done", "error"] = "auto"
     latency_seconds: float = Field(default=0.0, ge=0)
+    answers: Path | None = None
     recording: Path | None = None
     upstream: UpstreamConfig | None = None
 
@@ -42,6 +44,7 @@ class Scripted(Model):
 
     async def start(self) -> None:
         self.rules = compile_rules(self.config.rules)
+        self.answers = Answers.load(_absolute("answers", self.config.answers)) if self.config.answers else None
         self.path = _recording_path(self.config)
         self.recording = Recording.load(self.path) if self.config.mode == "replay" else None
         self.upstream = _open_upstream(self.config) if self.config.mode == "record" else None
@@ -58,12 +61,16 @@ class Scripted(Model):
             return await self._record(self.upstream, params)
         if self.recording is not None:
             return self.recording.reply(params)
-        decision = self._decide(Conversation(params))
+        decision = self._decide(params)
         model = str(params.get("model") or self.name)
         usage = items.text_usage(_words(params.get("input")), _words(decision.output))
         return items.response(decision.output, model=model, params=params, usage=usage, incomplete=decision.incomplete)
 
-    def _decide(self, talk: Conversation) -> Decision:
+    def _decide(self, params: dict[str, Any]) -> Decision:
+        told = self.answers.answer(params) if self.answers is not None else None
+        if told is not None:
+            return Decision(told)
+        talk = Conversation(params)
         for rule in self.rules:
             decision = rule.decide(talk)
             if decision is not None:
@@ -95,9 +102,13 @@ def _open_upstream(config: ScriptedConfig) -> Upstream:
 def _recording_path(config: ScriptedConfig) -> Path:
     if config.mode == "rules":
         return Path()
-    path = (config.recording or Path()).expanduser()
+    return _absolute("recording", config.recording or Path())
+
+
+def _absolute(field: str, path: Path) -> Path:
+    path = path.expanduser()
     if not path.is_absolute():
-        raise UserError(f"recording: {path} is not an absolute path", "a server runs in its own folder, not in yours")
+        raise UserError(f"{field}: {path} is not an absolute path", "a server runs in its own folder, not in yours")
     return path
 
 

@@ -6,15 +6,16 @@ Compatible on purpose, harshness included: a lower-case letter or `\mathrm{B}` i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from gym.wire.answers import last_boxed
+from gym.wire.choices import Options, is_letter
 
 GradingMode = Literal["strict_single_letter_boxed", "lenient_boxed", "lenient_answer_colon", "lenient_answer_colon_md"]
 
 MAX_WRAPPERS = 8  # each costs a pass over the text
 
-_BRACES = re.compile(r"\\boxed\{|[{}]")
 _TEXT_WRAPPER = re.compile(r"\\text\{(.*)\}", re.DOTALL)
 _ONE_CAPITAL = re.compile(r"[^A-Za-z]*([A-Z])[^A-Za-z]*")
 _LEADING_CAPITAL = re.compile(r"([A-Z])\s*[:).-]")
@@ -27,77 +28,10 @@ _ANY_OF = re.compile(
 _LEADING_LETTER = re.compile(r"\(?(?:([A-Za-z])\)?\s*(?:$|[:).,-])|([A-Z])\)?\s)")
 _LONE_CAPITAL = re.compile(r"(?<![A-Za-z])([A-Z])(?![A-Za-z])")
 
-# Option letters of other scripts, as multilingual sets print them.
-_LETTERS = {"أ": "A", "ا": "A", "ب": "B", "ج": "C", "د": "D", "অ": "A", "ব": "B", "ড": "C", "ঢ": "D"}
-_LETTERS |= {"ক": "A", "খ": "B", "গ": "C", "ঘ": "D"}
-_LETTERS |= {chr(ord("Ａ") + index): chr(ord("A") + index) for index in range(26)}
-_LETTERS |= {chr(ord("ａ") + index): chr(ord("A") + index) for index in range(26)}
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options that may be chosen, by letter."""
-
-    texts: Mapping[str, str]  # normalised
-
-    @classmethod
-    def of(cls, entries: Sequence[Mapping[str, Any]]) -> Options:
-        """`[{"A": "Paris"}, …]`: a key that is no single letter, and an option without a text, cannot be chosen."""
-        chosen = ((key.strip().upper(), value) for entry in entries for key, value in entry.items())
-        return cls({key: normalise(str(value)) for key, value in chosen if is_letter(key) and value is not None})
-
-    def letter(self, candidate: str) -> str | None:
-        return candidate if candidate in self.texts else None
-
-    def equal_to(self, text: str) -> str | None:
-        wanted = normalise(text)
-        return next((key for key, value in self.texts.items() if value == wanted), None) if wanted else None
-
-    def contained_in(self, text: str) -> str | None:
-        """The only option whose text stands in `text`."""
-        place = normalise(text)
-        found = [key for key, value in self.texts.items() if value and value in place]
-        return found[0] if len(found) == 1 else None
-
 
 def extract_answer(text: str, options: Options, mode: GradingMode) -> str | None:
     """The chosen letter; None when the answer names none in the form that `mode` wants."""
     return _MODES[mode](text, options)
-
-
-def match_to_answer(groups: Sequence[str | None], options: Options) -> str | None:
-    """What a row's pattern caught: a letter is taken at its word, anything else must be the text of an option.
-
-    Of several groups the first that gives an answer counts.
-    """
-    for group in groups:
-        caught = (group or "").strip()
-        letter = _LETTERS.get(caught, caught.upper())
-        if is_letter(letter):
-            return letter
-        if found := options.equal_to(caught):
-            return found
-    return None
-
-
-def normalise(text: str) -> str:
-    return " ".join(text.lower().split())
-
-
-def is_letter(text: str) -> bool:
-    return len(text) == 1 and text.isalpha()
-
-
-def last_boxed(text: str) -> str | None:
-    r"""The content of the last `\boxed{…}` whose braces balance."""
-    opened: list[int] = []  # where each open brace's content begins; negative for braces that open no box
-    last = (-1, -1)
-    for brace in _BRACES.finditer(text):
-        if brace.group() != "}":
-            opened.append(brace.end() if brace.group() != "{" else -1)
-        elif opened and (begin := opened.pop()) > last[0]:
-            last = (begin, brace.start())
-    return text[slice(*last)] if last[0] >= 0 else None
 
 
 def peel(text: str) -> str:

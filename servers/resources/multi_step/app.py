@@ -46,7 +46,7 @@ class MultiStep(ResourcesServer[None]):
             "original_term_minefield_hit": rollout.minefield_label in actual or rollout.minefield_label_value in known,
             "order_instruction_following_failure": not right and overlap == 1.0,
         }
-        return {**fields, "reason": reason} if reason else fields
+        return fields if right else {**fields, "reason": reason or "the values handed in are others"}
 
 
 def synonym_value(synonym: str) -> int:
@@ -69,6 +69,7 @@ def parse_values(arguments: Any) -> tuple[list[Any], str]:
     values = parsed.get("synonym_values") if isinstance(parsed, dict) else None
     if not isinstance(values, list):
         return [], "synonym_values is not a list"
+    values = [int(one) if isinstance(one, float) and one.is_integer() else one for one in values]  # 711.0 is one
     return values, "" if all(type(value) is int for value in values) else "synonym_values holds more than integers"
 
 

@@ -12,6 +12,8 @@ class Forecast(BaseModel):
 
 class SimpleWeather(ResourcesServer[None]):
     reverify_mode = "stateless"
+    reward_floor = 1.0
+    reward_floor_reason = "an example of a tool: every rollout is worth 1"
 
     @tool
     async def get_weather(self, city: str) -> Forecast:

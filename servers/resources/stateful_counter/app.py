@@ -44,7 +44,10 @@ class StatefulCounter(ResourcesServer[Counter]):
         """1.0 when this rollout's counter stands where it should."""
         if state is None:
             return {"reward": 0.0, "reason": "no counter: verify came without the cookie of seed_session"}
-        return {"reward": float(state.count == rollout.expected_count), "final_count": state.count}
+        if state.count == rollout.expected_count:
+            return {"reward": 1.0, "final_count": state.count}
+        reason = f"the counter stands at {state.count}, not at {rollout.expected_count}"
+        return {"reward": 0.0, "final_count": state.count, "reason": reason}
 
 
 app = StatefulCounter.app()

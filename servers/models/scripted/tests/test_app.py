@@ -437,3 +437,45 @@ def test_a_broken_recording_is_named_with_its_line(scripted: Any, tmp_path: Path
     path.write_text(content)
     with pytest.raises(GymError, match=words):
         asyncio.run(start(scripted, recording_fields(path)))
+
+
+def test_a_whole_response_is_cut_into_the_turns_of_the_model(scripted: ModuleType) -> None:
+    split = sys.modules["policy_answers"].split_turns
+    call, told, said = items.function_call("go", "{}"), {"type": "function_call_output"}, items.message("done")
+    assert split([call, told, said]) == [[call], [said]]
+    thought = items.reasoning("hm")
+    assert split([thought, call, call, told, told, call, told]) == [[thought, call, call], [call]]
+    asked = {"role": "user", "content": "go on"}
+    assert split([said, asked, said]) == [[said], [said]]
+    assert split([]) == []
+
+
+async def test_answers_of_a_file_come_turn_by_turn_then_the_judge_s(scripted: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    call = items.function_call("go", "{}")
+    lines = [
+        {"input": "first?", "turns": [[call], [items.message("one")]], "judge": ["[[A=B]]", "[[A!=B]]"]},
+        {"input": [{"role": "user", "content": "second?"}], "turns": [[items.message("two")]]},
+    ]
+    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    first = [{"role": "user", "content": [{"type": "input_text", "text": "first?"}]}]
+    output = {"type": "function_call_output", "call_id": call["call_id"], "output": "ok"}
+    async with policy(scripted, {"answers": str(path), "fallback": "done"}) as ask:
+        assert (await ask({"input": first}))["output"][0]["name"] == "go"
+        assert text_of(await ask({"input": [*first, call, output]})) == "one"
+        assert text_of(await ask({"input": "Are they the same?"})) == "[[A=B]]"
+        assert text_of(await ask({"input": "And the other way?"})) == "[[A!=B]]"
+        assert text_of(await ask({"input": "second?"})) == "two"
+        assert text_of(await ask({"input": "Something else"})) == "Done."
+
+
+def text_of(reply: Body) -> str:
+    return items.output_text(reply["output"])
+
+
+@pytest.mark.parametrize("line", ["no json", "{}", '{"input": "x"}', "[1]"])
+def test_a_file_of_answers_that_says_something_else_is_refused(scripted: ModuleType, tmp_path: Path, line: str) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text(line)
+    with pytest.raises(GymError, match="a line is"):
+        sys.modules["policy_answers"].Answers.load(path)

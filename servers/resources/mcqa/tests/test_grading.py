@@ -6,7 +6,10 @@ import random
 import time
 
 import pytest
-from grading import GradingMode, Options, extract_answer, last_boxed, match_to_answer
+from grading import GradingMode, extract_answer
+
+from gym.wire.answers import last_boxed
+from gym.wire.choices import Options, match_to_answer
 
 OPTIONS = Options.of([{"A": "Paris"}, {"B": "Rome"}, {"C": "New  York"}, {"D": None}, {"EE": "Oslo"}])
 MODES: tuple[GradingMode, ...] = (

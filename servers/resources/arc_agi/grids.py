@@ -1,0 +1,39 @@
+r"""A grid of integers in a text, as JSON: in `\boxed{[[1, 2], [3, 4]]}`, else anywhere. Linear in the text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import TypeGuard
+
+Grid = list[list[int]]
+_RUN = re.compile(r"[\d\s,\[\]]+")
+_BOXED_RUN = re.compile(r"\\boxed\{([\d\s,\[\]]+)\}")
+
+
+def read_grid(text: str, *, strict: bool = False) -> Grid | None:
+    """The first grid that is one, boxed ones before all others. Strict: the last boxed one and no other."""
+    boxed = [found.group(1) for found in _BOXED_RUN.finditer(text)]
+    if strict:
+        return next(_grids(boxed[-1:]), None)
+    return next(_grids(boxed or _RUN.findall(text)), None)
+
+
+def _grids(runs: Iterable[str]) -> Iterator[Grid]:
+    for run in runs:
+        dense = "".join(run.split())
+        begin, end = dense.find("[["), dense.rfind("]]")
+        try:
+            grid = json.loads(dense[begin : end + 2]) if 0 <= begin < end else None
+        except (ValueError, RecursionError):
+            continue
+        if is_grid(grid):
+            yield grid
+
+
+def is_grid(value: object) -> TypeGuard[Grid]:
+    """Rows of numbers that a reply can hold, with something in the first."""
+    if not isinstance(value, list) or not value or not all(isinstance(row, list) for row in value) or not value[0]:
+        return False
+    return all(type(cell) is int and cell < 2**63 for row in value for cell in row)

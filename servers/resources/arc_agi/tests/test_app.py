@@ -1,0 +1,55 @@
+"""arc_agi on a real socket, and as pure functions: which grid is read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from grids import read_grid
+
+from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server.fuzz import fuzz_verify
+from gym.server.serve import load_app
+
+HERE = Path(__file__).parents[1]
+ROWS: list[dict[str, Any]] = [
+    json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()
+]
+
+
+async def test_every_case_ends_as_its_line_says() -> None:
+    cases = load_cases(HERE / CASES)
+    outcomes = await run_cases(load_app(HERE / "app.py"), "arc_agi", {}, cases)
+    assert not [one for one in outcomes if not one.passed]
+    assert not list(missing_kinds(cases))
+
+
+@pytest.mark.parametrize("fields", [{}, {"strict": True}])
+def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
+    fuzz_verify(
+        load_app(HERE / "app.py").configured(fields),
+        ROWS,
+        texts=["\\boxed{[[1,2],[3]]}", "[[1]] [[2]]", "\\boxed{[[99999999999999999999]]}"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "grid", "strictly"),
+    [
+        (r"\boxed{[[1, 2], [3, 4]]}", [[1, 2], [3, 4]], [[1, 2], [3, 4]]),
+        ("it is [[1,2],\n [3,4]], so", [[1, 2], [3, 4]], None),
+        (r"[[9]] \boxed{[[1]]} \boxed{[[2]]}", [[1]], [[2]]),
+        (r"\boxed{[[1], []]}", [[1], []], [[1], []]),
+        (r"\boxed{[[]]} [[1]]", None, None),
+        (r"\boxed{[[[1]]]}", None, None),
+        (r"\boxed{[[1]}", None, None),
+        ("[[1]] and [[2]]", [[1]], None),
+        ("[" * 2000, None, None),
+        ("", None, None),
+    ],
+)
+def test_which_grid_is_read(text: str, grid: Any, strictly: Any) -> None:
+    assert read_grid(text) == grid
+    assert read_grid(text, strict=True) == strictly

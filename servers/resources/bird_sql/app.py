@@ -1,0 +1,101 @@
+"""Questions answered by SQL: the query's result on a SQLite database has to be the expected query's."""
+
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints
+from sql_block import clean, last_block
+
+from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
+from gym.server.config import Settings
+from gym.server.workers import Workers
+from gym.wire.failures import RolloutError
+from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
+
+HERE = Path(__file__).parent
+OWN = "data/databases"
+MEMORY = 2 << 30
+_NAME = re.compile(r"\w[\w.-]*", re.ASCII)
+
+
+class BirdSqlConfig(ResourcesConfig):
+    bird_sql_dir: str = OWN  # of databases: NAME/NAME.sqlite, as the benchmark's, or NAME.sql
+    max_concurrency: int = Field(4, ge=1)
+    sql_execution_timeout_s: float = Field(30.0, gt=0)  # of CPU time, a query: a backstop behind max_steps
+    max_steps: int = Field(300_000_000, ge=1_000_000)  # of SQLite's machine, a query
+    strict: bool = False
+
+
+class BirdSqlTask(VerifyRequest):
+    question: str
+    gt_sql: Annotated[str, StringConstraints(pattern=r"\S")]
+    db_id: str
+    difficulty: str | None = None
+
+
+class BirdSql(ResourcesServer[None]):
+    reverify_mode = "stateless"
+    config: BirdSqlConfig
+
+    def __init__(self, config: BirdSqlConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.config = config
+        self.folder = find_folder(config.bird_sql_dir)
+        self.workers = Workers(
+            "sql_results",
+            count=config.max_concurrency,
+            timeout=2 * config.sql_execution_timeout_s,
+            memory=MEMORY,
+            folder=HERE,
+        )
+
+    async def verify(self, rollout: BirdSqlTask) -> dict[str, Any]:
+        """1.0 when the two results are equal."""
+        database = self.database(rollout.db_id)
+        text = rollout.output_text
+        block = last_block(text)
+        query = None if block is None else block.strip() if self.config.strict else clean(block)
+        fields = {"model_output": text, "extracted_sql": query, "had_codeblock": block is not None}
+        if not query:
+            return _failed(fields, "no_sql_extracted", "no query stands in a fence marked sql")
+        told = await self.workers.call(
+            "compare", str(database), rollout.gt_sql, query, self.config.max_steps, self.config.strict
+        )
+        if "gold" in told:
+            raise RolloutError("row", f"gt_sql: the expected query gives no result: {told['gold']}")
+        if "predicted" in told:
+            return _failed(fields, "execution_error", f"the query gives no result: {told['predicted']}")
+        if not told["match"]:
+            return _failed(fields, "execution_error", "the results differ")
+        return {**fields, "reward": 1.0, "execution_match": True, "failure_reason": "none"}
+
+    def database(self, name: str) -> Path:
+        if _NAME.fullmatch(name):
+            for file in (self.folder / name / f"{name}.sqlite", self.folder / f"{name}.sql"):
+                if file.is_file():
+                    return file
+        there = ", ".join(sorted({one.stem for one in self.folder.glob("*") if one.is_dir() or one.suffix == ".sql"}))
+        raise RolloutError("row", f"db_id: there is no database {name[:100]!r} in bird_sql_dir, only {there or 'none'}")
+
+    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
+        """All, and each difficulty apart."""
+        rates = pass_and_majority(replies, answer="extracted_sql")
+        return rates | pass_and_majority_by("difficulty", replies, answer="extracted_sql")
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self.workers.close()
+
+
+def find_folder(text: str) -> Path:
+    """Relative to the working directory or to this folder; the benchmark's archive has its databases further in."""
+    found = next((one for one in (Path(text), HERE / text) if one.is_dir()), HERE / text)
+    return next((one for one in sorted(found.glob("**/dev_databases")) if one.is_dir()), found)
+
+
+def _failed(fields: dict[str, Any], code: str, reason: str) -> dict[str, Any]:
+    return {**fields, "reward": 0.0, "execution_match": False, "failure_reason": code, "reason": reason}
+
+
+app = BirdSql.app()

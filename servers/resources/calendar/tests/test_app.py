@@ -1,0 +1,90 @@
+"""calendar on a real socket, and as pure functions: times, and what a calendar has to keep to."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from schedule import BadTime, find_events, find_fault, minutes, read_wanted
+
+from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server.fuzz import fuzz_verify
+from gym.server.serve import load_app
+
+HERE = Path(__file__).parents[1]
+ROWS: list[dict[str, Any]] = [
+    json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()
+]
+
+
+async def test_every_case_ends_as_its_line_says() -> None:
+    cases = load_cases(HERE / CASES)
+    outcomes = await run_cases(load_app(HERE / "app.py"), "calendar", {}, cases)
+    assert not [one for one in outcomes if not one.passed]
+    assert not list(missing_kinds(cases))
+
+
+@pytest.mark.parametrize("fields", [{}, {"strict": True}])
+def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
+    fuzz_verify(
+        load_app(HERE / "app.py").configured(fields),
+        ROWS,
+        texts=[
+            '[{"event_id": 0, "start_time": "11am", "duration": 60}]',
+            '[{"event_id": null, "start_time": 3, "duration": "x"}]',
+            "[{}]",
+            "[{",
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("time", "after_midnight"),
+    [("10am", 600), ("12am", 0), ("12pm", 720), ("12:30am", 30), ("1:15pm", 795), (" 9 am", 540), ("14:05", 845)],
+)
+def test_times_of_both_clocks_are_read(time: str, after_midnight: int) -> None:
+    assert minutes(time) == after_midnight
+
+
+@pytest.mark.parametrize("time", ["", "noon", "10", "10AM", "1:2:3", "am", ":", None, 600, "x:y"])
+def test_what_is_no_time_is_refused(time: Any) -> None:
+    with pytest.raises(BadTime, match="no time of day"):
+        minutes(time)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "starts", "kept"),
+    [
+        (None, "3pm", True),
+        (None, "3:30pm", False),
+        ("before 12pm", "11am", True),
+        ("before 12pm", "11:30am", False),
+        ("after 1pm", "1pm", True),
+        ("after 1pm", "12:59pm", False),
+        ("between 11am and 1pm", "12pm", True),
+        ("between 11am and 1pm", "12:01pm", False),
+        ("at 2pm", "2pm", True),
+        ("at 2pm", "2:01pm", False),
+        ("some day", "10am", True),
+    ],
+)
+def test_an_event_keeps_to_its_constraint(constraint: str | None, starts: str, kept: bool) -> None:
+    wanted = {"0": read_wanted(60, "10am", "4pm", constraint)}
+    events = [{"event_id": 0, "start_time": starts, "duration": 60}]
+    assert find_fault(events, wanted, strict=False) == ("" if kept else "constraint_violated")
+
+
+def test_the_first_list_of_objects_is_the_calendar() -> None:
+    assert find_events('[1] [x] [{"a": [1]}] [{"b": 2}]') == [{"a": [1]}]
+    assert find_events('[{broken] [\n {"b": 2}]') == [{"b": 2}]
+    assert find_events("none") is None
+
+
+def test_events_that_touch_do_not_overlap() -> None:
+    events = [{"event_id": n, "start_time": time, "duration": 30} for n, time in enumerate(("10am", "10:30am"))]
+    wanted = {str(n): read_wanted(30, "10am", "4pm", None) for n in (0, 1)}
+    assert find_fault(events, wanted, strict=False) == ""
+    later = [events[0], {**events[1], "start_time": "10:29am"}]
+    assert find_fault(later, wanted, strict=False) == "conflicting_events"

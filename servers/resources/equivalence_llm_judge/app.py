@@ -1,0 +1,178 @@
+"""Short answers that a judge compares with the expected one: which part of an answer is shown, and in what order."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from gym.server import VerifyRequest
+from gym.server.config import Settings
+from gym.server.judge import Comparison, Judge, JudgeConfig, Prompt, insist_on_verdicts, not_for_a_judge
+from gym.server.patterns import BadPattern, Patterns, SlowPattern
+from gym.server.resources import ResourcesServer
+from gym.wire import items
+from gym.wire.failures import RolloutError
+from gym.wire.rows import Tolerant
+
+HERE = Path(__file__).parent
+PLACES = ("question", "expected_answer", "generated_answer")
+SWAPPED = ("expected_answer", "generated_answer")
+
+
+class EquivalenceConfig(JudgeConfig):
+    judge_system_message: str | None = None
+    judge_prompt_template: str | None = None
+    judge_prompt_template_fpath: str | None = None  # ours, when neither is given
+    judge_equal_label: str = Field("[[A=B]]", min_length=1)
+    judge_not_equal_label: str = Field("[[A!=B]]", min_length=1)
+    question_extract_regex: str | None = None
+    response_extract_regex: str | None = None
+    msg_extraction_failure: str = ""  # without effect: an empty answer is worth 0, and no judge is asked about it
+    check_twice_swap: bool = False
+    reward_if_swap_fails: float = 0.0
+    use_per_record_regex: bool = True
+    extraction_length_threshold: int | None = 120
+    check_full_generation_on_fail: bool = True
+    reward_if_full_generation_succeeds: float = 0.5
+    strict: bool = False
+
+
+class Template(Tolerant):
+    output_regex: str | None = None
+
+
+class Facts(Tolerant):
+    expected_answer: str | int | float | None = None
+
+
+class EquivalenceTask(VerifyRequest):
+    expected_answer: str | None = None
+    metadata: Facts | None = None
+    template_metadata: Template | None = None
+
+    @property
+    def truth(self) -> str:
+        """A row without one cannot be judged."""
+        told = self.expected_answer or (self.metadata.expected_answer if self.metadata else None)
+        if told is None or not str(told).strip():
+            raise RolloutError("row", "expected_answer: a text is needed, here or in metadata.expected_answer")
+        return str(told)
+
+
+class Reading(NamedTuple):
+    """What the judge is shown of an answer; `rows_own`: by the row's own pattern; `long`: all, of a long truth."""
+
+    text: str
+    rows_own: bool
+    long: bool
+
+
+class EquivalenceLlmJudge(ResourcesServer[None]):
+    reverify_mode = "stateless"
+    config: EquivalenceConfig
+
+    def __init__(self, config: EquivalenceConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.config = config
+        self.judge = Judge(self, config)
+        self.prompt = load_prompt(config)
+        self.patterns = Patterns()
+
+    async def verify(self, rollout: EquivalenceTask) -> dict[str, Any]:
+        """1.0 when the judge finds the two equal (in both orders, if asked to), less for a rescued answer."""
+        truth, answer = rollout.truth, last_answer(rollout)
+        if reason := not_for_a_judge(answer):
+            return _reply(truth, 0.0, [], reason)
+        question = items.last_user_text(rollout.responses_create_params.input)
+        if question and (found := await self._search(self.config.question_extract_regex, question, "question_extract")):
+            question = found
+        reading = await self._read(rollout, truth, answer)
+        reward, evaluations, reason = await self._judge(question, truth, answer, reading)
+        if self.config.strict:
+            insist_on_verdicts(evaluations)
+        return _reply(truth, reward, evaluations, reason)
+
+    async def _judge(
+        self, question: str, truth: str, answer: str, reading: Reading
+    ) -> tuple[float, list[dict[str, Any]], str]:
+        config = self.config
+        swap = config.check_twice_swap and not reading.long
+        values = {"question": question, "expected_answer": truth, "generated_answer": reading.text}
+        told = await self._compare(values, swap)
+        if told.equal and told.swapped is False:
+            return config.reward_if_swap_fails, told.evaluations, "the judge said otherwise in the other order"
+        if told.equal:
+            return 1.0, told.evaluations, ""
+        if not (config.check_full_generation_on_fail and reading.rows_own) or reading.long:
+            return 0.0, told.evaluations, _why(told.evaluations)
+        again = await self._compare({**values, "generated_answer": answer}, False)
+        evaluations = [*told.evaluations, *again.evaluations]
+        if not again.equal:
+            return 0.0, evaluations, _why(evaluations)
+        reward = config.reward_if_full_generation_succeeds
+        return reward, evaluations, "equal only when the judge saw the whole answer"
+
+    async def _compare(self, values: dict[str, str], swap: bool) -> Comparison:
+        return await self.judge.compare(
+            self.prompt,
+            values,
+            equal=self.config.judge_equal_label,
+            not_equal=self.config.judge_not_equal_label,
+            swap=SWAPPED if swap else None,
+            system=self.config.judge_system_message or None,
+            mode="last" if self.config.strict else "first",
+        )
+
+    async def _read(self, rollout: EquivalenceTask, truth: str, answer: str) -> Reading:
+        """A row's own pattern comes first; where the truth is long, the whole answer is shown instead."""
+        config = self.config
+        own = rollout.template_metadata.output_regex if rollout.template_metadata else None
+        if not (own and config.use_per_record_regex):
+            found = await self._search(config.response_extract_regex, answer, "response_extract")
+            return Reading(found or answer, False, False)
+        threshold = config.extraction_length_threshold
+        if threshold is not None and len(truth) > threshold:
+            return Reading(answer, True, True)
+        found = await self._search(own, answer, "template_metadata.output")
+        return Reading(found or answer, True, False)
+
+    async def _search(self, pattern: str | None, text: str, name: str) -> str | None:
+        if not pattern:
+            return None
+        try:
+            return await self.patterns.last_text(pattern, text)
+        except BadPattern:
+            return None  # what is no pattern finds nothing
+        except SlowPattern as error:
+            raise RolloutError("row", f"{name}_regex: {error}") from None
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self.patterns.close()
+
+
+def load_prompt(config: EquivalenceConfig) -> Prompt:
+    path = config.judge_prompt_template_fpath
+    if config.judge_prompt_template is None and path is None:
+        path = "prompt_templates/equivalence_llm_judge.txt"
+    return Prompt.load(config.judge_prompt_template, path, PLACES[1:], PLACES[:1], folder=HERE)
+
+
+def last_answer(rollout: VerifyRequest) -> str:
+    """The last message of the assistant, its parts on lines of their own."""
+    said = [one for one in rollout.response.output if items.is_message(one)]
+    return items.item_text(said[-1], "\n").strip() if said else ""
+
+
+def _why(evaluations: list[dict[str, Any]]) -> str:
+    if evaluations[-1]["verdict_label"] is None:
+        return "the judge gave no verdict that can be read"
+    return "the judge says that the answer differs"
+
+
+def _reply(truth: str, reward: float, evaluations: list[dict[str, Any]], reason: str) -> dict[str, Any]:
+    fields = {"reward": reward, "expected_answer": truth, "judge_evaluations": evaluations}
+    return {**fields, "reason": reason} if reason else fields
+
+
+app = EquivalenceLlmJudge.app()

@@ -1,0 +1,74 @@
+"""How good a short answer is, in four ways: equal, words shared, found inside, found where an answer stands."""
+
+from __future__ import annotations
+
+import json
+import re
+import string
+from collections import Counter
+from typing import NamedTuple
+
+from spellings import searchable, spellings
+
+from gym.wire.answers import balanced_braces
+
+LONG_ANSWER = 80  # characters; in a longer one the truth has to stand
+EARLY = 40  # this near to the beginning
+SHORT = 4  # a truth as short as this has to be a word of its own
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_VERDICTS = ("yes", "no", "noanswer")
+
+
+class Scores(NamedTuple):
+    answer_em: float
+    answer_f1: float
+    is_correct: float
+    is_correct_strict: float
+
+
+def read_answer(text: str) -> tuple[str, bool]:
+    """The last `{"answer": …}` of a text, or all of it; and whether it was such an object."""
+    text = text.strip()
+    fenced = (part.removeprefix("json").strip() for part in reversed(text.split("```")[1:-1]))
+    for candidate in (*fenced, *reversed(balanced_braces(text))):
+        try:
+            parsed = json.loads(candidate)
+            if isinstance(parsed, dict) and "answer" in parsed:
+                return str(parsed["answer"]).encode("utf-8", "replace").decode(), True
+        except (ValueError, RecursionError):
+            continue
+    return text, False
+
+
+def score(answer: str, truth: str) -> Scores:
+    given, wanted = normalise(answer), normalise(truth)
+    ways = spellings(truth)
+    place = searchable(answer)
+    found = [way for way in ways if way in place]
+    well = any(_stands_well(way, place) for way in found)
+    return Scores(float(given == wanted), _f1(given, wanted), float(bool(found)), float(well))
+
+
+def equals_any(answer: str, truth: str) -> bool:
+    """The answer is the truth in one of its spellings, and says nothing else."""
+    return normalise(answer) in {normalise(way) for way in spellings(truth)}
+
+
+def normalise(text: str) -> str:
+    """As SQuAD does: no case, no punctuation, no articles."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
+
+
+def _f1(given: str, wanted: str) -> float:
+    if given != wanted and (given in _VERDICTS or wanted in _VERDICTS):
+        return 0.0
+    words, others = given.split(), wanted.split()
+    shared = (Counter(words) & Counter(others)).total()
+    return 2 * shared / (len(words) + len(others)) if shared else 0.0
+
+
+def _stands_well(way: str, place: str) -> bool:
+    if len(way) <= SHORT and not re.search(rf"(?<![a-z]){re.escape(way)}(?![a-z])", place):
+        return False
+    return len(place) <= LONG_ANSWER or place.find(way) <= EARLY

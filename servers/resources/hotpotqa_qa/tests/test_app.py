@@ -1,0 +1,114 @@
+"""hotpotqa_qa on a real socket, and as pure functions: how an answer is read, and how a truth may be spelt."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scores import read_answer, score
+from spellings import spellings, why_unreliable
+
+from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server.fuzz import fuzz_verify
+from gym.server.serve import load_app
+from gym.server.testing import Caller, running
+
+HERE = Path(__file__).parents[1]
+ROWS: list[dict[str, Any]] = [
+    json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()
+]
+
+
+async def test_every_case_ends_as_its_line_says() -> None:
+    cases = load_cases(HERE / CASES)
+    outcomes = await run_cases(load_app(HERE / "app.py"), "hotpotqa_qa", {}, cases)
+    assert not [one for one in outcomes if not one.passed]
+    assert not list(missing_kinds(cases))
+
+
+@pytest.mark.parametrize("fields", [{}, {"strict": True}])
+def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
+    fuzz_verify(
+        load_app(HERE / "app.py").configured(fields),
+        ROWS,
+        texts=['{"answer": "1954"}', '{"answer": {"a": [1]}}', '{"answer": "\\\\ud800"}', "{{{", "The Danube"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ('{"answer": "a"} then {"answer": "b"}', "b"),
+        ('```json\n{"answer": "a"}\n``` then {"answer": "b"}', "a"),
+        ('{"answer": 4, "supporting_facts": [["T", 0]]}', "4"),
+        ('{"reply": "a"}', '{"reply": "a"}'),
+        ('{"answer": "a"', '{"answer": "a"'),
+        (" plain ", "plain"),
+        ("", ""),
+    ],
+)
+def test_which_answer_is_read(text: str, answer: str) -> None:
+    assert read_answer(text)[0] == answer
+
+
+@pytest.mark.parametrize(
+    ("truth", "spelling"),
+    [
+        ("The Danube", "danube"),
+        ('"Heroes"', "heroes"),
+        ("Mumbai (Bombay)", "bombay"),
+        ("Mumbai (Bombay)", "mumbai"),
+        ("seven", "7"),
+        ("3rd", "third"),
+        ("1,234,567", "1234567"),
+        ("Yes.", "yes"),
+        ("J. R. Ewing", "j r ewing"),
+        ("twenty-one", "twenty one"),
+        ("Laurel & Hardy", "laurel and hardy"),
+        ("Laurel and Hardy", "laurel & hardy"),
+        ("Saint\u2011Denis", "saint-denis"),
+    ],
+)
+def test_a_truth_is_met_in_other_spellings(truth: str, spelling: str) -> None:
+    assert spelling in spellings(truth)
+
+
+def test_short_spellings_are_not_invented() -> None:
+    assert spellings("a B") == ["a b"]
+
+
+@pytest.mark.parametrize(
+    ("truth", "why"),
+    [
+        ("x" * 41, "gt_too_long"),
+        ("John Ronald Tolkien", "multi_word_name"),
+        ("the city by the sea", ""),
+        ("University of North Carolina System", "multi_word_name"),
+        ("Paris", ""),
+        ("three small words", ""),
+    ],
+)
+def test_which_truths_say_little(truth: str, why: str) -> None:
+    assert why_unreliable(truth) == why
+
+
+def test_the_four_scores_differ_as_they_should() -> None:
+    told = score("It was in the year 1954 that he did", "1954")
+    assert (told.answer_em, told.is_correct, told.is_correct_strict) == (0.0, 1.0, 1.0)
+    assert told.answer_f1 == pytest.approx(2 / 9)
+    assert score("yes", "no").answer_f1 == 0.0
+    assert score("the no", "No!").answer_em == 1.0
+
+
+async def test_metrics_come_with_and_without_unreliable_truths() -> None:
+    ones = {"answer_em": 1.0, "answer_f1": 1.0, "is_correct": 1.0, "is_correct_strict": 1.0, "extracted_answer": "a"}
+    replies = [
+        {"_ng_task_index": 0, "reward": 1.0, **ones, "gt_should_remove": False},
+        {"_ng_task_index": 1, "reward": 0.0, **dict.fromkeys(ones, 0.0), "gt_should_remove": True},
+    ]
+    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+    assert told["pass@1/answer_em"] == 50.0
+    assert told["filtered_pass@1/is_correct_strict"] == 100.0

@@ -1,0 +1,132 @@
+"""Verifiable instructions: does the answer keep to a number of words, a format, a letter …? Rules only, no judge."""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
+from gym.server.config import Settings
+from gym.server.workers import Workers, WorkerTimeout
+from gym.wire.failures import RolloutError
+from gym.wire.pass_rates import pass_and_majority
+from gym.wire.rows import Tolerant
+
+GradingMode = Literal["binary", "fraction"]
+
+
+class InstructionConfig(ResourcesConfig):
+    strict: bool = False  # an empty answer, and a row without instructions, are worth 0; none is dropped
+    suite: Literal["ifeval", "ifbench"] = "ifeval"
+    grading_mode: GradingMode | None = None  # overrides the rows' own
+    worker_count: int = Field(2, ge=1)
+    cpu_seconds: float = Field(20.0, gt=0)  # for one answer; more is a failure of kind timeout, never a reward
+
+
+class Instructions(Tolerant):  # type: ignore[no-redef]  # the plug-in gives __init__ a **kwargs of its own
+    instruction_id_list: list[str] | None = None
+    kwargs: list[dict[str, Any] | None] | None = None
+    prompt: str | None = None
+    grading_mode: GradingMode | None = None
+
+
+class InstructionTask(VerifyRequest):  # type: ignore[no-redef]  # the same
+    id: int | str | None = None
+    verifier_metadata: Instructions | None = None
+    instruction_id_list: list[str] | None = None
+    kwargs: list[dict[str, Any] | None] | None = None
+    prompt: str | None = None
+    grading_mode: GradingMode | None = None
+
+    def instructions(self) -> Instructions:
+        """Of both places a data set may keep them in, `verifier_metadata` wins."""
+        inner = self.verifier_metadata or Instructions()
+        own = {name: getattr(self, name) for name in Instructions.model_fields}
+        told = {name: getattr(inner, name) for name in Instructions.model_fields}
+        return Instructions.model_validate({name: own[name] if told[name] is None else told[name] for name in own})
+
+
+class InstructionFollowing(ResourcesServer[None]):
+    reverify_mode = "stateless"
+    config: InstructionConfig
+
+    def __init__(self, config: InstructionConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.workers = Workers(
+            "following", count=config.worker_count, timeout=config.cpu_seconds, folder=Path(__file__).parent
+        )
+
+    async def verify(self, rollout: InstructionTask) -> dict[str, Any]:
+        """1.0 when all instructions are followed (`binary`), or the share of those that are (`fraction`)."""
+        asked = rollout.instructions()
+        if asked.instruction_id_list is None:
+            raise RolloutError("row", "verifier_metadata.instruction_id_list: a list of texts is expected")
+        ids, kwargs = asked.instruction_id_list, list(asked.kwargs or ())
+        if self.config.strict:
+            kwargs += [None] * (len(ids) - len(kwargs))
+        text = last_text(rollout.response.output)
+        told = await self.follow(text, ids, kwargs) if text is not None else refusal(ids)
+        default: GradingMode = "fraction" if self.config.suite == "ifbench" else "binary"
+        mode = self.config.grading_mode or asked.grading_mode or default
+        fields = self.grade(told, mode)
+        if "grading_mode" not in rollout.model_fields_set:
+            fields["grading_mode"] = mode
+        if rollout.verifier_metadata is None:  # else the echo has it
+            fields["verifier_metadata"] = asked.model_dump(exclude_none=True)
+        return fields
+
+    async def follow(self, text: str, ids: list[str], kwargs: list[dict[str, Any] | None]) -> dict[str, Any]:
+        loose = self.config.suite == "ifbench"
+        empty_follows = not (loose or self.config.strict)
+        try:
+            told: dict[str, Any] = await self.workers.call("worker_follow", text, ids, kwargs, empty_follows, loose)
+        except WorkerTimeout as error:  # of CPU time, so another try would end the same
+            raise RolloutError("timeout", f"verifier_metadata.kwargs: {error}", retryable=False) from None
+        return told
+
+    def grade(self, told: dict[str, Any], mode: GradingMode) -> dict[str, Any]:
+        followed = told["followed"]
+        fields = {"follow_all_instructions": all(followed), "follow_instruction_list": followed}
+        fields["reward"] = self.reward(followed, mode)
+        if self.config.suite == "ifbench":
+            loosely = told.get("followed_loosely", followed)
+            fields |= {"follow_all_instructions_loose": all(loosely), "follow_instruction_list_loose": loosely}
+            fields["reward_loose"] = self.reward(loosely, mode)
+        if fields["reward"] < 1.0:
+            fields["reason"] = told["reason"] or "the row has no instructions"
+        return fields
+
+    def reward(self, followed: list[bool], mode: GradingMode) -> float:
+        if not followed:  # nothing was asked
+            return float(not self.config.strict and self.config.suite == "ifeval")
+        return float(all(followed)) if mode == "binary" else sum(followed) / len(followed)
+
+    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
+        rates: dict[str, Any] = dict(pass_and_majority(replies))
+        every = [one for reply in replies for one in reply.get("follow_instruction_list") or ()]
+        if every:
+            rates["mean/instruction_accuracy"] = sum(map(bool, every)) / len(every)
+        return rates
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self.workers.close()
+
+
+def last_text(output: list[dict[str, Any]]) -> str | None:
+    """The first part of the last item: empty when it has none, None when it is a refusal."""
+    content = output[-1].get("content") if output else None
+    if isinstance(content, str):
+        return content
+    part = content[0] if isinstance(content, list) and content else {}
+    if not isinstance(part, dict) or part.get("type") == "refusal":
+        return None
+    text = part.get("text", "")
+    return text if isinstance(text, str) else None
+
+
+def refusal(ids: list[str]) -> dict[str, Any]:
+    return {"followed": [False] * max(len(ids), 1), "reason": "the answer is a refusal, or holds no text"}
+
+
+app = InstructionFollowing.app()

@@ -1,0 +1,97 @@
+"""math_proof_judgement on a real socket, and as pure functions: what is a judgement, and what many are worth."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from judgement import classifier_rates, confusion, read_judgement, without_thoughts
+
+from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server.fuzz import fuzz_verify
+from gym.server.serve import load_app
+from gym.server.testing import Caller, running
+
+HERE = Path(__file__).parents[1]
+ROWS: list[dict[str, Any]] = [
+    json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()
+]
+
+
+async def test_every_case_ends_as_its_line_says() -> None:
+    cases = load_cases(HERE / CASES)
+    outcomes = await run_cases(load_app(HERE / "app.py"), "math_proof_judgement", {}, cases)
+    assert not [one for one in outcomes if not one.passed]
+    assert not list(missing_kinds(cases))
+
+
+@pytest.mark.parametrize("fields", [{}, {"strict": True}])
+def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
+    fuzz_verify(
+        load_app(HERE / "app.py").configured(fields),
+        ROWS,
+        texts=["Judgement: Yes", "**Judgement**: no"],
+        values={"expected_judgement": st.sampled_from(["Judgement: yes", "No", "Judgement:"])},
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict", "strictly"),
+    [
+        ("Judgement: Yes", True, True),
+        ("**judgement** : **no**", False, False),
+        ("Judgement:\nNo, since", False, False),
+        ("Judgement: Nobody knows", False, None),
+        ("Judgement: **Yes**. Judgement: No", True, False),
+        ("**Judgement:** **Yes**", None, True),
+        ("Judgement: perhaps", None, None),
+        ("Yes", None, None),
+        ("", None, None),
+    ],
+)
+def test_what_is_read_as_a_judgement(text: str, verdict: bool | None, strictly: bool | None) -> None:
+    assert read_judgement(text) is verdict
+    assert read_judgement(text, strict=True) is strictly
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("<think>a</think>b<thinking>c</thinking>d", "bd"),
+        ("a</think>b", "b"),
+        ("<think>never ends", "<think>never ends"),
+        ("a", "a"),
+    ],
+)
+def test_thoughts_are_taken_out(text: str, left: str) -> None:
+    assert without_thoughts(text) == left
+
+
+async def test_metrics_are_those_of_a_classifier() -> None:
+    replies = [
+        reply(0, "Yes", "Yes"), reply(0, "No", "Yes"), reply(1, "Yes", "No"), reply(1, "No", "No"),
+        reply(2, "Yes", "Yes"), reply(2, None, "Yes"),
+    ]  # fmt: skip
+    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+    assert told["pass@1[avg-of-2]/accuracy"] == 50.0
+    assert told["pass@2/accuracy"] == 100.0
+    assert told["pass@1[avg-of-2]/false_positive"] == pytest.approx(100 / 6)
+    assert told["pass@1[avg-of-1]/precision"] == pytest.approx(200 / 3)
+    assert told["pass@1[avg-of-1]/recall"] == 100.0
+    assert told["pass@1[avg-of-2]/recall"] == 50.0
+    assert told["pass@2/f1"] == 100.0
+    assert told["majority@2/precision"] == pytest.approx(200 / 3)
+
+
+def test_no_replies_have_no_rates() -> None:
+    assert classifier_rates([]) == {}
+
+
+def reply(task: int, said: str | None, truth: str) -> dict[str, Any]:
+    counts = confusion(read_judgement(f"Judgement: {said}"), read_judgement(f"Judgement: {truth}"))
+    fields = {"_ng_task_index": task, "reward": float(said == truth), "extracted_judgement": said}
+    return {**fields, "expected_judgement": f"Judgement: {truth}", **counts}

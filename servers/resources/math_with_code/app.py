@@ -1,0 +1,90 @@
+"""Mathematics with a Python tool: an interpreter in a sandbox for each rollout, and an answer in a box."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from answers import find_answer, same_answer
+from pydantic import Field, field_validator
+from session import Limits, Session
+
+from gym.sandbox.client import Sandboxes
+from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest, tool
+from gym.wire.pass_rates import pass_and_majority
+from gym.wire.rows import Row
+from gym.wire.sandbox import Size
+
+ENDED: dict[str, Any] = {"success": True, "stdout": "", "stderr": "", "error_message": None, "result": None}
+
+
+class MathWithCodeConfig(ResourcesConfig):
+    max_execution_time: float = Field(10, gt=0, le=600)  # of CPU time, for one piece of code
+    memory_limit: Size = 1 << 30
+    max_output: Size = 16 << 10  # of each stream; the head and the tail are kept
+    image: str = "python:3.13-slim"  # with numpy, scipy and pandas where the policy is to have them
+    strict: bool = False
+
+
+class MathTask(VerifyRequest):
+    expected_result: str
+    expected_code_contains: str = ""
+
+    @field_validator("expected_result")
+    @classmethod
+    def _not_empty(cls, given: str) -> str:
+        if not given.strip():
+            raise ValueError("an empty expected_result equals no answer")
+        return given
+
+
+class MathWithCode(ResourcesServer[Session]):
+    reverify_mode = "stateless"
+    config: MathWithCodeConfig
+
+    async def start(self) -> None:
+        self.sandboxes = Sandboxes.from_settings(self.settings)
+        await self.sandboxes.begin()
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self.sandboxes.aclose()
+
+    async def seed(self, row: Row) -> Session:
+        return await self.unseeded()
+
+    async def unseeded(self) -> Session:
+        config = self.config
+        limits = Limits(config.max_execution_time, config.memory_limit, config.max_output)
+        ttl = config.session_ttl_seconds + 60
+        memory = config.memory_limit + (256 << 20)
+        spec = {"image": config.image, "limits": {"memory": memory, "pids": 128}, "ttl": ttl}
+        return Session(self.sandboxes, spec, limits)
+
+    async def close(self, state: Session) -> None:
+        await state.close()
+
+    @tool
+    async def execute_python(self, code: str, state: Session) -> dict[str, Any]:
+        """Execute Python code to perform calculations. You have access to numpy, scipy, pandas and basic math
+        operations."""
+        return await state.run(code)
+
+    @tool
+    async def end_session(self, state: Session) -> dict[str, Any]:
+        """Clean up the Python execution session."""
+        await state.close()
+        return ENDED
+
+    async def verify(self, rollout: MathTask, state: Session | None) -> dict[str, Any]:
+        """1.0 when the boxed answer is the expected one. Nothing runs for it."""
+        answer = find_answer(rollout.response.output, strict=self.config.strict)
+        right = same_answer(answer, rollout.expected_result)
+        fields = {"reward": float(right), "extracted_answer": answer, "accuracy": right}
+        reason = "the answer holds no box" if answer is None else "the boxed answer is another one"
+        return fields if right else {**fields, "reason": reason}
+
+    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
+        return pass_and_majority(replies, answer="extracted_answer")
+
+
+app = MathWithCode.app()

@@ -1,0 +1,201 @@
+"""math_with_code on a real socket, its interpreters in real sandboxes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app import MathWithCode
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gym.sandbox.client import Sandboxes
+from gym.server.testing import Caller, running
+from gym.wire.items import message, response
+from tests.support.sandbox_programs import Access, answer, broker_process
+
+HERE = Path(__file__).parents[1]
+ROWS = [json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()]
+ROW = {"responses_create_params": {"input": "?"}, "expected_result": "42"}
+
+
+@pytest.fixture(scope="module")
+def access() -> Iterator[Access]:
+    with broker_process() as found:
+        yield found
+
+
+@asynccontextmanager
+async def serving(access: Access, **fields: Any) -> AsyncIterator[Caller]:
+    app = MathWithCode.app(fields, name="math_with_code", **access.settings)
+    async with running(app) as url, Caller(url) as caller:
+        await caller.post("/seed_session", ROW)
+        yield caller
+
+
+async def execute(caller: Caller, code: str) -> dict[str, Any]:
+    told = await caller.post("/execute_python", {"code": code})
+    assert told.status == 200, told.body
+    found: dict[str, Any] = told.body
+    return found
+
+
+async def reward(access: Access, text: str, **changes: Any) -> tuple[float, str | None]:
+    async with serving(access) as caller:
+        told = await caller.post("/verify", ROW | changes | {"response": answer(text)})
+    return told.body["reward"], told.body["extracted_answer"]
+
+
+async def test_variables_functions_and_imports_stay(access: Access) -> None:
+    async with serving(access) as caller:
+        told = await execute(caller, "import math\nx = 5\nx + 10")
+        assert told == {"success": True, "stdout": "", "stderr": "", "error_message": None, "result": "15"}
+        await execute(caller, "def fact(n):\n    return 1 if n < 2 else n * fact(n - 1)")
+        assert (await execute(caller, "fact(5) + math.floor(x / 2)"))["result"] == "122"
+
+
+async def test_sessions_know_nothing_of_each_other(access: Access) -> None:
+    async with serving(access) as one, serving(access) as other:
+        await execute(one, "x = 1\nopen('left', 'w').write('x')")
+        assert (await execute(other, "x"))["error_message"] == "name 'x' is not defined"
+        assert (await execute(other, "import os\nos.path.exists('left')"))["result"] == "False"
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("1/0", "division by zero"),
+        ("while True: pass", "code timed-out"),
+        ("def f(:", "invalid syntax"),
+        ("'a' * 10**11", "MemoryError"),
+        ("print('a' * 2 * 10**7)", "File too large"),
+        ("exit()", "SystemExit"),
+        ("import sys; sys.stdout.close()", "closed file"),
+        ("import os; os.close(1); print(5)", ""),
+    ],
+)
+async def test_an_error_is_told_and_the_state_stays(access: Access, code: str, error: str) -> None:
+    async with serving(access, max_execution_time=0.5) as caller:
+        await execute(caller, "kept = 7")
+        told = await execute(caller, code)
+        assert told["success"] is False
+        assert error in told["error_message"]
+        assert (await execute(caller, "kept"))["result"] == "7"
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os; os._exit(1)",
+        "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+        "import os; os.closerange(64, 256)",
+    ],
+)
+async def test_an_interpreter_that_ended_is_replaced_and_says_so(access: Access, code: str) -> None:
+    async with serving(access) as caller:
+        await execute(caller, "kept = 7")
+        told = await execute(caller, code)
+        assert told["success"] is False
+        assert "the variables are gone" in told["error_message"]
+        assert (await execute(caller, "kept"))["error_message"] == "name 'kept' is not defined"
+
+
+async def test_what_a_call_forked_answers_nothing(access: Access) -> None:
+    async with serving(access) as caller:
+        told = await execute(caller, "import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\npid > 0")
+        assert told["result"] == "True"
+        assert (await execute(caller, "5"))["result"] == "5"
+
+
+async def test_output_is_cut_in_its_middle_and_the_commands_own_comes_too(access: Access) -> None:
+    async with serving(access, max_output=1000) as caller:
+        told = await execute(caller, "print('a' * 5000 + 'end')\nimport subprocess\nsubprocess.run(['echo', 'sub'])")
+        assert "bytes cut" in told["stdout"]
+        assert told["stdout"].startswith("aaa")
+        assert told["stdout"].endswith("end\nsub\n")
+        assert len(told["stdout"]) < 1100
+
+
+async def test_the_end_of_a_session_removes_its_sandbox(access: Access) -> None:
+    async with Sandboxes(*access) as sandboxes, serving(access) as caller:
+        await execute(caller, "x = 1")
+        assert len(await sandboxes.alive()) == 1
+        ended = await caller.post("/end_session", {})
+        assert ended.body == {"success": True, "stdout": "", "stderr": "", "error_message": None, "result": None}
+        assert await sandboxes.alive() == ()
+        await execute(caller, "x = 1")
+        await caller.post("/verify", ROW | {"response": answer("none")})
+        assert await sandboxes.alive() == ()
+
+
+async def test_a_call_without_code_is_the_models_mistake(access: Access) -> None:
+    async with serving(access) as caller:
+        assert (await caller.post("/execute_python", {})).status == 422
+
+
+@pytest.mark.parametrize(
+    ("text", "worth"),
+    [
+        (r"\boxed{42}", 1.0),
+        (r"\boxed{41}, no: \boxed{ 42.0 }", 1.0),
+        (r"\boxed{\text{42}}", 1.0),
+        (r"\boxed{42.0000001}", 1.0),
+        (r"\boxed{42} or \boxed{43}", 0.0),
+        (r"\boxed{42} \boxed{4", 0.0),
+        (r"\boxed{}", 0.0),
+        (r"\boxed{nan}", 0.0),
+        ("42", 0.0),
+        ("", 0.0),
+    ],
+)
+async def test_the_last_box_is_the_answer(access: Access, text: str, worth: float) -> None:
+    assert (await reward(access, text))[0] == worth
+
+
+async def test_nested_braces_and_delimiters_are_read(access: Access) -> None:
+    assert await reward(access, r"\boxed{\frac{1}{2}}", expected_result=r"\(\frac{1}{2}\)") == (1.0, r"\frac{1}{2}")
+    assert (await reward(access, r"\boxed{a  b}", expected_result="$a b$"))[0] == 1.0
+
+
+async def test_where_no_message_has_a_box_the_last_tools_output_counts(access: Access) -> None:
+    output = {"type": "function_call_output", "call_id": "c", "output": json.dumps({"stdout": r"\boxed{42}"})}
+    async with serving(access) as caller:
+        told = await caller.post("/verify", ROW | {"response": response([output, message("see above")], model="test")})
+    assert (told.body["reward"], told.body["extracted_answer"]) == (1.0, "42")
+
+
+@pytest.mark.parametrize("expected", ["", "  ", None, 42])
+async def test_a_row_without_an_expected_text_is_refused(access: Access, expected: Any) -> None:
+    async with serving(access) as caller:
+        told = await caller.post("/verify", ROW | {"expected_result": expected, "response": answer(r"\boxed{}")})
+    assert (told.status, told.body["error"]["kind"]) == (422, "row")
+    assert "expected_result" in told.body["error"]["message"]
+
+
+JSON = st.recursive(st.none() | st.booleans() | st.text() | st.integers(), lambda one: st.lists(one, max_size=3))
+
+
+async def test_no_output_and_no_row_is_a_fault_of_the_server(access: Access) -> None:
+    async with serving(access) as caller:
+
+        @settings(max_examples=1, database=None)
+        @given(st.data())
+        def choose(data: st.DataObject) -> None:
+            for _ in range(60):
+                item = {"type": data.draw(st.sampled_from(["message", "function_call_output", "reasoning", "?"]))}
+                item |= {"role": "assistant", "content": data.draw(JSON), "output": data.draw(JSON)}
+                bodies.append(ROW | {"expected_result": data.draw(JSON), "response": response([item], model="test")})
+
+        bodies: list[dict[str, Any]] = []
+        choose()
+        for body in bodies:
+            assert (await caller.post("/verify", body)).status in (200, 422), body
+
+
+def test_the_example_rows_name_their_agent() -> None:
+    assert len(ROWS) == 5
+    assert {row["agent_ref"]["name"] for row in ROWS} == {"math_with_code_simple_agent"}

@@ -1,0 +1,146 @@
+"""Mathematics compared by math-verify, and by a judge, in both orders, where math-verify sees no equality."""
+
+from typing import Annotated, Any, NamedTuple
+
+from math_prompts import EQUAL, NOT_EQUAL, QUESTION, SYSTEM
+from pydantic import Field, StringConstraints
+
+from gym.errors import UserError
+from gym.server import Reference, ResourcesServer, VerifyRequest
+from gym.server.config import Settings
+from gym.server.judge import Judge, JudgeConfig, Prompt, insist_on_verdicts
+from gym.server.mathematics import Mathematics
+from gym.server.workers import WorkerTimeout
+from gym.wire.answers import last_boxed
+from gym.wire.failures import RolloutError
+from gym.wire.pass_rates import pass_and_majority
+
+NOBODY = Reference(name="")
+LONGEST_SHOWN = 8_000  # characters of an answer without mathematics: its end, as math-verify reads it
+
+
+class MathWithJudgeConfig(JudgeConfig):
+    judge_model_server: Reference = NOBODY
+    should_use_judge: bool = True
+    library_verifier_timeout_seconds: float = Field(10.0, gt=0)  # of CPU time
+    library_verifier_max_concurrency: int = Field(4, ge=1)
+    strict: bool = False
+
+
+class MathTask(VerifyRequest):
+    question: str
+    expected_answer: Annotated[str, StringConstraints(pattern=r"\S", max_length=8_000)]
+
+
+class Found(NamedTuple):
+    """What the library says; `trouble` is why it could not say much."""
+
+    equal: bool
+    extracted: str | None
+    reason: str
+    trouble: RolloutError | None = None
+
+
+class MathWithJudge(ResourcesServer[None]):
+    reverify_mode = "stateless"
+    config: MathWithJudgeConfig
+
+    def __init__(self, config: MathWithJudgeConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.config = config
+        self.judge = _judge_of(self, config)
+        self.prompt = Prompt.parse(QUESTION, ("question", "first_answer", "second_answer"))
+        self.mathematics = Mathematics(
+            seconds=config.library_verifier_timeout_seconds, count=config.library_verifier_max_concurrency
+        )
+
+    async def verify(self, rollout: MathTask) -> dict[str, Any]:
+        """1.0 when the library or, in both orders, the judge finds the answer equal to the expected one."""
+        text = rollout.output_text
+        if self.config.strict:
+            box = last_boxed(text)
+            text = "" if box is None else f"\\boxed{{{box}}}"
+        if not text.strip():
+            reason = "strict: nothing stands in a box" if self.config.strict else "the answer is empty"
+            return _reply(0.0, Found(False, None, reason), None, reason)
+        found = await self._ask_library(rollout.expected_answer, text)
+        if found.equal:
+            return _reply(1.0, found, None, "")
+        if self.judge is None and found.trouble is not None:
+            raise found.trouble
+        if self.judge is None:
+            return _reply(0.0, found, None, found.reason)
+        return await self._ask_judge(self.judge, rollout, found, found.extracted or text[-LONGEST_SHOWN:])
+
+    async def _ask_library(self, expected: str, text: str) -> Found:
+        try:
+            told = await self.mathematics.compare(expected, text)
+        except WorkerTimeout as error:
+            return Found(False, None, f"math-verify: {error.message}", error)
+        if told.bad_gold:
+            trouble = RolloutError("row", f"expected_answer: {expected[:200]!r} is no mathematics")
+            return Found(False, told.extracted, "the expected answer is no mathematics", trouble)
+        if told.extracted is None:
+            return Found(told.equal, None, "the answer holds no mathematics")
+        return Found(told.equal, told.extracted, "the answer is not equal")
+
+    async def _ask_judge(self, judge: Judge, rollout: MathTask, found: Found, answer: str) -> dict[str, Any]:
+        values = {
+            "question": rollout.question,
+            "first_answer": rollout.expected_answer,
+            "second_answer": answer,
+        }
+        told = await judge.compare(
+            self.prompt,
+            values,
+            equal=EQUAL,
+            not_equal=NOT_EQUAL,
+            swap=("first_answer", "second_answer"),
+            untrusted=("second_answer",),
+            system=SYSTEM,
+            mode="last" if self.config.strict else "first",
+        )
+        if self.config.strict:
+            insist_on_verdicts(told.evaluations)
+        if told.equal and told.swapped:
+            return _reply(1.0, found, told.evaluations, "")
+        said = "otherwise in the other order" if told.equal else "that the answers differ"
+        return _reply(0.0, found, told.evaluations, f"{found.reason}; the judge says {said}")
+
+    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
+        """What the library found, and what it and the judge found together."""
+        by_library = [{**reply, "reward": reply.get("library_reward") or 0.0} for reply in replies]
+        rates = pass_and_majority(by_library, answer="extracted_answer", name="symbolic_accuracy")
+        if any(reply.get("judge_evaluations") for reply in replies):
+            rates |= pass_and_majority(replies, answer="extracted_answer", name="judge_accuracy")
+        return rates
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self.mathematics.close()
+
+
+def _judge_of(server: ResourcesServer[Any], config: MathWithJudgeConfig) -> Judge | None:
+    if not config.should_use_judge:
+        return None
+    if not config.judge_model_server.name:
+        raise UserError(
+            f"{config.name}: should_use_judge is true, and judge_model_server names no model.",
+            "Name one, or set should_use_judge: false.",
+        )
+    return Judge(server, config)
+
+
+def _reply(reward: float, found: Found, evaluations: list[dict[str, Any]] | None, reason: str) -> dict[str, Any]:
+    fields = {
+        "reward": reward,
+        "extracted_answer": found.extracted,
+        "library_reward": float(found.equal),
+        "judge_evaluations": evaluations,
+    }
+    if isinstance(found.trouble, WorkerTimeout):
+        fields["library_error"] = "timeout"
+    return {**fields, "reason": reason} if reason else fields
+
+
+app = MathWithJudge.app()

@@ -1,0 +1,83 @@
+"""Sunny weather over MCP: the tool must be called in this very session, and the answer must repeat what it said."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel
+
+from gym.server import ResourcesConfig, ResourcesServer, Row, VerifyRequest, tool
+from gym.wire import items
+from gym.wire.rows import Tolerant
+
+
+class McpWeatherConfig(ResourcesConfig):
+    expose_tools_over_mcp: bool = True
+
+
+class Truth(Tolerant):
+    expected_city: str = "Paris"
+
+
+class WeatherRow(Row):
+    verifier_metadata: Truth | None = None
+
+
+class WeatherTask(VerifyRequest):
+    verifier_metadata: Truth | None = None
+
+
+class Report(BaseModel):
+    weather: str
+
+
+@dataclass
+class Calls:
+    """The cities that this session's tool was called with."""
+
+    cities: list[str] = field(default_factory=list)
+
+
+class McpWeather(ResourcesServer[Calls]):
+    reverify_mode = "unsupported"  # whether the tool was called stands in the session, not in the response
+    config: McpWeatherConfig
+
+    async def seed(self, row: WeatherRow) -> Calls:
+        return Calls()
+
+    async def unseeded(self) -> Calls:
+        return Calls()
+
+    @tool
+    async def get_weather(self, city: str, state: Calls) -> Report:
+        """Get the weather report of a city."""
+        state.cities.append(city)
+        return Report(weather=report(city))
+
+    async def verify(self, rollout: WeatherTask, state: Calls | None) -> dict[str, Any]:
+        """1.0 when the tool was called for the expected city and the answer holds its report."""
+        city = (rollout.verifier_metadata or Truth()).expected_city
+        called = state is not None and any(one.casefold() == city.casefold() for one in state.cities)
+        mentioned = report(city).casefold() in answer_text(rollout.response.output).casefold()
+        fields: dict[str, Any] = {
+            "reward": float(called and mentioned),
+            "expected_weather": report(city),
+            "tool_call_seen": called,
+            "final_response_mentions_weather": mentioned,
+        }
+        if state is None:
+            return {**fields, "reason": "no session: verify came without the cookie of seed_session"}
+        if called and mentioned:
+            return fields
+        return {**fields, "reason": "the answer does not hold the report" if called else f"no call for {city!r}"}
+
+
+def report(city: str) -> str:
+    return f"The weather in {city} is sunny and 72 F."
+
+
+def answer_text(output: list[dict[str, Any]]) -> str:
+    """Every assistant text, a line each."""
+    return "\n".join(items.item_text(item, "\n") for item in output if items.is_message(item)).strip()
+
+
+app = McpWeather.app()

@@ -1,0 +1,65 @@
+"""Recall from a long conversation: one of several like replies, word for word, behind a code from the question."""
+
+from typing import Annotated, Any
+
+from pydantic import StringConstraints
+
+from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
+from gym.server.config import Settings
+from gym.server.workers import Workers
+from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
+
+FAR_TOO_LONG = 50  # times the expected text: such an answer could not be 4 per cent like it
+
+
+class MrcrConfig(ResourcesConfig):
+    strict: bool = False
+
+
+class MrcrTask(VerifyRequest):
+    expected_answer: Annotated[str, StringConstraints(pattern=r"\S")]
+    random_string_to_prepend: str
+    n_needles: int
+    n_tokens: int
+
+
+class Mrcr(ResourcesServer[None]):
+    reverify_mode = "stateless"
+    config: MrcrConfig
+
+    def __init__(self, config: MrcrConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.strict = config.strict
+        self.workers = Workers("likeness", count=2, timeout=20.0)
+
+    async def verify(self, rollout: MrcrTask) -> dict[str, Any]:
+        """How alike the answer and the expected text are behind the code; nothing without the code."""
+        code, answer = rollout.random_string_to_prepend, rollout.output_text.strip()
+        matched = answer.startswith(code)
+        ratio, reason = 0.0, f"the answer does not begin with {code[:80]!r}"
+        if matched:
+            ratio, reason = await self.compare(answer.removeprefix(code), rollout.expected_answer.removeprefix(code))
+        fields = {"reward": ratio, "prefix_matched": matched, "seq_match_ratio": ratio}
+        return fields if ratio == 1.0 else {**fields, "reason": reason}
+
+    async def compare(self, answer: str, expected: str) -> tuple[float, str]:
+        if self.strict:
+            answer, expected = answer.strip(), expected.strip()
+        if not answer.strip():
+            return 0.0, "nothing stands behind the code"
+        if len(answer) > FAR_TOO_LONG * max(len(expected), 1):
+            return 0.0, "the answer is far longer than the expected text"
+        if answer == expected:
+            return 1.0, ""
+        ratio = float(await self.workers.call("ratio", answer, expected))
+        return ratio, f"the answer is {ratio:.2f} like the expected text"
+
+    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
+        return pass_and_majority(replies) | pass_and_majority_by("n_needles", replies)
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self.workers.close()
+
+
+app = Mrcr.app()

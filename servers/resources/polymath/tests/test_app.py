@@ -1,0 +1,90 @@
+"""polymath on a real socket, and as pure functions: what is equal, and what becomes of answers that never end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server.fuzz import fuzz_verify
+from gym.server.mathematics import Mathematics, without_delimiters
+from gym.server.serve import load_app
+from gym.server.testing import Caller, running
+from gym.wire.items import message, response
+
+HERE = Path(__file__).parents[1]
+ROWS: list[dict[str, Any]] = [
+    json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()
+]
+
+
+async def test_every_case_ends_as_its_line_says() -> None:
+    cases = load_cases(HERE / CASES)
+    outcomes = await run_cases(load_app(HERE / "app.py"), "polymath", {}, cases)
+    assert not [one for one in outcomes if not one.passed]
+    assert not list(missing_kinds(cases))
+
+
+@pytest.mark.parametrize("fields", [{}, {"strict": True}])
+def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
+    fuzz_verify(
+        load_app(HERE / "app.py").configured(fields),
+        ROWS,
+        texts=["\\boxed{3}", "$x=3$", "\\boxed{x}"],
+        values={"expected_answer": st.sampled_from(["1", "x", "\\frac{1}{2}"])},
+        examples=60,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "bare"), [(r"\( x \)", "x"), ("$x$", "x"), (r"\($x$\)", "x"), ("$", "$"), (" 3 ", "3"), ("", "")]
+)
+def test_delimiters_of_an_expected_answer_are_taken_off(text: str, bare: str) -> None:
+    assert without_delimiters(text) == bare
+
+
+@pytest.mark.parametrize(
+    ("expected", "answer", "equal"),
+    [
+        ("x^2 + 2x + 1", r"\boxed{(x+1)^2}", True),
+        (r"\{1, 2\}", r"\boxed{\{2, 1\}}", True),
+        ("0.333333", r"\boxed{\frac{1}{3}}", True),
+        (r"\sqrt{8}", r"$2\sqrt{2}$", True),
+        ("12", r"\boxed{1} or \boxed{2}", False),
+        ("3", "no", False),
+    ],
+)
+async def test_what_is_equal(expected: str, answer: str, equal: bool) -> None:
+    mathematics = Mathematics()
+    try:
+        assert (await mathematics.compare(expected, answer)).equal is equal
+    finally:
+        await mathematics.close()
+
+
+async def test_an_answer_that_never_ends_fails_the_rollout_and_the_next_one_is_compared() -> None:
+    app = load_app(HERE / "app.py").configured({"library_verifier_timeout_seconds": 1.0})
+    endless = r"\boxed{9^{9^{9^{9}}}}"
+    async with running(app) as url, Caller(url) as caller:
+        told = await caller.post("/verify", ROWS[1] | {"response": response([message(endless)], model="m")})
+        assert (told.status, told.body["error"]["kind"]) == (504, "timeout")
+        told = await caller.post("/verify", ROWS[1] | {"response": response([message(r"\boxed{3}")], model="m")})
+        assert told.body["reward"] == 1.0
+
+
+async def test_metrics_come_for_each_language_and_weighted() -> None:
+    replies = [
+        {"_ng_task_index": 0, "reward": 1.0, "extracted_answer": "1", "language": "de", "weight": 1.0},
+        {"_ng_task_index": 1, "reward": 0.0, "extracted_answer": "2", "language": "en", "weight": 3},
+        {"_ng_task_index": 2, "reward": 1.0, "extracted_answer": None},
+    ]
+    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+    assert told["pass@1/symbolic_accuracy"] == pytest.approx(200 / 3)
+    assert told["de/pass@1/symbolic_accuracy"] == 100.0
+    assert told["en/pass@1/symbolic_accuracy"] == 0.0
+    assert told["pass@1/symbolic_accuracy_weighted"] == pytest.approx(40.0)

@@ -1,0 +1,86 @@
+"""The tasks of the reasoning-gym package: procedural puzzles, each scored by the package's own rule."""
+
+import re
+from typing import Any
+
+from pydantic import Field
+
+from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
+from gym.server.config import Settings
+from gym.server.workers import WorkerOutOfMemory, WorkerRaised, Workers
+from gym.wire.answers import last_boxed
+from gym.wire.failures import RolloutError
+from gym.wire.rows import Tolerant
+
+MARKED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
+BOXED = re.compile(r"\\boxed\{([^}]+)\}")
+FLOOR = 0.05  # the most that a task gives to an answer for being there
+LONGEST = 100_000
+
+
+class ReasoningGymConfig(ResourcesConfig):
+    strict: bool = False
+    verifier_timeout_seconds: float = Field(default=20.0, gt=0)  # of CPU time
+    verifier_workers: int = Field(default=2, ge=1)
+
+
+class Metadata(Tolerant):
+    source_dataset: str = Field(min_length=1)
+
+
+class ReasoningTask(VerifyRequest):
+    question: str
+    answer: str | None = None
+    metadata: Metadata
+
+
+class ReasoningGym(ResourcesServer[None]):
+    reverify_mode = "stateless"
+    config: ReasoningGymConfig
+
+    def __init__(self, config: ReasoningGymConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.workers = Workers(
+            "scoring", count=config.verifier_workers, timeout=config.verifier_timeout_seconds, memory=4 << 30
+        )
+
+    async def verify(self, rollout: ReasoningTask) -> dict[str, Any]:
+        """The package's score of the answer, between 0 and 1; many tasks know partial ones."""
+        task = rollout.metadata.source_dataset
+        answer = extract(rollout.output_text, strict=self.config.strict)
+        reward, reason = (0.0, "the answer is empty") if not answer else await self.score(task, answer, rollout)
+        if self.config.strict and reward <= FLOOR:
+            reward = 0.0
+        fields = {"reward": reward, "task_name": task, "score": reward, "extracted_answer": answer}
+        return fields if reward >= 1.0 else {**fields, "reason": reason or f"{task} gives it {reward:g}"}
+
+    async def score(self, task: str, answer: str, rollout: ReasoningTask) -> tuple[float, str]:
+        if len(answer) > LONGEST:
+            return 0.0, f"an answer of {len(answer)} characters answers nothing"
+        entry = {"question": rollout.question, "answer": rollout.answer, "metadata": rollout.metadata.model_dump()}
+        try:
+            return float(await self.workers.call("score", task, answer, entry, self.config.strict)), ""
+        except WorkerOutOfMemory as error:
+            return 0.0, error.message
+        except WorkerRaised as error:
+            if error.type_name == "UnknownTask":
+                raise RolloutError("row", f"metadata.source_dataset: reasoning-gym has no task {task!r}") from None
+            return 0.0, f"{task} cannot read it: {error.type_name}: {error.message[:200]}"
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self.workers.close()
+
+
+def extract(text: str, *, strict: bool) -> str:
+    """The last `<answer>`, else what is boxed, else all of it; strict wants it marked in one of these ways."""
+    marked = MARKED.findall(text)
+    if marked:
+        return str(marked[-1]).strip()
+    if strict:
+        return (last_boxed(text) or "").strip()
+    boxed = BOXED.search(text)
+    return (boxed[1] if boxed else text).strip()
+
+
+app = ReasoningGym.app()

@@ -1,0 +1,81 @@
+"""reasoning_gym: every task of the package, the shipped cases, and whatever else a model may say."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app import ReasoningGym, extract
+from make_rows import rows
+from reasoning_gym.factory import DATASETS
+
+from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server.fuzz import fuzz_verify
+from gym.server.serve import load_app
+from gym.server.testing import Caller, running
+from gym.wire.items import message, response
+
+HERE = Path(__file__).parents[1]
+ROWS: list[dict[str, Any]] = [json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text().splitlines()]
+TASKS = sorted(set(DATASETS) - {"composite"})
+MANY_ANSWERS = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
+
+
+async def test_every_case_ends_as_its_line_says() -> None:
+    cases = load_cases(HERE / CASES)
+    outcomes = await run_cases(load_app(HERE / "app.py"), "reasoning_gym", {}, cases)
+    assert not [one for one in outcomes if not one.passed]
+    assert not list(missing_kinds(cases))
+
+
+async def test_every_task_gives_its_own_answer_full_marks_and_nothing_to_an_empty_one() -> None:
+    made = {row["metadata"]["source_dataset"]: row for row in rows(TASKS, 1, 7, {})}
+    assert sorted(made) == TASKS
+    assert {task for task, row in made.items() if row["answer"] is None} == MANY_ANSWERS
+    async with running(ReasoningGym.app({"strict": True}, name="rg")) as url, Caller(url) as caller:
+        wrong = {}
+        for task, row in made.items():
+            given = f"<answer>{row['answer']}</answer>"
+            scores = [await _score(caller, row, text) for text in (given, "<answer></answer>", "<answer>zzz</answer>")]
+            if scores != [0.0 if task in MANY_ANSWERS else 1.0, 0.0, 0.0]:
+                wrong[task] = scores
+        assert not wrong
+
+
+async def test_floors_are_the_packages_own_without_strict() -> None:
+    async with running(ReasoningGym.app({}, name="rg")) as url, Caller(url) as caller:
+        for row in rows(["countdown", "emoji_mystery", "puzzle24", "sentence_reordering"], 1, 8, {}):
+            score = await _score(caller, row, "<answer>zzz</answer>")
+            assert math.isfinite(score)
+            assert 0 < score <= 0.05
+
+
+async def _score(caller: Caller, row: dict[str, Any], text: str) -> float:
+    body = json.loads(json.dumps(row, default=str)) | {"response": response([message(text)], model="m")}
+    answered = await caller.post("/verify", body)
+    assert answered.status == 200, (row["metadata"], answered.body)
+    reward: float = answered.body["reward"]
+    return reward
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_no_well_formed_request_breaks_it(strict: bool) -> None:
+    app = load_app(HERE / "app.py").configured({"strict": strict})
+    fuzz_verify(app, ROWS, texts=["<answer>3</answer>", "<answer>1 2</answer>", "\\boxed{4}"], examples=80)
+
+
+@pytest.mark.parametrize(
+    ("text", "plain", "strict"),
+    [
+        ("<answer> a </answer><answer>b</answer>", "b", "b"),
+        (r"\boxed{1} or \boxed{2}", "1", "2"),
+        (r"\boxed{\frac{1}{2}}", r"\frac{1", r"\frac{1}{2}"),
+        ("just text", "just text", ""),
+        ("<answer>open", "<answer>open", ""),
+    ],
+)
+def test_where_an_answer_stands(text: str, plain: str, strict: str) -> None:
+    assert (extract(text, strict=False), extract(text, strict=True)) == (plain, strict)

@@ -1,0 +1,67 @@
+"""Needles in a long context: how many of the strings that were asked for the answer holds."""
+
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints
+
+from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
+from gym.server.config import Settings
+from gym.wire.items import input_items, item_text
+from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
+
+QUESTIONS = "qa"  # subsets whose `outputs` are spellings of one answer; elsewhere all of them are asked for
+SPACE_OF_STRICT = 1_000  # characters beside the strings themselves: twice what RULER lets a model generate
+COPY = 400  # characters: as much of the prompt's end, word for word, is no answer
+
+
+class RulerConfig(ResourcesConfig):
+    strict: bool = False
+
+
+class RulerTask(VerifyRequest):
+    outputs: list[Annotated[str, StringConstraints(min_length=1)]] = Field(min_length=1)
+    length: int
+    subset: str
+
+
+class Ruler(ResourcesServer[None]):
+    reverify_mode = "stateless"
+    config: RulerConfig
+
+    def __init__(self, config: RulerConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.strict = config.strict
+
+    async def verify(self, rollout: RulerTask) -> dict[str, Any]:
+        """The share of the strings that the answer holds; for questions, whether it holds any."""
+        answer, reason = self.read(rollout)
+        held = [text.lower() in answer for text in rollout.outputs]
+        share, some = sum(held) / len(held), float(any(held))
+        reward = some if rollout.subset.startswith(QUESTIONS) else share
+        fields = {"reward": reward, "string_match_all_single": share, "string_match_part_single": some}
+        fields |= {f"{rollout.subset}_{name}": fields[name] for name in list(fields)[1:]}
+        return fields if reward == 1.0 else {**fields, "reason": reason or f"{sum(held)} of {len(held)} strings found"}
+
+    def read(self, rollout: RulerTask) -> tuple[str, str]:
+        """The text to search, and why it is none."""
+        answer = rollout.output_text.strip().lower()
+        if _repeats(answer, rollout):
+            return "", "the answer repeats the prompt"
+        if self.strict and len(answer) > SPACE_OF_STRICT + 2 * sum(map(len, rollout.outputs)):
+            return "", "the answer is too long for what was asked"
+        return answer, ""
+
+    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
+        return pass_and_majority(replies) | pass_and_majority_by("subset", replies)
+
+
+def _repeats(answer: str, rollout: RulerTask) -> bool:
+    """The context holds every needle, so handing it back would find them all."""
+    for item in input_items(rollout.responses_create_params.input):
+        context = item_text(item).strip().lower()
+        if len(context) >= COPY and (context[:COPY] in answer or context[-COPY:] in answer):
+            return True
+    return False
+
+
+app = Ruler.app()

@@ -1,0 +1,98 @@
+"""Short facts: a judge says whether an answer is correct, incorrect, or was not attempted."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from grades import GRADES, read_grade
+from pydantic import StringConstraints
+
+from gym.errors import UserError
+from gym.server import ResourcesServer, VerifyRequest
+from gym.server.config import Settings
+from gym.server.judge import Judge, JudgeConfig, Prompt, find_file, not_for_a_judge
+from gym.wire import items
+from gym.wire.failures import RolloutError
+from gym.wire.pass_rates import pass_and_majority
+
+HERE = Path(__file__).parent
+VERDICTS = ("correct", "incorrect", "not_attempted")
+
+
+class SimpleqaConfig(JudgeConfig):
+    judge_prompt_path: str = "prompts/judge.yaml"  # a text under `user:`
+    use_chat_completions_for_judge: bool = False  # without effect: every model of a stack answers /v1/responses
+    strict: bool = False
+
+
+class SimpleqaTask(VerifyRequest):
+    question: str = ""
+    expected_answer: Annotated[str, StringConstraints(pattern=r"\S")]
+
+
+class Simpleqa(ResourcesServer[None]):
+    reverify_mode = "stateless"
+    config: SimpleqaConfig
+
+    def __init__(self, config: SimpleqaConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.strict = config.strict
+        self.judge = Judge(self, config)
+        self.prompt = load_prompt(config.judge_prompt_path)
+
+    async def verify(self, rollout: SimpleqaTask) -> dict[str, Any]:
+        """1.0 for what the judge grades A."""
+        said = [one for one in rollout.response.output if items.is_message(one)]
+        answer = items.item_text(said[-1], "\n").strip() if said else ""
+        if reason := not_for_a_judge(answer):
+            return _reply("not_attempted", answer, None, [], reason)
+        question = rollout.question or items.last_user_text(rollout.responses_create_params.input)
+        values = {"question": question, "expected_answer": rollout.expected_answer, "generation": answer}
+        told = await self.judge.ask(self.prompt.fill(values, untrusted=("generation",)))
+        if not told.text.strip():
+            raise RolloutError("judge", "the judge said nothing")
+        grade = read_grade(told.text, last=self.strict)
+        if grade is None and self.strict:
+            raise RolloutError("judge", "the judge answered without a grade that can be read")
+        verdict = GRADES[grade or "C"]
+        reason = f"the judge says: {verdict}" if grade else "the judge gave no grade that can be read"
+        return _reply(verdict, answer, told.text, [told.evaluation(grade)], reason)
+
+    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
+        """Each verdict as a score of its own; F1 of correctness over the questions and over the attempts."""
+        rates: dict[str, Any] = {}
+        for verdict in VERDICTS:
+            scored = [{**reply, "reward": float(reply.get("verdict") == verdict)} for reply in replies]
+            rates |= pass_and_majority(scored, answer="extracted_answer", name=verdict)
+        return rates | {name: rate for at in list(rates) for name, rate in _attempted(at, rates)}
+
+
+def load_prompt(path: str) -> Prompt:
+    file = find_file(path, HERE, "judge_prompt")
+    told = yaml.safe_load(file.read_text("utf-8"))
+    text = told.get("user") if isinstance(told, dict) else None
+    if not isinstance(text, str):
+        raise UserError(f"judge_prompt_path: {path} has no text under `user`.", "Put the template there.")
+    return Prompt.parse(text, ("expected_answer", "generation"), ("question",), where=f"judge_prompt_path ({path})")
+
+
+def _attempted(name: str, rates: dict[str, Any]) -> list[tuple[str, float]]:
+    at, _, score = name.rpartition("/")
+    if score != "correct":
+        return []
+    right, wrong = rates[name], rates[f"{at}/incorrect"]
+    given = 100.0 * right / (right + wrong) if right + wrong else 0.0
+    f1 = 2 * given * right / (given + right) if given + right else 0.0
+    return [(f"{at}/f1", f1), (f"{at}/accuracy_given_attempted", given)]
+
+
+def _reply(
+    verdict: str, answer: str, told: str | None, evaluations: list[dict[str, Any]], reason: str
+) -> dict[str, Any]:
+    fields: dict[str, Any] = {"reward": float(verdict == "correct"), "extracted_answer": answer, "verdict": verdict}
+    fields |= {f"is_{one}": float(one == verdict) for one in VERDICTS}
+    fields |= {"judge_output": told, "judge_evaluations": evaluations}
+    return fields if verdict == "correct" else {**fields, "reason": reason}
+
+
+app = Simpleqa.app()

@@ -1,0 +1,49 @@
+"""Short answers: one is read out of the text in one of four ways and compared with the expected one by its meaning."""
+
+from typing import Annotated, Any
+
+from extraction import ExtractionMode, extract_answer
+from matching import score
+from pydantic import StringConstraints
+
+from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
+from gym.server.config import Settings
+from gym.wire.pass_rates import pass_and_majority
+
+
+class StringMatchConfig(ResourcesConfig):
+    strict: bool = False
+
+
+class StringMatchTask(VerifyRequest):
+    expected_answer: Annotated[str, StringConstraints(pattern=r"\S", max_length=20_000)]
+    extraction_mode: ExtractionMode = "final_answer"
+    case_sensitive: bool = False
+    metadata: dict[str, Any] | None = None
+
+
+class StringMatch(ResourcesServer[None]):
+    reverify_mode = "stateless"
+    config: StringMatchConfig
+
+    def __init__(self, config: StringMatchConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.strict = config.strict
+
+    async def verify(self, rollout: StringMatchTask) -> dict[str, Any]:
+        """1.0 when the extracted answer is the expected one, 0.98 when it is a number that is nearly it."""
+        answer = extract_answer(rollout.joined_text, rollout.extraction_mode)
+        if answer is None:
+            reason = f"no answer in the form {rollout.extraction_mode!r}"
+            return {"reward": 0.0, "extracted_answer": None, "reason": reason}
+        reward = score(answer, rollout.expected_answer, case_sensitive=rollout.case_sensitive, strict=self.strict)
+        fields = {"reward": reward, "extracted_answer": answer}
+        if reward == 1.0:
+            return fields
+        return {**fields, "reason": "the number is not exact" if reward else "the answer is another one"}
+
+    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
+        return pass_and_majority(replies, answer="extracted_answer")
+
+
+app = StringMatch.app()

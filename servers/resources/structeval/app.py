@@ -1,0 +1,90 @@
+"""StructEval: an answer in JSON, YAML, TOML, XML or CSV, scored by whether it parses and by the paths that it has."""
+
+from collections import defaultdict
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from pydantic import Field
+
+from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
+from gym.server.config import Settings
+from gym.server.workers import WorkerRaised, Workers, WorkerTimeout
+from gym.wire.failures import RolloutError
+
+NOTHING = {"reward": 0.0, "render_score": 0.0, "key_validation_score": 0.0, "raw_output_score": 0.0}
+
+
+class StructEvalConfig(ResourcesConfig):
+    strict: bool = False  # reads the code as it stands; syntax alone is worth nothing
+    worker_count: int = Field(2, ge=1)
+    cpu_seconds: float = Field(10.0, gt=0)  # for one answer; more is a failure of kind timeout, never a reward
+
+
+class StructEvalTask(VerifyRequest):
+    task_id: str
+    task_name: str
+    input_type: str
+    output_type: str
+    raw_output_metric: list[str]
+    rendering: bool = False
+
+
+class StructEval(ResourcesServer[None]):
+    reverify_mode = "stateless"
+    config: StructEvalConfig
+
+    def __init__(self, config: StructEvalConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        folder = Path(__file__).parent
+        self.workers = Workers("scoring", count=config.worker_count, timeout=config.cpu_seconds, folder=folder)
+
+    async def verify(self, rollout: StructEvalTask) -> dict[str, Any]:
+        """0.2 for code that parses and 0.8 by the share of expected paths that it has."""
+        text = rollout.output_text
+        if not text.strip():
+            message = "No assistant response text"
+            return {**NOTHING, "error_type": "empty_response", "error_message": message, "reason": message}
+        told = await self.score(text, rollout)
+        missing = told.pop("missing")
+        if told["reward"] < 1.0:
+            told["reason"] = reason_of(told, missing)
+        return told
+
+    async def score(self, text: str, rollout: StructEvalTask) -> dict[str, Any]:
+        asked = (rollout.output_type, rollout.raw_output_metric, self.config.strict)
+        try:
+            told: dict[str, Any] = await self.workers.call("score", text, *asked)
+        except WorkerTimeout as error:  # of CPU time, so another try would end the same
+            raise RolloutError("timeout", f"raw_output_metric: {error}", retryable=False) from None
+        except WorkerRaised as error:
+            if error.type_name != "BadPath":
+                raise
+            raise RolloutError("row", f"raw_output_metric: {error.message}") from None
+        return told
+
+    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
+        """Means of the scores: over all, by input type, by output type, by task."""
+        found: dict[str, list[float]] = defaultdict(list)
+        for reply in replies:
+            reward, kind = float(reply.get("reward") or 0.0), reply.get("output_type", "unknown")
+            found[f"reward_output_{kind}"].append(reward)
+            found[f"reward_input_{reply.get('input_type', 'unknown')}"].append(reward)
+            found[f"reward_{reply.get('task_name', 'unknown')}"].append(reward)
+            for score in ("render_score", "key_validation_score"):
+                found[score].append(float(reply.get(score) or 0.0))
+                found[f"{score}_{kind}"].append(float(reply.get(score) or 0.0))
+        return {f"mean/{name}": mean(values) for name, values in found.items()}
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self.workers.close()
+
+
+def reason_of(told: dict[str, Any], missing: list[str]) -> str:
+    if told["error_type"]:
+        return f"{told['error_type']}: {told['error_message']}"
+    return f"missing: {', '.join(missing)}"[:2000] if missing else "the row expects no paths"
+
+
+app = StructEval.app()

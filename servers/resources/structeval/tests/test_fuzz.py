@@ -1,0 +1,40 @@
+"""Whatever is posted to /verify, the answer is a reward or names the row's fault."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app import StructEval
+from hypothesis import strategies as st
+
+from gym.server.fuzz import fuzz_verify
+from gym.server.testing import read_lines
+
+ROWS = read_lines(Path(__file__).parents[1] / "data" / "example.jsonl")
+TEXTS = (
+    "{",
+    "[1]",
+    '{"a": 1}',
+    "- a\n- *b",
+    "a: &a [*a]",
+    "<a/>",
+    "<a>1</a></b>",
+    "a = 1",
+    "a,b\n1,2",
+    "```",
+    "ü",
+    "{}}",
+)
+PATHS = st.lists(st.text(alphabet="ab.[]0*`@:cs", max_size=8) | st.text(max_size=5), max_size=3)
+VALUES = {
+    "raw_output_metric": PATHS | st.none() | st.integers(),
+    "output_type": st.sampled_from(["JSON", "yaml", "Toml", "XML", "CSV", "HTML", "", "J" * 9]),
+    "rendering": st.sampled_from([True, "no", None]),
+}
+
+
+@pytest.mark.parametrize("settings", [{}, {"strict": True}], ids=str)
+def test_no_request_breaks_the_verifier(settings: dict[str, Any]) -> None:
+    fuzz_verify(StructEval.app(settings, name="structeval"), ROWS, texts=TEXTS, values=VALUES)

@@ -1,0 +1,92 @@
+"""structured_outputs on a real socket, as an agent meets it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from app import StructuredOutputs
+
+from gym.server.cases import CASES, load_cases, run_cases
+from gym.server.serve import load_app
+from gym.server.testing import Caller, body_of, read_lines, running, verify
+from gym.wire.items import function_call, message, response
+
+HERE = Path(__file__).parents[1]
+ROWS = read_lines(HERE / "data" / "example.jsonl")
+BOOK = '{"title": "A", "pages": 3, "tags": []}'
+
+
+async def test_every_case_ends_as_its_line_says() -> None:
+    outcomes = await run_cases(load_app(HERE / "app.py"), "structured_outputs", {}, load_cases(HERE / CASES))
+    assert not [one for one in outcomes if not one.passed]
+    assert not [one for one in outcomes if one.got == "reward 0" and not one.reason]
+
+
+async def test_the_request_is_echoed_and_an_error_named() -> None:
+    body = body_of(ROWS[0] | {"odd": {"kept": [None]}}, BOOK.replace("3", "0"))
+    told = (await verify(StructuredOutputs.app({}, name="s"), body)).body
+    assert told | body == told
+    assert (told["reward"], told["error_type"]) == (0.0, "validation_error")
+    assert "$.pages" in told["error_message"]
+    assert told["reason"].startswith("validation_error: ")
+
+
+async def test_all_parts_of_the_answer_are_one_text() -> None:
+    body = ROWS[0] | {"response": response([message(BOOK[:9]), message(BOOK[9:])], model="m")}
+    assert (await verify(StructuredOutputs.app({}, name="s"), body)).body["reward"] == 1.0
+
+
+async def test_a_failed_reply_is_told_from_one_without_a_call() -> None:
+    row = ROWS[0] | {"response_mode": "tool_call"}
+    reply = response([function_call("any", BOOK)], model="m")
+    app = StructuredOutputs.app({}, name="s")
+    assert (await verify(app, row | {"response": reply})).body["reward"] == 1.0
+    failed = reply | {"error": {"code": "server_error", "message": "out of order"}}
+    assert (await verify(StructuredOutputs.app({}, name="s"), row | {"response": failed})).body[
+        "error_type"
+    ] == "api_error"
+
+
+async def test_xml_texts_stay_texts_where_types_are_not_wanted() -> None:
+    cases = load_cases(HERE / CASES)
+    answer = next(case for case in cases if case.name == "a perfect answer to example row 4").request
+    told = (await verify(StructuredOutputs.app({"xml_coerce_types": False}, name="s"), answer)).body
+    assert (told["reward"], told["error_type"]) == (0.0, "validation_error")
+
+
+async def test_a_pattern_of_a_schema_that_never_ends_is_a_time_out_and_no_reward() -> None:
+    schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
+    row = ROWS[0] | {"schema_str": json.dumps(schema)}
+    told = await verify(
+        StructuredOutputs.app({"cpu_seconds": 0.5}, name="s"), body_of(row, json.dumps({"x": "a" * 64 + "b"}))
+    )
+    assert (told.status, told.body["error"]["kind"], told.body["error"]["retryable"]) == (504, "timeout", False)
+
+
+async def test_a_reference_to_an_address_is_an_error_and_not_a_download() -> None:
+    asked: list[str] = []
+
+    async with running(StructuredOutputs.app({}, name="s")) as url, Caller(url) as caller:
+        schema = {"$ref": f"{url}/healthz"}
+        told = await caller.post("/verify", body_of(ROWS[0] | {"schema_str": json.dumps(schema)}, BOOK))
+    assert (told.body["reward"], told.body["error_type"]) == (0.0, "validation_error")
+    assert "nresolvable" in told.body["error_message"]
+    assert asked == []
+
+
+@pytest.mark.parametrize("kind", ["json", "yaml", "toml", "xml", "csv"])
+async def test_an_answer_of_five_megabytes_is_worth_0(kind: str) -> None:
+    told = await verify(
+        StructuredOutputs.app({}, name="s"), body_of(ROWS[0] | {"schema_type": kind}, "[1, " * 1_250_000)
+    )
+    assert (told.status, told.body["error_type"]) == (200, "parse_error")
+
+
+async def test_metrics_are_means_by_format() -> None:
+    replies = [{"reward": reward, "schema_type": kind} for reward, kind in ((1.0, "xml"), (0.0, "xml"), (1.0, "csv"))]
+    async with running(StructuredOutputs.app({}, name="s")) as url, Caller(url) as caller:
+        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+        assert (await caller.get("/reverify_mode")).body == "stateless"
+    assert (told["mean/reward_xml"], told["mean/reward_csv"]) == (0.5, 1.0)

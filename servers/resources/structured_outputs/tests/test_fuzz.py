@@ -1,0 +1,55 @@
+"""Whatever is posted to /verify, the answer is a reward or names the row's fault."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from app import StructuredOutputs
+from hypothesis import strategies as st
+
+from gym.server.fuzz import ANYTHING, fuzz_verify
+from gym.server.testing import read_lines
+
+ROWS = read_lines(Path(__file__).parents[1] / "data" / "example.jsonl")
+TEXTS = (
+    "{",
+    "[1]",
+    '{"a": 1}',
+    "- a\n- *b",
+    "a: &a [*a]",
+    "<a/>",
+    "<a>1</a></b>",
+    "a = 1",
+    "a,b\n1,2",
+    "```",
+    "ü",
+    "{}}",
+)
+TYPES = st.sampled_from(["object", "array", "string", "integer", "number", "boolean", "null", "odd"])
+SCHEMAS = st.recursive(
+    st.fixed_dictionaries({"type": TYPES | st.lists(TYPES, max_size=2)}) | ANYTHING,
+    lambda inner: st.fixed_dictionaries(
+        {},
+        optional={
+            "type": TYPES,
+            "properties": st.dictionaries(st.sampled_from(["a", "item"]), inner, max_size=2),
+            "items": inner,
+            "anyOf": st.lists(inner, max_size=2),
+        },
+    ),
+    max_leaves=5,
+)
+VALUES = {
+    "schema_str": SCHEMAS.map(json.dumps) | ANYTHING,
+    "schema_type": st.sampled_from(["json", "yaml", "toml", "xml", "csv", "ini"]),
+    "response_mode": st.sampled_from(["text", "tool_call"]),
+    "tool_payload_key": st.sampled_from([None, "a"]),
+}
+
+
+@pytest.mark.parametrize("settings", [{}, {"strict": True}, {"xml_coerce_types": False}], ids=str)
+def test_no_request_breaks_the_verifier(settings: dict[str, Any]) -> None:
+    fuzz_verify(StructuredOutputs.app(settings, name="structured_outputs"), ROWS, texts=TEXTS, values=VALUES)

@@ -1,0 +1,214 @@
+"""Software engineering tasks: a repository in a sandbox for the agent, a fresh one for the tests that decide."""
+
+from __future__ import annotations
+
+import asyncio
+import posixpath
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import editing
+import harbor
+from answers import patch_in
+from grading import ACTIVATE, Grade, Grader, report_of
+from places import PlaceConfig, Places
+from pydantic import Field
+from repository import Repository
+from tasks import SweRow, SweVerify, Task, task_of
+
+from gym.sandbox.client import Sandbox, Sandboxes, Shell
+from gym.server import ResourcesConfig, ResourcesServer, tool
+from gym.server.asgi import CURRENT
+from gym.wire.sandbox import ExecResult
+
+
+class SweConfig(ResourcesConfig):
+    places: PlaceConfig = PlaceConfig()
+    eval_timeout: float = Field(default=1800.0, gt=0)  # of the tests; a row's own wins
+    step_timeout: float = Field(default=600.0, gt=0)  # of one command of the agent
+    max_output: int = Field(default=16_000, ge=200)  # characters of a command or a file that the model is shown
+    max_patch: int = Field(default=8 << 20, ge=1)
+    max_gradings: int = Field(default=16, ge=1)
+    plain_image: str | None = None  # where the provider has no images: its one, in which repositories are made by hand
+    python: str = ""  # the interpreter that runs the tests, where it is none of the usual
+
+
+@dataclass
+class State:
+    task: Task
+    box: Sandbox
+    repository: Repository | None = None  # None: a Harbor task, whose whole sandbox is the answer
+    shell: Shell | None = None
+    commands: int = 0
+
+    @property
+    def folder(self) -> str:
+        return self.repository.folder if self.repository else self.task.workdir or ""
+
+
+class Swe(ResourcesServer[State]):
+    config: SweConfig
+    reverify_mode = "unsupported"  # what is graded lies in a sandbox that is gone by then
+
+    async def start(self) -> None:
+        self.sandboxes = Sandboxes.from_settings(self.settings)
+        await self.sandboxes.begin()
+        self.places = Places(self.sandboxes, self.config.places, self.config.plain_image)
+        self.grader = Grader(self.places, timeout=self.config.eval_timeout, python=self.config.python)
+        self.gradings = asyncio.Semaphore(self.config.max_gradings)
+
+    async def stop(self) -> None:
+        await self.sandboxes.aclose()
+
+    async def seed(self, row: SweRow) -> State | None:
+        """The agent's sandbox, with the repository at its base and nothing of what came after it."""
+        task = task_of(row)
+        if task.single_turn:
+            return None
+        if task.harbor is not None:
+            return State(task, await self.places.open(task, "agent", rollout_id()))
+        repository = await self.places.open_repository(task, "agent", rollout_id())
+        return State(task, repository.box, repository)
+
+    async def close(self, state: State) -> None:
+        await state.box.delete()
+
+    def advertise(self, state: Any) -> dict[str, Any]:
+        if not isinstance(state, State):
+            return {}
+        handle = {"id": state.box.id, "provider": state.box.info.provider, "workdir": state.folder}
+        return {"instance_id": state.task.instance_id, "sandbox_handle": handle}
+
+    # Tools.
+
+    @tool
+    async def bash(self, state: State, command: str, timeout: float | None = None) -> str:
+        """Run a command in a shell that stays: its directory and variables are kept from one call to the next."""
+        if state.shell is None or state.shell.ended:
+            again = "The shell had ended; this is a new one.\n" if state.shell else ""
+            state.shell = await self._open_shell(state)
+        else:
+            again = ""
+        seconds = min(timeout or self.config.step_timeout, self.config.step_timeout)
+        result = await state.shell.run(command, timeout=seconds, max_output=self.config.max_output * 4)
+        return again + self._tell(result, seconds)
+
+    @tool
+    async def run_command(
+        self, state: State, command: str, timeout: float | None = None, cwd: str | None = None
+    ) -> dict[str, Any]:
+        """Run a command in a shell of its own; answers with its output and its return code."""
+        seconds = min(timeout or self.config.step_timeout, self.config.step_timeout)
+        shell = await self._shell_of(state)
+        script = f"{ACTIVATE}{command}" if shell.endswith("bash") else command
+        # One stream, in the order in which things were written.
+        argv = ["sh", "-c", 'exec "$0" -c "$1" 2>&1', shell, script]
+        where = cwd or state.folder or None
+        result = await state.box.exec(argv, cwd=where, timeout=seconds, max_output=self.config.max_output * 16)
+        code = -1 if result.exit_code is None else result.exit_code
+        late = f"the command was ended after {seconds:g} s" if result.timed_out else ""
+        return {"output": result.stdout.text, "returncode": code, "exception_info": late}
+
+    @tool
+    async def view(self, state: State, path: str, view_range: list[int] | None = None) -> str:
+        """Show a file with line numbers, or a folder two levels deep. view_range is [first, last]; last may be -1."""
+        try:
+            return await editing.view(state.box, self._path(state, path), view_range, self.config.max_output)
+        except editing.Told as told:
+            return f"Error: {told}"
+
+    @tool
+    async def edit(
+        self,
+        state: State,
+        command: Literal["create", "str_replace", "insert"],
+        path: str,
+        file_text: str | None = None,
+        old_str: str | None = None,
+        new_str: str | None = None,
+        insert_line: int | None = None,
+    ) -> str:
+        """Change a file: create (file_text), str_replace (one old_str by new_str), insert (new_str, insert_line)."""
+        box, where = state.box, self._path(state, path)
+        try:
+            if command == "create":
+                return await editing.create(box, where, file_text or "")
+            if command == "str_replace":
+                return await editing.replace(box, where, old_str or "", new_str or "")
+            if insert_line is None:
+                return "Error: insert needs insert_line."
+            return await editing.insert(box, where, insert_line, new_str or "")
+        except editing.Told as told:
+            return f"Error: {told}"
+
+    # The verdict.
+
+    async def verify(self, rollout: SweVerify, state: State | None) -> dict[str, Any]:
+        """1.0 when every listed test is seen to pass with the patch, in a sandbox that the agent never touched."""
+        task = task_of(rollout)
+        async with self.gradings:
+            if task.harbor is not None:
+                return await harbor.grade(task, task.harbor, state.box if state else None, self.places, rollout_id())
+            patch, loosely, reason = await self._patch(task, rollout, state)
+            if state is not None:
+                await state.box.delete()
+            grade = (
+                Grade(0.0, reason) if reason else await self.grader.grade(task, patch, rollout_id(), loosely=loosely)
+            )
+        report = report_of(task, grade, patch)
+        fields: dict[str, Any] = {
+            "reward": grade.reward,
+            "resolved": bool(grade.reward),
+            "model_patch": patch_text(patch),
+            "eval_report": report,
+            "restored_files": list(grade.restored),
+            "test_seconds": round(grade.seconds, 3),
+            "metadata": {"instance_id": task.instance_id, "model_patch": patch_text(patch), "eval_report": report},
+        }
+        return {**fields, "reason": grade.reason} if grade.reason else fields
+
+    async def _patch(self, task: Task, rollout: SweVerify, state: State | None) -> tuple[str, bool, str]:
+        """The patch, whether it may fit loosely, and why there is none."""
+        if task.model_patch is not None:
+            return task.model_patch, False, ""
+        told = patch_in(rollout.joined_text)
+        if state is None or state.repository is None:
+            return told, True, ""
+        patch, reason = await state.repository.take_patch(self.config.max_patch)
+        if patch is None:
+            return "", False, reason
+        return (patch, False, "") if patch.strip() else (told, True, "")
+
+    def _path(self, state: State, path: str) -> str:
+        return posixpath.normpath(posixpath.join(state.folder or "/", path))
+
+    async def _shell_of(self, state: State) -> str:
+        found = await state.box.exec("command -v bash || command -v sh")
+        return found.stdout.text.strip() or "/bin/sh"
+
+    async def _open_shell(self, state: State) -> Shell:
+        path = await self._shell_of(state)
+        shell = await state.box.shell(path=path, cwd=state.folder or None, env={"PAGER": "cat", "TQDM_DISABLE": "1"})
+        if path.endswith("bash"):
+            await shell.run(ACTIVATE.strip(), timeout=60)
+        return shell
+
+    def _tell(self, result: ExecResult, seconds: float) -> str:
+        text = editing.cut(result.stdout.text + result.stderr.text, self.config.max_output)
+        if result.timed_out:
+            return f"{text}\n[The command was ended after {seconds:g} s.]".lstrip()
+        if result.oom:
+            return f"{text}\n[The command was ended: no memory was left.]".lstrip()
+        return text if result.exit_code == 0 else f"{text}\n[exit code {result.exit_code}]".lstrip()
+
+
+def rollout_id() -> str:
+    call = CURRENT.get()
+    return call.rollout_id if call else ""
+
+
+def patch_text(patch: str) -> str:
+    return patch.encode("utf-8", "replace").decode()
+
+
+app = Swe.app()

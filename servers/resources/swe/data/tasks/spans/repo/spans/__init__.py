@@ -1,0 +1,3 @@
+from spans.spanset import SpanSet
+
+__all__ = ["SpanSet"]

@@ -1,0 +1,4 @@
+from tinyroute.patterns import BadPattern, Pattern
+from tinyroute.router import Match, NotFound, Router
+
+__all__ = ["BadPattern", "Match", "NotFound", "Pattern", "Router"]

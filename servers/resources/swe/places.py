@@ -1,0 +1,79 @@
+"""Sandboxes for a task: from its image or its build, or from its build's files alone where there are no images."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+from repository import Repository
+from tasks import Task
+
+from gym.sandbox.client import Sandbox, Sandboxes
+from gym.wire.failures import RolloutError
+from gym.wire.sandbox import Limits, Network, SandboxSpec, Size
+
+WORKDIR: Final = "/testbed"
+LABEL: Final = "swe.role"
+
+
+class PlaceConfig(BaseModel):
+    """What every sandbox of this server is like."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cpus: float = Field(default=1.0, gt=0)
+    memory: Size = 2 << 30
+    pids: int = Field(default=512, ge=16)
+    ttl: float = Field(default=7200.0, gt=0)
+    network: Network = Network()  # of the agent's sandbox; tests never have one
+    create_timeout: float = Field(default=1800.0, gt=0)  # an image may have to be fetched or built first
+
+
+class Places:
+    def __init__(self, sandboxes: Sandboxes, config: PlaceConfig, host: str | None) -> None:
+        self._sandboxes = sandboxes
+        self._config = config
+        self._host = host
+
+    async def open(self, task: Task, role: str, rollout: str, *, source: dict[str, Any] | None = None) -> Sandbox:
+        """One as the row describes it, and nothing done to it yet."""
+        config = self._config
+        given = {"image": self._host} if self._host else source or task.source
+        spec = SandboxSpec(
+            **given,
+            limits=Limits(cpus=config.cpus, memory=config.memory, pids=config.pids),
+            network=config.network if role == "agent" else Network(),
+            ttl=config.ttl,
+            labels={LABEL: role},
+        )
+        return await self._sandboxes.create(spec, rollout=rollout, timeout=config.create_timeout)
+
+    async def open_repository(self, task: Task, role: str, rollout: str) -> Repository:
+        """With the repository at its base and its future taken out. Gone again where that fails."""
+        box = await self.open(task, role, rollout)
+        try:
+            folder = task.workdir or WORKDIR
+            if self._host:
+                folder = await self._make_by_hand(box, task)
+            repository = Repository(box, folder)
+            await repository.make_ready(task.base_commit)
+        except BaseException:
+            await box.delete()
+            raise
+        return repository
+
+    async def _make_by_hand(self, box: Sandbox, task: Task) -> str:
+        build = task.own_build
+        if build is None or not task.setup_script:
+            raise RolloutError("row", "without images a row needs `build.files` and a `setup_script` among them")
+        where = (await box.exec(["pwd"])).stdout.text.strip()
+        for path, data in build.files.items():
+            target = posixpath.join(where, "context", path)
+            await box.make_dir(posixpath.dirname(target))
+            await box.put(target, data)
+        result = await box.exec(["sh", f"{where}/context/{task.setup_script}", f"{where}/testbed"], timeout=300)
+        if not result.ok:
+            raise RolloutError("row", f"setup_script: {result.stderr.text.strip()[-300:]}")
+        await box.remove(f"{where}/context", recursive=True)
+        return f"{where}/testbed"

@@ -1,0 +1,63 @@
+"""The policy judges proposed fixes of an issue and names the right one in `<solution>…</solution>`."""
+
+from typing import Any
+
+from choice import GradingMode, extract_choice
+
+from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
+from gym.server.config import Settings
+from gym.wire.failures import RolloutError
+from gym.wire.pass_rates import pass_and_majority
+
+
+class SwerlLlmJudgeConfig(ResourcesConfig):
+    dataset_name: str | None = None
+    strict: bool = False
+
+
+class SwerlLlmJudgeTask(VerifyRequest):
+    options: list[dict[str, Any]]
+    expected_answer: str | list[str]
+    grading_mode: GradingMode = "strict"
+
+    @property
+    def letters(self) -> frozenset[str]:
+        """Of the options: of each the first name, when it is a single letter."""
+        names = (next(iter(option), "") for option in self.options)
+        return frozenset(name.upper() for name in names if len(name) == 1 and name.isalpha())
+
+    @property
+    def golds(self) -> list[str]:
+        told = [self.expected_answer] if isinstance(self.expected_answer, str) else self.expected_answer
+        wanted = dict.fromkeys(one.strip().upper() for one in told)
+        return [one for one in wanted if one in self.letters]
+
+
+class SwerlLlmJudge(ResourcesServer[None]):
+    reverify_mode = "stateless"
+    config: SwerlLlmJudgeConfig
+
+    def __init__(self, config: SwerlLlmJudgeConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.strict = config.strict
+
+    async def verify(self, rollout: SwerlLlmJudgeTask) -> dict[str, Any]:
+        """1.0 for the letter of a right fix."""
+        golds = rollout.golds
+        if not golds:
+            raise RolloutError("row", "expected_answer: a letter of one of the options is needed")
+        chosen = extract_choice(rollout.joined_text, rollout.letters, rollout.grading_mode, only=self.strict)
+        fields: dict[str, Any] = {
+            "reward": float(chosen in golds),
+            "expected_answer": golds[0] if len(golds) == 1 else golds,
+            "extracted_answer": chosen,
+        }
+        if chosen in golds:
+            return fields
+        return {**fields, "reason": "another fix was chosen" if chosen else "no fix was chosen in <solution>"}
+
+    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
+        return pass_and_majority(replies, answer="extracted_answer")
+
+
+app = SwerlLlmJudge.app()

@@ -1,0 +1,137 @@
+"""An office assistant: 27 tools over email, calendar, website, project boards and customers, judged by what is left.
+
+Every session shares the tables of the seed and pays only for what it changes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from office.desk import Office, load_seed
+from office.outcome import differing, read_arguments, replay
+from office.schemas import SPECS, schema_of
+from office.toolbox import run_tool
+from pydantic import BaseModel, ConfigDict
+
+from gym.server import ResourcesConfig, ResourcesServer, Row, VerifyRequest
+from gym.server.config import Settings
+from gym.server.tools import Tool
+from gym.wire.failures import RolloutError
+
+HERE = Path(__file__).parent
+MANY_CALLS = 50  # more of them than these are replayed beside the event loop
+NO_SESSION = "Session not initialized. Please call seed_session first."
+
+
+class WorkplaceConfig(ResourcesConfig):
+    strict: bool = False
+    tables: str = "data/tables"  # a folder with the six CSV files; a relative one is looked for in the server's folder
+
+
+class TruthCall(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    name: str
+    arguments: str
+
+
+class WorkplaceTask(VerifyRequest):
+    ground_truth: list[TruthCall]
+    id: int | str | None = None
+    category: str | None = None
+    environment_name: str | None = None
+
+
+class Anything(BaseModel):
+    """The arguments of any tool: the tool itself looks at them, and tells the model."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+@dataclass(frozen=True)
+class OfficeTool(Tool):
+    """Answers `{"output": …}` whatever it is called with, as these tools always have."""
+
+    def schema(self) -> dict[str, Any]:
+        return schema_of(self.name)
+
+    async def call(self, body: bytes, state: Office) -> dict[str, Any]:
+        arguments = read_arguments(body.strip() or b"{}")
+        if arguments is None:
+            raise RolloutError("row", f"{self.name}: the arguments are no JSON object")
+        given = {key: value for key, value in arguments.items() if value is not None}
+        return {"output": run_tool(state, self.name, given)}
+
+
+class WorkplaceAssistant(ResourcesServer[Office]):
+    reverify_mode = "stateless"
+    config: WorkplaceConfig
+
+    def __init__(self, config: WorkplaceConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.strict = config.strict
+        self.seed_tables = load_seed(HERE / config.tables)
+        self.tools = {name: _make_tool(name) for name in SPECS}
+
+    async def seed(self, row: Row) -> Office:
+        return Office.open(self.seed_tables)
+
+    async def unseeded(self) -> Office:
+        raise RolloutError("row", NO_SESSION, status=400)
+
+    async def verify(self, rollout: WorkplaceTask) -> dict[str, Any]:
+        """1.0 when the calls of the response leave the same office behind as those of the row's truth."""
+        truth = [(call.name, call.arguments) for call in rollout.ground_truth]
+        made = [(str(call.get("name")), call.get("arguments")) for call in rollout.function_calls]
+        if self.strict:
+            _refuse_unusable(truth)
+        wanted = await self.replay(truth)
+        found = await self.replay(made)
+        if tables := differing(found, wanted, strict=self.strict):
+            return {"reward": 0.0, "reason": f"the end state differs in: {', '.join(tables)}"}
+        if self.strict and (reason := _why_idle(made, rollout)):
+            return {"reward": 0.0, "reason": reason}
+        return {"reward": 1.0}
+
+    async def replay(self, calls: list[tuple[str, Any]]) -> Office:
+        if len(calls) <= MANY_CALLS:  # a call takes a tenth of a millisecond
+            return replay(self.seed_tables, calls, drop_nulls=self.strict)
+        return await asyncio.to_thread(replay, self.seed_tables, calls, drop_nulls=self.strict)
+
+    def extend(self, app: FastAPI) -> None:
+        """A tool that nobody has is told apart from a session that nobody opened."""
+        super().extend(app)
+
+        @app.post("/{tool}", include_in_schema=False)
+        async def unknown(tool: str, request: Request) -> JSONResponse:
+            if self.sessions.find(request.cookies.get(self._cookie, "")) is None:
+                return JSONResponse({"detail": NO_SESSION}, 400)
+            return JSONResponse({"output": f"Error executing tool '{tool}': '{tool}'"})
+
+
+def _make_tool(name: str) -> OfficeTool:
+    return OfficeTool(name, SPECS[name].description, Anything, _not_called, (), wants_state=True)
+
+
+async def _not_called() -> None:
+    """An OfficeTool finds its function by name."""
+
+
+def _refuse_unusable(truth: list[tuple[str, str]]) -> None:
+    for name, arguments in truth:
+        if name not in SPECS or read_arguments(arguments) is None:
+            raise RolloutError("row", f"ground_truth: {name}({arguments[:80]}) is no call of a tool of this office")
+
+
+def _why_idle(made: list[tuple[str, Any]], rollout: WorkplaceTask) -> str:
+    """Nothing done is right only where nothing was to be done, and then it has to be said."""
+    if unknown := next((name for name, _ in made if name not in SPECS), None):
+        return f"there is no tool named {unknown!r}"
+    return "" if made or rollout.output_text.strip() else "the response neither calls a tool nor says anything"
+
+
+app = WorkplaceAssistant.app()
