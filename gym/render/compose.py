@@ -13,6 +13,7 @@ from pydantic import Field
 
 from gym import labels
 from gym.plan.model import Plan, Service, Value
+from gym.plan.sandbox import SANDBOX
 from gym.render.compose_model import (
     ComposeFile,
     ComposeService,
@@ -37,6 +38,9 @@ ROUTER: Final = "router"
 CONSOLE: Final = "console"
 NETWORK: Final = "stack"
 TOKEN: Final = "gym_token"
+SANDBOXES: Final = "sandboxes"  # the network that the broker shares with those who may ask it
+EGRESS: Final = "egress"  # the broker's way out, where a grant lets sandboxes `allow` hosts: it is their gate
+ENGINE_SOCKET: Final = "/var/run/docker.sock"
 PORT: Final = 8000  # where every server listens inside its container
 OUTSIDE_PORT: Final = 11001  # the router's entry point that the host publishes; the inside one has the well-known port
 USER: Final = "10001:10001"
@@ -64,6 +68,8 @@ class ComposeFacts(Value):
     secrets: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # instance -> names of its secrets
     reaching_host: tuple[str, ...] = ()  # instances that have such a URL as a secret
     static_digest: str = ""  # of what the router reads once: another one means another router
+    engine_socket: str = ENGINE_SOCKET  # on the host; the sandbox broker's alone
+    engine_group: int | None = None  # who may open it
 
 
 def project_name(stack: str, home: Path) -> str:
@@ -94,16 +100,26 @@ def render_compose(plan: Plan, facts: ComposeFacts) -> str:
 def compose_file(plan: Plan, facts: ComposeFacts) -> ComposeFile:
     servers = {service_name(one.slug, facts.project): _server(plan, one, facts) for one in plan.services}
     token = (TOKEN,) if plan.router.needs_token else ()
-    names = sorted({name for names in facts.secrets.values() for name in names} | set(token))
+    names = sorted({name for one in plan.services for name in _secret_names(one, facts)} | set(token))
+    broker = {SANDBOX: _broker(plan, facts)} if plan.sandbox else {}
     return ComposeFile(
         name=facts.project,
         labels={labels.STACK: plan.stack, labels.STACK_DIR: facts.home, labels.OWNER: facts.owner},
         service=_hardened(plan),
         server=ComposeService(read_only=True, tmpfs=("/tmp",), healthcheck=Healthcheck(test=("CMD", "gym-healthy"))),
-        services={ROUTER: _router(plan, facts), CONSOLE: _console(plan, facts, token), **servers},
-        networks={NETWORK: Network()},
+        services={ROUTER: _router(plan, facts), CONSOLE: _console(plan, facts, token), **broker, **servers},
+        networks=_networks(plan),
         secrets={name: Secret(file=f"./secrets/{name}") for name in names},
     )
+
+
+def _networks(plan: Plan) -> dict[str, Network]:
+    broker = {SANDBOXES: Network(internal=True)} if plan.sandbox else {}
+    return {NETWORK: Network(), **broker, **({EGRESS: Network()} if _has_gate(plan) else {})}
+
+
+def _has_gate(plan: Plan) -> bool:
+    return plan.sandbox is not None and any("allow" in grant.network for grant in plan.sandbox.grants.values())
 
 
 def launch_text(plan: Plan, service: Service, project: str) -> str:
@@ -184,7 +200,7 @@ def _hardened(plan: Plan) -> ComposeService:
 
 
 def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService:
-    secrets = facts.secrets.get(service.name, ())
+    secrets = _secret_names(service, facts)
     text = launch_text(plan, service, facts.project)
     environment = {
         **_own_environment(service),
@@ -206,6 +222,8 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
         volumes=tuple(volumes),
         extra_hosts=(f"{HOST}:host-gateway",) if _names_host(service, facts) else None,
         deploy=_deploy(service),
+        depends_on=(SANDBOX,) if service.sandbox else None,
+        networks=(NETWORK, SANDBOXES) if service.sandbox else None,
         cpus=service.container.cpus,
         mem_limit=service.container.memory,
         read_only=None if ours or service.launch == "image" else False,  # whoever wrote it may write beside its code
@@ -214,17 +232,37 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
     )
 
 
+def sandbox_secret(service: Service) -> str:
+    """The name of the secret that holds this server's token for the broker."""
+    return f"gym-sandbox-{service.slug}"
+
+
+def _secret_names(service: Service, facts: ComposeFacts) -> tuple[str, ...]:
+    own = facts.secrets.get(service.name, ())
+    return (*own, sandbox_secret(service)) if service.sandbox else own
+
+
+def _variables(service: Service) -> dict[str, str]:
+    if service.sandbox is None:
+        return service.container.env
+    return {
+        **service.container.env,
+        labels.ENV_SANDBOX_URL: f"http://{SANDBOX}:{PORT}",
+        labels.ENV_SANDBOX_TOKEN: f"{SECRET}{sandbox_secret(service)}",
+    }
+
+
 def _own_environment(service: Service) -> dict[str, str]:
     """An image that nobody knows cannot put a secret into a variable: it is told the file, in the usual way."""
     if service.launch != "image":
-        return service.container.env
+        return _variables(service)
     files = {f"{key}_FILE": f"/run/secrets/{value[len(SECRET) :]}" for key, value in _secret_variables(service)}
-    plain = {key: value for key, value in service.container.env.items() if not value.startswith(SECRET)}
+    plain = {key: value for key, value in _variables(service).items() if not value.startswith(SECRET)}
     return plain | files
 
 
 def _secret_variables(service: Service) -> list[tuple[str, str]]:
-    return [(key, value) for key, value in service.container.env.items() if value.startswith(SECRET)]
+    return [(key, value) for key, value in _variables(service).items() if value.startswith(SECRET)]
 
 
 def _names_host(service: Service, facts: ComposeFacts) -> bool:
@@ -276,6 +314,31 @@ def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> Compose
         secrets=token or None,
         volumes=(Mount(source="./discovery", target="/run/gym"),),
         labels={labels.INSTANCE: CONSOLE, labels.TYPE: CONSOLE},
+    )
+
+
+def _broker(plan: Plan, facts: ComposeFacts) -> ComposeService:
+    """Alone with the engine's socket: no port, beside it who holds a grant, a way out only where it is a gate."""
+    assert plan.sandbox is not None
+    return ComposeService(
+        base="server",
+        image=facts.base_image,
+        command=("python", "-m", "gym.sandbox"),
+        environment={
+            labels.ENV_LISTEN: f"0.0.0.0:{PORT}",
+            labels.ENV_SANDBOX_CONFIG: "/run/gym-sandbox/config.json",
+            labels.ENV_DRAIN: f"{plan.drain_seconds:g}",
+            "DOCKER_HOST": f"unix://{ENGINE_SOCKET}",
+        },
+        volumes=(
+            Mount(source=facts.engine_socket, target=ENGINE_SOCKET),
+            Mount(source="./sandbox", target="/run/gym-sandbox"),
+            Mount(source="./sandbox/state", target="/run/gym-sandbox/state", writable=True),
+        ),
+        group_add=(str(facts.engine_group),) if facts.engine_group is not None else None,
+        networks=(SANDBOXES, EGRESS) if _has_gate(plan) else (SANDBOXES,),
+        stop_grace_period=f"{plan.drain_seconds + labels.BROKER_SECONDS:g}s",
+        labels={labels.INSTANCE: SANDBOX, labels.TYPE: SANDBOX, labels.DIGEST: plan.sandbox.digest},
     )
 
 

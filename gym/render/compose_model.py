@@ -52,13 +52,14 @@ class Deploy(Element):
 
 
 class Mount(Element):
-    """`source:target:ro`, in the short form that people write."""
+    """`source:target:ro`, in the short form that people write. To be written are the broker's own notes alone."""
 
     source: str
     target: str
+    writable: bool = False
 
     def __str__(self) -> str:
-        return f"{self.source}:{self.target}:ro"
+        return f"{self.source}:{self.target}:{'rw' if self.writable else 'ro'}"
 
 
 class Port(Element):
@@ -85,6 +86,8 @@ class ComposeService(Element):
     mem_limit: str | None = None
     pids_limit: int | None = None
     user: str | None = None
+    group_add: tuple[str, ...] | None = None
+    depends_on: tuple[Name, ...] | None = None
     init: bool | None = None
     restart: str | None = None
     read_only: bool | None = None
@@ -99,6 +102,7 @@ class ComposeService(Element):
 
 
 class Network(Element):
+    internal: bool | None = None
     labels: dict[str, str] | None = None
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Final
 
-import jinja2
-
 from gym.plan.model import Service
 
 # What no server runs from: an edited test builds nothing, and whole data sets stay with the collector.
@@ -30,6 +28,8 @@ def render_dockerfile(template: str, service: Service, *, base: str, requirement
 
     A server written against nemo_gym gets an environment of its own, so that its versions and ours never meet.
     """
+    import jinja2  # noqa: PLC0415 (the broker's image is the SDK's, which has none, and imports this by the way)
+
     foreign = service.launch == "script"
     command = ["python", service.entrypoint] if foreign else ["python", "-m", "gym.server.serve", service.entrypoint]
     environment = jinja2.Environment(

@@ -112,7 +112,7 @@ def test_a_new_server_stands_where_servers_are_and_passes_its_tests(tmp_path: Pa
     assert gym("new", "agent", "my_agent", cwd=tmp_path).returncode == 1
     tested = gym("test", "my_resources", "my_agent", "my_model", cwd=tmp_path)
     assert tested.returncode == 0, tested.stdout + tested.stderr
-    assert tested.stdout.count("passed") == 6
+    assert tested.stdout.count("passed") == 7  # the environment has cases as well
 
 
 def test_a_failing_server_shows_why_and_fails_the_command(tmp_path: Path) -> None:

@@ -171,7 +171,8 @@ def test_doctor_counts_what_is_there_and_finds_a_stack_whose_folder_is_gone(
     write_server(stand.cwd, "fine", HEALTHY)
     stand.up("fine")
     findings = {one.name: one for one in examine_engine()}
-    assert {"container engine", "networks", "engine's disk", "limits", "images", "stacks"} == set(findings)
+    asked = {"container engine", "networks", "engine's disk", "limits", "images", "stacks", "sandboxes"}
+    assert asked == set(findings)
     assert findings["stacks"].found == "1 of yours on this engine"
     assert findings["container engine"].level == "ok"
     stand.home.rename(stand.home.with_name("moved"))

@@ -4,33 +4,61 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.responses import FunctionTool
 
-from gym.server.asgi import HotRoutes
-from gym.server.testing import Caller, running
+from gym.cli.verifying import case_fields
+from gym.config import find_server
+from gym.config.aliases import other_names
+from gym.server import ServerApp
+from gym.server.cases import Bench, started
+from gym.server.fuzz import ANYTHING, ask
+from gym.server.testing import Caller
 from gym.wire.items import function_call, message, response
 from gym.wire.rows import AgentRef, Row
-from tests.support.shipped import RESOURCES, folder_of, rows_of, shipped_app
+from tests.support.shipped import RESOURCES, SERVERS, folder_of, rows_of, shipped_app, why_not_here
 
-ALIASES = {
+# A server's other configurations: the older names of `gym.config.aliases`, and what has settings of its own.
+OLDER = {
     "simple_weather": {"example_single_tool_call", "example_simple_weather"},
     "multi_step": {"multineedle", "example_multi_step"},
     "stateful_counter": {"example_stateful_counter", "example_session_state_mgmt"},
-    "mcqa": set[str](),
+    "mcp_weather": {"example_mcp_weather"},
+    "multi_turn": {"example_multi_turn", "example_multi_turn_gymnasium"},
+    "single_tool_call_multireward": {"example_tool_call_multireward"},
+    "single_step_tool_use": {"single_step_tool_use_with_argument_comparison"},
+    "workplace_assistant": {"workbench"},
+    "math_advanced_calculations": {"multiverse_math_hard"},
+    "math_with_judge": {"library_judge_math"},
+    "math_with_code": {"python_math_exec"},
+    "code_gen": {"comp_coding"},
 }
+VARIANTS = {
+    "format_verification": {"citation_format", "freeform_formatting"},
+    "instruction_following": {"ifbench"},
+    "nvarc": {"nvarc_inductive", "nvarc_transductive"},
+    "structeval": {"structeval_nonrenderable"},
+    "equivalence_llm_judge": {"lc_judge", "nl2bash-equivalency"},
+}
+# The others are fuzzed by tests of their own, which know which texts are worth trying.
+FUZZED_HERE = [
+    name
+    for name in RESOURCES
+    if not any("fuzz_verify(" in path.read_text("utf-8") for path in (folder_of(name) / "tests").glob("*.py"))
+]
 every_server = pytest.mark.parametrize("name", RESOURCES)
 
 
 def test_the_first_servers_are_here() -> None:
-    assert set(ALIASES) <= set(RESOURCES)
+    assert {*OLDER, "mcqa"} <= set(RESOURCES)
 
 
 @every_server
@@ -38,19 +66,22 @@ def test_a_server_brings_what_a_reader_and_a_runtime_look_for(name: str) -> None
     folder = folder_of(name)
     readme = (folder / "README.md").read_text("utf-8").splitlines()
     assert readme[0] == f"# {name}"
-    assert readme[2].strip().endswith(".")
-    for wanted in ("app.py", "requirements.txt", f"configs/{name}.yaml", "data/example.jsonl", "tests/test_app.py"):
+    assert readme[2].strip()
+    for wanted in ("app.py", "requirements.txt", f"configs/{name}.yaml", "data/example.jsonl"):
         assert (folder / wanted).is_file(), wanted
+    assert any((folder / "tests").glob("test_*.py"))
 
 
 @every_server
 def test_the_example_has_five_rows_for_its_agent(name: str) -> None:
     rows = rows_of(name)
+    agents = agents_of(folder_of(name) / "configs" / f"{name}.yaml")
     assert len(rows) == 5
     assert len({json.dumps(row) for row in rows}) == 5
     for row in rows:
         Row.model_validate(row)
-        assert AgentRef.model_validate(row["agent_ref"]).name == f"{name}_simple_agent"
+        if "agent_ref" in row:
+            assert AgentRef.model_validate(row["agent_ref"]).name in agents
         for tool in row["responses_create_params"].get("tools", ()):
             FunctionTool.model_validate(tool)
 
@@ -59,30 +90,72 @@ def config_files() -> list[Path]:
     return [path for name in RESOURCES for path in sorted((folder_of(name) / "configs").glob("*.yaml"))]
 
 
+def agents_of(path: Path) -> dict[str, dict[str, Any]]:
+    told = yaml.safe_load(path.read_text("utf-8"))
+    agents = {}
+    for instance, block in told.items():
+        for fields in block.get("responses_api_agents", {}).values():
+            agents[instance] = fields
+    return agents
+
+
 @pytest.mark.parametrize("path", config_files(), ids=lambda path: path.stem)
 def test_a_config_brings_the_server_and_its_agent(path: Path) -> None:
     name, instance = path.parents[1].name, path.stem
     told = yaml.safe_load(path.read_text("utf-8"))
-    assert list(told) == [instance, f"{instance}_simple_agent"]
+    assert next(iter(told)) == instance
     assert list(told[instance]["resources_servers"]) == [name]
-    agent = told[f"{instance}_simple_agent"]["responses_api_agents"]["simple_agent"]
+    first, *_ = agents_of(path).items()
+    agent_name, agent = first
+    assert agent_name.startswith(f"{instance}_")
     assert agent["resources_server"] == {"type": "resources_servers", "name": instance}
     assert agent["model_server"] == {"type": "responses_api_models", "name": "policy_model"}
-    (dataset,) = agent["datasets"]
-    assert (folder_of(name).parents[2] / dataset["jsonl_fpath"]).is_file()
+    for dataset in agent["datasets"]:
+        if dataset["type"] == "example":
+            assert (folder_of(name).parents[2] / dataset["jsonl_fpath"]).is_file()
+    assert [one["type"] for one in agent["datasets"]].count("example") == 1
 
 
-@pytest.mark.parametrize(("name", "aliases"), ALIASES.items())
-def test_older_names_of_a_server_still_start_it(name: str, aliases: set[str]) -> None:
-    assert {path.stem for path in (folder_of(name) / "configs").glob("*.yaml")} == {name, *aliases}
+@every_server
+def test_every_other_configuration_of_a_server_is_an_older_name_or_a_known_variant(name: str) -> None:
+    stems = {path.stem for path in (folder_of(name) / "configs").glob("*.yaml")}
+    older = OLDER.get(name, set())
+    assert stems == {name, *older, *VARIANTS.get(name, ())}
+    assert older <= set(other_names(name, "resources_servers"))
+
+
+@pytest.mark.parametrize("name", OLDER)
+def test_older_names_of_a_server_are_asked_for_and_found(name: str) -> None:
+    for older in other_names(name, "resources_servers"):
+        assert find_server(older, [SERVERS.parent]).name == name
+
+
+@asynccontextmanager
+async def bench_of(name: str) -> AsyncIterator[Bench]:
+    """The server with its own settings, and a judge where it asks for one."""
+    with configured_app(name) as (app, fields):
+        async with started(app, name, fields) as bench:
+            bench.judge.answer = lambda _: "No. [[A!=B]] INCORRECT"
+            yield bench
+
+
+@contextmanager
+def configured_app(name: str) -> Iterator[tuple[ServerApp, dict[str, Any]]]:
+    entry = find_server(name, [SERVERS.parent])
+    fields = case_fields(entry)
+    if reason := why_not_here(name):
+        pytest.skip(reason)
+    with shipped_app(name) as app:
+        yield app, fields
 
 
 @every_server
 async def test_the_rows_offer_tools_that_the_server_has(name: str) -> None:
-    with shipped_app(name) as app:
-        async with running(app) as url, Caller(url) as caller:
-            tools = {one["name"]: one["parameters"] for one in (await caller.get("/tools")).body}
+    async with bench_of(name) as bench, Caller(bench.url) as caller:
+        tools = {one["name"]: one["parameters"] for one in (await caller.get("/tools")).body}
     for row in rows_of(name):
+        if not tools:
+            continue  # the calls are the answer: they are compared, and nobody runs them
         for offered in row["responses_create_params"].get("tools", ()):
             assert set(offered["parameters"]["properties"]) == set(tools[offered["name"]]["properties"])
             assert set(offered["parameters"]["required"]) == set(tools[offered["name"]]["required"])
@@ -90,40 +163,26 @@ async def test_the_rows_offer_tools_that_the_server_has(name: str) -> None:
 
 @every_server
 async def test_an_example_is_seeded_and_verified_with_its_fields_intact(name: str) -> None:
-    with shipped_app(name) as app:
-        async with running(app) as url:
-            for row in rows_of(name):
-                async with Caller(url) as caller:
-                    assert (await caller.post("/seed_session", row)).status == 200
-                    body = row | {"response": response([message("I do not know.")], model="m"), "odd": {"kept": [None]}}
-                    told = await caller.post("/verify", body)
-                assert told.status == 200
-                assert told.body | body == told.body
-                assert 0.0 <= told.body["reward"] <= 1.0
+    async with bench_of(name) as bench:
+        for row in rows_of(name):
+            async with Caller(bench.url) as caller:
+                assert (await caller.post("/seed_session", row)).status == 200
+                body = row | {"response": response([message("I do not know.")], model="m"), "odd": {"kept": [None]}}
+                told = await caller.post("/verify", body)
+            assert told.status == 200, told.body
+            assert told.body | body == told.body
+            assert 0.0 <= told.body["reward"] <= 1.0
 
 
 @every_server
 async def test_a_server_is_healthy_and_says_whether_it_may_be_asked_again(name: str) -> None:
-    with shipped_app(name) as app:
-        async with running(app) as url, Caller(url) as caller:
-            assert (await caller.get("/healthz")).body["status"] == "ok"
-            assert (await caller.get("/reverify_mode")).body in ("stateless", "unsupported")
+    async with bench_of(name) as bench, Caller(bench.url) as caller:
+        assert (await caller.get("/healthz")).body["status"] == "ok"
+        assert (await caller.get("/reverify_mode")).body in ("stateless", "unsupported")
 
 
 # Whatever a model and a data set may hold, the answer is a reward or names the bad field: never a bug of the server.
 
-SCALARS = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**70), 2**70)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=12)
-)
-ANYTHING = st.recursive(
-    SCALARS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
-    max_leaves=6,
-)
 TOOLS = ("extract_synonym_values", "get_weather", "increment_counter", "verify")
 ARGUMENTS = (
     st.text(max_size=20)
@@ -152,11 +211,11 @@ def fields_of(name: str) -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-@every_server
+@pytest.mark.parametrize("name", FUZZED_HERE)
 def test_no_well_formed_request_breaks_a_verifier(name: str) -> None:
     rows = rows_of(name)
-    with shipped_app(name) as app, asyncio.Runner() as runner:
-        hot = runner.run(app.start())
+    with configured_app(name) as (app, fields), asyncio.Runner() as runner:
+        hot = runner.run(app.configured(fields).start())
 
         @given(row=st.sampled_from(rows), fields=fields_of(name), output=st.lists(ITEMS, max_size=4))
         @settings(max_examples=150, deadline=None, derandomize=True)
@@ -171,17 +230,3 @@ def test_no_well_formed_request_breaks_a_verifier(name: str) -> None:
 
         holds()
         runner.run(app.stop())
-
-
-async def ask(hot: HotRoutes, body: bytes) -> tuple[int, Any]:
-    """Through the same boundary as over HTTP, without the socket."""
-    sent: list[Any] = []
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body}
-
-    async def send(part: Any) -> None:
-        sent.append(part)
-
-    await hot({"type": "http", "method": "POST", "path": "/verify", "headers": []}, receive, send)
-    return sent[0]["status"], orjson.loads(sent[1]["body"])

@@ -89,6 +89,9 @@ class Terminal:
             if time.monotonic() > ends:
                 raise AssertionError(f"never showed {pattern!r}:\n{self.text}")
 
+    def write(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
     def press_ctrl_c(self) -> None:
         os.write(self._master, b"\x03")
 

@@ -7,9 +7,13 @@ import json
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from packaging.requirements import Requirement
+
+from gym.config import find_server, own_fields
 from gym.server import ServerApp
 from gym.server.serve import load_app
 
@@ -42,3 +46,24 @@ def shipped_app(
             origin = getattr(sys.modules[added], "__file__", None) or ""
             if Path(origin).is_relative_to(SERVERS):
                 del sys.modules[added]
+
+
+def why_not_here(name: str) -> str:
+    """What keeps a server from running in the tests' own process; empty for most."""
+    if "sandbox" in own_fields(find_server(name, [SERVERS.parent])):
+        return "it needs a sandbox: `gym test` brings one"
+    missing = _missing_packages(name)
+    return f"`gym test` runs it in its own environment, which has {missing}" if missing else ""
+
+
+def _missing_packages(name: str) -> list[str]:
+    lines = (line.partition("#")[0].strip() for line in (folder_of(name) / "requirements.txt").read_text().splitlines())
+    wanted = [Requirement(line) for line in lines if line]
+    return [str(one) for one in wanted if not _is_installed(one)]
+
+
+def _is_installed(wanted: Requirement) -> bool:
+    try:
+        return wanted.name == "compose-gym" or wanted.specifier.contains(version(wanted.name))
+    except PackageNotFoundError:
+        return False

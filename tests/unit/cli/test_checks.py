@@ -77,3 +77,15 @@ def test_without_an_engine_nothing_has_to_be_mended(monkeypatch: pytest.MonkeyPa
     assert found.level == "warn"
     assert "No container engine answers at unix:///no/such/socket" in found.found
     assert "local runtime" in found.found
+
+
+def test_bubblewrap_is_looked_for_and_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "apt-get install bubblewrap" in checks.check_bubblewrap().mend
+    program = tmp_path / "bwrap"
+    program.write_text("#!/bin/sh\necho bwrap: No permissions to create new namespace >&2\nexit 1\n")
+    program.chmod(0o755)
+    found = checks.check_bubblewrap()
+    assert (found.level, "No permissions" in found.found) == ("warn", True)
+    program.write_text("#!/bin/sh\n")
+    assert checks.check_bubblewrap() == ("ok", "bubblewrap", str(program), "")

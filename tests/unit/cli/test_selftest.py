@@ -2,20 +2,57 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
-from gym.cli.selftest import find_gaps
-from gym.cli.selftest import test_server as check_server
+from gym.cli.selftest import check_server, find_gaps
 from gym.config import CatalogEntry
 
 ROW = '{"responses_create_params": {"input": "hi"}, "expected": 1}\n'
+APP = """
+from gym.server import ResourcesServer, VerifyRequest
+
+class Task(VerifyRequest):
+    expected: int
+
+class Mine(ResourcesServer[None]):
+    async def verify(self, rollout: Task) -> dict[str, object]:
+        right = rollout.last_text == str(rollout.expected)
+        return {"reward": float(right)} if right else {"reward": 0.0, "reason": "another number"}
+
+app = Mine.app()
+"""
+
+
+def make_case(name: str, kind: str, answer: object, **expected: object) -> str:
+    row = json.loads(ROW) | {"response": {"output": [{"type": "message", "role": "assistant", "content": answer}]}}
+    if kind == "malformed":
+        del row["expected"]
+    return json.dumps({"name": name, "kind": kind, "request": row, **expected}) + "\n"
+
+
+CASES = "".join(
+    [
+        make_case("right", "full_reward", "1", expected_reward=1.0, oracle=True),
+        make_case("right again", "full_reward", "1", expected_reward=1.0),
+        make_case("wrong", "zero_reward", "2", expected_reward=0.0),
+        make_case("silent", "zero_reward", "", expected_reward=0.0),
+        make_case("no truth", "malformed", "1", expected_error={"status": 422, "kind": "row"}),
+        make_case("all numbers", "adversarial", "1 2 3", expected_reward=0.0),
+        make_case("a word", "adversarial", "CORRECT", expected_reward=0.0),
+    ]
+)
 
 
 def own_pytest(_: CatalogEntry) -> tuple[str, ...]:
     return sys.executable, "-m", "pytest"
+
+
+def own_python(_: CatalogEntry) -> Path:
+    return Path(sys.executable)
 
 
 @pytest.fixture
@@ -23,10 +60,11 @@ def entry(tmp_path: Path) -> CatalogEntry:
     """A server that lacks nothing."""
     folder = tmp_path / "mine"
     for name, text in {
-        "app.py": "app = None\n",
+        "app.py": APP,
         "README.md": "# mine\n",
         "configs/mine.yaml": "mine: {}\n",
         "data/example.jsonl": ROW * 5,
+        "data/verifier_cases.jsonl": CASES,
         "tests/test_app.py": "def test_it() -> None:\n    assert True\n",
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -39,6 +77,63 @@ def test_a_whole_server_whose_tests_pass_has_passed(entry: CatalogEntry) -> None
     report = check_server(entry, own_pytest)
     assert report.passed
     assert (report.name, report.problems, report.tests, report.output) == ("mine", (), "1 passed", "")
+
+
+def test_the_verifier_s_cases_are_run_and_those_that_differ_are_shown(entry: CatalogEntry) -> None:
+    report = check_server(entry, own_pytest, own_python)
+    assert report.passed, report
+    assert [one.got for one in report.outcomes] == ["reward 1"] * 2 + ["reward 0"] * 2 + ["422 row"] + ["reward 0"] * 2
+    with (entry.directory / "data" / "verifier_cases.jsonl").open("a") as cases:
+        cases.write(make_case("hoped for", "full_reward", "3", expected_reward=1.0))
+    report = check_server(entry, own_pytest, own_python)
+    assert not report.passed
+    (wrong,) = report.differing
+    assert (wrong.name, wrong.expected, wrong.got) == ("hoped for", "reward 1", "reward 0")
+    assert wrong.reason == "another number"
+
+
+def test_a_server_that_does_not_start_says_why(entry: CatalogEntry) -> None:
+    (entry.directory / "app.py").write_text("import no_such_library\n")
+    report = check_server(entry, own_pytest, own_python)
+    assert not report.passed
+    assert "No module named 'no_such_library'" in report.problems[-1]
+
+
+def test_an_audit_is_part_of_the_report_where_it_is_asked_for(entry: CatalogEntry) -> None:
+    report = check_server(entry, own_pytest, own_python, audit=True)
+    assert report.passed, report.failed_checks
+    assert {"oracle answers", "empty", "concurrent", "memory"} <= {one.check for one in report.findings}
+
+
+def test_cases_of_every_kind_and_an_oracle_are_asked_for(entry: CatalogEntry) -> None:
+    (entry.directory / "data" / "verifier_cases.jsonl").write_text(
+        make_case("x", "zero_reward", "", expected_reward=0.0)
+    )
+    assert [gap.partition(": ")[2] for gap in find_gaps(entry)] == [
+        "no case is an oracle's",
+        "0 full_reward cases, 2 at least",
+        "1 zero_reward cases, 2 at least",
+        "0 malformed cases, 1 at least",
+        "0 adversarial cases, 2 at least",
+    ]
+    example = entry.model_copy(update={"kind": "example"})
+    assert not any("zero_reward" in gap for gap in find_gaps(example))
+    (entry.directory / "data" / "verifier_cases.jsonl").write_text("{}\n")
+    assert any("verifier_cases.jsonl:1: name: Field required" in gap for gap in find_gaps(entry))
+
+
+def test_a_checkout_that_can_make_example_rollouts_has_them(entry: CatalogEntry, tmp_path: Path) -> None:
+    folder = tmp_path / "servers" / "resources" / "mine"
+    folder.parent.mkdir(parents=True)
+    entry.directory.rename(folder)
+    moved = entry.model_copy(update={"directory": folder})
+    assert list(find_gaps(moved)) == []
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "examples").touch()
+    assert list(find_gaps(moved)) == [
+        "no data/example_rollouts.jsonl (scripts/examples mine makes it)",
+        "no data/example_metrics.json (scripts/examples mine makes it)",
+    ]
 
 
 def test_a_failing_test_is_shown_with_its_reason(entry: CatalogEntry) -> None:
@@ -67,10 +162,15 @@ def test_an_interpreter_that_is_not_there_is_a_failure_and_no_traceback(entry: C
 
 
 def test_everything_that_is_missing_is_named(entry: CatalogEntry) -> None:
-    for name in ("README.md", "data/example.jsonl"):
+    for name in ("README.md", "data/example.jsonl", "data/verifier_cases.jsonl"):
         (entry.directory / name).unlink()
     bare = entry.model_copy(update={"config": None})
-    assert list(find_gaps(bare)) == ["no README.md", "no file in configs/", "no data/example.jsonl with 5 rows"]
+    assert list(find_gaps(bare)) == [
+        "no README.md",
+        "no file in configs/",
+        "no data/example.jsonl with 5 rows",
+        "no data/verifier_cases.jsonl",
+    ]
 
 
 def test_a_model_needs_no_rows(entry: CatalogEntry) -> None:
@@ -86,3 +186,10 @@ def test_bad_rows_are_named_by_line_and_field(entry: CatalogEntry) -> None:
     assert gaps[0] == "data/example.jsonl: 3 rows, 5 are asked for"
     assert gaps[1].startswith("data/example.jsonl:2: responses_create_params.input")
     assert gaps[2].startswith("data/example.jsonl:3: Invalid JSON")
+
+
+def test_a_config_that_is_no_yaml_is_named_by_its_line(entry: CatalogEntry) -> None:
+    (config,) = (entry.directory / "configs").glob("*.yaml")
+    config.write_text("one:\n  two: a: b\n")
+    (gap,) = find_gaps(entry)
+    assert gap.startswith(f"configs/{config.name}:2: ")

@@ -89,12 +89,28 @@ def test_a_stamp_is_found_wherever_other_tools_put_it(path: Path) -> None:
 
 def test_other_options_are_refused_by_name(path: Path) -> None:
     opened(path)
+    path.write_bytes(rollout(1))
     with pytest.raises(UserError) as caught:
         opened(path, repeats=4, data="xyz")
     assert "repeats: 2 then, 4 now" in str(caught.value)
     assert 'data: "abc" then, "xyz" now' in str(caught.value)
     assert "schema" not in str(caught.value)
     assert "--fresh" in caught.value.hint
+
+
+def test_a_run_that_collected_nothing_binds_no_later_one(path: Path) -> None:
+    opened(path)
+    opened(path, agent="math")
+    path.write_bytes(rollout(1))
+    with pytest.raises(UserError, match='agent: "math" then, nothing now'):
+        opened(path)
+
+
+def test_options_of_failures_bind_as_well(path: Path) -> None:
+    opened(path)
+    OutputPaths.beside(path).failures.write_bytes(failure(1, terminal=True))
+    with pytest.raises(UserError, match="other options"):
+        opened(path, repeats=4)
 
 
 def test_a_resume_against_a_changed_stack_is_refused_and_names_what_differs(path: Path) -> None:
@@ -105,6 +121,7 @@ def test_a_resume_against_a_changed_stack_is_refused_and_names_what_differs(path
         return output
 
     resumed(mcqa="a1", model="b1")
+    path.write_bytes(rollout(1))
     resumed(mcqa="a1", model="b1", another="c1")
     with pytest.raises(UserError, match=r"another stack\n    model: b1 then, b2 now\n") as caught:
         resumed(mcqa="a1", model="b2", another="c1")
@@ -125,6 +142,7 @@ def test_rollouts_of_an_unknown_run_are_refused(path: Path) -> None:
 
 def test_a_sidecar_that_cannot_be_read_is_refused(path: Path) -> None:
     opened(path)
+    path.write_bytes(rollout(1))
     OutputPaths.beside(path).run.write_text("{}")
     with pytest.raises(UserError, match=r"X_run\.json cannot be read"):
         opened(path)

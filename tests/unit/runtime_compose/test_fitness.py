@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gym.runtime.compose.fitness import disk_left, examine_engine, limits_enforced, networks_left
+from gym import labels
+from gym.runtime.compose.fitness import disk_left, examine_engine, limits_enforced, networks_left, sandboxes_left
 
 
 @pytest.mark.parametrize(
@@ -49,3 +50,13 @@ def test_without_an_engine_there_is_one_finding(tmp_path: Path, monkeypatch: pyt
     (finding,) = examine_engine()
     assert finding.level == "warn"
     assert "scripts/docker-engine" in finding.mend
+
+
+def test_a_sandbox_past_its_time_is_found() -> None:
+    fresh = {"Labels": {labels.SANDBOX: "a", labels.STACK: "one", labels.SANDBOX_EXPIRES: "2000"}}
+    late = {"Labels": {labels.SANDBOX: "b", labels.STACK: "two", labels.SANDBOX_EXPIRES: "900.5"}}
+    odd = {"Labels": {labels.SANDBOX: "c", labels.STACK: "two", labels.SANDBOX_EXPIRES: "soon"}}
+    assert sandboxes_left([fresh, odd], 1000.0) == ("ok", "sandboxes", "2 on this engine, of 2 stacks", "")
+    found = sandboxes_left([fresh, late, odd], 1000.0)
+    assert (found.level, found.found) == ("warn", "1 of 3 are past their time")
+    assert "label=gym.sandbox" in found.mend

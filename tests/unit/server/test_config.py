@@ -103,3 +103,21 @@ def test_all_problems_come_at_once_with_what_was_found() -> None:
 
 def test_a_server_knows_its_name() -> None:
     assert parse_config(ResourcesConfig, "mcqa", {"domain": "math"}).name == "mcqa"
+
+
+def test_a_holder_of_a_grant_is_told_the_broker_and_its_token(tmp_path: Path) -> None:
+    (tmp_path / "gym-sandbox-mcqa").write_text("the-token\n")
+    environ = {
+        labels.ENV_SANDBOX_URL: "http://sandbox:8000",
+        labels.ENV_SANDBOX_TOKEN: "secret://gym-sandbox-mcqa",
+        labels.ENV_SECRETS_DIR: str(tmp_path),
+    }
+    told = read_settings(environ)
+    assert told.sandbox_access() == ("http://sandbox:8000", "the-token")
+    assert "the-token" not in repr(told)
+
+
+def test_who_asks_for_sandboxes_without_a_grant_is_told_what_to_write() -> None:
+    with pytest.raises(UserError, match="mcqa asks for sandboxes, and its configuration grants it none") as caught:
+        Settings(name="mcqa").sandbox_access()
+    assert "Add `sandbox:` to mcqa's config" in caught.value.hint

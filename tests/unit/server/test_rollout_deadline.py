@@ -42,7 +42,7 @@ async def test_a_peer_that_is_silent_is_named_by_the_rollout() -> None:
     server = await asyncio.start_server(hold, "127.0.0.1", 0)
     http = HttpClient()
     peers = Peers("", {"mute": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"}, http)
-    async with Rollout(http, peers, seconds=0.2, resources_server="mute") as rollout:
+    async with Rollout(http, peers, seconds=3.0, resources_server="mute") as rollout:
         with pytest.raises(RolloutError, match="/wait was not answered within the deadline") as caught:
             await rollout.post("mute", "/wait", b"{}", kind="resources", hop="tools")
         assert rollout.seconds_left > 0

@@ -99,3 +99,15 @@ def test_a_bad_argument_reads_as_models_have_learnt_to_read_it() -> None:
     assert [one["loc"] for one in detail] == [["body", "inner", "count"], ["body", "name"]]
     assert detail[1]["msg"] == "Field required"
     assert "url" not in detail[0]
+
+
+@pytest.mark.parametrize("status", [404, 409, 410, 429])
+def test_a_sandbox_that_is_gone_is_never_the_rows_fault(status: int) -> None:
+    gone = RolloutError("sandbox", "sandbox sb1 is gone", server="sandbox", retryable=True, status=status)
+    failure = error_to_failure(gone, server="coder", role="resources")
+    assert (failure.kind, failure.server, failure.retryable, failure.status) == ("sandbox", "sandbox", True, 500)
+
+
+def test_what_a_row_asks_for_in_vain_stays_the_rows_fault() -> None:
+    refused = RolloutError("row", "image: not granted", retryable=False, status=403)
+    assert error_to_failure(refused, server="coder", role="resources").status == 403

@@ -44,6 +44,8 @@ def test_a_scaffold_passes_mypy_when_it_is_strict(scaffold: Path) -> None:
 def test_a_scaffold_has_all_a_server_has(scaffold: Path) -> None:
     made = {str(path.relative_to(scaffold)) for path in scaffold.rglob("*") if path.is_file()}
     wanted = {"app.py", "requirements.txt", f"configs/{NAME}.yaml", "data/example.jsonl", "tests/test_app.py"}
+    if " ResourcesServer" in (scaffold / "app.py").read_text("utf-8"):
+        wanted.add("data/verifier_cases.jsonl")
     assert made == wanted | {"README.md"}
     lines = (scaffold / "data" / "example.jsonl").read_text("utf-8").splitlines()
     assert len([Row.model_validate_json(line) for line in lines]) == 5

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
+import orjson
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from gym.wire.items import function_call, message
-from gym.wire.rows import AgentRef, MultiRewardResponse, Row, VerifyRequest
+from gym.wire.rows import AgentRef, MultiRewardResponse, Row, VerifyRequest, read_body
 
 ROW: dict[str, Any] = {"responses_create_params": {"input": "hi", "temperature": 0.2, "odd": [1]}, "mine": {"a": 1}}
 
@@ -62,3 +63,46 @@ def test_an_agent_ref_is_of_an_agent() -> None:
 def test_several_rewards_stand_beside_their_scalar() -> None:
     dumped = MultiRewardResponse(reward=1.5, reward_components={"a": 1.0, "b": 0.5}).model_dump()
     assert dumped == {"reward": 1.5, "reward_components": {"a": 1.0, "b": 0.5}}
+
+
+class Lines(BaseModel):
+    type: Literal["lines"]
+    patterns: list[str] = []
+
+
+class Marks(BaseModel):
+    type: Literal["marks"]
+    marks: list[str] = []
+
+
+class Typed(VerifyRequest):
+    expected: int
+    options: list[str] = []
+    wanted: Annotated[Lines | Marks, Field(discriminator="type")] = Lines(type="lines")
+
+
+def typed(**fields: Any) -> Typed:
+    return read_body(Typed, orjson.dumps({**ROW, "response": {"output": []}, "expected": 3, **fields}))
+
+
+def test_a_null_where_a_default_stands_is_as_good_as_nothing() -> None:
+    asked = {"input": "hi", "tools": None, "temperature": None}
+    read = typed(responses_create_params=asked, options=None, wanted={"type": "lines", "patterns": None}, other=None)
+    assert (read.options, read.responses_create_params.tools) == ([], [])
+    assert read.wanted == Lines(type="lines")
+    assert {"options", "wanted", "responses_create_params"} <= read.model_fields_set
+    assert read.model_extra == {"mine": {"a": 1}, "other": None}
+
+
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"expected": None, "options": None}, "expected"),
+        ({"options": ["a", None]}, r"options\.1"),
+        ({"options": None, "wanted": {"type": None}}, "wanted"),
+        ({"options": None, "response": None}, "response"),
+    ],
+)
+def test_a_null_where_something_is_needed_is_refused(fields: dict[str, Any], place: str) -> None:
+    with pytest.raises(ValidationError, match=place):
+        typed(**fields)

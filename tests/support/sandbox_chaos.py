@@ -1,0 +1,258 @@
+"""A local stack whose rewards are known before, made by sandboxes, and what kills its processes while it works."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gym import labels
+from gym.errors import GymError
+from gym.plan import SANDBOX
+from gym.render.compose import project_name
+from gym.runtime.base import ReplicaStatus
+from gym.runtime.compose.engine import connect, engine_host
+from gym.runtime.identity import is_alive
+from gym.runtime.local import LocalRuntime
+from gym.runtime.local.home import Home
+from gym.runtime.local.ledger import read_record
+from tests.support.docker import write_server
+
+IMAGE = "python:3.13-slim"
+PATIENCE = 120.0
+GONE_SECONDS = 60.0  # what is promised
+REPLICAS = {"broker": SANDBOX, "server": "sums-1"}
+VICTIMS = (*REPLICAS, "collector")
+SUMS = """
+from gym.sandbox.client import Sandbox, Sandboxes
+from gym.server import ResourcesServer, Row, VerifyRequest
+
+
+class Sum(VerifyRequest):
+    a: int
+    b: int
+    told: int
+
+
+class Sums(ResourcesServer[Sandbox]):
+    async def start(self) -> None:
+        self.sandboxes = Sandboxes.from_settings(self.settings)
+        await self.sandboxes.begin()
+
+    async def stop(self) -> None:
+        await self.sandboxes.aclose()
+
+    async def seed(self, row: Row) -> Sandbox:
+        box = await self.sandboxes.create({"image": "IMAGE_NAME"})
+        await box.put("/tmp/seeded", b"yes")
+        return box
+
+    async def verify(self, rollout: Sum, state: Sandbox) -> float:
+        line = f"sleep 0.2; [ $(cat /tmp/seeded) = yes ] && [ $(({rollout.a} + {rollout.b})) = {rollout.told} ]"
+        return float((await state.exec(line, timeout=20)).ok)
+
+    async def close(self, state: Sandbox) -> None:
+        await state.delete()
+
+
+app = Sums.app()
+"""
+AGENT = """
+sums_agent:
+  responses_api_agents:
+    simple_agent:
+      entrypoint: app.py
+      resources_server: {type: resources_servers, name: sums}
+      model_server: {type: responses_api_models, name: policy_model}
+"""
+
+
+@dataclass
+class Seen:
+    """What a collection under fire came to."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    starts: int = 0
+    rewarded: int = 0
+    failed: int = 0  # told as failures, which a later resume tries again
+    lost: int = 0
+    doubled: int = 0
+    wrong: int = 0
+
+    @property
+    def honest(self) -> bool:
+        return not (self.lost or self.doubled or self.wrong)
+
+
+def no_engine() -> None:
+    raise RuntimeError("this engine is not ours to restart")
+
+
+class Chaos:
+    """`rows` sums, half of them with a wrong answer; the reward of each is known."""
+
+    def __init__(self, folder: Path, rows: int, chance: random.Random) -> None:
+        self.folder = folder
+        self.home = folder / ".gym" / "gym"
+        self.chance = chance
+        self.output = folder / "sums.jsonl"
+        self.failures = folder / "sums_failures.jsonl"
+        self.rows = folder / "rows.jsonl"
+        self.expected = {number: float(number % 2 == 0) for number in range(rows)}
+        self._runtime = LocalRuntime()
+        write_sums(folder)
+        self.rows.write_text("".join(json.dumps(make_row(number)) + "\n" for number in range(rows)))
+
+    def gym(self, *words: str) -> subprocess.Popen[bytes]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("GYM_", "NEMO_GYM_"))}
+        with (self.folder / "gym.log").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "gym", *words], cwd=self.folder, env=kept, stdout=log, stderr=log
+            )
+
+    def up(self) -> None:
+        words = ("up", "sums", "--model", "scripted", "--runtime", "local", "--port", "0")
+        if self.gym(*words, "--sandbox-provider", "docker").wait(PATIENCE):
+            raise RuntimeError((self.folder / "gym.log").read_text("utf-8")[-3000:])
+
+    def down(self) -> int:
+        return self.gym("down").wait(PATIENCE)
+
+    def collect(self) -> subprocess.Popen[bytes]:
+        how = ("--concurrency", "8", "--max-attempts", "8", "--timeout", "60")
+        return self.gym("rollouts", str(self.rows), "-o", str(self.output), "--agent", "sums_agent", *how)
+
+    def replica(self, name: str) -> ReplicaStatus | None:
+        found = self._runtime.status(self.home)
+        return next((one for one in found.replicas if one.replica == name), None) if found else None
+
+    def kill(self, name: str) -> None:
+        """And wait until there is another in its place: the supervisor's, or after a while one that is asked for."""
+        one = self.replica(name)
+        if one is None or one.pid is None:
+            return
+        os.kill(one.pid, signal.SIGKILL)
+        began = time.monotonic()
+        while (now := self.replica(name)) is None or now.pid in (None, one.pid) or now.state != "healthy":
+            waited = time.monotonic() - began
+            assert waited < PATIENCE, f"{name} has not come back: {now}"
+            if waited > 3.0 and (now is None or now.pid is None):
+                with contextlib.suppress(GymError):
+                    self._runtime.restart(self.home, (name,), lambda _: None, timeout=PATIENCE)
+            time.sleep(0.05)
+
+    def kill_all(self) -> None:
+        """The whole stack at once, its supervisor too: nobody is left to clear up."""
+        record = read_record(Home(self.home.resolve()))
+        assert record is not None
+        for one in (record.supervisor, *record.processes.values()):
+            if is_alive(one):
+                os.kill(one.pid, signal.SIGKILL)
+
+    def fire(
+        self, kills: int, victims: Sequence[str] = VICTIMS, restart_engine: Callable[[], None] = no_engine
+    ) -> Seen:
+        """Collects to the end while one victim after the other dies."""
+        seen = Seen()
+        while True:
+            process = self.collect()
+            seen.starts += 1
+            while process.poll() is None and seen.kills.total() < kills:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(self.chance.uniform(0.6, 2.0))
+                    break
+                victim = victims[seen.kills.total() % len(victims)]
+                if victim == "collector":
+                    process.kill()
+                elif victim == "engine":
+                    restart_engine()
+                else:
+                    self.kill(REPLICAS[victim])
+                seen.kills[victim] += 1
+            code = process.wait(PATIENCE)
+            if code == 0 and not read_lines(self.failures):
+                return self.judge(seen)
+            assert seen.starts < 10 * (kills + 5), "the collection does not come to an end"
+
+    def start_load(self) -> subprocess.Popen[bytes]:
+        """A collection anew, from the moment that sandboxes work for it."""
+        for path in self.folder.glob("sums*.json*"):
+            path.unlink()
+        process = self.collect()
+        began = time.monotonic()
+        while len(self.labelled()) < 4:  # more than wait in the pool
+            assert process.poll() is None, "the load ended"
+            assert time.monotonic() - began < PATIENCE, "the load did not begin"
+            time.sleep(0.05)
+        return process
+
+    def judge(self, seen: Seen) -> Seen:
+        found = Counter(line["number"] for line in read_lines(self.output))
+        rewards = [(line["number"], line["reward"]) for line in read_lines(self.output)]
+        failures = {line["row"]["number"] for line in read_lines(self.failures)}
+        seen.rewarded, seen.failed = len(found), len(failures - found.keys())
+        seen.doubled = sum(count - 1 for count in found.values())
+        seen.wrong = sum(self.expected[number] != reward for number, reward in rewards)
+        seen.lost = len(self.expected.keys() - found.keys() - failures)
+        return seen
+
+    @property
+    def label(self) -> str:
+        return f"{labels.STACK}={project_name('gym', self.home.resolve())}"
+
+    def labelled(self) -> list[str]:
+        """Whatever on the engine carries this stack's label."""
+        wanted = {"label": self.label}
+        with connect(engine_host()) as client:
+            told = [str(one["Names"][0]) for one in client.api.containers(all=True, filters=wanted)]
+            told += [str(one["Name"]) for one in client.api.networks(filters=wanted)]
+            told += [str(one["Name"]) for one in client.api.volumes(filters=wanted)["Volumes"] or []]
+            return told + [str(one["RepoTags"]) for one in client.api.images(filters=wanted)]
+
+    def seconds_until_clear(self, limit: float = GONE_SECONDS) -> float:
+        """How long the engine still held something of this stack; `limit` where it still does."""
+        began = time.monotonic()
+        while self.labelled():
+            if time.monotonic() - began > limit:
+                return limit
+            time.sleep(0.25)
+        return time.monotonic() - began
+
+
+@contextlib.contextmanager
+def chaos(folder: Path, rows: int, seed: int = 5) -> Iterator[Chaos]:
+    """A stack that runs, and is gone at the end."""
+    one = Chaos(folder, rows, random.Random(seed))
+    try:
+        one.up()
+        yield one
+    finally:
+        one.down()
+
+
+def write_sums(folder: Path) -> None:
+    grant = f"        domain: coding\n        sandbox: {{images: ['{IMAGE}'], warm: 2}}\n"
+    server = write_server(folder, "sums", SUMS.replace("IMAGE_NAME", IMAGE), config=grant)
+    config = server / "configs" / "sums.yaml"
+    config.write_text(config.read_text() + AGENT)
+
+
+def make_row(number: int) -> dict[str, Any]:
+    right = number + 2 * number
+    params = {"input": [{"role": "user", "content": f"Sum {number}."}]}
+    told = right if number % 2 == 0 else right + 1
+    return {"responses_create_params": params, "number": number, "a": number, "b": 2 * number, "told": told}
+
+
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()] if path.exists() else []

@@ -1,0 +1,34 @@
+"""Figures of an audit: a leak is told from a wobble and from warming up."""
+
+from __future__ import annotations
+
+import random
+
+from gym.cli.audit.figures import is_leak, percentile, resident_bytes, slope
+
+
+def test_percentiles_are_values_that_were_measured() -> None:
+    assert percentile([3.0, 1.0, 2.0], 0.5) == 2.0
+    assert percentile([1.0] * 99 + [7.0], 0.99) == 7.0
+    assert percentile([5.0], 0.99) == 5.0
+
+
+def test_a_slope_is_that_of_the_straight_line() -> None:
+    assert slope([(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]) == 2.0
+    assert slope([(1.0, 1.0)]) == 0.0
+
+
+def test_memory_that_grows_with_every_verify_is_a_leak() -> None:
+    assert is_leak([(float(n), 50e6 + 4096.0 * n) for n in range(0, 10_000, 333)])
+
+
+def test_a_wobble_and_warming_up_are_no_leak() -> None:
+    noise = random.Random(1)
+    steady = [(float(n), 50e6 + noise.uniform(-1e6, 1e6)) for n in range(0, 10_000, 333)]
+    warming = [(float(n), 50e6 + 8192.0 * min(n, 3000)) for n in range(0, 10_000, 333)]
+    assert not is_leak(steady)
+    assert not is_leak(warming)
+
+
+def test_this_process_has_memory() -> None:
+    assert resident_bytes() > 10 << 20

@@ -1,0 +1,216 @@
+"""An audit of servers that are good, and of servers with the faults it is there to find."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gym.cli.audit.process import Finding, audit
+from gym.server import ResourcesServer, VerifyRequest, tool
+from gym.server.base import ServerApp
+from gym.server.cases import Case
+from gym.server.config import Settings
+from gym.server.judge import Judge, JudgeConfig, Prompt, parse_verdict
+from gym.wire import items
+
+
+class Task(VerifyRequest):
+    expected: str = "blue"
+
+
+class Good(ResourcesServer[None]):
+    async def verify(self, rollout: Task) -> float:
+        return float(rollout.last_text.strip() == rollout.expected)
+
+
+class Generous(ResourcesServer[None]):
+    """Pays for silence, breaks on refusals."""
+
+    async def verify(self, rollout: Task) -> float:
+        if not rollout.response.output:
+            return 1.0
+        if items.is_message(rollout.response.output[0]):
+            assert rollout.response.output[0]["content"] is not None
+        return float(rollout.expected in rollout.last_text)
+
+
+class Moody(ResourcesServer[None]):
+    """Pays every other time."""
+
+    turn = 0
+
+    async def verify(self, rollout: Task) -> float:
+        self.turn += rollout.last_text == rollout.expected
+        return float(rollout.last_text == rollout.expected and self.turn % 2)
+
+
+class Shy(ResourcesServer[None]):
+    """Whoever comes while another is served gets nothing."""
+
+    busy = 0
+
+    async def verify(self, rollout: Task) -> float:
+        self.busy += 1
+        for _ in range(20):  # turns of the event loop, in which others may come
+            await asyncio.sleep(0)
+        alone, self.busy = self.busy == 1, self.busy - 1
+        return float(rollout.last_text == rollout.expected and alone)
+
+
+class Hoarder(ResourcesServer[None]):
+    kept: list[bytes]
+
+    async def start(self) -> None:
+        self.kept = []
+
+    async def verify(self, rollout: Task) -> float:
+        self.kept.append(bytes(64_000))
+        return float(rollout.last_text == rollout.expected)
+
+
+class Floored(ResourcesServer[None]):
+    reward_floor = 1.0
+    reward_floor_reason = "everybody wins"
+
+    async def verify(self, rollout: Task) -> float:
+        return 1.0
+
+
+class Counting(ResourcesServer[dict[str, int]]):
+    async def seed(self, row: Any) -> dict[str, int]:
+        return {"count": 0}
+
+    @tool
+    async def add(self, state: dict[str, int]) -> str:
+        """Adds one."""
+        state["count"] += 1
+        return "ok"
+
+    async def verify(self, rollout: VerifyRequest, state: dict[str, int]) -> float:
+        return float(state["count"] == 2)
+
+
+class JudgedConfig(JudgeConfig):
+    model_config = {"extra": "forbid", "frozen": True}
+
+
+class Judged(ResourcesServer[None]):
+    config: JudgedConfig
+
+    def __init__(self, config: JudgedConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
+        self.judge = Judge(self, config)
+        self.prompt = Prompt.parse("Is this blue? {answer}", ["answer"])
+
+    async def verify(self, rollout: Task) -> float:
+        reply = await self.judge.ask(self.prompt.fill({"answer": rollout.last_text}, untrusted=["answer"]))
+        return float(parse_verdict(reply.text, ("YES", "NO")) == "YES")
+
+
+def make_case(name: str = "right", answer: str = "blue", **more: Any) -> Case:
+    request = {
+        "responses_create_params": {"input": "Which colour has the sky?"},
+        "expected": "blue",
+        "response": {"output": [items.message(answer)] if answer else []},
+    }
+    fields = {"kind": "full_reward", "expected_reward": 1.0, "oracle": True, "request": request}
+    return Case.model_validate({"name": name, **fields, **more})
+
+
+async def findings_of(app: ServerApp, *cases: Case, **fields: Any) -> dict[str, Finding]:
+    chosen = cases or (make_case(),)
+    oracles = tuple(one for one in chosen if one.oracle)
+    told = await audit(app, "audited", fields, chosen, oracles, quick=True)
+    return {one.check: one for one in told}
+
+
+def failed(found: dict[str, Finding]) -> set[str]:
+    return {name for name, one in found.items() if not one.passed}
+
+
+async def test_a_good_verifier_passes_everything() -> None:
+    found = await findings_of(Good.app())
+    assert not failed(found), found
+    assert found["time"].figures["p99_ms"] >= found["time"].figures["p50_ms"] > 0
+
+
+async def test_silence_that_pays_and_answers_that_break_the_verifier_are_found() -> None:
+    found = await findings_of(Generous.app())
+    assert failed(found) == {"empty", "odd items"}
+    assert "silence" in found["empty"].detail
+    assert "500 resources" in found["odd items"].detail
+
+
+async def test_an_oracle_that_is_not_paid_is_found() -> None:
+    found = await findings_of(Good.app(), make_case(answer="green"))
+    assert failed(found) == {"oracle answers"}
+
+
+async def test_rewards_that_depend_on_what_was_before_or_on_company_are_found() -> None:
+    assert "same twice" in failed(await findings_of(Moody.app()))
+    assert failed(await findings_of(Shy.app())) == {"concurrent"}
+
+
+async def test_a_server_that_keeps_every_rollout_is_found() -> None:
+    found = await findings_of(Hoarder.app())
+    assert failed(found) == {"memory"}
+    assert found["memory"].figures["bytes_per_verify"] > 10_000
+
+
+async def test_a_declared_floor_is_allowed_and_shown() -> None:
+    found = await findings_of(Floored.app())
+    assert not failed(found)
+    assert "score nothing, or 1 (everybody wins)" in found["empty"].detail
+
+
+async def test_a_row_may_have_a_floor_of_its_own() -> None:
+    silent = make_case("a row that silence solves", answer="blue", floor=1.0, floor_reason="silence is right here")
+    found = await findings_of(Generous.app(), silent)
+    assert "empty" not in failed(found)
+    assert "or 1 (silence is right here)" in found["empty"].detail
+
+
+async def test_steps_are_made_for_the_oracle_and_not_for_worthless_answers() -> None:
+    steps = [{"tool": "add", "output": "ok"}, {"tool": "add"}]
+    found = await findings_of(Counting.app(), make_case(steps=steps))
+    assert not failed(found), found
+
+
+async def test_a_judged_server_is_audited_with_what_an_honest_judge_says() -> None:
+    cases = (
+        make_case(judge=["It is. YES"]),
+        make_case("wrong", "green", kind="zero_reward", expected_reward=0.0, oracle=False, judge=["NO"]),
+    )
+    reference = {"type": "responses_api_models", "name": "judge"}
+    found = await findings_of(Judged.app(), *cases, judge_model_server=reference)
+    assert not failed(found), found
+
+
+def test_the_process_runs_on_the_sdk_alone(tmp_path: Path) -> None:
+    extras = {"typer", "rich", "docker", "jinja2", "httpx"}
+    probe = f"import sys, gym.cli.audit.process, gym.server.cases; print(sorted({extras} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("oracle", "told"), [(False, "no case is marked as an oracle's"), (None, "cannot be read")])
+def test_a_server_without_oracle_cases_is_told_to_mark_some(tmp_path: Path, oracle: bool | None, told: str) -> None:
+    (tmp_path / "app.py").write_text(
+        "from gym.server import ResourcesServer\nclass Mine(ResourcesServer[None]): ...\napp = Mine.app()\n"
+    )
+    (tmp_path / "data").mkdir()
+    if oracle is not None:
+        case = make_case().model_copy(update={"oracle": oracle})
+        (tmp_path / "data" / "verifier_cases.jsonl").write_text(case.model_dump_json() + "\n")
+    argv = [sys.executable, "-m", "gym.cli.audit.process", str(tmp_path), str(tmp_path / "out")]
+    spec = json.dumps({"name": "mine", "fields": {}, "quick": True})
+    done = subprocess.run(argv, input=spec, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert told in done.stderr
+    assert "Traceback" not in done.stderr

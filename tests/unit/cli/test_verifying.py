@@ -1,0 +1,109 @@
+"""What a server is configured with for its cases, and what comes back of a trial."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from gym import labels
+from gym.cli.trial_broker import trial_broker
+from gym.cli.verifying import case_fields, run_verifier_cases
+from gym.config import CatalogEntry
+from gym.errors import ProgramFailed
+
+CONFIG = """
+mine:
+  resources_servers:
+    mine:
+      entrypoint: app.py
+      domain: math
+      api_key: ${mine_key}
+      path: ???
+      nested: {deep: ["${x}"]}
+      judge_model_server: {type: responses_api_models, name: policy_model}
+      memory: 2g
+      sandbox: {images: ["x"]}
+      limit: 3
+"""
+APP = """
+import os
+import sys
+from gym.server import ResourcesServer, VerifyRequest
+
+class Mine(ResourcesServer[None]):
+    async def verify(self, rollout: VerifyRequest) -> float:
+        print("noise on standard output")
+        return float(os.path.basename(os.getcwd()) == "mine")
+
+app = Mine.app()
+"""
+
+
+@pytest.fixture
+def entry(tmp_path: Path) -> CatalogEntry:
+    folder = tmp_path / "mine"
+    (folder / "configs").mkdir(parents=True)
+    (folder / "data").mkdir()
+    config = folder / "configs" / "mine.yaml"
+    config.write_text(CONFIG)
+    return CatalogEntry(name="mine", type="resources_servers", implementation="mine", directory=folder, config=config)
+
+
+def own_python(_: CatalogEntry) -> Path:
+    return Path(sys.executable)
+
+
+def test_what_only_a_whole_stack_can_fill_is_left_to_the_cases(entry: CatalogEntry) -> None:
+    assert case_fields(entry) == {
+        "entrypoint": "app.py",
+        "domain": "math",
+        "judge_model_server": {"type": "responses_api_models", "name": "policy_model"},
+        "limit": 3,
+    }
+    assert case_fields(entry.model_copy(update={"config": None})) == {}
+
+
+def test_cases_run_in_the_server_s_folder_and_noise_is_no_result(entry: CatalogEntry) -> None:
+    (entry.directory / "app.py").write_text(APP)
+    (entry.directory / "configs" / "mine.yaml").write_text("mine: {resources_servers: {mine: {entrypoint: app.py}}}\n")
+    assert run_verifier_cases(entry, own_python) == ()
+    request = {"responses_create_params": {"input": "?"}, "response": {"output": []}}
+    case = {"name": "a", "kind": "partial", "request": request, "expected_reward": 1.0}
+    (entry.directory / "data" / "verifier_cases.jsonl").write_text(json.dumps(case) + "\n")
+    (told,) = run_verifier_cases(entry, own_python)
+    assert (told.name, told.passed, told.got) == ("a", True, "reward 1")
+    assert not list(entry.directory.rglob("__pycache__"))
+
+
+def test_an_app_that_is_no_server_of_ours_is_said_in_a_sentence(entry: CatalogEntry) -> None:
+    (entry.directory / "configs" / "mine.yaml").write_text("mine: {resources_servers: {mine: {entrypoint: app.py}}}\n")
+    (entry.directory / "app.py").write_text("app = object()\n")
+    (entry.directory / "data" / "verifier_cases.jsonl").write_text("")
+    with pytest.raises(ProgramFailed, match="is no server of this SDK"):
+        run_verifier_cases(entry, own_python)
+
+
+def test_a_broker_of_a_trial_answers_its_token_and_ends_with_the_trial() -> None:
+    with trial_broker({"images": ["host"]}) as access:
+        url, token = access[labels.ENV_SANDBOX_URL], access[labels.ENV_SANDBOX_TOKEN]
+        assert status_of(url, token) == 200
+        assert status_of(url, "another") == 401
+    with pytest.raises(OSError, match="refused"):
+        status_of(url, token)
+    assert labels.ENV_SANDBOX_TOKEN not in os.environ
+
+
+def status_of(url: str, token: str) -> int:
+    request = urllib.request.Request(f"{url}/sandboxes", headers={"authorization": f"Bearer {token}"})
+    try:
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            return int(reply.status)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code

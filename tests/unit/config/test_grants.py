@@ -1,0 +1,92 @@
+"""`sandbox:` of an instance: read as a grant, parted from its fields, and every mistake told with its place."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.config_tree import ConfigTree, instance
+
+ASKING = """\
+m:
+  resources_servers:
+    mcqa:
+      domain: math
+      sandbox:
+        images: [python:3.13-slim, 'swe-*']
+        network: [none, allow]
+        hosts: ['*.example.org']
+        max_memory: 2g
+"""
+
+
+def test_a_grant_is_parted_from_the_fields_of_its_implementation(tree: ConfigTree) -> None:
+    tree.server("servers/resources/mcqa")
+    tree.write("a.yaml", ASKING)
+    found = instance(tree.load(files=("a.yaml",)), "m")
+    assert found.fields == {"domain": "math", "entrypoint": "app.py"}
+    assert found.sandbox is not None
+    assert found.sandbox.images == ("python:3.13-slim", "swe-*")
+    assert (found.sandbox.network, found.sandbox.hosts) == (("none", "allow"), ("*.example.org",))
+    assert found.sandbox.max_memory == 2 << 30
+
+
+def test_it_may_stand_beside_the_type_as_other_facts_may(tree: ConfigTree) -> None:
+    tree.server("servers/resources/mcqa")
+    tree.write("a.yaml", "m:\n  sandbox: {build: true}\n  resources_servers:\n    mcqa: {}\n")
+    found = instance(tree.load(files=("a.yaml",)), "m").sandbox
+    assert found is not None
+    assert found.build
+
+
+def test_nothing_is_granted_by_default_and_null_takes_a_grant_back(tree: ConfigTree) -> None:
+    tree.server("servers/resources/mcqa")
+    tree.write("a.yaml", ASKING)
+    tree.write("b.yaml", "b: {resources_servers: {mcqa: {}}}\n")
+    stack = tree.load(files=("a.yaml", "b.yaml"), overrides=("m.resources_servers.mcqa.sandbox=null",))
+    assert [instance(stack, name).sandbox for name in "mb"] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("written", "line", "said"),
+    [
+        ("sandbox: true", 4, "m.sandbox: must be a mapping; found a yes/no value"),
+        ("sandbox: {image: [a]}", 4, "m.sandbox.image: is no key of a grant"),
+        ("sandbox: {images: [a], privileged: true}", 4, "m.sandbox.privileged: is no key of a grant"),
+        ("sandbox: {images: a}", 4, "m.sandbox.images: must be a list; found `a`"),
+        ("sandbox: {network: [some]}", 4, "m.sandbox.network.0: must be 'none', 'internet' or 'allow'; found `some`"),
+        ("sandbox: {max_memory: much}", 4, "m.sandbox.max_memory: 'much' is no size"),
+        ("sandbox:\n        warm: -1", 5, "m.sandbox.warm: must be greater than or equal to 0; found `-1`"),
+    ],
+)
+def test_a_grant_that_cannot_be_is_told_with_its_place(tree: ConfigTree, written: str, line: int, said: str) -> None:
+    tree.server("servers/resources/mcqa")
+    problems = tree.problems(f"m:\n  resources_servers:\n    mcqa:\n      {written}\n")
+    assert [said in problem for problem in problems] == [True], problems
+    assert problems[0].startswith(f"main.yaml:{line}: ")
+
+
+def test_a_mistyped_key_is_answered_with_the_one_that_was_meant(tree: ConfigTree) -> None:
+    tree.server("servers/resources/mcqa")
+    (problem,) = tree.problems("m:\n  resources_servers:\n    mcqa:\n      sandbox: {max_sandboxs: 3}\n")
+    assert "Did you mean `max_sandboxes`" in problem
+
+
+def test_a_historical_server_keeps_a_field_that_is_called_sandbox(tree: ConfigTree) -> None:
+    tree.server("servers/resources/old", files={"app.py": "from nemo_gym.server_utils import x\n"})
+    tree.write("a.yaml", "m: {resources_servers: {old: {sandbox: {host: localhost, port: 6000}}}}\n")
+    found = instance(tree.load(files=("a.yaml",)), "m")
+    assert found.sandbox is None
+    assert found.fields["sandbox"] == {"host": "localhost", "port": 6000}
+
+
+def test_the_brokers_own_settings_are_checked(tree: ConfigTree) -> None:
+    problems = tree.problems("sandbox_provider: dokcer\nsandbox_settings: 3\n")
+    assert problems[0].startswith(
+        "main.yaml:1: sandbox_provider: must be auto, docker, bubblewrap or subprocess; found"
+    )
+    assert "Did you mean `docker`" in problems[0]
+    assert problems[1].startswith("main.yaml:2: sandbox_settings: must be a mapping; found a number")
+    assert tree.settings("sandbox_provider: docker\nsandbox_settings: {a: 1}\n") == {
+        "sandbox_provider": "docker",
+        "sandbox_settings": {"a": 1},
+    }

@@ -1,0 +1,196 @@
+"""Verifier cases: what a file may say, and what running it finds."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gym.errors import UserError
+from gym.server import ResourcesServer, VerifyRequest, tool
+from gym.server.base import ServerApp
+from gym.server.cases import Case, Outcome, load_cases, missing_kinds, run_cases
+from gym.server.config import Reference
+from gym.server.resources import ResourcesConfig
+from gym.wire import items
+
+
+class Config(ResourcesConfig):
+    factor: float = 1.0
+    user_model: Reference | None = None
+
+
+class Task(VerifyRequest):
+    expected: int
+
+
+class Adder(ResourcesServer[dict[str, int]]):
+    config: Config
+    calls = 0
+
+    async def seed(self, row: Any) -> dict[str, int]:
+        return {"sum": 0}
+
+    @tool
+    async def add(self, number: int, state: dict[str, int]) -> dict[str, int]:
+        """Adds."""
+        state["sum"] += number
+        return dict(state)
+
+    async def verify(self, rollout: Task, state: dict[str, int]) -> dict[str, Any]:
+        type(self).calls += 1
+        if self.config.user_model is not None:
+            async with self.outgoing(model_server=self.config.user_model.name) as model:
+                state["sum"] = int(items.output_text((await model.ask_model({"input": "?"}))["output"]))
+        if rollout.last_text == "moody":
+            return {"reward": float(self.calls % 2), "sum": 0}
+        right = state["sum"] == rollout.expected
+        return {"reward": self.config.factor * right, "sum": state["sum"], "reason": "" if right else "another sum"}
+
+
+def make_case(name: str = "x", **fields: Any) -> Case:
+    request = {
+        "responses_create_params": {"input": "?"},
+        "expected": 3,
+        "response": {"output": [items.message("done")]},
+        **fields.pop("row", {}),
+    }
+    given = {"name": name, "kind": "partial", "request": request, **fields}
+    if "expected_error" not in given:
+        given.setdefault("expected_reward", 1.0)
+    return Case.model_validate(given)
+
+
+def step(number: int, **more: Any) -> dict[str, Any]:
+    return {"tool": "add", "arguments": {"number": number}, **more}
+
+
+async def run(*cases: Case, app: ServerApp | None = None, **fields: Any) -> list[Outcome]:
+    return await run_cases(app or Adder.app(), "adder", fields, cases)
+
+
+async def test_each_case_has_a_session_of_its_own_with_its_steps() -> None:
+    told = await run(
+        make_case("a", steps=[step(1, output={"sum": 1}), step(2, output={"sum": 3})], expected_fields={"sum": 3}),
+        make_case("b", expected_reward=0.0),
+        make_case("c", steps=[step(3)]),
+    )
+    assert [(one.name, one.passed, one.got) for one in told] == [
+        ("a", True, "reward 1"),
+        ("b", True, "reward 0"),
+        ("c", True, "reward 1"),
+    ]
+    assert told[1].reason == "another sum"
+
+
+async def test_a_reward_an_error_a_field_and_a_step_that_differ_are_each_said() -> None:
+    told = await run(
+        make_case("reward", expected_reward=1.0),
+        make_case("error", row={"expected": "three"}),
+        make_case("no error", expected_error={"status": 422, "kind": "row"}, steps=[step(3)]),
+        make_case("field", steps=[step(3)], expected_fields={"sum": 4, "more": 1}),
+        make_case("step", steps=[step(3, output={"sum": 4})]),
+        make_case("other error", row={"expected": "three"}, expected_error={"status": 422, "kind": "judge"}),
+    )
+    assert not any(one.passed for one in told)
+    assert [one.got for one in told] == [
+        "reward 0",
+        "422 row",
+        "reward 1",
+        "reward 1",
+        'add answered {"sum":3}, not {"sum":4}',
+        "422 row",
+    ]
+    assert "expected: Input should be a valid integer" in told[1].reason
+    assert told[3].reason == "sum is 3, not 4; more is null, not 1"
+    assert (told[2].expected, told[0].expected) == ("422 row", "reward 1")
+
+
+async def test_a_bad_row_may_fail_at_seed_or_at_verify() -> None:
+    (told,) = await run(make_case(row={"expected": None}, expected_error={"status": 422, "kind": "row"}))
+    assert told.passed
+
+
+async def test_a_case_may_configure_the_server() -> None:
+    told = await run(
+        make_case("default", steps=[step(3)], expected_reward=2.0),
+        make_case("own", steps=[step(3)], config={"factor": 0.5}, expected_reward=0.5),
+        make_case("refused", config={"no_such_field": 1}),
+        factor=2.0,
+    )
+    assert [one.passed for one in told] == [True, True, False]
+    assert "no_such_field" in told[2].got
+
+
+async def test_a_model_that_the_configuration_names_says_what_the_case_scripts() -> None:
+    reference = {"type": "responses_api_models", "name": "someone"}
+    told = await run(
+        make_case("a", judge=["3"]), make_case("b", judge=["4"], expected_reward=0.0), user_model=reference
+    )
+    assert [one.passed for one in told] == [True, True]
+
+
+async def test_an_answer_that_is_not_worth_the_same_twice_differs() -> None:
+    moody = {"response": {"output": [items.message("moody")]}}
+    (told,) = await run(make_case(kind="determinism", row=moody))
+    assert not told.passed
+    assert ", then " in told.got
+
+
+async def test_without_a_response_the_last_step_has_the_reward() -> None:
+    class Stepper(ResourcesServer[None]):
+        @tool
+        async def act(self, action: str) -> dict[str, Any]:
+            """One turn."""
+            return {"reward": float(action == "right"), "terminated": True}
+
+    case = make_case(steps=[{"tool": "act", "arguments": {"action": "right"}}])
+    without = case.model_copy(update={"request": {"responses_create_params": {"input": "?"}}})
+    (told,) = await run(without, app=Stepper.app())
+    assert told.passed
+
+
+GOOD = make_case(kind="full_reward").model_dump(mode="json", exclude_none=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"expected_reward": None}, "expected_reward or expected_error"),
+        ({"expected_error": {"status": 422}}, "not both"),
+        ({"expected_reward": 0.0}, "above 0"),
+        ({"kind": "zero_reward"}, "of 0, or below"),
+        ({"kind": "partial", "oracle": True}, "only a full_reward case"),
+        ({"floor": 0.5}, "a floor belongs to an oracle's case"),
+        ({"floor": 0.5, "oracle": True}, "needs a floor_reason"),
+        ({"kind": "hopeful"}, "kind: "),
+        ({"expceted": 1}, "expceted: Extra inputs"),
+        ({"steps": [{"name": "add"}]}, "steps.0.tool: Field required"),
+    ],
+)
+def test_a_line_that_says_something_else_is_an_error_with_its_number(
+    tmp_path: Path, change: dict[str, Any], told: str
+) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text(f"{json.dumps(GOOD)}\n\n{json.dumps({**GOOD, 'name': 'y', **change})}\n")
+    with pytest.raises(UserError, match=rf"cases\.jsonl:3: .*{told}"):
+        load_cases(path)
+
+
+def test_a_name_stands_for_one_case(tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_text(f"{json.dumps(GOOD)}\n" * 2)
+    with pytest.raises(UserError, match="a second case called 'x'"):
+        load_cases(path)
+
+
+def test_what_a_file_lacks_is_counted() -> None:
+    cases = [make_case(str(number), kind="full_reward") for number in range(2)]
+    assert list(missing_kinds(cases)) == [
+        "0 zero_reward cases, 2 at least",
+        "0 malformed cases, 1 at least",
+        "0 adversarial cases, 2 at least",
+    ]
+    assert "0 zero_reward cases, 2 at least" not in list(missing_kinds(cases, constant=True))

@@ -1,0 +1,67 @@
+"""Tool calls as verifiers compare them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gym.wire.calls import greatest_matching, read_arguments, same_json
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read"),
+    [
+        ('{"a": [1]}', {"a": [1]}),
+        ({"a": 1}, {"a": 1}),
+        ("", None),
+        ("{a: 1}", None),
+        ('{"a": "\\ud800"}', None),
+        ('{"a": NaN}', None),
+        ('{"a":' * 600 + "1" + "}" * 600, None),
+        ("null", None),
+    ],
+)
+def test_what_arguments_say(arguments: Any, read: Any) -> None:
+    assert read_arguments(arguments) == read
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (1, 1.0, True),
+        (1, True, False),
+        (True, True, True),
+        (0, False, False),
+        (None, None, True),
+        (None, 0, False),
+        ({"a": [1, "x"]}, {"a": [1.0, "x"]}, True),
+        ({"a": 1}, {"b": 1}, False),
+        ([1, 2], [2, 1], False),
+        ([1], [1, 2], False),
+        ([True], [1], False),
+        ("1", 1, False),
+    ],
+)
+def test_what_is_the_same_in_json(one: Any, other: Any, same: bool) -> None:
+    assert same_json(one, other) is same
+    assert same_json(other, one) is same
+
+
+@pytest.mark.parametrize(
+    ("edges", "given", "size"),
+    [
+        ({0: {0, 1}, 1: {0}}, 2, 2),
+        ({0: {0}, 1: {0}}, 2, 1),
+        ({0: set(), 1: {1}}, 2, 1),
+        ({0: {0, 1}, 1: {0, 2}, 2: {0}}, 3, 3),
+        ({}, 3, 0),
+    ],
+)
+def test_as_many_as_can_be_are_matched(edges: dict[int, set[int]], given: int, size: int) -> None:
+    assert greatest_matching(len(edges), given, lambda one, other: other in edges[one]) == size
+
+
+def test_a_matching_of_many_does_not_run_out_of_stack() -> None:
+    assert greatest_matching(400, 400, lambda one, other: other in (one, one + 1)) == 400
+    assert greatest_matching(400, 400, lambda one, other: one >= other) == 400
