@@ -73,8 +73,8 @@ async def test_gold_is_worth_one_and_nothing_is_worth_nothing(swe: Process, name
 async def test_untracked_and_binary_files_are_part_of_the_patch(swe: Process) -> None:
     task = row("tinyroute")
     async with session(swe, task) as (caller, _):
-        await typed(caller, r"printf 'P\000\377' > logo.bin; printf 'caf\351' > latin.txt; echo 'a b' > 'with blank.txt'")
-        await typed(caller, "rm README.md")
+        await typed(caller, r"printf 'P\000\377' > logo.bin; printf 'caf\351' > latin.txt")
+        await typed(caller, "echo 'a b' > 'with blank.txt'; rm README.md")
         told = await caller.post("/verify", {**task, "response": answer()})
     patch = told.body["model_patch"]
     assert told.body["eval_report"][task["instance_id"]]["patch_successfully_applied"] is True
