@@ -32,6 +32,7 @@ from gym.collect import (
 from gym.collect.options import SCHEMA
 from gym.errors import ConfigError, InfraError, UserError
 from tests.support.agents import FakeAgent, fake_agent
+from tests.support.unmeasured import unmeasured
 
 PARAMS: dict[str, Any] = {"responses_create_params": {}}
 
@@ -147,6 +148,8 @@ def test_failures_are_data_with_their_kind_and_never_a_reward(tmp_path: Path) ->
         6: ("agent", "agent", 1),
     }
     assert all("reward" not in row or row["id"] == "soft" for row in failures(tmp_path))
+    timed = {row["_ng_task_index"] for row in failures(tmp_path) if row["_gym"].get("hops")}
+    assert timed == {2, 3, 5, 6}  # all but the one that never answered
     assert seen == {"0:0": 1, "1:0": 3, "2:0": 1, "3:0": 3, "4:0": 3, "5:0": 3, "6:0": 1, "7:0": 1}
     progress = summary.progress
     assert (progress.done, progress.failed, progress.dropped, progress.mean_reward) == (2, 5, 1, 1.0)
@@ -281,12 +284,11 @@ def test_a_full_disk_stops_the_run_with_what_is_written_whole(tmp_path: Path) ->
         chosen["inputs"] = [write_rows(tmp_path / "in.jsonl", ({"id": number} for number in range(500)))]
         limited = RUN.replace("import sys, orjson", "import sys, orjson, resource")
         limited = limited.replace("given =", "resource.setrlimit(resource.RLIMIT_FSIZE, (90_000, 90_000))\ngiven =")
-        unmeasured = {name: value for name, value in os.environ.items() if not name.startswith("COV")}
-        done = subprocess.run(  # coverage's own file would meet the limit as well, and print its own traceback
+        done = subprocess.run(
             [sys.executable, "-c", limited, orjson.dumps(chosen).decode()],
             capture_output=True,
             check=False,
-            env=unmeasured,
+            env=unmeasured(),
         )
         assert done.returncode == 1
         assert b"File too large; what is in it is whole" in done.stderr
