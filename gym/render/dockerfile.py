@@ -23,8 +23,10 @@ IGNORED: Final = (
 CONSTRAINTS: Final = "/opt/gym/server.txt"
 
 
-def render_dockerfile(template: str, service: Service, *, base: str, requirements: str = "") -> str:
-    """`requirements` is the file's name in the server's folder, empty when there is nothing to install.
+def render_dockerfile(
+    template: str, service: Service, *, base: str, requirements: str = "", overrides: str = ""
+) -> str:
+    """`requirements` and `overrides` are files' names in the server's folder, empty when there is nothing to install.
 
     A server written against nemo_gym gets an environment of its own, so that its versions and ours never meet.
     """
@@ -44,6 +46,7 @@ def render_dockerfile(template: str, service: Service, *, base: str, requirement
         base=base,
         own_environment=foreign and bool(requirements),
         requirements=requirements,
+        overrides=overrides,
         constraints="" if foreign else CONSTRAINTS,
         command=json.dumps(["gym-with-secrets", *command] if foreign else command),
     )

@@ -109,11 +109,13 @@ class Sandboxes:
         await self._http.aclose()
 
     async def create(
-        self, spec: SandboxSpec | Mapping[str, Any], *, rollout: str = "", timeout: float = CREATE_SECONDS
+        self, spec: SandboxSpec | Mapping[str, Any], *, rollout: str = "", timeout: float | None = None
     ) -> Sandbox:
         """Waits its turn, at most `timeout` long. One that comes when nobody waits any more is removed again."""
         await self.begin()
         asked = spec if isinstance(spec, SandboxSpec) else SandboxSpec.model_validate(spec)
+        if timeout is None:
+            timeout = CREATE_SECONDS + (asked.build.timeout if asked.build else 0.0)
         body = {**asked.model_dump(mode="json", exclude_unset=True), "rollout": rollout, "owner": self.owner}
         return await self._track(self._make("/sandboxes", body, timeout))
 

@@ -21,6 +21,7 @@ from gym.sandbox.client import Sandboxes
 from gym.sandbox.handles import Sandbox
 from gym.sandbox.pipe import Pipe, PipeEnded
 from gym.wire.failures import RolloutError
+from gym.wire.sandbox import Build
 
 log = logging.getLogger("gym.sandbox")
 PARTS: Final = ("framing", "walls", "watch", "cleaning", "program", "zygote")
@@ -80,10 +81,17 @@ class Programs:
     """A few sandboxes that are made when they are needed and stay. `aclose` when done."""
 
     def __init__(
-        self, sandboxes: Sandboxes, *, image: str, most: int = 8, memory: int = 1 << 30, uses: int = 500
+        self,
+        sandboxes: Sandboxes,
+        *,
+        image: str,
+        build: Build | None = None,
+        most: int = 8,
+        memory: int = 1 << 30,
+        uses: int = 500,
     ) -> None:
         self._sandboxes = sandboxes
-        self._image = image
+        self._source: dict[str, Any] = {"build": build} if build else {"image": image}
         self._memory = memory
         self._uses = uses  # requests after which a place is made anew
         self._places = asyncio.Semaphore(most)
@@ -91,31 +99,36 @@ class Programs:
         self._all: set[Place] = set()
 
     async def run(self, code: str, inputs: Sequence[str], *, fn: str | None = None, bounds: Bounds) -> list[Outcome]:
-        """In order, up to the first that does not end well. One that breaks its place thrice has ended badly."""
-        asked = {"code": code, "fn": fn, "inputs": list(inputs)}
-        limits = {"cpu": bounds.cpu, "wall": bounds.wall, "memory": bounds.memory, "output": bounds.output}
-        body = json.dumps({**asked, **limits}).encode()
-        deadline = bounds.wall * len(inputs) + MARGIN_SECONDS
+        """In order, up to the first that does not end well. One whose place ends under it thrice has ended badly, where
+        a program that does nothing ends well in such a place."""
+        body, deadline = request_of(code, inputs, fn, bounds), bounds.wall * len(inputs) + MARGIN_SECONDS
         async with self._places:
             why = ""
             for attempt in range(TRIES):
                 try:
-                    return await self._attempt(body, deadline)
+                    return await self._attempt(body, deadline, fresh=attempt > 0)
                 except PlaceBroken as error:
                     why = str(error)
-                    log.info("a program broke its place, attempt %d: %s", attempt + 1, error)
-                except RolloutError as error:  # the sandbox is lost; a program that is run again does the same
-                    if error.kind != "sandbox" or not error.retryable or attempt + 1 == TRIES:
-                        raise
-                    log.info("a place was lost, attempt %d: %s", attempt + 1, error)
+                    log.info("a place ended under its program, attempt %d: %s", attempt + 1, why)
+            await self._check_places(bounds)
             return [Outcome("broken", error=f"it ended what runs it: {why}")]
 
     async def aclose(self) -> None:
         for place in tuple(self._all):
             await self._drop(place)
 
-    async def _attempt(self, body: bytes, deadline: float) -> list[Outcome]:
-        place = await self._take()
+    async def _check_places(self, bounds: Bounds) -> None:
+        """Raises where it is the places that fail, and not what ran in them: that is nobody's wrong answer."""
+        try:
+            (outcome,) = await self._attempt(request_of("", [""], None, bounds), bounds.wall, fresh=True)
+            why = "" if outcome.end == "ok" else outcome.error or outcome.end
+        except PlaceBroken as error:
+            why = str(error)
+        if why:
+            raise RolloutError("sandbox", f"no program ends well in such a sandbox: {why}", server="sandbox")
+
+    async def _attempt(self, body: bytes, deadline: float, *, fresh: bool) -> list[Outcome]:
+        place = await (self._make() if fresh else self._take())
         whole = False
         try:
             async with asyncio.timeout(deadline):
@@ -148,7 +161,8 @@ class Programs:
         except BaseException as error:
             await asyncio.shield(self._drop(place))
             if isinstance(error, TimeoutError | PlaceBroken):
-                what = f"no Python began in a sandbox of {self._image}: {error or 'it was silent'}"
+                image = self._source.get("image", "its build")
+                what = f"no Python began in a sandbox of {image}: {error or 'it was silent'}"
                 raise RolloutError("sandbox", what, server="sandbox") from None
             raise
         return place
@@ -156,7 +170,7 @@ class Programs:
     async def _create(self) -> Sandbox:
         """Read-only but for memory; plain where plain processes are all there is."""
         limits = {"memory": self._memory + (256 << 20), "pids": 128}
-        spec: dict[str, Any] = {"image": self._image, "limits": limits}
+        spec = {**self._source, "limits": limits}
         walled = {"read_only": True, "workdir": PLACE, "mounts": {PLACE: 64 << 20}}
         try:
             return await self._sandboxes.create(spec | walled)
@@ -172,7 +186,7 @@ class Programs:
 
 
 class PlaceBroken(Exception):
-    """What forks the programs is gone, and the sandbox is not."""
+    """What forks the programs is gone, or the whole sandbox: by the program's doing, or by nobody's."""
 
 
 class Place:
@@ -195,6 +209,19 @@ class Place:
         self.walled = bool((await self._read()).get("walls"))
 
     async def ask(self, body: bytes) -> list[Outcome]:
+        try:
+            return await self._ask(body)
+        except RolloutError as error:
+            if error.kind != "sandbox" or not error.retryable:
+                raise
+            raise PlaceBroken(error.message) from None
+
+    async def close(self) -> None:
+        if self._pipe is not None:
+            self._pipe.close()
+        await self._sandbox.delete()
+
+    async def _ask(self, body: bytes) -> list[Outcome]:
         assert self._pipe is not None
         self.uses += 1
         outcomes: list[Outcome] = []
@@ -206,11 +233,6 @@ class Place:
         if told["broken"]:
             raise PlaceBroken("its keeper was ended")
         return outcomes
-
-    async def close(self) -> None:
-        if self._pipe is not None:
-            self._pipe.close()
-        await self._sandbox.delete()
 
     async def _read(self) -> dict[str, Any]:
         size = struct.unpack("!I", await self._exactly(4))[0]
@@ -227,6 +249,12 @@ class Place:
         data = bytes(self._held[:size])
         del self._held[:size]
         return data
+
+
+def request_of(code: str, inputs: Sequence[str], fn: str | None, bounds: Bounds) -> bytes:
+    asked = {"code": code, "fn": fn, "inputs": list(inputs)}
+    limits = {"cpu": bounds.cpu, "wall": bounds.wall, "memory": bounds.memory, "output": bounds.output}
+    return json.dumps({**asked, **limits}).encode()
 
 
 def pack(modules: Sequence[str], *, last: Path | None = None) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable
@@ -16,6 +17,38 @@ from gym.sandbox.egress.trouble import Denied
 
 GOOD, ALSO, BAD = "good.example", "also.example", "bad.example"
 HERE = (GOOD, ALSO)  # both lead to loopback, which the operator of these tests opens for them by name
+GET = """
+import sys, urllib.error, urllib.request
+try:
+    with urllib.request.urlopen(sys.argv[1], timeout=15) as reply:
+        print(reply.status, reply.read().decode())
+except urllib.error.HTTPError as error:
+    print(error.code, error.read().decode())
+except Exception as error:
+    print("none", error)
+"""
+TLS = """
+import socket, ssl, sys
+host, port, name = sys.argv[1], int(sys.argv[2]), sys.argv[3] or None
+line = socket.create_connection(("127.9.9.9", 3128), 10)
+line.sendall(f"CONNECT {host}:{port} HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n".encode())
+said = b""
+while not said.endswith(b"\\r\\n\\r\\n") and (more := line.recv(1)):
+    said += more
+print(said.split(b"\\r\\n")[0].decode())
+if b" 200 " in said:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    try:
+        inside = context.wrap_socket(line, server_hostname=name)
+        inside.sendall(b"GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+        data = b""
+        while more := inside.recv(4096):
+            data += more
+        print(data.split(b"\\r\\n\\r\\n")[1].decode())
+    except OSError as error:
+        print("cut off")
+"""
 
 
 class Origin:
@@ -104,6 +137,10 @@ class Seen:
 
     def verdicts(self, how: str) -> list[tuple[str, str]]:
         return [(one["host"], one["verdict"]) for one in self.lines if one["how"] == how]
+
+
+def python(text: str, *words: object) -> str:
+    return " ".join(("python3", "-c", shlex.quote(text), *(shlex.quote(str(word)) for word in words)))
 
 
 async def until(holds: Callable[[], bool], seconds: float = 20.0) -> None:

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from gym import labels
+from gym.render.compose import project_name
 from tests.support.cli import gym
-from tests.support.docker import write_server
+from tests.support.docker import engine_client, write_server
 
 CODER = '''
 from typing import Any
@@ -67,6 +69,18 @@ def listed(cwd: Path) -> list[dict[str, Any]]:
     return found
 
 
+def labelled(folder: Path) -> dict[str, list[str]]:
+    """Whatever on the engine carries the label of this folder's sandboxes."""
+    wanted = {"label": f"{labels.STACK}={project_name('gym', (folder / '.gym' / 'gym').resolve())}"}
+    with engine_client() as client:
+        return {
+            "containers": [one["Names"][0] for one in client.api.containers(all=True, filters=wanted)],
+            "networks": [one["Name"] for one in client.api.networks(filters=wanted)],
+            "volumes": [one["Name"] for one in client.api.volumes(filters=wanted)["Volumes"] or []],
+            "images": [str(one["RepoTags"]) for one in client.api.images(filters=wanted)],
+        }
+
+
 def replica(cwd: Path, name: str) -> dict[str, Any]:
     shown = gym("ps", "--json", cwd=cwd)
     assert shown.returncode == 0, shown.stderr
@@ -76,3 +90,4 @@ def replica(cwd: Path, name: str) -> dict[str, Any]:
 
 ROW = {"responses_create_params": {"input": "go"}}
 FINISHED = {**ROW, "response": {"output": []}}
+NOTHING: dict[str, list[str]] = {"containers": [], "networks": [], "volumes": [], "images": []}

@@ -78,7 +78,8 @@ class Inspected(Value):
 def list_containers(client: docker.DockerClient, *filters: str) -> list[Container]:
     """Containers that carry all of the labels, running or not, in a stable order."""
     listed = client.api.containers(all=True, filters={"label": list(filters)})
-    return sorted((_container(one) for one in listed), key=lambda one: (one.service, one.number, one.name))
+    ours = [_container(one) for one in listed if _is_ours(client, one)]
+    return sorted(ours, key=lambda one: (one.service, one.number, one.name))
 
 
 def publisher_of(client: docker.DockerClient, port: int) -> Container | None:
@@ -196,6 +197,25 @@ def _instance_state(replicas: list[ReplicaView]) -> str:
     if not replicas:
         return "down"
     return "healthy" if healthy == len(replicas) else "degraded" if healthy else "starting"
+
+
+def _is_ours(client: docker.DockerClient, listed: dict[str, Any]) -> bool:
+    """Labels of an image become those of whatever is made from it, a step of a build among them. Names do not, and no
+    image carries what Compose alone tells of a container."""
+    found = listed.get("Labels") or {}
+    name = (listed.get("Names") or [""])[0].lstrip("/")
+    if name == "-".join(found.get(one, "") for one in (PROJECT, SERVICE, NUMBER)) or labels.names_sandbox(name, found):
+        return True
+    return bool(found.get(HASH)) and found[HASH] != _labels_of_image(client, listed["ImageID"]).get(HASH)
+
+
+def _labels_of_image(client: docker.DockerClient, image: str) -> dict[str, str]:
+    import docker.errors  # noqa: PLC0415
+
+    try:
+        return dict(client.images.get(image).labels)
+    except docker.errors.NotFound:
+        return {}
 
 
 def _number(text: str) -> int:

@@ -32,6 +32,7 @@ BASE: Final = "gym-base"
 NOT_IN_SERVERS: Final = frozenset({"cli", "runtime", "collect"})
 LABEL_ROLE: Final = "gym.image"  # "base" or "server"
 LABEL_SOURCE: Final = "gym.source"  # the folder it was built from
+OVERRIDES: Final = "overrides.txt"
 
 
 class Images(NamedTuple):
@@ -107,9 +108,8 @@ def _server_target(service: Service, base: str, folder: Path, taken: Collection[
     name = _target_name(service, taken)
     if own is None:
         template = (asset_dir("compose") / "server" / "Dockerfile.j2").read_text("utf-8")
-        # Whatever this machine has installed: the base image has the SDK without its extras.
-        requirements = "requirements.txt" if requirements_digest(context, ()) else ""
-        text = render_dockerfile(template, service, base=base, requirements=requirements)
+        requirements, overrides = _requirements_of(context)
+        text = render_dockerfile(template, service, base=base, requirements=requirements, overrides=overrides)
         path = folder / f"{name}.Dockerfile"
         write_atomically(path, text)
         write_atomically(path.with_name(f"{path.name}.dockerignore"), render_ignore())
@@ -125,6 +125,14 @@ def _server_target(service: Service, base: str, folder: Path, taken: Collection[
         args={} if own is None else {"GYM_BASE": base},
         labels={LABEL_ROLE: "server", LABEL_SOURCE: str(context), labels.OWNER: owner()},
     )
+
+
+def _requirements_of(context: Path) -> tuple[str, str]:
+    """The files that say what to install; empty where the base, which has the SDK without its extras, is enough."""
+    if not requirements_digest(context, ()):
+        return "", ""
+    requirements = "requirements.txt" if (context / "requirements.txt").is_file() else "pyproject.toml"
+    return requirements, OVERRIDES if (context / OVERRIDES).is_file() else ""
 
 
 def _target_name(service: Service, taken: Collection[str]) -> str:

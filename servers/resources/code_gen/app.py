@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from grading import Grade, Grader
 from pydantic import Field
@@ -12,9 +13,12 @@ from rows import Metadata, extract_code
 
 from gym.sandbox.client import Sandboxes
 from gym.sandbox.programs import Bounds, Programs
+from gym.sandbox.source import read_build
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 from gym.wire.sandbox import Size
+
+HERE: Final = Path(__file__).parent
 
 
 class CodeGenConfig(ResourcesConfig):
@@ -22,7 +26,8 @@ class CodeGenConfig(ResourcesConfig):
     unit_test_timeout_secs: float = Field(10, gt=0, le=600)  # of CPU time, for one test
     memory_limit: Size = 1 << 30  # of one program
     output_limit: Size = 16 << 20
-    image: str = "python:3.13-slim"
+    sandbox_image: str = "python:3.13-slim"
+    sandbox_build: str = ""  # instead of it: a folder beside this file, with a Dockerfile
     reasoning_format_penalty: float = 0.0
     strict: bool = False
     debug: bool = False  # accepted: the log is the broker's
@@ -42,7 +47,11 @@ class CodeGen(ResourcesServer[None]):
         config = self.config
         bounds = Bounds(cpu=config.unit_test_timeout_secs, memory=config.memory_limit, output=config.output_limit)
         self.programs = Programs(
-            self.sandboxes, image=config.image, most=config.num_processes, memory=config.memory_limit
+            self.sandboxes,
+            image=config.sandbox_image,
+            build=read_build(HERE / config.sandbox_build) if config.sandbox_build else None,
+            most=config.num_processes,
+            memory=config.memory_limit,
         )
         self.grader = Grader(self.programs, bounds, strict=config.strict)
         self.turns = asyncio.Semaphore(config.num_processes)

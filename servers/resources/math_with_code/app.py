@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from answers import find_answer, same_answer
 from pydantic import Field, field_validator
 from session import Limits, Session
 
 from gym.sandbox.client import Sandboxes
+from gym.sandbox.source import read_build
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest, tool
 from gym.wire.pass_rates import pass_and_majority
 from gym.wire.rows import Row
 from gym.wire.sandbox import Size
 
+HERE: Final = Path(__file__).parent
 ENDED: dict[str, Any] = {"success": True, "stdout": "", "stderr": "", "error_message": None, "result": None}
 
 
@@ -21,7 +24,8 @@ class MathWithCodeConfig(ResourcesConfig):
     max_execution_time: float = Field(10, gt=0, le=600)  # of CPU time, for one piece of code
     memory_limit: Size = 1 << 30
     max_output: Size = 16 << 10  # of each stream; the head and the tail are kept
-    image: str = "python:3.13-slim"  # with numpy, scipy and pandas where the policy is to have them
+    sandbox_image: str = "python:3.13-slim"
+    sandbox_build: str = ""  # instead of it: a folder beside this file, with a Dockerfile
     strict: bool = False
 
 
@@ -44,6 +48,9 @@ class MathWithCode(ResourcesServer[Session]):
     async def start(self) -> None:
         self.sandboxes = Sandboxes.from_settings(self.settings)
         await self.sandboxes.begin()
+        config = self.config
+        build = read_build(HERE / config.sandbox_build) if config.sandbox_build else None
+        self.source = {"build": build} if build else {"image": config.sandbox_image}
 
     async def stop(self) -> None:
         await super().stop()
@@ -57,7 +64,7 @@ class MathWithCode(ResourcesServer[Session]):
         limits = Limits(config.max_execution_time, config.memory_limit, config.max_output)
         ttl = config.session_ttl_seconds + 60
         memory = config.memory_limit + (256 << 20)
-        spec = {"image": config.image, "limits": {"memory": memory, "pids": 128}, "ttl": ttl}
+        spec = {**self.source, "limits": {"memory": memory, "pids": 128}, "ttl": ttl}
         return Session(self.sandboxes, spec, limits)
 
     async def close(self, state: Session) -> None:

@@ -86,7 +86,8 @@ def limit(memory: int) -> None:
 
 
 def preload(space: dict[str, Any]) -> None:
-    """Under the names that the tool promises, those that are there."""
+    """Under the names that the tool promises, those that are there. Threads for every core would take all memory."""
+    os.environ["OMP_NUM_THREADS"] = "1"
     for short, name in SHORT:
         try:
             space[short] = importlib.import_module(name)

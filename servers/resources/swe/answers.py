@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from gym.wire.answers import cut_out
+
 FENCE: Final = re.compile(r"^[ \t]*```(?:diff|patch|udiff)[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 ANY_FENCE: Final = re.compile(r"^[ \t]*```[^\n]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
-TAG: Final = re.compile(r"<patch>\n?(.*?)</patch>", re.DOTALL)
 BEGINNING: Final = re.compile(r"^(?:diff --git |--- \S)", re.MULTILINE)
 
 
 def patch_in(text: str) -> str:
     """After the last thought; "" where there is none. The last one counts."""
     text = text.rpartition("</think>")[2]
-    for found in (TAG.findall(text), FENCE.findall(text), [one for one in ANY_FENCE.findall(text) if _is_diff(one)]):
+    tagged = [one.removeprefix("\n") for one in cut_out(text, "<patch>", "</patch>")[0]]
+    for found in (tagged, FENCE.findall(text), [one for one in ANY_FENCE.findall(text) if _is_diff(one)]):
         if found:
             return ended(found[-1])
     begins = BEGINNING.search(text)

@@ -55,11 +55,15 @@ class Grade:
 
 
 class Slow(Exception):
-    """The tests did not end in their time or memory."""
+    """The tests did not end in their time or memory, or in any sandbox."""
 
     def __init__(self, what: str, grade: Grade) -> None:
         super().__init__(what)
         self.grade = grade
+
+
+class Lost(RolloutError):
+    """The sandbox went while the tests ran in it."""
 
 
 class Grader:
@@ -75,9 +79,23 @@ class Grader:
         if not patch.strip():
             return Grade(0.0, "the patch is empty", tests=nothing_passed(task))
         try:
-            return await self._try(task, patch, rollout, loosely=loosely)
+            return await self._try_twice(task, patch, rollout, loosely=loosely)
         except Slow as slow:
             return await self._blame(task, slow, rollout)
+
+    async def _try_twice(self, task: Task, patch: str, rollout: str, *, loosely: bool) -> Grade:
+        """Once a sandbox is lost by accident; twice it may be by what ran in it, as the gold patch tells."""
+        try:
+            return await self._try(task, patch, rollout, loosely=loosely)
+        except Lost:
+            pass
+        try:
+            return await self._try(task, patch, rollout, loosely=loosely)
+        except Lost as lost:
+            if not task.patch:
+                raise
+            grade = Grade(0.0, applied=True, tests=nothing_passed(task))
+            raise Slow(f"the tests lost two sandboxes ({lost.message})", grade) from None
 
     async def _blame(self, task: Task, slow: Slow, rollout: str) -> Grade:
         """The patch is to blame when the gold patch passes well within the limits; else nobody knows."""
@@ -177,15 +195,20 @@ class Grader:
         self, repository: Repository, task: Task, script: str, *arguments: str, stdin: bytes = b""
     ) -> ExecResult:
         shell = (await repository.box.exec("command -v bash || command -v sh")).stdout.text.strip()
-        return await repository.box.exec(
-            [shell, "-c", script, "tests", *arguments],
-            cwd=repository.folder,
-            env={**CLEAN, "GYM_PYTHON": self._python},
-            stdin=stdin,
-            timeout=task.eval_timeout or self._timeout,
-            max_output=MAX_LOG,
-            kill_leftovers=True,
-        )
+        try:
+            return await repository.box.exec(
+                [shell, "-c", script, "tests", *arguments],
+                cwd=repository.folder,
+                env={**CLEAN, "GYM_PYTHON": self._python},
+                stdin=stdin,
+                timeout=task.eval_timeout or self._timeout,
+                max_output=MAX_LOG,
+                kill_leftovers=True,
+            )
+        except RolloutError as error:
+            if error.kind != "sandbox" or not error.retryable:
+                raise
+            raise Lost("sandbox", error.message, server=error.server) from None
 
 
 def believable(statuses: Statuses, controls: list[str]) -> bool:

@@ -9,14 +9,12 @@ from typing import Any
 
 import pytest
 
-from gym import labels
-from gym.render.compose import project_name
 from gym.runtime.base import StackStatus
 from gym.runtime.compose.engine import connect, require_engine
 from gym.wire.sandbox import SandboxInfo
 from tests.support.cli import gym
 from tests.support.docker import call, end_processes, engine_client, eventually, need_engine, remove_images_of
-from tests.support.sandbox_stack import FINISHED, ROW, listed, write_coder
+from tests.support.sandbox_stack import FINISHED, NOTHING, ROW, labelled, listed, write_coder
 
 pytestmark = pytest.mark.docker
 
@@ -31,21 +29,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
     try:
         gym("down", cwd=tmp_path)
-        assert labelled(tmp_path) == {"containers": [], "networks": [], "volumes": [], "images": []}
+        assert labelled(tmp_path) == NOTHING
     finally:
         remove_images_of(tmp_path)
-
-
-def labelled(folder: Path) -> dict[str, list[str]]:
-    """Whatever on the engine carries the label of this folder's sandboxes."""
-    wanted = {"label": f"{labels.STACK}={project_name('gym', (folder / '.gym' / 'gym').resolve())}"}
-    with engine_client() as client:
-        return {
-            "containers": [one["Names"][0] for one in client.api.containers(all=True, filters=wanted)],
-            "networks": [one["Name"] for one in client.api.networks(filters=wanted)],
-            "volumes": [one["Name"] for one in client.api.volumes(filters=wanted)["Volumes"] or []],
-            "images": [str(one["RepoTags"]) for one in client.api.images(filters=wanted)],
-        }
 
 
 def up(folder: Path) -> StackStatus:
@@ -105,7 +91,7 @@ def test_a_stack_with_sandboxes_from_up_to_down(folder: Path) -> None:
     seeded(status)
     assert len(labelled(folder)["containers"]) == 1
     assert gym("down", cwd=folder).returncode == 0
-    assert labelled(folder) == {"containers": [], "networks": [], "volumes": [], "images": []}
+    assert labelled(folder) == NOTHING
     assert listed(folder) == []
 
 
@@ -131,7 +117,7 @@ def test_down_leaves_nothing_of_a_stack_whose_broker_was_killed(folder: Path) ->
     with engine_client() as client:
         client.api.kill(broker["Id"], signal="SIGKILL")
     assert gym("down", cwd=folder).returncode == 0
-    assert labelled(folder) == {"containers": [], "networks": [], "volumes": [], "images": []}
+    assert labelled(folder) == NOTHING
 
 
 def test_a_server_that_is_gone_loses_its_sandboxes(folder: Path) -> None:
@@ -174,4 +160,4 @@ def test_down_removes_the_stacks_snapshots(folder: Path) -> None:
     assert "snapshot:first" in gym("sandbox", "snapshots", cwd=folder).stdout
     assert len(labelled(folder)["images"]) == 1
     assert gym("down", cwd=folder).returncode == 0
-    assert labelled(folder) == {"containers": [], "networks": [], "volumes": [], "images": []}
+    assert labelled(folder) == NOTHING

@@ -16,17 +16,25 @@ from tests.support.compose_plans import golden, service
 TEMPLATE = (asset_dir("compose") / "server" / "Dockerfile.j2").read_text()
 
 
-def dockerfile(launch: str, requirements: str) -> str:
+FILES = {
+    "": ("", ""),
+    "-with-requirements": ("requirements.txt", ""),
+    "-with-overrides": ("requirements.txt", "overrides.txt"),
+}
+
+
+def dockerfile(launch: str, requirements: str, overrides: str = "") -> str:
     one: Service = service("mcqa", launch=launch)
-    return render_dockerfile(TEMPLATE, one, base="gym-base:0123456789ab", requirements=requirements)
+    base = "gym-base:0123456789ab"
+    return render_dockerfile(TEMPLATE, one, base=base, requirements=requirements, overrides=overrides)
 
 
-@pytest.mark.parametrize(("launch", "requirements"), list(product(["sdk", "script"], ["", "requirements.txt"])))
-def test_a_dockerfile_has_at_most_ten_lines(launch: str, requirements: str) -> None:
-    text = dockerfile(launch, requirements)
+@pytest.mark.parametrize(("launch", "files"), list(product(["sdk", "script"], FILES)))
+def test_a_dockerfile_has_at_most_ten_lines(launch: str, files: str) -> None:
+    text = dockerfile(launch, *FILES[files])
     assert len(text.splitlines()) <= 10
     assert "\n\n" not in text
-    golden(f"{launch}{'-with-requirements' if requirements else ''}.Dockerfile", text)
+    golden(f"{launch}{files}.Dockerfile", text)
 
 
 def test_requirements_are_installed_before_the_code_is_copied() -> None:
@@ -45,6 +53,20 @@ def test_a_foreign_server_gets_an_environment_of_its_own_without_our_constraints
     assert "/opt/server" in text
     assert "server.txt" not in text
     assert text.splitlines()[-1] == 'CMD ["gym-with-secrets", "python", "app.py"]'
+
+
+@pytest.mark.parametrize("launch", ["sdk", "script"])
+def test_overrides_lie_beside_the_requirements_and_go_to_the_resolver(launch: str) -> None:
+    text = dockerfile(launch, "requirements.txt", "overrides.txt")
+    assert "COPY requirements.txt overrides.txt /opt/gym/\n" in text
+    assert "--override /opt/gym/overrides.txt -r /opt/gym/requirements.txt\n" in text
+    assert "override" not in dockerfile(launch, "requirements.txt")
+
+
+def test_a_folder_that_is_a_package_is_asked_what_it_needs() -> None:
+    text = dockerfile("sdk", "pyproject.toml")
+    assert "COPY pyproject.toml /opt/gym/pyproject.toml\n" in text
+    assert "-r /opt/gym/pyproject.toml\n" in text
 
 
 def test_tests_caches_and_whole_data_sets_stay_out_of_an_image() -> None:

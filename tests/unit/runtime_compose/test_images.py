@@ -55,6 +55,33 @@ def test_a_server_with_a_dockerfile_of_its_own_is_built_from_that(tmp_path: Path
     assert images.targets[0].args == {"GYM_BASE": images.base}
 
 
+def dockerfile_of(tmp_path: Path, folder: Path) -> str:
+    plan = plan_of(service("mcqa", directory=folder))
+    return Path(plan_images(plan, tmp_path / "build", tmp_path / "cache").targets[0].dockerfile).read_text()
+
+
+def test_overrides_of_a_folder_are_part_of_its_image_as_they_are_of_its_environment(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    (folder / "overrides.txt").write_text("docker ; python_version < '3'\n")
+    assert "overrides.txt" not in dockerfile_of(tmp_path, folder)  # nothing is installed that they could change
+    (folder / "requirements.txt").write_text("swebench\n")
+    assert "--override /opt/gym/overrides.txt -r /opt/gym/requirements.txt" in dockerfile_of(tmp_path, folder)
+    before = tag_of(tmp_path, folder)
+    (folder / "overrides.txt").write_text("modal ; python_version < '3'\n")
+    changed = tag_of(tmp_path, folder)
+    assert changed != before
+    (folder / "overrides.txt").unlink()
+    assert tag_of(tmp_path, folder) not in (before, changed)
+    assert "override" not in dockerfile_of(tmp_path, folder)
+
+
+def test_a_folder_without_requirements_says_in_its_project_file_what_it_needs(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    (folder / "requirements.txt").unlink()
+    (folder / "pyproject.toml").write_text('[project]\nname = "mine"\nversion = "1"\ndependencies = ["six"]\n')
+    assert "-r /opt/gym/pyproject.toml" in dockerfile_of(tmp_path, folder)
+
+
 def test_a_folder_named_by_build_must_have_a_dockerfile(tmp_path: Path) -> None:
     one = service("mcqa", container=ContainerFacts(build=str(tmp_path)))
     with pytest.raises(UserError, match=f"build: {tmp_path} has no Dockerfile"):

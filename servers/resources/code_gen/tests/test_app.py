@@ -12,6 +12,7 @@ from app import CodeGen
 from comparing import compare_texts, same_value
 
 from gym.server.testing import Caller, running
+from gym.wire.sandbox import Grant
 from tests.support.sandbox_programs import Access, broker_process
 
 HERE = Path(__file__).parents[1]
@@ -37,6 +38,16 @@ async def test_a_case_is_worth_what_it_says(access: Access, case: dict[str, Any]
     for name, value in case.get("expected_fields", {}).items():
         assert told.body[name] == value
     assert ("reason" in told.body) == (told.body["reward"] < 1)
+
+
+async def test_a_provider_without_images_says_that_it_builds_none() -> None:
+    fields = {"num_processes": 1, "sandbox_build": "science"}
+    with broker_process(grant=Grant(images=("*",), build=True, warm=0)) as access:
+        app = CodeGen.app(fields, name="code_gen", **access.settings)
+        async with running(app) as url, Caller(url) as caller:
+            told = await caller.post("/verify", CASES[0]["request"])
+    assert told.status == 422
+    assert "builds no images" in told.body["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,227 @@
+"""The sandbox servers as images of one Compose stack, as a user runs them: up, rollouts, down, and nothing is left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from gym.render.compose import project_name
+from gym.runtime.base import StackStatus
+from gym.runtime.sandbox import TOKENS
+from tests.support.cli import GYM, environment, gym
+from tests.support.docker import engine_client, eventually, need_engine, remove_images_of, replicas
+from tests.support.sandbox_policy import (
+    CARELESS,
+    HANDS_OFF,
+    SCIENTIFIC,
+    SHIPPED,
+    Row,
+    examples,
+    one_at_a_time,
+    policy,
+    read_rows,
+    told,
+    write_rows,
+)
+from tests.support.sandbox_stack import NOTHING, ROW, labelled, listed, write_coder
+
+pytestmark = pytest.mark.docker
+
+SERVERS = ("swe", "swe_tools", "mini_swe_agent", "code_gen", "math_with_code")
+SCIENCE = "math_with_code.resources_servers.math_with_code.sandbox_build=science"
+IMAGE = "python:3.13-slim"
+PATIENCE = 600.0
+
+
+class Stack(NamedTuple):
+    folder: Path
+    status: StackStatus
+
+    @property
+    def home(self) -> Path:
+        return self.folder / ".gym" / "gym"
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """All of them at once. `scientific` is a second `code_gen`, whose programs have numpy."""
+    need_engine()
+    folder = tmp_path_factory.mktemp("servers")
+    grant = {"images": [IMAGE], "build": True, "max_memory": "2g", "warm": 0}
+    fields = {"entrypoint": "app.py", "domain": "coding", "sandbox": grant, "sandbox_build": "science"}
+    scientific = {"scientific": {"resources_servers": {"code_gen": fields}}}
+    (folder / "policy.yaml").write_text(json.dumps(policy() | scientific))
+    try:
+        yield Stack(folder, bring_up(folder, *SERVERS, SCIENCE, "--config", "policy.yaml"))
+    finally:
+        assert gym("down", cwd=folder).returncode == 0
+        assert listed(folder) == []
+        assert labelled(folder) == NOTHING
+        assert containers_of(folder) == []
+
+
+def bring_up(folder: Path, *words: str) -> StackStatus:
+    started = gym("up", *words, "--runtime", "compose", "--port", "0", cwd=folder, timeout=PATIENCE)
+    assert started.returncode == 0, started.stderr
+    return StackStatus.model_validate_json(gym("ps", "--json", cwd=folder).stdout)
+
+
+def containers_of(folder: Path) -> list[str]:
+    """Of the stack itself, whatever they are."""
+    project = project_name("gym", (folder / ".gym" / "gym").resolve())
+    wanted = {"label": f"com.docker.compose.project={project}"}
+    with engine_client() as client:
+        return [str(one["Id"]) for one in client.api.containers(all=True, filters=wanted)]
+
+
+def boxes(folder: Path, instance: str) -> list[str]:
+    return [one["id"] for one in listed(folder) if one["instance"] == instance]
+
+
+def rewards(stack: Stack, rows: list[Row]) -> list[float]:
+    """By `gym rollouts`, in the order of the rows."""
+    given, done = stack.folder / "rows.jsonl", stack.folder / "rollouts.jsonl"
+    write_rows(given, rows)
+    ended = gym("rollouts", str(given), "-o", str(done), "--fresh", cwd=stack.folder, timeout=PATIENCE)
+    assert ended.returncode == 0, ended.stderr + ended.stdout
+    found = {one["_ng_task_index"]: one for one in read_rows(done)}
+    assert sorted(found) == list(range(len(rows))), ended.stderr
+    return [found[at]["reward"] for at in range(len(rows))]
+
+
+def test_the_gold_patch_is_worth_one_and_no_patch_nothing(stack: Stack) -> None:
+    (tools, *_), (mini, *_) = examples("agents/swe_tools"), examples("agents/mini_swe_agent")
+    rows = [tools, mini, told(tools, HANDS_OFF), told(mini, HANDS_OFF)]
+    assert rewards(stack, rows) == [1.0, 1.0, 0.0, 0.0]
+    assert boxes(stack.folder, "swe") == []
+
+
+@pytest.mark.parametrize(
+    ("replica", "folder", "package"),
+    [("swe-1", "resources/swe", "swebench"), ("mini-swe-agent-1", "agents/mini_swe_agent", "mini-swe-agent")],
+)
+def test_an_image_holds_nothing_that_its_overrides_leave_out(
+    stack: Stack, replica: str, folder: str, package: str
+) -> None:
+    lines = (SHIPPED / folder / "overrides.txt").read_text("utf-8").splitlines()
+    left_out = {line.partition(";")[0].strip() for line in lines if not line.startswith("#")}
+    script = "import importlib.metadata as m; print(*(one.name.lower() for one in m.distributions()))"
+    with engine_client() as client:
+        output = client.containers.get(replicas(stack.status)[replica]).exec_run(["python", "-c", script]).output
+    assert isinstance(output, bytes)
+    installed = set(output.decode().split())
+    assert package in installed
+    assert installed & left_out == set()
+
+
+def test_a_right_program_is_worth_one_a_wrong_one_nothing_and_the_tool_keeps_its_variables(stack: Stack) -> None:
+    (program, *_), (sums, *_) = examples("resources/code_gen"), examples("resources/math_with_code")
+    rows = [program, told(program, CARELESS), one_at_a_time(sums), {**one_at_a_time(sums), "expected_result": "169"}]
+    assert rewards(stack, rows) == [1.0, 0.0, 1.0, 0.0]
+
+
+def test_a_program_that_imports_numpy_passes_where_the_image_has_it(stack: Stack) -> None:
+    (row, *_) = examples("resources/code_gen")
+    answers = [rule["say"] for rule in rules_of(policy()) if rule["when"].get("user") == SCIENTIFIC]
+    content = [{"type": "output_text", "text": answers[0], "annotations": []}]
+    message = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": content}
+    asked = {**row, "response": {"output": [message]}}
+    plain, scientific = (reply(stack.status, f"/s/{name}/verify", asked)[0] for name in ("code_gen", "scientific"))
+    assert (plain["reward"], scientific["reward"]) == (0.0, 1.0)
+    assert "No module named 'numpy'" in plain["reason"]
+
+
+def test_another_stack_goes_down_and_takes_its_own_sandboxes_alone(stack: Stack, tmp_path: Path) -> None:
+    _, cookies = reply(stack.status, "/s/swe/seed_session", examples("resources/swe")[0])
+    write_coder(tmp_path, IMAGE)
+    try:
+        other = bring_up(tmp_path, "coder")
+        reply(other, "/s/coder/seed_session", ROW)
+        (ours,) = boxes(stack.folder, "swe")
+        assert len(labelled(tmp_path)["containers"]) == 1
+    finally:
+        ended = gym("down", cwd=tmp_path)
+        remove_images_of(tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert (labelled(tmp_path), containers_of(tmp_path)) == (NOTHING, [])
+    assert boxes(stack.folder, "swe") == [ours]
+    said, _ = reply(stack.status, "/s/swe/bash", {"command": "echo $((6 * 7))"}, cookies)
+    assert said == "42\n"
+    reply(stack.status, "/s/swe/close_session", {}, cookies)
+
+
+def test_no_token_is_in_an_inspection_a_command_line_a_rendered_file_or_a_log(stack: Stack) -> None:
+    _, cookies = reply(stack.status, "/s/swe/seed_session", examples("resources/swe")[0])
+    (box,) = boxes(stack.folder, "swe")
+    argv = [GYM, "sandbox", "exec", box, "--", "sleep", "1000"]
+    with subprocess.Popen(argv, cwd=stack.folder, env=environment(), stdin=subprocess.DEVNULL) as running:
+        try:
+            lines = eventually(command_lines, lambda found: "sleep\x001000\0" in found, 60.0)
+            texts = {"command lines": "\n".join(lines), **told_by_engine(stack), **written_by(stack)}
+        finally:
+            running.send_signal(signal.SIGINT)
+    reply(stack.status, "/s/swe/close_session", {}, cookies)
+    texts["gym logs"] = gym("logs", "--tail", "100000", cwd=stack.folder).stdout
+    tokens = tokens_of(stack)
+    assert len(tokens) == 5  # of four servers and of people
+    leaks = [(where, name) for where, text in texts.items() for name, token in tokens.items() if token in text]
+    assert leaks == []
+
+
+def reply(status: StackStatus, path: str, body: Any, cookies: str = "") -> tuple[Any, str]:
+    """Its JSON and the session's cookies. It may have to wait for an image that is built for it."""
+    headers = {"content-type": "application/json", "cookie": cookies}
+    request = urllib.request.Request(f"{status.router}{path}", json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+        given = answer.headers.get_all("set-cookie") or ()
+        return json.load(answer), "; ".join(one.partition(";")[0] for one in given)
+
+
+def rules_of(document: dict[str, Any]) -> list[Row]:
+    found: list[Row] = document["policy_model"]["responses_api_models"]["scripted"]["rules"]
+    return found
+
+
+def tokens_of(stack: Stack) -> dict[str, str]:
+    """Those in the stack's own file; a server's secret is one of them."""
+    told_all = json.loads((stack.home / TOKENS).read_text())
+    found: dict[str, str] = {**told_all["instances"], "operator": told_all["operator"]}
+    secrets = {path.name: path.read_text().strip() for path in (stack.home / "secrets").iterdir()}
+    assert set(told_all["instances"].values()) <= set(secrets.values())
+    return found
+
+
+def command_lines() -> list[str]:
+    """Of all processes of this machine; those in containers are among them."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended
+            lines.append(path.read_text(errors="replace"))
+    return lines
+
+
+def written_by(stack: Stack) -> dict[str, str]:
+    """Every file of the stack but the two places where tokens are kept."""
+    kept = (stack.home / TOKENS, stack.home / "secrets")
+    files = [path for path in stack.home.rglob("*") if path.is_file()]
+    texts = {str(one): one.read_text(errors="replace") for one in files if one not in kept and one.parent not in kept}
+    assert {"compose.yaml", "config.json"} <= {Path(one).name for one in texts}
+    return texts
+
+
+def told_by_engine(stack: Stack) -> dict[str, str]:
+    """Of the stack's containers, and of its sandboxes, which have no log."""
+    own, boxes = containers_of(stack.folder), labelled(stack.folder)["containers"]
+    assert len(own) >= len(SERVERS) + 3  # router, console, broker
+    assert boxes
+    with engine_client() as client:
+        facts = {f"inspect {one}": json.dumps(client.api.inspect_container(one)) for one in (*own, *boxes)}
+        return facts | {f"logs {one}": client.api.logs(one).decode(errors="replace") for one in own}
