@@ -34,6 +34,18 @@ def without_blocks(text: str, tag: str) -> str:
     return behind if closing in left else left
 
 
+def cut_out(text: str, opening: str, closing: str) -> tuple[list[str], str]:
+    """What stands between each opening and the next closing, in order; and the text without all of that."""
+    inside: list[str] = []
+    outside: list[str] = []
+    at = 0
+    while (begin := text.find(opening, at)) >= 0 and (end := text.find(closing, begin + len(opening))) >= 0:
+        inside.append(text[begin + len(opening) : end])
+        outside.append(text[at:begin])
+        at = end + len(closing)
+    return inside, "".join([*outside, text[at:]])
+
+
 def fenced_blocks(text: str, language: str = "") -> list[str]:
     """What stands in Markdown fences that open with exactly this language, in order."""
     opening = re.compile(rf"```{re.escape(language)}[^\S\n]*\n")

@@ -30,7 +30,12 @@ def same_json(one: Any, other: Any) -> bool:
 
 
 def greatest_matching(wanted: int, given: int, fits: Callable[[int, int], bool]) -> int:
-    """How many of `wanted` can each have one of `given` to itself. Recurses at most as deep as the smaller number."""
+    """How many of `wanted` can each have one of `given` to itself."""
+    return len(greatest_pairing(wanted, given, fits))
+
+
+def greatest_pairing(wanted: int, given: int, fits: Callable[[int, int], bool]) -> dict[int, int]:
+    """Which of `given` each has that has one, so that most have. Recurses at most as deep as the smaller number."""
     edges = [[number for number in range(given) if fits(one, number)] for one in range(wanted)]
     holder: dict[int, int] = {}
 
@@ -43,4 +48,6 @@ def greatest_matching(wanted: int, given: int, fits: Callable[[int, int], bool])
                     return True
         return False
 
-    return sum(place(one, set()) for one in range(wanted))
+    for one in sorted(range(wanted), key=lambda one: len(edges[one])):  # who has little choice goes first
+        place(one, set())
+    return {one: number for number, one in holder.items()}

@@ -5,18 +5,17 @@ What a chat endpoint cannot say is a `RolloutError` of kind `row` that names the
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import orjson
 
 from gym.wire import items
+from gym.wire.answers import cut_out
 from gym.wire.failures import RolloutError, reading
 from gym.wire.items import Item
 
 TOKEN_FIELDS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs", "routed_experts")
-THINK = re.compile(r"<think>(.*?)</think>", re.DOTALL)
 RESPONSES_ONLY = frozenset(
     [
         "background",
@@ -114,8 +113,8 @@ def split_thoughts(message: dict[str, Any]) -> tuple[list[str], str]:
     aside = message.get("reasoning_content") or message.get("reasoning")
     thoughts = [aside] if isinstance(aside, str) else []
     if "<think>" in text:
-        thoughts += THINK.findall(text)
-        text = THINK.sub("", text)
+        inside, text = cut_out(text, "<think>", "</think>")
+        thoughts += inside
     return thoughts, text
 
 

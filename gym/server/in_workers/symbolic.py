@@ -20,7 +20,6 @@ def compare(expected: str, answer: str) -> dict[str, object]:
     if not golds:
         return {"bad_gold": True, "equal": False, "extracted": None}
     found = parse(answer, [ExprExtractionConfig(), LatexExtractionConfig()], parsing_timeout=NEVER)
-    equal = verify(golds, found, DIGITS, timeout_seconds=NEVER)
-    right = (one for one in found if any(verify(gold, one, timeout_seconds=NEVER) for gold in golds)) if equal else ()
-    shown = next(iter(right), found[0] if found else None)
-    return {"bad_gold": False, "equal": bool(equal), "extracted": None if shown is None else str(shown)}
+    right = next((one for one in found if verify(golds, one, DIGITS, timeout_seconds=NEVER)), None)
+    shown = right if right is not None else next(iter(found), None)
+    return {"bad_gold": False, "equal": right is not None, "extracted": None if shown is None else str(shown)}

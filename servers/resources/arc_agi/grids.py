@@ -14,15 +14,22 @@ _BOXED_RUN = re.compile(r"\\boxed\{([\d\s,\[\]]+)\}")
 
 def read_grid(text: str, *, strict: bool = False) -> Grid | None:
     """The first grid that is one, boxed ones before all others. Strict: the last boxed one and no other."""
-    boxed = [found.group(1) for found in _BOXED_RUN.finditer(text)]
+    boxed = [_dense(run) for run in _BOXED_RUN.findall(text)]
     if strict:
         return next(_grids(boxed[-1:]), None)
-    return next(_grids(boxed or _RUN.findall(text)), None)
+    return next(_grids(list(filter(_has_rows, boxed)) or map(_dense, _RUN.findall(text))), None)
+
+
+def _dense(run: str) -> str:
+    return "".join(run.split())
+
+
+def _has_rows(dense: str) -> bool:
+    return dense.startswith("[[") and dense.endswith("]]") and len(dense) > len("[[]]")
 
 
 def _grids(runs: Iterable[str]) -> Iterator[Grid]:
-    for run in runs:
-        dense = "".join(run.split())
+    for dense in runs:
         begin, end = dense.find("[["), dense.rfind("]]")
         try:
             grid = json.loads(dense[begin : end + 2]) if 0 <= begin < end else None

@@ -3,7 +3,6 @@
 from typing import Any
 
 from grading import GradingMode, extract_answer
-from pydantic import Field
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.choices import Template, choose_by_pattern
@@ -15,10 +14,11 @@ from gym.wire.pass_rates import pass_and_majority
 
 class McqaConfig(ResourcesConfig):
     grading_mode: GradingMode | None = None  # overrides the rows' own
+    strict: bool = False  # grades by the letter that was meant: small, in a typeface, or before an empty box
 
 
 class McqaTask(VerifyRequest):
-    options: list[dict[str, Any]] = Field(default_factory=list)
+    options: list[dict[str, Any]] | None = None
     expected_answer: str
     grading_mode: GradingMode | None = None
     template_metadata: Template | None = None
@@ -31,6 +31,7 @@ class Mcqa(ResourcesServer[None]):
     def __init__(self, config: McqaConfig, settings: Settings) -> None:
         super().__init__(config, settings)
         self.mode = config.grading_mode
+        self.strict = config.strict
         self.patterns = Patterns()
 
     async def verify(self, rollout: McqaTask) -> dict[str, Any]:
@@ -48,10 +49,11 @@ class Mcqa(ResourcesServer[None]):
 
     async def choose(self, rollout: McqaTask, text: str) -> tuple[str | None, str]:
         """The letter, and what a person should know about it."""
-        options = Options.of(rollout.options)
+        options = Options.of(rollout.options or ())
         chosen, reason = await choose_by_pattern(self.patterns, rollout.template_metadata, text, options)
         if chosen is None:
-            chosen = extract_answer(text, options, self.mode or rollout.grading_mode or "strict_single_letter_boxed")
+            mode = self.mode or rollout.grading_mode or "strict_single_letter_boxed"
+            chosen = extract_answer(text, options, mode, styled=self.strict)
         return chosen, reason or ("" if options.texts else "the row has no options")
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:

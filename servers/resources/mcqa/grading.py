@@ -1,48 +1,63 @@
 r"""Which option did the answer choose? Four modes and a row's own patterns, as pure functions in linear time.
 
-Compatible on purpose, harshness included: a lower-case letter or `\mathrm{B}` in a box is no answer in strict mode.
+Compatible on purpose, harshness included: a lower-case letter or `\mathrm{B}` in a box is no answer unless asked for.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Literal
 
 from gym.wire.answers import last_boxed
 from gym.wire.choices import Options, is_letter
 
 GradingMode = Literal["strict_single_letter_boxed", "lenient_boxed", "lenient_answer_colon", "lenient_answer_colon_md"]
+BOXED = ("strict_single_letter_boxed", "lenient_boxed")
 
 MAX_WRAPPERS = 8  # each costs a pass over the text
 
 _TEXT_WRAPPER = re.compile(r"\\text\{(.*)\}", re.DOTALL)
+_STYLE_WRAPPER = re.compile(r"\\(?:text|math)[a-z]{0,6}\s*\{(.*)\}", re.DOTALL)
+_EMPTY_BOX = re.compile(r"\\boxed\{\s*\}")
 _ONE_CAPITAL = re.compile(r"[^A-Za-z]*([A-Z])[^A-Za-z]*")
 _LEADING_CAPITAL = re.compile(r"([A-Z])\s*[:).-]")
 _ANSWER = re.compile(r"answer\s*:\s*([^\s].*)", re.IGNORECASE)
-_ANSWER_MD = re.compile(r"answer[ \t*_`]*:(.*)", re.IGNORECASE)
-_MARKDOWN = re.compile(r"[*_`$#]+")
-_ANY_OF = re.compile(
-    r"\(?[A-Z]\)?\s*(?:,|/|&|\+|\bor\b|\band\b)\s*(?:(?:or|and)\s+)?\(?[A-Z]\)?(?![A-Za-z])", re.IGNORECASE
-)
-_LEADING_LETTER = re.compile(r"\(?(?:([A-Za-z])\)?\s*(?:$|[:).,-])|([A-Z])\)?\s)")
-_LONE_CAPITAL = re.compile(r"(?<![A-Za-z])([A-Z])(?![A-Za-z])")
+_ANSWER_MD = re.compile(r"[*_]{0,2}answer[*_]{0,2}\s*:[*_\s]{0,2}(.+)", re.IGNORECASE)
+_LONE_LETTER = re.compile(r"(?<![A-Za-z])[A-Za-z](?![A-Za-z])")
+_LISTING = re.compile(r"\s*[/|&,;]\s*|\s+(?:or|and)\s+|\s+", re.IGNORECASE)
+_LEADING_LETTER = re.compile(r"[A-Za-z](?![A-Za-z0-9])")
+_LONE_CAPITAL = re.compile(r"\b[A-Z]\b")
+_MARKDOWN = "*_` \t\n\r.,;:"
+_LATIN = str.maketrans({one: f" {latin}" for one, latin in zip("أبجدঅবডঢ", "ABCDABCD", strict=True)})
 
 
-def extract_answer(text: str, options: Options, mode: GradingMode) -> str | None:
-    """The chosen letter; None when the answer names none in the form that `mode` wants."""
-    return _MODES[mode](text, options)
+def extract_answer(text: str, options: Options, mode: GradingMode, *, styled: bool = False) -> str | None:
+    """The chosen letter; None when the answer names none in the form that `mode` wants.
+
+    `styled` gives a box that is not read a second chance: its letter may be small, or in a typeface.
+    """
+    letter = _MODES[mode](text, options)
+    return _MODES[mode](_restated(text), options) if letter is None and styled and mode in BOXED else letter
 
 
-def peel(text: str) -> str:
+def peel(text: str, wrapping: re.Pattern[str] = _TEXT_WRAPPER) -> str:
     r"""`\text{ B }` is `B`, and so is one that is wrapped a few times more."""
     text = text.strip()
     for _ in range(MAX_WRAPPERS):
-        wrapper = _TEXT_WRAPPER.fullmatch(text)
+        wrapper = wrapping.fullmatch(text)
         if wrapper is None:
             break
         text = wrapper.group(1).strip()
     return text
+
+
+def _restated(text: str) -> str:
+    r"""The last box that is not empty, its letter as the modes expect it: `\boxed{\mathrm{b}}` is `\boxed{B}`."""
+    content = peel(last_boxed(_EMPTY_BOX.sub("", text)) or "", _STYLE_WRAPPER)
+    return rf"\boxed{{{content.upper() if is_letter(content) else content}}}"
 
 
 def _strict_boxed(text: str, options: Options) -> str | None:
@@ -70,19 +85,20 @@ def _answer_colon(text: str, options: Options) -> str | None:
 
 
 def _answer_colon_md(text: str, options: Options) -> str | None:
-    payloads = [_MARKDOWN.sub(" ", found.group(1)).strip() for found in _ANSWER_MD.finditer(text)]
-    return next((letter for payload in reversed(payloads) if (letter := _md_letter(peel(payload), options))), None)
+    payloads = [found.group(1) for found in _ANSWER_MD.finditer(unicodedata.normalize("NFKC", text))]
+    return next((letter for payload in reversed(payloads) if (letter := _md_letter(payload, options))), None)
 
 
 def _md_letter(payload: str, options: Options) -> str | None:
-    """`B`, `(b)`, `B. Paris`, `it is B`; not `A or B`."""
-    if _ANY_OF.match(payload):
-        return None
+    """`B`, `b) Rome`, `it is B`; not `A or B`, nor any two options beside one another."""
+    payload = payload.translate(_LATIN).strip().strip(_MARKDOWN)
+    chosen = [found for found in _LONE_LETTER.finditer(payload) if options.letter(found.group().upper())]
+    for one, other in pairwise(chosen):
+        if one.group().upper() != other.group().upper() and _LISTING.fullmatch(payload, one.end(), other.start()):
+            return None
     leading = _LEADING_LETTER.match(payload)
-    if leading and (letter := options.letter((leading.group(1) or leading.group(2)).upper())):
-        return letter
-    capitals = [letter for letter in _LONE_CAPITAL.findall(payload) if options.letter(letter)]
-    return capitals[-1] if capitals else None
+    letters = [leading.group()] if leading else _LONE_CAPITAL.findall(payload)
+    return options.letter(letters[-1].upper()) if letters else None
 
 
 _MODES: Mapping[GradingMode, Callable[[str, Options], str | None]] = {

@@ -1,22 +1,30 @@
 """ARC puzzles in two ways: the policy gives the output grid, or the Python function that makes it from the input."""
 
-import asyncio
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Final, Literal
 
 from boards import Board, as_board, read_board, read_code
-from candidate import run_candidate
+from candidate import Candidates
 from pydantic import Field
 
+from gym.sandbox.client import Sandboxes
+from gym.sandbox.programs import Programs
+from gym.sandbox.source import read_build
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
+from gym.wire.failures import RolloutError
+from gym.wire.sandbox import Size
 
+HERE: Final = Path(__file__).parent
 Mode = Literal["transductive", "inductive"]
 
 
 class NvarcConfig(ResourcesConfig):
     agent_mode: Mode = "transductive"  # for rows that do not say
     python_timeout_seconds: int = Field(30, ge=1, le=600)  # of CPU time
-    python_max_concurrency: int = Field(32, ge=1)
+    python_max_concurrency: int = Field(8, ge=1, le=256)  # functions at once
+    memory_limit: Size = 1 << 30  # of one function
+    sandbox_image: str = "python:3.13-slim"
+    sandbox_build: str = ""  # instead of it: a folder beside this file, with a Dockerfile
     strict: bool = False
 
 
@@ -31,21 +39,38 @@ class NvarcTask(VerifyRequest):
 class Nvarc(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: NvarcConfig
+    sandboxes: Sandboxes | None = None  # none for an instance that is granted none: it reads grids only
+    candidates: Candidates | None = None
 
-    def __init__(self, config: NvarcConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.mode: Mode = config.agent_mode
-        self.seconds = config.python_timeout_seconds
-        self.strict = config.strict
-        self.places = asyncio.Semaphore(config.python_max_concurrency)
+    async def start(self) -> None:
+        config = self.config
+        if config.agent_mode == "transductive" and not self.settings.sandbox_url:
+            return
+        self.sandboxes = Sandboxes.from_settings(self.settings)
+        await self.sandboxes.begin()
+        programs = Programs(
+            self.sandboxes,
+            image=config.sandbox_image,
+            build=read_build(HERE / config.sandbox_build) if config.sandbox_build else None,
+            most=config.python_max_concurrency,
+            memory=config.memory_limit,
+        )
+        self.candidates = Candidates(programs, seconds=config.python_timeout_seconds, memory=config.memory_limit)
+
+    async def stop(self) -> None:
+        await super().stop()
+        if self.candidates is not None:
+            await self.candidates.aclose()
+        if self.sandboxes is not None:
+            await self.sandboxes.aclose()
 
     async def verify(self, rollout: NvarcTask) -> dict[str, Any]:
         """1.0 for the very grid."""
-        mode = rollout.agent_mode or self.mode
+        mode = rollout.agent_mode or self.config.agent_mode
         if mode == "inductive":
             board, reason = await self.run(rollout.joined_text, rollout.test_input)
         else:
-            board = read_board(rollout.joined_text, strict=self.strict)
+            board = read_board(rollout.joined_text, strict=self.config.strict)
             reason = "the answer holds no grid"
         right = board == rollout.expected_output
         fields: dict[str, Any] = {
@@ -62,8 +87,10 @@ class Nvarc(ResourcesServer[None]):
         code = read_code(text)
         if code is None:
             return None, "the answer holds no code"
-        async with self.places:
-            value, error = await run_candidate(code, inputs, seconds=self.seconds)
+        if self.candidates is None:
+            what = f"{self.name} runs no code: its configuration grants it no `sandbox:`"
+            raise RolloutError("sandbox", what, retryable=False)
+        value, error = await self.candidates.run(code, inputs)
         return as_board(value), error or "transform returned no grid"
 
 

@@ -1,25 +1,16 @@
-"""Runs a candidate's `transform` in a process of its own, which ends with the answer, with its limits or at its time.
-
-`run_candidate` is all that the server knows of it: code that needs stronger walls can be run elsewhere behind it.
-"""
+"""A candidate's `transform`, run in a sandbox: what it made of a grid, or why it made nothing."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import signal
-import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from gym.sandbox.programs import Bounds, Outcome, Programs
 from gym.wire.failures import RolloutError
 
-JAIL = Path(__file__).with_name("jail.py")
-MAX_OUTPUT = 4 * 1024 * 1024  # bytes; a grid needs a few hundred
-PATIENCE = 6.0  # times the CPU time, of wall time: a busy machine changes no reward
+HARNESS: Final = Path(__file__).with_name("harness.py")
+MAX_OUTPUT: Final = 4 << 20  # bytes; a grid needs a few hundred
 
 
 class Ran(NamedTuple):
@@ -27,72 +18,33 @@ class Ran(NamedTuple):
     error: str = ""
 
 
-async def run_candidate(code: str, inputs: list[list[int]], *, seconds: int) -> Ran:
-    """`transform(inputs)` of the code, within so many seconds of CPU time. The expected output never goes there."""
-    question = json.dumps({"code": code, "input": inputs, "seconds": seconds}).encode()
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-I", "-S", "-B", str(JAIL), *_site_packages()),
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=DEVNULL,
-        env={"PATH": os.defpath, "OPENBLAS_NUM_THREADS": "1"},
-        cwd="/",
-        start_new_session=True,
-    )
+class Candidates:
+    """Runs them in the places of `programs`, each for at most so many seconds of CPU time."""
+
+    def __init__(self, programs: Programs, *, seconds: float, memory: int) -> None:
+        self._programs = programs
+        self._bounds = Bounds(cpu=seconds, memory=memory, output=MAX_OUTPUT)
+        self._harness = HARNESS.read_text("utf-8")
+
+    async def run(self, code: str, inputs: list[list[int]]) -> Ran:
+        """`transform(inputs)` of the code. The expected output never goes there."""
+        asked = f"{json.dumps(code)}\n{json.dumps(inputs)}"
+        (outcome,) = await self._programs.run(self._harness, [asked], fn="answer", bounds=self._bounds)
+        return read_outcome(outcome, self._bounds.cpu)
+
+    async def aclose(self) -> None:
+        await self._programs.aclose()
+
+
+def read_outcome(outcome: Outcome, seconds: float) -> Ran:
+    if outcome.end == "wall":
+        what = f"transform was given too little of the machine: {outcome.seconds:.0f} s for {outcome.cpu:.1f} s"
+        raise RolloutError("timeout", what)
+    if outcome.end == "time":
+        return Ran(None, f"transform took more than {seconds:g} s of CPU time, or slept as long")
+    if outcome.end == "output":
+        return Ran(None, "transform returned or printed too much")
     try:
-        async with asyncio.timeout(seconds * PATIENCE + 10):
-            told = await _ask(process, question)
-    except TimeoutError:
-        if _is_asleep(process.pid):
-            return Ran(None, "transform waits for something that does not come")
-        raise RolloutError("timeout", f"transform got no {seconds} s of CPU time on this machine") from None
-    finally:
-        await _end(process)
-    return _read(told, process.returncode or 0, seconds)
-
-
-async def _ask(process: Process, question: bytes) -> bytes:
-    assert process.stdin is not None
-    assert process.stdout is not None
-    with suppress(ConnectionError):
-        process.stdin.write(question)
-        await process.stdin.drain()
-        process.stdin.close()
-    told = bytearray()
-    # One line: what the code has started may hold the pipe open.
-    while len(told) <= MAX_OUTPUT and not told.endswith(b"\n") and (chunk := await process.stdout.read(65536)):
-        told += chunk
-    if len(told) <= MAX_OUTPUT:
-        await process.wait()
-    return bytes(told)
-
-
-async def _end(process: Process) -> None:
-    """With all that it started: they share its process group."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
-
-
-def _read(told: bytes, code: int, seconds: int) -> Ran:
-    if len(told) > MAX_OUTPUT:
-        return Ran(None, "transform returned too much")
-    if code in (-signal.SIGXCPU, -signal.SIGKILL) and not told:
-        return Ran(None, f"transform took more than {seconds} s of CPU time, or was killed")
-    try:
-        answer = json.loads(told)
-        return Ran(answer.get("value"), str(answer.get("error", ""))[:500])
-    except (ValueError, RecursionError, AttributeError):
-        return Ran(None, f"transform ended its process with code {code}")
-
-
-def _site_packages() -> list[str]:
-    return [path for path in sys.path if path.endswith("site-packages")]
-
-
-def _is_asleep(pid: int) -> bool:
-    """One that waits is not slow; a system that does not tell is given the benefit of the doubt."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[0] == "S"
-    except (OSError, IndexError, ValueError):
-        return False
+        return Ran(None if outcome.value is None else json.loads(outcome.value), outcome.error[:500])
+    except (ValueError, RecursionError):  # what the code says is JSON need not be
+        return Ran(None, "transform returned no JSON value")

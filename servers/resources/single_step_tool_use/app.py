@@ -1,14 +1,18 @@
 """The next step of a conversation, compared with an expert's: a tool call, several at once, or a message."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from comparison import Comparator, ComparatorConfig, Verdict
+from comparison import Call, Comparator, Verdict, read_call
 from pydantic import AfterValidator, Field
+from rules import Category, ComparatorConfig
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
-from gym.wire.calls import greatest_matching, read_arguments
-from gym.wire.items import Item
+from gym.server.workers import Workers, WorkerTimeout
+from gym.wire.calls import greatest_pairing, read_arguments
+from gym.wire.failures import RolloutError
 from gym.wire.rows import Tolerant
 
 MAX_CALLS = 200  # in one step
@@ -52,49 +56,99 @@ class SingleStepToolUse(ResourcesServer[None]):
     def __init__(self, config: SingleStepConfig, settings: Settings) -> None:
         super().__init__(config, settings)
         self.rules = config.tool_call_comparator_config
-        self.strict = config.strict
-        self.comparator = Comparator(self.rules, strict=config.strict)
+        self.counts_calls = config.strict or self.rules.counts_calls
+        self.one = Comparator(self.rules, strict=config.strict)
+        self.several = Comparator(self.rules.for_several(), strict=config.strict)
+        self.workers = Workers("schemas", count=1, folder=Path(__file__).parent)
 
     async def verify(self, rollout: SingleStepTask) -> dict[str, Any]:
         """1.0 when the step may pass for the expected one."""
-        verdict = self.judge(rollout.expected_action, rollout.function_calls, rollout.output_text)
+        verdict = await self.judge(rollout)
         fields = {"reward": verdict.score, "category": verdict.category}
-        return fields if verdict.score == 1.0 else {**fields, "reason": verdict.category.replace("_", " ")}
+        return fields if verdict.score == 1.0 else {**fields, "reason": str(verdict.category).replace("_", " ")}
 
-    def judge(self, expected: ExpectedMessage | ExpectedCall | ExpectedCalls, calls: list[Item], text: str) -> Verdict:
-        if not calls and not text.strip():
-            return Verdict(0.0, "no_action_found")
+    async def judge(self, rollout: SingleStepTask) -> Verdict:
+        expected, calls = rollout.expected_action, rollout.function_calls
+        if not calls and not rollout.output_text.strip():
+            return Verdict(0.0, Category.NO_ACTION)
         if isinstance(expected, ExpectedMessage):
-            return Verdict(0.0, "no_expected_chat_message") if calls else Verdict(1.0, "expected_chat_message_found")
+            return Verdict(0.0, Category.NO_MESSAGE) if calls else Verdict(1.0, Category.MESSAGE)
         if not calls:
-            return Verdict(0.0, "no_expected_tool_call")
-        if isinstance(expected, ExpectedCalls):
-            return self.judge_batch(expected.calls, calls)
-        if self.strict and len(calls) > 1:
-            return Verdict(0.0, "multiple_tool_calls_found")
-        return self.compare(expected, calls[0])
+            return Verdict(0.0, Category.NO_CALL)
+        wanted = [read_call(one.name, one.arguments) for one in _calls_of(expected)]
+        given = [read_call(one.get("name"), one.get("arguments")) for one in calls[: MAX_CALLS + 1]]
+        if len(wanted) > 1 or len(given) > 1:
+            return self.judge_several(wanted, given)
+        return await self.judge_one(wanted[0], given[0], rollout.responses_create_params.tools)
 
-    def judge_batch(self, expected: list[ExpectedCall], calls: list[Item]) -> Verdict:
-        """In any order; fewer or more than expected only where the configuration lets them."""
-        wanted, given = len(expected), len(calls)
-        other_length = "function_call_batch_length_different"
-        let_in = given == wanted or (self.rules.allow_subset if given < wanted else self.rules.allow_superset)
-        if not let_in or given > MAX_CALLS:
-            return Verdict(0.0, other_length)
-        matched = greatest_matching(wanted, given, lambda one, other: self.compare(expected[one], calls[other])[0] == 1)
-        required = min(wanted, given)
-        score = {
-            "binary_strict": float(matched == required),
-            "fractional": matched / required,
-            "f1": 2 * matched / (wanted + given),
-        }[self.rules.parallel_tool_call_reward_mode]
+    async def judge_one(self, wanted: Call, given: Call, tools: list[dict[str, Any]]) -> Verdict:
+        if self.rules.validate_against_declared_tool_schema and (unfit := await self.find_unfit(given, tools)):
+            return Verdict(0.0, unfit)
+        return self.one.compare_call(wanted, given)
+
+    async def find_unfit(self, call: Call, tools: list[dict[str, Any]]) -> Category | None:
+        """Why a call is none that the row's tools allow."""
+        schema = _schema_of(call.name, tools)
+        if schema is None:
+            return Category.NOT_DECLARED
+        if call.arguments is None:
+            return Category.NO_JSON
+        try:
+            conforms = await self.workers.call("conforms", call.arguments, schema)
+        except WorkerTimeout as error:  # of CPU time, so another try would end the same
+            raise RolloutError("timeout", f"the schema of {call.name}: {error}", retryable=False) from None
+        return None if conforms else Category.NOT_CONFORMING
+
+    def judge_several(self, wanted: Sequence[Call], given: Sequence[Call]) -> Verdict:
+        """In any order. Whether it matters how many there are, is the configuration's to say."""
+        if len(given) > MAX_CALLS or not self._admits(len(wanted), len(given)):
+            return Verdict(0.0, Category.OTHER_COUNT)
+        verdicts = [[self.several.compare_call(one, other) for other in given] for one in wanted]
+        pairs = greatest_pairing(len(wanted), len(given), lambda one, other: verdicts[one][other].score == 1.0)
+        score = self._score(len(pairs), len(wanted), len(given))
         if score == 1.0:
-            return Verdict(1.0, "expected_tool_call_batch")
-        return Verdict(score, other_length if wanted != given else "function_call_batch_different")
+            return Verdict(1.0, Category.CALL if len(wanted) == 1 else Category.CALLS)
+        left = next((verdicts[one] for one in range(len(wanted)) if one not in pairs), None)
+        if left is None or len(pairs) == len(given):
+            return Verdict(score, Category.OTHER_COUNT)
+        return Verdict(score, _nearest_miss(left))
 
-    def compare(self, expected: ExpectedCall, call: Item) -> Verdict:
-        wanted = read_arguments(expected.arguments)
-        return self.comparator.compare_call(expected.name, wanted, call.get("name"), call.get("arguments"))
+    def _admits(self, wanted: int, given: int) -> bool:
+        if wanted == given or not self.counts_calls:
+            return True
+        return self.rules.allow_subset if given < wanted else self.rules.allow_superset
+
+    def _score(self, matched: int, wanted: int, given: int) -> float:
+        if not self.counts_calls:
+            return float(matched == wanted)
+        mode, required = self.rules.parallel_tool_call_reward_mode, min(wanted, given)
+        if mode == "f1":
+            return 2 * matched / (wanted + given)
+        return matched / required if mode == "fractional" else float(matched == required)
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self.workers.close()
+
+
+def _calls_of(expected: ExpectedCall | ExpectedCalls) -> list[ExpectedCall]:
+    return expected.calls if isinstance(expected, ExpectedCalls) else [expected]
+
+
+def _nearest_miss(verdicts: Sequence[Verdict]) -> Category | None:
+    """The first that got past the tool's name."""
+    misses = (one.category for one in verdicts if one.score < 1.0 and one.category != Category.OTHER_TOOL)
+    return next(misses, Category.OTHER_TOOL)
+
+
+def _schema_of(name: Any, tools: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """Of the tool that a row declares under this name, as the Responses or as the Chat Completions API would."""
+    found = None
+    for tool in tools:
+        function = tool.get("function", tool)
+        if isinstance(function, dict) and function.get("name") == name and isinstance(function.get("parameters"), dict):
+            found = function["parameters"]
+    return found
 
 
 app = SingleStepToolUse.app()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gym.wire.answers import balanced_braces, fenced_blocks, last_boxed, without_blocks
+from gym.wire.answers import balanced_braces, cut_out, fenced_blocks, last_boxed, without_blocks
 
 LONG = 200_000
 
@@ -70,3 +70,22 @@ def test_fenced_blocks_come_in_order(text: str, language: str, blocks: list[str]
 )
 def test_outermost_braces_come_in_order(text: str, found: list[str]) -> None:
     assert balanced_braces(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        ("a<t>b</t>c<t>\nd</t>", ["b", "\nd"], "ac"),
+        ("<t>a<t>b</t></t>", ["a<t>b"], "</t>"),
+        ("<t></t>", [""], ""),
+        ("</t>a<t>b", [], "</t>a<t>b"),
+        ("", [], ""),
+    ],
+)
+def test_what_stands_between_two_marks_is_cut_out(text: str, inside: list[str], outside: str) -> None:
+    assert cut_out(text, "<t>", "</t>") == (inside, outside)
+
+
+@pytest.mark.parametrize("piece", ["<t>", "</t>", "<t></t>"])
+def test_marks_without_end_are_cut_in_one_pass(piece: str) -> None:
+    assert len("".join(cut_out(piece * LONG, "<t>", "</t>")[0])) == 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gym.wire.calls import greatest_matching, read_arguments, same_json
+from gym.wire.calls import greatest_matching, greatest_pairing, read_arguments, same_json
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,12 @@ def test_what_is_the_same_in_json(one: Any, other: Any, same: bool) -> None:
 )
 def test_as_many_as_can_be_are_matched(edges: dict[int, set[int]], given: int, size: int) -> None:
     assert greatest_matching(len(edges), given, lambda one, other: other in edges[one]) == size
+
+
+def test_a_pairing_says_who_has_whom() -> None:
+    edges = {0: {0, 1}, 1: {0}, 2: {0, 1}}
+    pairs = greatest_pairing(3, 2, lambda one, other: other in edges[one])
+    assert pairs == {1: 0, 0: 1}
 
 
 def test_a_matching_of_many_does_not_run_out_of_stack() -> None:

@@ -91,8 +91,9 @@ async def test_a_pattern_that_never_ends_fails_the_row_instead_of_the_answer() -
     assert "output_regex" in told.body["error"]["message"]
 
 
-async def test_no_options_are_worth_0_and_say_so() -> None:
-    told = (await verify(BOXED_B, options=[])).body
+@pytest.mark.parametrize("options", [[], None])
+async def test_no_options_are_worth_0_and_say_so(options: Any) -> None:
+    told = (await verify(BOXED_B, options=options)).body
     assert (told["reward"], told["reason"]) == (0.0, "the row has no options")
 
 

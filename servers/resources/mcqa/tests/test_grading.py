@@ -71,6 +71,27 @@ def test_strict_wants_one_capital_in_the_last_box(text: str, letter: str | None)
 @pytest.mark.parametrize(
     ("text", "letter"),
     [
+        (r"\boxed{b}", "B"),
+        (r"\boxed{\mathrm{B}}", "B"),
+        (r"\boxed{\textbf{ \mathbf{b} }}", "B"),
+        (r"\boxed{B} \boxed{ }", "B"),
+        (r"\boxed{A} \boxed{b}", "B"),
+        (r"\boxed{\mathrm{d}}", None),
+        (r"\boxed{\mathrm{A, B}}", None),
+        (r"\boxed{\frac{B}{A}}", None),
+        (r"\boxed{}", None),
+        ("b", None),
+    ],
+)
+def test_a_letter_in_a_typeface_is_read_where_that_is_asked_for(text: str, letter: str | None) -> None:
+    assert extract_answer(text, OPTIONS, "strict_single_letter_boxed") is None
+    assert extract_answer(text, OPTIONS, "strict_single_letter_boxed", styled=True) == letter
+    assert extract_answer(text, OPTIONS, "lenient_answer_colon", styled=True) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "letter"),
+    [
         (r"\boxed{B}", "B"),
         (r"\boxed{rome}", "B"),
         (r"\boxed{\text{it is new york}}", "C"),
@@ -114,8 +135,15 @@ def test_answer_colon_reads_the_first_answer_line(text: str, letter: str | None)
         ("__Answer__: (B)", "B"),
         ("Answer: B. Rome, of course", "B"),
         ("Answer: B because it is old", "B"),
-        ("Answer: I think it is B", "B"),
+        ("Answer: it is B", "B"),
+        ("Answer: I think it is B", None),  # a leading letter is taken at its word
         ("Answer: not A but B", "B"),
+        ("Answer: b) Rome", "B"),
+        ("Answer: B B", "B"),
+        ("Answer: B, a town", None),  # two options beside one another
+        ("Answer: between A and B", None),
+        ("Answer: ب", "B"),
+        ("Ａｎｓｗｅｒ： Ｂ", "B"),
         ("Answer: B, or so I think", "B"),
         (r"Answer: $\boxed{B}$", "B"),
         ("Answer: A\n\nAnswer: B", "B"),
@@ -125,7 +153,8 @@ def test_answer_colon_reads_the_first_answer_line(text: str, letter: str | None)
         ("Answer: A / B", None),
         ("Answer: D", None),
         ("Answer: none of these", None),
-        ("Answer:\nB", None),
+        ("Answer:\nB", "B"),
+        ("Answer:\n\n\nB", None),
         ("B", None),
     ],
 )

@@ -1,20 +1,29 @@
-"""nvarc on a real socket, and as pure functions: which grid or code is read, and what code may not do."""
+"""nvarc on a real socket, its code in real sandboxes; and as pure functions: which grid or code is read."""
 
 from __future__ import annotations
 
-import asyncio
 import json
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from boards import as_board, read_board, read_code
-from candidate import run_candidate
+from candidate import MAX_OUTPUT, Candidates, Ran, read_outcome
+from harness import answer
 from hypothesis import strategies as st
 
+from gym import labels
+from gym.errors import UserError
+from gym.sandbox.client import Sandboxes
+from gym.sandbox.programs import Outcome, Programs
 from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
 from gym.server.fuzz import fuzz_verify
 from gym.server.serve import load_app
+from gym.server.testing import Caller, running
+from gym.wire.failures import RolloutError
+from gym.wire.items import message, response
+from tests.support.sandbox_programs import Access, broker_process
 
 HERE = Path(__file__).parents[1]
 ROWS: list[dict[str, Any]] = [
@@ -22,17 +31,25 @@ ROWS: list[dict[str, Any]] = [
 ]
 
 
-async def test_every_case_ends_as_its_line_says() -> None:
+@pytest.fixture(scope="module")
+def access() -> Iterator[Access]:
+    with broker_process() as found:
+        yield found
+
+
+async def test_every_case_ends_as_its_line_says(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(labels.ENV_SANDBOX_URL, access.url)
+    monkeypatch.setenv(labels.ENV_SANDBOX_TOKEN, access.token)
     cases = load_cases(HERE / CASES)
-    outcomes = await run_cases(load_app(HERE / "app.py"), "nvarc", {}, cases)
+    outcomes = await run_cases(load_app(HERE / "app.py"), "nvarc", {"python_max_concurrency": 1}, cases)
     assert not [one for one in outcomes if not one.passed]
     assert not list(missing_kinds(cases))
 
 
 @pytest.mark.parametrize("fields", [{}, {"strict": True}])
-def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
+def test_no_well_formed_request_breaks_it(access: Access, fields: dict[str, Any]) -> None:
     fuzz_verify(
-        load_app(HERE / "app.py").configured(fields),
+        load_app(HERE / "app.py").configured({"python_max_concurrency": 1, **fields}, **access.settings),
         ROWS,
         texts=["\\boxed{1 2}", "```python\ndef transform(g): return g\n```"],
         values={"agent_mode": st.sampled_from([None, "transductive", "other"])},
@@ -89,73 +106,118 @@ def test_what_is_a_grid(value: Any, board: Any) -> None:
     assert as_board(value) == board
 
 
+def transform(body: str) -> str:
+    return f"def transform(grid):\n    {body}"
+
+
 @pytest.mark.parametrize(
     ("body", "error"),
     [
-        ("raise ValueError('no')", "ValueError: no"),
-        ("import subprocess", "ImportError"),
-        ("from os import listdir", "ImportError"),
-        ("open('/etc/passwd')", "NameError"),
-        ("exit()", "NameError"),
-        ("raise SystemExit(0)", "SystemExit"),
-        ("transform(grid)", "RecursionError"),
-        ("return {1, 2}", "TypeError"),
+        ("raise ValueError('no')", ValueError),
+        ("import subprocess", ImportError),
+        ("from os import listdir", ImportError),
+        ("open('/etc/passwd')", NameError),
+        ("exit()", NameError),
+        ("raise SystemExit(0)", SystemExit),
+        ("return transform(grid)", RecursionError),
     ],
 )
-async def test_what_a_transform_may_not_do_is_told(body: str, error: str) -> None:
-    ran = await run_candidate(f"def transform(grid):\n    {body}", [[1]], seconds=5)
-    assert ran.value is None
-    assert error in ran.error
+def test_what_a_transform_may_not_do_is_told(body: str, error: type[BaseException]) -> None:
+    with pytest.raises(error):
+        answer(transform(body), [[1]])
 
 
-async def test_a_transform_that_never_ends_is_killed() -> None:
-    ran = await run_candidate("def transform(grid):\n    while True: pass", [[1]], seconds=1)
-    assert ran == (None, "transform took more than 1 s of CPU time, or was killed")
+def test_code_without_a_transform_answers_nothing() -> None:
+    with pytest.raises(NameError, match="no transform function"):
+        answer("def solve(grid): return grid", [[1]])
 
 
-async def test_a_transform_that_floods_its_answer_is_cut_off() -> None:
-    ran = await run_candidate("def transform(grid): return [[0] * 3_000_000]", [[1]], seconds=5)
-    assert ran == (None, "transform returned too much")
+def test_what_looks_like_a_list_is_one() -> None:
+    class Array:
+        def __init__(self, value: Any) -> None:
+            self.value = value
+
+        def tolist(self) -> Any:
+            return self.value
+
+    class Tensor(Array):
+        def detach(self) -> Tensor:
+            return self
+
+        def cpu(self) -> Array:
+            return Array(self.value)
+
+    code = transform("return grid")
+    for given in (((1, 2), [3, 4]), Array([(1, 2), (3, 4)]), [Array([1, 2]), Array([3, 4])], Tensor([[1, 2], [3, 4]])):
+        assert answer(code, given) == [[1, 2], [3, 4]]
 
 
-async def test_what_a_transform_prints_is_not_its_answer() -> None:
-    code = "print('{\"value\": [[9]]}')\ndef transform(grid):\n    print('x' * 100)\n    return [[7]]"
-    assert await run_candidate(code, [[1]], seconds=5) == ([[7]], "")
+@pytest.mark.parametrize(
+    ("outcome", "ran"),
+    [
+        (Outcome("ok", value="[[1]]"), Ran([[1]])),
+        (Outcome("ok", value="[["), Ran(None, "transform returned no JSON value")),
+        (Outcome("ok", value="9" * 5000), Ran(None, "transform returned no JSON value")),
+        (Outcome("ok", error="its reply is no JSON value: a set"), Ran(None, "its reply is no JSON value: a set")),
+        (Outcome("error", error="ValueError('no')"), Ran(None, "ValueError('no')")),
+        (Outcome("broken", error="it ended what runs it: x"), Ran(None, "it ended what runs it: x")),
+        (Outcome("time"), Ran(None, "transform took more than 5 s of CPU time, or slept as long")),
+        (Outcome("output"), Ran(None, "transform returned or printed too much")),
+    ],
+)
+def test_an_outcome_is_a_value_or_a_reason(outcome: Outcome, ran: Ran) -> None:
+    assert read_outcome(outcome, 5) == ran
 
 
-async def test_a_transform_sees_no_secret_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_gave_no_time_is_not_the_codes_fault() -> None:
+    with pytest.raises(RolloutError, match="too little of the machine") as caught:
+        read_outcome(Outcome("wall", cpu=0.1, seconds=99), 5)
+    assert caught.value.kind == "timeout"
+
+
+@pytest.fixture
+async def candidates(access: Access) -> AsyncIterator[Candidates]:
+    async with Sandboxes(access.url, access.token) as sandboxes:
+        found = Candidates(Programs(sandboxes, image="python:3.13-slim", most=1), seconds=2, memory=1 << 30)
+        yield found
+        await found.aclose()
+
+
+async def test_what_code_does_in_its_sandbox_is_its_own(candidates: Candidates) -> None:
+    for code, ran in (
+        (transform("return [row[::-1] for row in grid]"), ([[2, 1]], "")),
+        ("print('{\"value\": [[9]]}')\n" + transform("print('x' * 100)\n    return [[7]]"), ([[7]], "")),
+        ("class Solution: pass\n" + transform("return [[8]]"), ([[8]], "")),
+        (transform(f"return [[0] * {MAX_OUTPUT}]"), (None, "transform returned or printed too much")),
+        (transform("while True: pass"), (None, "transform took more than 2 s of CPU time, or slept as long")),
+        (transform("import sys\n    sys.modules['os']._exit(0)"), (None, "it left before its end")),
+    ):
+        assert await candidates.run(code, [[1, 2]]) == ran
+    assert "no JSON value" in (await candidates.run(transform("return {1, 2}"), [[1]])).error
+
+
+async def test_code_sees_no_secret_of_the_server(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLICY_API_KEY", "hidden")
-    code = "import sys\ndef transform(grid): return sorted(sys.modules['os'].environ)"
-    ran = await run_candidate(code, [[1]], seconds=5)
-    assert "POLICY_API_KEY" not in ran.value
-    assert ran.value
+    async with Sandboxes(access.url, access.token) as sandboxes:
+        found = Candidates(Programs(sandboxes, image="python:3.13-slim", most=1), seconds=2, memory=1 << 30)
+        names = (await found.run("import sys\n" + transform("return sorted(sys.modules['os'].environ)"), [[1]])).value
+        await found.aclose()
+    assert "PATH" in names
+    assert "POLICY_API_KEY" not in names
 
 
-async def test_a_transform_can_write_no_file(tmp_path: Path) -> None:
-    target = tmp_path / "written"
-    write = f"sys.modules['io'].open({str(target)!r}, 'w').write('x')"
-    await run_candidate(f"import sys\ndef transform(grid):\n    {write}\n    return [[1]]", [[1]], seconds=5)
-    assert not target.exists() or not target.read_text()
+async def test_without_a_sandbox_grids_are_read_and_code_is_a_failure() -> None:
+    async with running(load_app(HERE / "app.py").configured({}, name="nvarc")) as url, Caller(url) as caller:
+        answers = []
+        for mode, text in (("transductive", "1 2"), ("inductive", "no code"), ("inductive", transform("return grid"))):
+            row = {"responses_create_params": {"input": []}, "expected_output": [[1, 2]], "agent_mode": mode}
+            answers.append(await caller.post("/verify", row | {"response": response([message(text)], model="m")}))
+    assert [told.status for told in answers] == [200, 200, 500]
+    assert [told.body["reward"] for told in answers[:2]] == [1.0, 0.0]
+    assert (answers[2].body["error"]["kind"], answers[2].body["error"]["retryable"]) == ("sandbox", False)
 
 
-async def test_what_a_transform_leaves_running_is_ended() -> None:
-    fork = "pid = sys.modules['os'].fork()\n    while not pid: pass\n    return [[pid]]"
-    ran = await run_candidate(f"import sys\ndef transform(grid):\n    {fork}", [[1]], seconds=5)
-    (pid,) = ran.value[0]
-    deadline = asyncio.get_running_loop().time() + 30
-    while is_running(pid):
-        assert asyncio.get_running_loop().time() < deadline
-        await asyncio.sleep(0.01)
-
-
-def is_running(pid: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2]
-    except OSError:
-        return False
-
-
-async def test_arrays_are_grids_where_numpy_is_there() -> None:
-    pytest.importorskip("numpy")
-    code = "import numpy as np\ndef transform(grid): return np.flipud(np.array(grid))"
-    assert await run_candidate(code, [[1], [2]], seconds=10) == ([[2], [1]], "")
+async def test_a_server_for_code_does_not_start_without_a_sandbox() -> None:
+    app = load_app(HERE / "app.py").configured({"agent_mode": "inductive"}, name="nvarc")
+    with pytest.raises(UserError, match="grants it none"):
+        await app.start()
