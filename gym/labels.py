@@ -1,5 +1,6 @@
 """Every name by which the parts of a stack recognise one another: labels, environment variables, headers, paths."""
 
+from collections.abc import Mapping
 from typing import Final
 
 # Labels on whatever a runtime makes (containers, networks, volumes).
@@ -53,3 +54,10 @@ ROUTER_PORT: Final = 11000  # clients written for NeMo Gym expect a head server 
 SERVER_PREFIX: Final = "/s/"
 
 REDACTED: Final = "****"
+
+
+def names_sandbox(name: str, labels: Mapping[str, str]) -> bool:
+    """Is a container of that name the sandbox that its labels speak of? It is called `gym-ID`, and after a dot stands
+    whose it became; labels alone may be those of its image."""
+    sandbox = labels.get(SANDBOX, "")
+    return bool(sandbox) and name.partition(".")[0] == f"gym-{sandbox}"

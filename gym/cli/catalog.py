@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from gym.cli.live import KINDS
 from gym.config import CatalogEntry
+from gym.errors import UserError
 
 HEADINGS = {"resources": "Environments", "agent": "Agents", "model": "Models"}
 LONGEST = 60
@@ -41,6 +42,12 @@ class Wanted(NamedTuple):
         return (
             self.type in ("", KINDS[entry.type]) and self.kind in ("", entry.kind) and self.domain in ("", entry.domain)
         )
+
+
+def check_domain(domain: str, entries: Iterable[CatalogEntry]) -> None:
+    domains = sorted({one.domain for one in entries if one.domain})
+    if domain and domain not in domains:
+        raise UserError(f"No server is of the domain `{domain}`.", f"There are {', '.join(domains)}.")
 
 
 def entry_table(entries: Iterable[CatalogEntry], width: int | None) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console, RenderableType
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
@@ -72,6 +74,12 @@ def show_json(value: Any) -> None:
 def note(text: str, style: str = "dim") -> None:
     """Something said beside the result."""
     err().print(Text(text, style=style))
+
+
+def busy(what: str) -> AbstractContextManager[object]:
+    """A sign of life beside the result while something takes long; in a file or a pipe nothing."""
+    terminal = err()
+    return Status(Text(what, style="dim"), console=terminal) if terminal.is_terminal else nullcontext()
 
 
 def note_line(line: str) -> None:

@@ -13,7 +13,7 @@ from rich.status import Status
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.session import find_session, read_token, running
+from gym.cli.session import read_token, router_of
 from gym.collect.study.again import AgainOptions, OnProgress, Outcome
 
 MOST_SHOWN = 20
@@ -32,7 +32,7 @@ TokenFile = Annotated[
 
 def again_options(stack: str, url: str, token_file: Path | None, concurrency: int, timeout: float) -> AgainOptions:
     return AgainOptions(
-        stack_url=url or running(find_session(stack)).router,
+        stack_url=url or router_of(stack),
         token=read_token(token_file, os.environ),
         concurrency=concurrency,
         timeout=timeout,

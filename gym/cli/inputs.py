@@ -11,8 +11,19 @@ from gym.config import find_server, search_roots
 from gym.errors import UserError
 
 
-def find_inputs(inputs: list[str]) -> tuple[str, ...]:
-    return tuple(_find_input(one) for one in inputs)
+def find_rows(named: list[str], rows: list[str], agent: str) -> tuple[tuple[str, ...], str]:
+    """`gym rollouts ROWS...` or `gym rollouts AGENT --input ROWS`: the files, and the agent of rows that name none."""
+    if not rows and not named:
+        raise UserError(
+            "Which rows?", "Name a JSONL file, or a server for its examples: gym rollouts mcqa -o mcqa.jsonl"
+        )
+    agents = {one for one in (agent, *(named if rows else [])) if one}
+    if len(agents) > 1:
+        raise UserError(
+            f"{' and '.join(sorted(agents))}: with --input the argument is the one agent of rows that name none.",
+            "Give more rows with another --input.",
+        )
+    return tuple(_find_input(one) for one in rows or named), next(iter(agents), "")
 
 
 def _find_input(given: str) -> str:

@@ -13,6 +13,7 @@ import typer
 from gym import __version__
 from gym.cli.boundary import exit_code, guarded, interruptible
 from gym.cli.options import DEFAULT_STACK, StackName
+from gym.cli.plain_help import PlainCommand, PlainGroup
 
 # name -> (panel of the help, one line). The module is gym.cli.commands.<name>, its function `command`.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -67,6 +68,7 @@ def make_app(wanted: Iterable[str]) -> typer.Typer:
     """An app that knows every command by name, and those in `wanted` for real."""
     app = typer.Typer(
         name="gym",
+        cls=PlainGroup,
         help="Reinforcement-learning environments for language models: start them, collect verified rollouts.",
         no_args_is_help=True,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -78,9 +80,9 @@ def make_app(wanted: Iterable[str]) -> typer.Typer:
         if name in GROUPS and name in wanted:
             app.add_typer(_group(name), name=name, short_help=line, rich_help_panel=panel)
             continue
-        app.command(name, help=None if name in wanted else line, short_help=line, rich_help_panel=panel)(
-            _function(name) if name in wanted else _stub
-        )
+        app.command(
+            name, cls=PlainCommand, help=None if name in wanted else line, short_help=line, rich_help_panel=panel
+        )(_function(name) if name in wanted else _stub)
     return app
 
 
@@ -90,9 +92,9 @@ def _function(name: str) -> Callable[..., Any]:
 
 def _group(name: str) -> typer.Typer:
     module = importlib.import_module(f"gym.cli.commands.{name}")
-    group = typer.Typer(help=module.__doc__, no_args_is_help=True, pretty_exceptions_enable=False)
+    group = typer.Typer(cls=PlainGroup, help=module.__doc__, no_args_is_help=True, pretty_exceptions_enable=False)
     for word, function in module.commands.items():
-        group.command(word)(guarded(function))
+        group.command(word, cls=PlainCommand)(guarded(function))
     return group
 
 

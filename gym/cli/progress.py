@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gym.cli import console
+from gym.cli.reasons import commonest_reasons
 from gym.collect import BadRow, Event, Notice, OnEvent, Progress, Summary
 
 PLAIN_SECONDS = 10.0
@@ -72,6 +73,9 @@ def show_summary(summary: Summary) -> None:
     for name, value in _facts(summary).items():
         if value:
             console.show(Text.assemble((f"{name:<9}", "bold"), value))
+        if value and name == "failures" and summary.failures_file:
+            for reason in commonest_reasons(summary.failures_file):
+                console.show(Text(f"{'':<9}{reason}", style="yellow"))
 
 
 def _facts(summary: Summary) -> dict[str, str]:
@@ -99,7 +103,7 @@ class _PlainReporter:
             show_remark(event)
         elif self._clock() >= self._next:
             self._next = self._clock() + PLAIN_SECONDS
-            console.note(progress_line(event), style="")
+            console.note(progress_line(event) + ("  paused" if event.paused_reason else ""), style="")
 
 
 class _BarReporter:

@@ -26,7 +26,7 @@ EXAMPLE_ROWS = 5
 MAKER = Path("scripts") / "examples"  # of a checkout; elsewhere nobody could make these
 EXAMPLE_RESULTS = ("data/example_rollouts.jsonl", "data/example_metrics.json")
 TEST_SECONDS = 600.0
-OPTIONS = ("-q", "--import-mode=importlib", "-p", "no:cacheprovider")
+OPTIONS = ("-q", "--tb=short", "--import-mode=importlib", "-p", "no:cacheprovider")
 # Tests mean the same wherever a server's folder lies: settings of a folder above it do not apply, its own do.
 SETTINGS = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 NO_SETTINGS = ("-c", os.devnull, "-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function")
@@ -40,6 +40,7 @@ class Report(NamedTuple):
     seconds: float
     outcomes: tuple[Outcome, ...] = ()  # of the verifier's cases
     findings: tuple[Finding, ...] = ()  # of a quick audit
+    hints: tuple[str, ...] = ()  # what is worth making, and no fault while it is not there
 
     @property
     def differing(self) -> tuple[Outcome, ...]:
@@ -75,7 +76,8 @@ def check_server(
             problems.append(_last_words(error.output))
         except GymError as error:
             problems.append(str(error))
-    return Report(entry.name, tuple(problems), tests, output, time.monotonic() - began, outcomes, findings)
+    seconds, hints = time.monotonic() - began, tuple(find_hints(entry))
+    return Report(entry.name, tuple(problems), tests, output, seconds, outcomes, findings, hints)
 
 
 def find_gaps(entry: CatalogEntry) -> Iterator[str]:
@@ -95,10 +97,16 @@ def find_gaps(entry: CatalogEntry) -> Iterator[str]:
         yield from _verifier_gaps(entry)
 
 
+def find_hints(entry: CatalogEntry) -> Iterator[str]:
+    """What a checkout can make of an environment that is finished."""
+    if entry.type != "resources_servers" or not (entry.directory.parents[2] / MAKER).is_file():
+        return
+    lacking = [name for name in EXAMPLE_RESULTS if not (entry.directory / name).is_file()]
+    if lacking:
+        yield f"no {' and no '.join(lacking)} yet; once it is finished: {MAKER} {entry.name}"
+
+
 def _verifier_gaps(entry: CatalogEntry) -> Iterator[str]:
-    for name in EXAMPLE_RESULTS if (entry.directory.parents[2] / MAKER).is_file() else ():
-        if not (entry.directory / name).is_file():
-            yield f"no {name} ({MAKER} {entry.name} makes it)"
     try:
         cases = load_cases(entry.directory / CASES)
     except GymError as error:

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import orjson
 
 from gym import labels
+from gym.cli import console
 from gym.cli.options import parse_counts, split_items
 from gym.config import LoadRequest, Stack, load_stack, search_roots
 from gym.errors import InfraError, UserError
@@ -82,6 +83,23 @@ def running(session: Session) -> StackStatus:
     if status is None:
         raise UserError(f"The stack of {session.home} does not run.", "Start it: gym up NAMES")
     return status
+
+
+def router_of(stack: str) -> str:
+    """Where the stack that runs here answers; what is not well in it is told, since callers would wait for it."""
+    status = running(find_session(stack))
+    for line in tell_ailments(status):
+        console.note(line, style="yellow")
+    return status.router
+
+
+def tell_ailments(status: StackStatus) -> list[str]:
+    """A line for each replica that is not healthy."""
+    ill = [one for one in status.replicas if one.state != "healthy"]
+    return [
+        f"{one.replica} is {one.state}{f' ({one.detail})' if one.detail else ''}: gym logs {one.instance}"
+        for one in ill
+    ]
 
 
 def make_runtime(name: RuntimeName, overrides: tuple[Path, ...] = (), locked: Path | None = None) -> Runtime:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import orjson
 from rich.text import Text
 
 from gym.cli import console
 from gym.cli.live import replica_table
 from gym.cli.options import DEFAULT_STACK
+from gym.config import find_server, search_roots
+from gym.errors import UserError
 from gym.plan import Plan
 from gym.runtime.base import StackStatus
 
@@ -19,24 +22,43 @@ EXAMPLE = Path("data") / "example.jsonl"
 def show_started(status: StackStatus, plan: Plan) -> None:
     console.show(replica_table(status))
     flag = "" if status.stack == DEFAULT_STACK else f" --stack {status.stack}"
-    lines = {"router": status.router, "collect": _collect(plan) + flag, "stop": f"gym down{flag}"}
+    lines = {"router": status.router, "collect": collect_command(plan) + flag, "stop": f"gym down{flag}"}
     console.show()
     for name, value in lines.items():
         console.show(Text.assemble((f"{name:<8} ", "bold"), value))
 
 
-def _collect(plan: Plan) -> str:
-    """A command that works as it stands: the examples of the first server that has some."""
-    for service in plan.services:
+def collect_command(plan: Plan) -> str:
+    """A command that works as it stands: the examples of the first server whose rows an agent of the stack takes."""
+    agents = [service.name for service in plan.services if service.type == "responses_api_agents"]
+    asked = [one for one in plan.services if one.type != "responses_api_models"]
+    for service in sorted(asked, key=lambda one: one.type != "resources_servers"):
         example = service.directory / EXAMPLE if service.directory else None
-        if example and service.type == "resources_servers" and example.is_file():
-            return f"gym rollouts {_input(example, service.implementation)} -o rollouts.jsonl"
+        if not agents or example is None or not example.is_file():
+            continue
+        named = _agent_of_rows(example)
+        if named in ("", *agents):
+            flag = "" if named or len(agents) == 1 else f" --agent {agents[0]}"
+            return f"gym rollouts {_input(example, service.implementation)} -o rollouts.jsonl{flag}"
     return "gym rollouts ROWS.jsonl -o rollouts.jsonl"
 
 
+def _agent_of_rows(example: Path) -> str:
+    """What the first row names; nothing when it names none."""
+    first = example.read_bytes().partition(b"\n")[0]
+    try:
+        return str(orjson.loads(first)["agent_ref"]["name"])
+    except (ValueError, LookupError, TypeError):
+        return ""
+
+
 def _input(example: Path, server: str) -> str:
-    """A path from here, or the server's name where the path would be long."""
-    return relative(example) if example.is_relative_to(Path.cwd()) else server
+    """The server's name, where it stands for this file."""
+    try:
+        entry = find_server(server, search_roots(Path.cwd(), os.environ))
+    except UserError:
+        return relative(example)
+    return server if entry.directory / EXAMPLE == example else relative(example)
 
 
 def relative(path: Path) -> str:

@@ -11,10 +11,11 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from gym.collect.breaker import Breaker
 from gym.collect.options import AttemptOptions
-from gym.collect.provenance import Circumstances
+from gym.collect.provenance import Circumstances, describe_headers
 from gym.collect.replies import NotKept, Rolled, read_reply
 from gym.collect.rows import Task
 from gym.collect.targets import Replica, Targets
@@ -83,8 +84,9 @@ class Attempts:
             tries += 1
             stack, digest = self.targets.stack, self.targets.digests.get(task.agent, "")
             started, clock = time.time(), time.monotonic()
-            rolled, failure = await self._attempt(task, tries)
-            how = Circumstances(tries, started, time.monotonic() - clock, clock - taken, stack, digest[:16])
+            rolled, failure, told = await self._attempt(task, tries)
+            seconds, queued = time.monotonic() - clock, clock - taken
+            how = Circumstances(tries, started, seconds, queued, stack, digest[:16], told)
             held = breaker.record(task.key, failure)
             if failure is None:
                 return Ended(rolled, None, how)
@@ -98,14 +100,18 @@ class Attempts:
                 return None
         return None
 
-    async def _attempt(self, task: Task, number: int) -> tuple[Rolled | None, RolloutError | None]:
+    async def _attempt(self, task: Task, number: int) -> tuple[Rolled | None, RolloutError | None, dict[str, Any]]:
+        """A rollout or a failure, and what the reply said of its own way, when there was one."""
+        told: dict[str, Any] = {}
         self.in_flight += 1
         try:
-            return read_reply(await self._send(task, number), task.agent), None
+            reply = await self._send(task, number)
+            told = describe_headers(reply)
+            return read_reply(reply, task.agent), None, told
         except NotKept:
-            return None, None
+            return None, None, told
         except RolloutError as failure:
-            return None, failure
+            return None, failure, told
         finally:
             self.in_flight -= 1
 

@@ -17,6 +17,7 @@ from gym.collect.beacon import Beacon
 from gym.collect.breaker import GaveUp
 from gym.collect.events import BadRow, Notice, OnEvent, Progress, Summary
 from gym.collect.feed import FileFeed
+from gym.collect.findings import fold_problems
 from gym.collect.metrics import aggregate_agents, read_output
 from gym.collect.options import CollectOptions
 from gym.collect.output import Output
@@ -73,7 +74,9 @@ class Collector:
         try:
             await first_of(feed.start(), stop.drain.wait())
             if self._exit_code:
-                raise ConfigError(self._shown_problems(), "mend them, or go on without them: --skip-bad-rows")
+                raise ConfigError(
+                    fold_problems(self._bad_rows, _MOST_SHOWN), "mend them, or go on without them: --skip-bad-rows"
+                )
             await self._collect(feed, stop)
         finally:
             await feed.aclose()
@@ -128,6 +131,7 @@ class Collector:
             ended = await self._attempts.run(task)
             if ended is not None:
                 await self._write(task, ended, rollouts, failures)
+            feed.finish(task)
 
     async def _write(self, task: Task, ended: Ended, rollouts: Sink, failures: Sink) -> None:
         if ended.rolled is not None:
@@ -251,11 +255,6 @@ class Collector:
     def _set_total(self, feed: FileFeed) -> None:
         if feed.exhausted:
             self._tally.total = self._reader.total
-
-    def _shown_problems(self) -> list[Problem]:
-        more = len(self._bad_rows) - _MOST_SHOWN
-        shown = self._bad_rows[:_MOST_SHOWN]
-        return [*shown, Problem(f"... and {more} more")] if more > 0 else shown
 
 
 def _rules(options: CollectOptions, targets: Targets) -> RowRules:

@@ -11,13 +11,14 @@ from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, It
 from typing import Protocol
 
 from gym.collect.rows import Task, TaskReader
+from gym.collect.shelf import Shelf
 from gym.collect.source import row_to_line
 from gym.errors import Problem
 
 _BATCH, _BATCH_BYTES = 64, 4 << 20
 _FIRST, _FIRST_BYTES = 1000, 32 << 20  # checked before the run starts
-_AHEAD = 2  # batches, and as many rows as there are workers: they may all end at the same moment
-
+_AHEAD = 2  # batches on their way, and as many rows as there are workers: they may all end at the same moment
+_FAR = 10_000  # rows further, where those that wait are of agents that have enough of them
 
 _PARTING_SECONDS = 0.5  # for the thread to close its files; one that waits for a pipe is left behind
 
@@ -28,13 +29,6 @@ class Feed(Protocol):
     async def take(self) -> Task | None:
         """The next task; None when there is none left."""
         ...
-
-
-class _EndOfBatch:
-    pass
-
-
-_END_OF_BATCH = _EndOfBatch()
 
 
 class FileFeed:
@@ -53,8 +47,11 @@ class FileFeed:
         self._on_problem = on_problem
         self._eager = eager
         self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[Task | _EndOfBatch | None] = asyncio.Queue()
-        self._room = threading.Semaphore(_AHEAD + -(-workers // _BATCH))
+        self._shelf = Shelf()
+        self._ready = asyncio.Semaphore(0)  # one for each task on the shelf, and one more at the end
+        self._room = threading.Semaphore(_AHEAD + -(-workers // _BATCH))  # batches that the thread may hand over
+        self._held_back = 0  # batches that came and have not been asked for again
+        self._enough = workers + _BATCH  # rows that wait
         self._first: asyncio.Future[None] = self._loop.create_future()
         self._closed = False
         self._error: BaseException | None = None
@@ -67,24 +64,25 @@ class FileFeed:
         await self._first
 
     async def take(self) -> Task | None:
-        while True:
-            item = await self._queue.get()
-            if isinstance(item, _EndOfBatch):
-                self._room.release()
-            elif item is None:
-                self._queue.put_nowait(None)  # for the other workers
-                if self._error is not None:
-                    raise self._error
-                return None
-            else:
-                return item
+        """`finish` what was taken: the next task is one of the agent that has the fewest under way."""
+        await self._ready.acquire()
+        task = self._shelf.take()
+        if task is not None:
+            self._ask_for_more()
+            return task
+        self._ready.release()  # for the other workers
+        if self._error is not None:
+            raise self._error
+        return None
+
+    def finish(self, task: Task) -> None:
+        self._shelf.finish(task)
 
     def close(self) -> None:
         """No more tasks from now on; what was read ahead is left for another run."""
         self._closed = True
-        while not self._queue.empty():
-            self._queue.get_nowait()
-        self._queue.put_nowait(None)
+        self._shelf.clear()
+        self._ready.release()
         self._room.release()
 
     async def aclose(self) -> None:
@@ -123,17 +121,26 @@ class FileFeed:
             if not isinstance(item, Task):
                 go_on = self._on_problem(item) and go_on
             elif go_on and not self._closed:
-                self._queue.put_nowait(item)
+                self._shelf.put(item)
+                self._ready.release()
         if not go_on:
             self.close()
-        if not self._closed:
-            self._queue.put_nowait(_END_OF_BATCH)
+        self._held_back += 1
+        self._ask_for_more()
         self._start_is_over()
+
+    def _ask_for_more(self) -> None:
+        shelf, enough = self._shelf, self._enough
+        if not self._held_back or shelf.size >= _FIRST_BYTES:
+            return
+        if shelf.rows < enough or (shelf.rows < enough + _FAR and shelf.runs_short(enough)):
+            self._held_back -= 1
+            self._room.release()
 
     def _end(self, error: BaseException | None) -> None:
         self._error = self._error or error
         self.exhausted = error is None and not self._closed
-        self._queue.put_nowait(None)
+        self._ready.release()
         self._start_is_over()
 
     def _start_is_over(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gym.collect.rows import PARAMS
@@ -29,6 +29,7 @@ class Circumstances:
     queued: float = 0.0  # seconds between the taking of the row and this attempt: pauses, back-offs, earlier attempts
     stack: str = ""  # digest of the whole stack, and of the agent, when it began
     digest: str = ""
+    told: Mapping[str, Any] = field(default_factory=dict)  # `describe_headers` of the reply, where there was one
 
     def to_dict(self) -> dict[str, Any]:
         told: dict[str, Any] = {
@@ -39,17 +40,23 @@ class Circumstances:
         }
         if self.stack:
             told["stack"], told["digest"] = self.stack, self.digest
-        return told
+        return {**told, **self.told}
 
 
-def describe_reply(reply: Reply, parsed: Mapping[str, Any]) -> dict[str, Any]:
-    """What a verified rollout and its headers say: `hops` (ms), `sdk`, `model`, `tokens`, `seed`."""
+def describe_headers(reply: Reply) -> dict[str, Any]:
+    """What any reply of an agent says of itself, a failure too: `hops` (ms), `sdk`."""
     told: dict[str, Any] = {}
     for name, value in reply.headers:
-        if name == _TIMING:
-            told["hops"] = read_timing(value)
+        if name == _TIMING and (hops := read_timing(value)):
+            told["hops"] = hops
         elif name == _SDK:
             told["sdk"] = value[:_LONGEST].decode("latin-1")
+    return told
+
+
+def describe_rollout(parsed: Mapping[str, Any]) -> dict[str, Any]:
+    """What a verified rollout says: `model`, `tokens`, `seed`."""
+    told: dict[str, Any] = {}
     response = parsed.get("response")
     if isinstance(response, dict):
         model, usage = response.get("model"), response.get("usage")

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from gym.collect.provenance import Circumstances, describe_reply
+from gym.collect.provenance import Circumstances, describe_rollout
 from gym.collect.rows import AGENT_REF, Task
 from gym.server.http import Reply
 from gym.wire.failures import RolloutError, error_from_reply
@@ -63,7 +63,7 @@ def read_reply(reply: Reply, agent: str) -> Rolled:
     if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not math.isfinite(reward):
         found = "no reward" if "reward" not in parsed else f"the reward {str(reward)[:80]!r}, which is no number"
         raise RolloutError("resources", f"the reply of {agent} holds {found}", server=agent)
-    return Rolled(reply.body, parsed, float(reward), describe_reply(reply, parsed))
+    return Rolled(reply.body, parsed, float(reward), describe_rollout(parsed))
 
 
 def rollout_line(rolled: Rolled, task: Task, how: Circumstances) -> bytes:

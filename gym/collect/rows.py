@@ -178,7 +178,8 @@ def find_agent(row: dict[str, Any], line: Line, rules: RowRules) -> str:
     if len(rules.agents) == 1:
         return next(iter(rules.agents))
     names = ", ".join(sorted(rules.agents)) or "none"
-    raise _bad(line, "the row names no agent", key=AGENT_REF, hint=f"add it, or say --agent with one of: {names}")
+    hint = f"add it, or say --agent with one of: {names}"
+    raise _bad(line, "the row names no agent, and the stack has several", key=AGENT_REF, hint=hint)
 
 
 def _extra(fields: dict[str, Any], row: dict[str, Any]) -> bytes:

@@ -28,8 +28,9 @@ _GROUPS: Final[dict[ServerType, tuple[tuple[str, ...], ...]]] = {
         ("single_step_tool_use", "single_step_tool_use_with_argument_comparison"),
         ("multi_turn", "example_multi_turn", "example_multi_turn_gymnasium"),
         ("single_tool_call_multireward", "example_tool_call_multireward"),
+        ("swe", "swebench", "mini_swe_resource"),
     ),
-    "responses_api_agents": (),
+    "responses_api_agents": (("mini_swe_agent", "mini_swe_agent_2"),),
     "responses_api_models": (
         ("openai", "openai_model"),
         ("azure_openai", "azure_openai_model"),
@@ -59,10 +60,10 @@ def instance_names(name: str) -> tuple[str, ...]:
         return exact
     groups = [group for one in SERVER_TYPES for group in _GROUPS[one]]
     heads = sorted(((one, group) for group in groups for one in group), key=lambda pair: -len(pair[0]))
-    for head, group in heads:
-        if name.startswith(f"{head}_"):
-            return tuple(f"{other}{name[len(head) :]}" for other in group if other != head)
-    return ()
+    # All of them: `example_multi_turn_gymnasium_agent` begins with two older names.
+    fitting = [(head, group) for head, group in heads if name.startswith(f"{head}_")]
+    names = (f"{other}{name[len(head) :]}" for head, group in fitting for other in group if other != head)
+    return tuple(dict.fromkeys(names))
 
 
 def known_as(name: str, there: Iterable[str]) -> str | None:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from gym.config.aliases import known_as
 from gym.config.assets import is_file
-from gym.config.catalog import ServerFolder, find_implementation
+from gym.config.catalog import ServerFolder, config_names, find_implementation
 from gym.config.checks import DOMAINS, FACTS, Draft, check_reference, find_references, is_relative_file, shown_value
 from gym.config.grants import is_grant, read_grant
 from gym.config.model import ContainerFacts, Instance, Location, ServerRef
@@ -110,7 +110,8 @@ def _resolve_references(
     found: dict[tuple[str, str], ServerRef] = {}
     fields = draft.fields
     for one in find_references(draft, findings):
-        name = check_reference(one, drafts, around.doubtful, findings)
+        nameable = config_names(around.folders, (one.ref.type,))
+        name = check_reference(one, drafts, around.doubtful, nameable, findings)
         if name is None:
             continue
         found[one.ref.type, name] = ServerRef(type=one.ref.type, name=name)

@@ -6,7 +6,7 @@ A folder that cannot be read is listed all the same; only asking for it by name 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -69,10 +69,16 @@ def find_server(name: str, roots: Iterable[Path]) -> CatalogEntry:
         for entry in entries:
             if entry.name == wanted or (entry.config is not None and entry.config.stem == wanted):
                 return entry
+    raise UserError(f"There is no server `{name}`.", _where_else(name, entries))
+
+
+def _where_else(name: str, entries: Sequence[CatalogEntry]) -> str:
+    """A server may have configurations with names of their own; else the nearest name may be meant."""
     names = [known for one in entries for known in (one.name, *one.aliases)]
-    raise UserError(
-        f"There is no server `{name}`.", did_you_mean(name, names) or "`gym list` shows the servers there are."
-    )
+    for entry in entries:
+        if (entry.directory / "configs" / f"{name}.yaml").is_file():
+            return f"It is a configuration of {entry.name}: gym up {name}, gym info {entry.name}."
+    return did_you_mean(name, names) or "`gym list` shows the servers there are."
 
 
 def own_fields(entry: CatalogEntry) -> dict[str, object]:

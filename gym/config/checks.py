@@ -123,11 +123,16 @@ def find_references(draft: Draft, findings: Findings) -> list[Reference]:
 
 
 def check_reference(
-    one: Reference, drafts: Sequence[Draft], doubtful: Collection[str], findings: Findings
+    one: Reference,
+    drafts: Sequence[Draft],
+    doubtful: Collection[str],
+    nameable: Collection[str],
+    findings: Findings,
 ) -> str | None:
     """The name of the instance that is meant, under whichever of its names; None when there is none.
 
-    A `doubtful` name is a server's whose own problem is told already.
+    A `doubtful` name is a server's whose own problem is told already; a `nameable` one is a configuration's that could
+    be named on the command line.
     """
     there = [draft.name for draft in drafts if draft.type == one.ref.type]
     name = known_as(one.ref.name, there) or known_as(one.ref.name, doubtful)
@@ -137,6 +142,8 @@ def check_reference(
     what = f"refers to an instance that is not there: type='{one.ref.type}' name='{one.ref.name}'"
     if other is not None:
         hint = f"`{other.name}` is one of {other.type}; write that type, or another name."
+    elif one.ref.name in nameable:
+        hint = f"Name it as well: gym up … {one.ref.name}"
     elif there:
         available = f"Available {one.ref.type}: {', '.join(there[:10])}."
         hint = did_you_mean(one.ref.name, there) or available

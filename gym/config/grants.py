@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from gym.config.checks import shown_value
 from gym.config.nodes import Findings, Node, Path, describe, did_you_mean, join_or, plain
-from gym.wire.sandbox import Grant, ProviderName
+from gym.wire.sandbox import OPERATOR, Grant, ProviderName
 
 PROVIDER: Final = "sandbox_provider"
 SETTINGS: Final = "sandbox_settings"
@@ -27,6 +27,10 @@ def read_grant(path: Path, node: Node, findings: Findings) -> Grant | None:
     """The grant, or None with every problem told."""
     if not isinstance(node.value, dict):
         findings.add(node, path, f"must be a mapping; found {describe(node.value)}", EXAMPLE)
+        return None
+    if path[0] == OPERATOR:
+        what = f"cannot be granted: `{OPERATOR}` is what the broker calls whoever operates the stack"
+        findings.add(node, path, what, "Give the instance another name.")
         return None
     try:
         return Grant.model_validate(plain(node))

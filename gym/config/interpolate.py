@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gym.config.aliases import SERVER_TYPES
 from gym.config.nodes import (
     BROKEN,
     MAX_DEPTH,
@@ -183,7 +184,10 @@ class Resolver:
     def _advice(self, target: Path) -> str:
         depth = next((n for n in range(len(target)) if find(self._root, target[: n + 1]) is None), 0)
         parent = find(self._root, target[:depth])
-        close = did_you_mean(str(target[depth]), parent.value) if parent and isinstance(parent.value, dict) else ""
+        there = parent.value if parent and isinstance(parent.value, dict) else {}
+        is_last = depth == len(target) - 1
+        names = [key for key, node in there.items() if not (is_last and _is_server(node))]
+        close = did_you_mean(str(target[depth]), names)
         way = f"Set it: {dotted(target)}=VALUE on the command line, or in env.yaml."
         return f"{close} {way}".strip()
 
@@ -255,6 +259,11 @@ class Resolver:
         if found is None or not isinstance(found.value, dict):
             raise _Unresolved(f"`{arguments[0]}` is not a mapping", "Name a key that holds one.")
         return Node([Node(pair[0]) if part == 0 else pair[1] for pair in found.value.items()])
+
+
+def _is_server(node: Node) -> bool:
+    """A whole server is no value that a field may have been meant to get."""
+    return isinstance(node.value, dict) and not node.value.keys().isdisjoint(SERVER_TYPES)
 
 
 def _absolute(text: str, path: Path) -> Path | None:

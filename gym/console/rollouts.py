@@ -20,6 +20,7 @@ from starlette.requests import Request
 
 from gym.collect import AttemptOptions, Rollout, collect_from
 from gym.collect.aio import allow_connections
+from gym.collect.findings import fold_problems
 from gym.collect.rows import RowRules, TaskReader
 from gym.collect.source import row_to_line
 from gym.collect.tally import Tally
@@ -175,7 +176,7 @@ def _check_rows(rows: Iterable[object], order: Order, targets: Targets) -> list[
     found = [item for item in reader.read(lines) if isinstance(item, Problem)]
     if not reader.rows:
         raise UserError("no rows", 'send {"rows": [...]}, or one row a line')
-    return found[:MOST_PROBLEMS]
+    return fold_problems(found, MOST_PROBLEMS)
 
 
 def _count(tally: Tally, rollout: Rollout) -> None:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from gym.sandbox.docker.dockerfile import read_sources
 from gym.sandbox.docker.reference import covers, parse_reference
+from gym.sandbox.egress.rules import Rules
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import NAME, SNAPSHOT, Build, Grant, Limits, Network, SandboxSpec
 
@@ -206,8 +207,23 @@ def _check_network(network: Network, grant: Grant) -> None:
         for host in phase.allow:
             if not any(fnmatchcase(host, pattern) for pattern in grant.hosts):
                 raise Refused(f"`network.allow: {host}` is not granted to this instance; {_may(grant.hosts, 'hosts')}.")
-    if network.setup is not None and network.setup.access == "none" and network.access != "none":
-        raise Refused("`network.setup: none`: the setup phase may reach more than the run, never less.", status=422)
+    if network.setup is not None:
+        _check_setup(network.setup, network)
+
+
+def _check_setup(setup: Network, run: Network) -> None:
+    """What the run may reach is attached when the sandbox is made: a setup that may reach less would not be kept to."""
+    if setup.access == "internet" or run.access == "none":
+        return
+    rules = Rules.of(setup)
+    beyond = [host for host in run.allow if not rules.allows(host)]
+    if run.access == "internet" or beyond:
+        what = "the internet" if run.access == "internet" else ", ".join(beyond)
+        raise Refused(
+            f"`network.setup: {setup.access}` is narrower than the run, which may reach {what}: "
+            "a setup phase may reach more than the run, never less.",
+            status=422,
+        )
 
 
 def _check_limits(limits: Limits, grant: Grant) -> Limits:

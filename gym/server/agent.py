@@ -156,8 +156,9 @@ class Agent(Server):
             try:
                 body = await self.run(row, rollout)
             finally:
+                call.told = (_timing(rollout.spent), _SDK)
                 self._take_leave(rollout)
-            return Answer(body, headers=(_timing(rollout.spent), _SDK))
+            return Answer(body, headers=call.told)
 
     async def _on_responses(self, call: Call) -> Answer:
         params = parse_params(call.body)

@@ -39,6 +39,7 @@ class Call:
     rollout_id: str = ""
     timeout: float | None = None  # seconds the caller is willing to wait
     began: float = field(default_factory=time.monotonic)
+    told: tuple[tuple[bytes, bytes], ...] = ()  # headers that go with a failure too
 
     def seconds_left(self, most: float) -> float:
         """Until the caller stops waiting, or `most`."""
@@ -110,7 +111,7 @@ class HotRoutes:
             raise
         except Exception as error:  # noqa: BLE001 (the one boundary of a server: every failure becomes data)
             failure = error_to_failure(error, server=self.server, role=self.role, rollout_id=call.rollout_id)
-            answer = failure_to_answer(failure)
+            answer = failure_to_answer(failure, call.told)
         finally:
             caller.forget()
         await send_answer(send, answer)
@@ -166,8 +167,8 @@ class Departure:
         task.cancel()
 
 
-def failure_to_answer(failure: RolloutError) -> Answer:
-    return Answer(failure.to_body(), failure.status, ((HEADER_ERROR.encode(), failure.kind.encode()),))
+def failure_to_answer(failure: RolloutError, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
+    return Answer(failure.to_body(), failure.status, ((HEADER_ERROR.encode(), failure.kind.encode()), *headers))
 
 
 def split_correlation(path: str) -> tuple[str, str]:

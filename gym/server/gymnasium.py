@@ -149,7 +149,7 @@ def _typed(model: type[BaseModel], row: dict[str, Any]) -> BaseModel:
     try:
         return read_body(model, to_json(row))
     except ValidationError as error:
-        raise RolloutError("row", validation_message(error)) from None
+        raise RolloutError("row", validation_message(error, model)) from None
 
 
 def observation_items(observation: Any) -> list[items.Item]:

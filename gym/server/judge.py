@@ -133,7 +133,7 @@ class Prompt:
 
 
 class Judge:
-    """Of one server. `ask` raises RolloutError of kind `judge`, which a collector tries again, never scores."""
+    """Of one server. `ask` raises RolloutError of kind `judge` or `timeout`; a collector tries again, never scores."""
 
     def __init__(self, server: ResourcesServer[Any], config: JudgeConfig) -> None:
         self._server = server
@@ -196,7 +196,7 @@ class Judge:
             return error
         again = f" (asked {tries} times)" if tries > 1 else ""
         return RolloutError(
-            "judge",
+            "timeout" if error.kind == "timeout" else "judge",
             f"the judge {self.instance} did not answer{again}: {error.message}",
             server=error.server or self.instance,
             retryable=error.retryable,

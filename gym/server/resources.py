@@ -26,7 +26,7 @@ from gym.server.peers import Peers
 from gym.server.rollout import Rollout
 from gym.server.session import Session, SessionStore
 from gym.server.tools import Tool, collect_tools, result_to_json
-from gym.server.trouble import error_text, own_validation_error, validation_detail
+from gym.server.trouble import error_text, own_validation_error, validation_detail, validation_message
 from gym.wire import metrics
 from gym.wire.failures import RolloutError
 from gym.wire.rows import ReverifyMode, Row, VerifyRequest, VerifyResponse, read_body
@@ -286,7 +286,10 @@ class Hook:
     def parse(self, body: bytes) -> BaseModel:
         if b"NaN" in body or b"Infinity" in body:
             _refuse_what_json_cannot_say(body)
-        return read_body(self.model, body)
+        try:
+            return read_body(self.model, body)
+        except ValidationError as error:
+            raise RolloutError("row", validation_message(error, self.model)) from None
 
     async def run(self, request: BaseModel, state: Any) -> Any:
         try:

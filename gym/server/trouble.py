@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import orjson
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
+from gym.wire.expected import expected_at
 from gym.wire.failures import KINDS, FailureKind, RolloutError
 
 log = logging.getLogger("gym.server")
@@ -34,10 +36,15 @@ def error_to_failure(error: Exception, *, server: str, role: str, rollout_id: st
     return RolloutError(kind, error_text(error), server=server, retryable=isinstance(error, OSError))
 
 
-def validation_message(error: ValidationError) -> str:
-    """`responses_create_params.input: Field required`, every finding on one line."""
-    found = (f"{'.'.join(str(part) for part in one['loc']) or 'body'}: {one['msg']}" for one in error.errors())
-    return "; ".join(found)
+def validation_message(error: ValidationError, model: type[BaseModel] | None = None) -> str:
+    """`options: Field required (expected: list of object)`, findings on one line; `model` knows what is expected."""
+    return "; ".join(_finding(one, model) for one in error.errors())
+
+
+def _finding(one: ErrorDetails, model: type[BaseModel] | None) -> str:
+    place = ".".join(str(part) for part in one["loc"]) or "body"
+    expected = expected_at(model, one["loc"]) if model is not None and one["type"] == "missing" else ""
+    return f"{place}: {one['msg']}" + (f" (expected: {expected})" if expected else "")
 
 
 def own_validation_error(error: ValidationError) -> RolloutError:

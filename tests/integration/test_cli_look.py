@@ -25,6 +25,7 @@ def test_every_command_has_help_whose_first_line_is_the_one_in_the_overview(tmp_
         helped = gym(name, "-h", cwd=tmp_path)
         assert helped.returncode == 0, helped.stderr
         assert f"gym {name}" in helped.stdout
+        assert not re.search(r"<bool>|<list\[", helped.stdout), name
 
 
 def test_help_and_version_load_no_other_command(tmp_path: Path) -> None:

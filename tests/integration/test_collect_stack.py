@@ -142,6 +142,11 @@ def test_a_hung_tool_and_a_hung_verifier_cost_their_deadline_and_not_the_run(sta
     assert {(one["kind"], one["server"]) for one in failures} == {("timeout", "hang")}
     hops = sorted((one["_ng_task_index"], one["message"].split()[0]) for one in failures)
     assert hops == [(number, ("/wait", "/verify")[number % 2]) for number in range(6)]
+    for one in failures:  # and where the time went
+        spent = one["_gym"]["hops"]
+        assert {"seed", "model", "tools"} <= set(spent)
+        assert max(spent, key=spent.__getitem__) == ("tools", "verify")[one["_ng_task_index"] % 2]
+        assert one["_gym"]["sdk"] == __version__
 
 
 def test_each_row_says_where_it_comes_from(stack: Stack, tmp_path: Path) -> None:

@@ -27,6 +27,12 @@ def own_fields(name: str) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if key != "kind" and "${" not in json.dumps(value)}
 
 
+@pytest.mark.parametrize("name", RESOURCES)
+def test_every_environment_has_example_rollouts_and_metrics(name: str) -> None:
+    for file in ("example_rollouts.jsonl", "example_metrics.json"):
+        assert (folder_of(name) / "data" / file).is_file(), f"scripts/examples {name}"
+
+
 @pytest.mark.parametrize("name", MADE)
 def test_example_rollouts_are_of_the_example_rows(name: str) -> None:
     rows, rollouts = rows_of(name), rollouts_of(name)

@@ -67,6 +67,10 @@ def test_a_server_brings_what_a_reader_and_a_runtime_look_for(name: str) -> None
     readme = (folder / "README.md").read_text("utf-8").splitlines()
     assert readme[0] == f"# {name}"
     assert readme[2].strip()
+    assert any(line.startswith("It teaches ") for line in readme)
+    for fact in ("Row fields", "Reward", "Data"):
+        assert any(line.startswith(f"| {fact} |") for line in readme), fact
+    assert "Apache 2.0" in next(line for line in readme if line.startswith("| Data |"))
     for wanted in ("app.py", "requirements.txt", f"configs/{name}.yaml", "data/example.jsonl"):
         assert (folder / wanted).is_file(), wanted
     assert any((folder / "tests").glob("test_*.py"))

@@ -1,4 +1,5 @@
-"""Worthless answers to a row: nothing, noise, the prompt, labels, the row's own field names, 5 MB, odd items.
+"""Worthless answers to a row: nothing, noise, the prompt, labels, the row's own field names, 5 MB, what makes patterns
+run for ever, odd items.
 
 Made from an answer that is worth everything, so that one which happens to be right can be left out.
 """
@@ -13,6 +14,25 @@ from gym.wire import items
 from gym.wire.items import Item
 
 OVERSIZED = 5_000_000
+HOSTILE = 200_000  # where a search that goes over the rest at every step takes seconds
+PIECES = (
+    " ",
+    "\n",
+    "a",
+    "0",
+    "(",
+    "{",
+    "[{",
+    '[{"a":',
+    '{"a":',
+    "\\boxed{",
+    "```",
+    "<think>",
+    "<answer>",
+    "Answer: ",
+    "**",
+    "a b\n",
+)
 LABELS = (
     "[[A=B]]",
     "CORRECT",
@@ -71,6 +91,8 @@ def _all(request: Mapping[str, Any], row: Mapping[str, Any], right: list[Item]) 
             yield Answer("label injection", [items.message(form.format(guess))])
     yield Answer("field names", [items.message("\n".join(f"{name}: {name}" for name in row))])
     yield Answer("oversized", [items.message("gravel " * (OVERSIZED // 7))])
+    for piece in PIECES:
+        yield Answer("hostile texts", [items.message(f"{piece * (HOSTILE // len(piece))}~")])
     yield from _odd(right)
 
 

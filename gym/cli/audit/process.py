@@ -17,6 +17,7 @@ from typing import Any
 import orjson
 
 from gym.cli.audit.answers import Answer, worthless_answers
+from gym.cli.audit.bad_rows import BadRow, bad_rows
 from gym.cli.audit.figures import is_leak, percentile, resident_bytes, slope
 from gym.errors import UserError
 from gym.server.base import ServerApp
@@ -28,7 +29,8 @@ from gym.wire import items
 
 AT_ONCE = 100
 TIMED = 200
-SLOW = 0.3  # seconds: a verify that starts containers; a quick audit then asks for less
+BLOCKED = 1.0  # seconds of the event loop's own CPU time for one verify: everybody else waits
+SLOW = 0.3  # seconds: a verify that starts containers; of those an audit asks for fewer
 FEW = 12
 SAMPLES = 30
 LEAST_SAMPLES = 4
@@ -89,9 +91,10 @@ async def audit(
         mine = tuple(one for one in oracles if one.config == config)
         subject = Subject(bench, mine, floor, reason, refusing)
         findings = [await score_oracles(subject)]
-        if slow := quick and bench.verify_seconds > SLOW:
-            subject = replace(subject, oracles=mine[:1], at_once=FEW)
-        findings += [*await score_worthless(subject), await repeat(subject), await crowd(subject)]
+        if slow := bench.verify_seconds > SLOW:
+            subject = replace(subject, oracles=mine[:1] if quick else mine, at_once=FEW)
+        findings += [*await score_worthless(subject), await refuse_bad_rows(subject)]
+        findings += [await repeat(subject), await crowd(subject)]
         findings += [await time_verify(subject, FEW if slow else 50 if quick else TIMED)]
         findings += [await watch_memory(subject, 500 if quick else 10_000, seconds=15.0 if quick else 120.0)]
     return findings
@@ -112,18 +115,45 @@ async def score_oracles(subject: Subject) -> Finding:
 
 
 async def score_worthless(subject: Subject) -> list[Finding]:
-    """One finding a kind of answer: none may score more than the floor, none may be anything but a reward."""
+    """One finding a kind of answer: none may score more than the floor, be anything but a reward, or block the loop."""
     wrong: dict[str, list[str]] = {}
     count: dict[str, int] = defaultdict(int)
     for case in subject.oracles:
         for answer in worthless_answers(case.request):
             count[answer.check] += 1
             told = wrong.setdefault(answer.check, [])
+            began = time.thread_time()
             got = _told(await subject.bench.ask(_worthless(case, subject), _with_output(case, answer.output)))
+            spent = time.thread_time() - began
             if not isinstance(got, float) or got > max(subject.floor, case.floor):
                 told.append(f"{case.name}: {_shown(answer)} got {got}")
+            elif spent > BLOCKED:
+                told.append(f"{case.name}: {_shown(answer)} kept the event loop busy for {spent:.1f} s")
     why = _floors(subject)
-    return [_finding(check, told, f"{count[check]} answers score nothing{why}") for check, told in wrong.items()]
+    return [
+        _finding(check, told, f"{count[check]} answers score nothing{why}", answers=count[check])
+        for check, told in wrong.items()
+    ]
+
+
+async def refuse_bad_rows(subject: Subject) -> Finding:
+    """Each gets a reward, or a 422 that names the field; none breaks the verifier."""
+    case = subject.oracles[0]
+    wrong = []
+    rows = list(bad_rows(case.request, few=subject.at_once < AT_ONCE))
+    for bad in rows:
+        told = await subject.bench.ask(_worthless(case, subject), bad.request)
+        if fault := _fault_of_refusal(bad, told):
+            wrong.append(f"{bad.wrong}: {fault}")
+    return _finding("bad rows", wrong, f"{len(rows)} rows get a reward, or a 422 that names the field")
+
+
+def _fault_of_refusal(bad: BadRow, answer: Answered | str) -> str:
+    told = _told(answer)
+    if isinstance(told, float):
+        return f"got {told}, and breaks the contract" if bad.refused else ""
+    named = told.startswith("422 row:") and bad.field in told
+    return "" if named else told
 
 
 def _floors(subject: Subject) -> str:
@@ -241,10 +271,10 @@ def _shown(answer: Answer) -> str:
     return repr(text if len(text) <= 60 else f"{text[:60]}…")
 
 
-def _finding(check: str, wrong: Iterable[str], fine: str) -> Finding:
+def _finding(check: str, wrong: Iterable[str], fine: str, **figures: float) -> Finding:
     told = list(wrong)
     more = f" … and {len(told) - 3} more" if len(told) > 3 else ""
-    return Finding(check, not told, "; ".join(told[:3]) + more if told else fine)
+    return Finding(check, not told, "; ".join(told[:3]) + more if told else fine, figures)
 
 
 def _digest(body: Mapping[str, Any]) -> bytes:

@@ -30,7 +30,8 @@ def command(
     entry = find_server(name, search_roots(Path.cwd(), os.environ))
     if entry.type != "resources_servers":
         raise UserError(f"{entry.name} has no verifier: only resources servers do.", "`gym list --type resources`")
-    findings = audit_server(entry, cached_python, quick=quick)
+    with console.busy(f"auditing {entry.name}: " + ("seconds" if quick else "up to some minutes")):
+        findings = audit_server(entry, cached_python, quick=quick)
     if as_json:
         console.show_json([asdict(one) for one in findings])
     else:

@@ -10,14 +10,13 @@ from typing import Annotated
 
 import typer
 from rich.console import RenderableType
-from rich.markdown import Markdown
-from rich.syntax import Syntax
 from rich.text import Text
 
 from gym.cli import console
 from gym.cli.catalog import example_rows, row_fields
 from gym.cli.live import KINDS
 from gym.cli.options import AsJson
+from gym.cli.reading import code, readme, row_code
 from gym.cli.summary import EXAMPLE, relative
 from gym.config import CatalogEntry, find_server, search_roots
 
@@ -43,23 +42,23 @@ def command(
 def _parts(entry: CatalogEntry) -> Iterator[tuple[str, RenderableType]]:
     """Rendered on a terminal; in a file as they are written."""
     terminal = console.out().is_terminal
-    readme, example = entry.directory / "README.md", entry.directory / EXAMPLE
-    if readme.is_file():
-        text = readme.read_text("utf-8", errors="replace").rstrip()
-        yield relative(readme), Markdown(text) if terminal else text
+    about, example = entry.directory / "README.md", entry.directory / EXAMPLE
+    if about.is_file():
+        text = about.read_text("utf-8", errors="replace").rstrip()
+        yield relative(about), readme(text) if terminal else text
     if entry.config is not None:
         text = entry.config.read_text("utf-8", errors="replace").rstrip()
-        yield relative(entry.config), Syntax(text, "yaml", background_color="default") if terminal else text
+        yield relative(entry.config), code(text, "yaml") if terminal else text
     if fields := row_fields(example):
-        yield f"row fields, as {relative(example)} has them", console.make_table(("FIELD", "TYPE", "EXAMPLE"), fields)
+        table = console.make_table(("FIELD", "TYPE", "EXAMPLE"), fields, lines=terminal)
+        yield f"row fields, as {relative(example)} has them", table
     for row in example_rows(example)[:1]:
-        text = json.dumps(row, indent=2, ensure_ascii=False)
-        yield "the first of them", Syntax(text, "json", background_color="default") if terminal else text
+        yield "the first of them", row_code(row) if terminal else json.dumps(row, indent=2, ensure_ascii=False)
 
 
 def _facts(entry: CatalogEntry) -> dict[str, str]:
     directory = entry.directory
-    readme, example = directory / "README.md", directory / EXAMPLE
+    about, example = directory / "README.md", directory / EXAMPLE
     return {
         "name": entry.name,
         "type": KINDS[entry.type],
@@ -70,7 +69,7 @@ def _facts(entry: CatalogEntry) -> dict[str, str]:
         "also": ", ".join(entry.aliases),
         "folder": relative(directory),
         "config": relative(entry.config) if entry.config else "",
-        "readme": relative(readme) if readme.is_file() else "",
+        "readme": relative(about) if about.is_file() else "",
         "examples": relative(example) if example.is_file() else "",
         "start": _start(entry),
     }

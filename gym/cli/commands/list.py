@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from gym.cli import console
-from gym.cli.catalog import WIDE, Wanted, entry_table, servers_to_markdown
+from gym.cli.catalog import WIDE, Wanted, check_domain, entry_table, servers_to_markdown
 from gym.cli.options import AsJson
 from gym.config import list_servers, search_roots
 
@@ -29,12 +29,17 @@ def command(
     type_: Type = None, kind: Kind = None, domain: Domain = "", markdown: Markdown = False, as_json: AsJson = False
 ) -> int:
     """List the servers that can be named."""
+    everything = list_servers(search_roots(Path.cwd(), os.environ))
+    check_domain(domain, everything)
     wanted = Wanted(type_ or "", kind or "", domain)
-    servers = [one for one in list_servers(search_roots(Path.cwd(), os.environ)) if wanted.fits(one)]
+    servers = [one for one in everything if wanted.fits(one)]
     if as_json:
         console.show_json([one.model_dump(mode="json") for one in servers])
     elif markdown:
         console.show_raw(servers_to_markdown(servers))
+    elif not servers:
+        where = "No servers here: go to a checkout, or name folders in GYM_PATH."
+        console.note("No server is all of that." if any(wanted) else where)
     else:
         terminal = console.out()
         columns, rows = entry_table(servers, terminal.width if terminal.is_terminal else None)

@@ -19,6 +19,10 @@ def command(
 ) -> int:
     """Print the logs of instances or single replicas: gym logs mcqa, gym logs mcqa-2 -f."""
     session = find_session(stack)
+    silent = True
     for line in session.runtime.logs(session.home, tuple(names or ()), follow=follow, tail=tail):
+        silent = False
         console.show_line(line.rstrip("\n"))
+    if silent and tail:
+        console.note("Nothing was logged yet; -f waits for more.")
     return 0

@@ -21,7 +21,7 @@ FOLDERS: dict[Kind, str] = {"resources": "resources", "agent": "agents", "model"
 
 def command(
     kind: Annotated[Kind, typer.Argument(help="What the server is.")],
-    name: Annotated[str, typer.Argument(help="Its name: a-z, 0-9 and _.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: a-z, 0-9 and _.")],
 ) -> int:
     """Make a new server from a template, in ./servers when there is such a folder, else in ./NAME."""
     check_name(name)

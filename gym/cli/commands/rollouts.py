@@ -9,14 +9,21 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.inputs import find_inputs, parse_shard
+from gym.cli.inputs import find_rows, parse_shard
 from gym.cli.options import DEFAULT_STACK, StackName
 from gym.cli.progress import follow_progress, show_summary
-from gym.cli.session import find_session, read_token, running
+from gym.cli.session import read_token, router_of
 from gym.collect import CollectOptions, run_collection
 
-Inputs = Annotated[
-    list[str], typer.Argument(metavar="INPUT", help="JSONL files, globs, - or a server's name (its examples).")
+Named = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="INPUT|AGENT", help="JSONL files, globs, - or a server's name (its examples); an agent with --input."
+    ),
+]
+Rows = Annotated[
+    list[str] | None,
+    typer.Option("--input", metavar="FILE", help="JSONL files, globs or -, where the argument names the agent."),
 ]
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where verified rollouts go (JSONL).")]
 Agent = Annotated[str, typer.Option("--agent", metavar="NAME", help="The agent of rows that name none.")]
@@ -40,8 +47,9 @@ TokenFile = Annotated[
 
 
 def command(
-    inputs: Inputs,
     output: Output,
+    named: Named = None,
+    rows: Rows = None,
     agent: Agent = "",
     limit: Limit = None,
     repeats: Repeats = 1,
@@ -61,9 +69,10 @@ def command(
     stack: StackName = DEFAULT_STACK,
 ) -> int:
     """Collect verified rollouts: gym rollouts mcqa -o mcqa.jsonl --repeats 4."""
+    inputs, agent = find_rows(named or [], rows or [], agent)
     options = CollectOptions(
-        stack_url=url or running(find_session(stack)).router,
-        inputs=find_inputs(inputs),
+        stack_url=url or router_of(stack),
+        inputs=inputs,
         output=output,
         agent=agent,
         limit=limit,

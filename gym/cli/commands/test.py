@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Annotated
 
@@ -33,16 +33,17 @@ def command(
     if sandbox is not None:
         return _test_provider(sandbox, names or [])
     entries = _find_entries(names or [], all_servers=all_servers)
-    reports = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        for report in pool.map(
-            lambda one: check_server(one, pytest_command, cached_python, audit=all_servers), entries
-        ):
-            reports.append(report)
+        runs = [pool.submit(check_server, one, pytest_command, cached_python, audit=all_servers) for one in entries]
+        for number, run in enumerate(as_completed(runs), 1):
+            report = run.result()
             _show_trouble(report)
-    if len(reports) > 1 or reports[0].passed:
-        columns = ("SERVER", "", "TESTS", "CASES", "AUDIT", "TIME")
-        console.show(console.make_table(columns, map(_row, reports), right=("TIME",)))
+            if len(runs) > 1:
+                verdict = "passed" if report.passed else "failed"
+                console.note(f"{number} of {len(runs)}: {report.name} {verdict} ({report.seconds:.1f} s)")
+    reports = [run.result() for run in runs]
+    columns = ("SERVER", "", "TESTS", "CASES", "AUDIT", "TIME")
+    console.show(console.make_table(columns, map(_row, reports), right=("TIME",)))
     return int(not all(report.passed for report in reports))
 
 
@@ -74,6 +75,8 @@ def _show_trouble(report: Report) -> None:
         console.show(console.make_table(("CASE", "EXPECTED", "GOT", "REASON"), rows))
     for finding in report.failed_checks:
         console.note(f"{report.name}: audit: {finding.check}: {finding.detail}", style="yellow")
+    for hint in report.hints:
+        console.note(f"{report.name}: {hint}")
 
 
 def _row(report: Report) -> tuple[str | Text, ...]:

@@ -25,7 +25,7 @@ Output = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="PAGE.html", help="Write one file that needs no server.")
 ]
 Sample = Annotated[int | None, typer.Option("--sample", metavar="N", min=1, help="Only N, evenly taken (with -o).")]
-Port = Annotated[int, typer.Option("--port", min=0, max=65535, help="0: a free one.")]
+Port = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="0: a free one.")]
 OpenIt = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 
 

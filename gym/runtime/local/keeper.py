@@ -137,7 +137,7 @@ class Keeper:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(delay):
                     await self._order.wait()
-            delay = min(delay * 2, BACKOFF_MOST)
+            delay = BACKOFF_FIRST if self._order.is_set() else min(delay * 2, BACKOFF_MOST)
         self._set("exited")
 
     async def _live(self) -> str:

@@ -63,7 +63,7 @@ async def serve_terminal(broker: Broker, scope: Scope, receive: Receive, send: S
         async with terminal(box, request, size) as (process, screen):
             await send({"type": "websocket.accept"})
             broker.audit.note("attach", sandbox=box.id, instance=box.instance, argv=request.words())
-            await talk(process, screen, receive, send)
+            await talk(box, process, screen, receive, send)
     except Exception as error:  # noqa: BLE001 (a person is told, whatever it was; the broker goes on)
         answer = refusal(engine_failure(error))
         await send({"type": "websocket.close", "status": answer.status, "body": answer.body})
@@ -102,11 +102,11 @@ async def terminal(
             await process.kill()
 
 
-async def talk(process: Process, screen: Screen, receive: Receive, send: Send) -> None:
+async def talk(box: Box, process: Process, screen: Screen, receive: Receive, send: Send) -> None:
     async with asyncio.TaskGroup() as group:
         shown = group.create_task(show(screen, send))
         typed = group.create_task(listen(process, receive))
-        ended = group.create_task(last_word(process))
+        ended = group.create_task(last_word(box, process))
         await asyncio.wait({typed, ended}, return_when=asyncio.FIRST_COMPLETED)
         typed.cancel()
         if ended.done():
@@ -141,9 +141,9 @@ def read_size(text: str) -> tuple[int, int] | None:
     return (rows, columns) if 0 < rows < 10_000 and 0 < columns < 10_000 else None
 
 
-async def last_word(process: Process) -> dict[str, Any]:
+async def last_word(box: Box, process: Process) -> dict[str, Any]:
     try:
         result = await process.wait()
     except RolloutError as error:
-        return {"error": error.to_dict()}
+        return {"error": (await box.explain(error)).to_dict()}
     return {"result": {"exit_code": result.exit_code, "signal": result.signal, "seconds": result.seconds}}

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from gym.sandbox.broker.config import Caller
 from gym.sandbox.broker.trouble import Conflict, Lost, Unknown
 from gym.sandbox.provider import Channel, Held, Tags
+from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxInfo, SandboxSpec, SandboxState
 
 if TYPE_CHECKING:
     from gym.sandbox.broker.jobs import Job
     from gym.sandbox.broker.shells import Shell
 
+NEWS_SECONDS = 5.0  # the engine tells of an end a little after it
 REMEMBERED = 20_000  # gone sandboxes of which the broker can still say why
 
 
@@ -41,6 +43,7 @@ class Box:
     reclaimed: bool = False  # it was lost, and its remains are removed or on their way
     removing: asyncio.Task[bool] | None = None
     telling: asyncio.Task[None] | None = None  # the engine whose it is
+    watching: asyncio.Task[None] | None = None  # done when it is known why it was lost
 
     @property
     def id(self) -> str:
@@ -62,9 +65,20 @@ class Box:
         """The open channel, as somebody else where asked; says no in words where the sandbox cannot answer."""
         if self.state == "lost":
             raise Lost(f"sandbox {self.id} is lost: {self.why_lost}")
+        self.check_awake()
+        return self.held.channel if user is None else await self.held.channel_as(user)
+
+    async def explain(self, error: RolloutError) -> RolloutError:
+        """A line that broke, with what ended it once that is known."""
+        if self.watching is None or not self.held.channel.closed:
+            return error
+        await asyncio.wait({self.watching}, timeout=NEWS_SECONDS)
+        return Lost(f"sandbox {self.id} is lost: {self.why_lost}") if self.state == "lost" else error
+
+    def check_awake(self) -> None:
+        """What is frozen answers nothing, and would be waited for without end."""
         if self.state == "paused":
             raise Conflict(f"sandbox {self.id} is paused: resume it first")
-        return self.held.channel if user is None else await self.held.channel_as(user)
 
     def info(self) -> SandboxInfo:
         tags, network = self.tags, self.spec.network

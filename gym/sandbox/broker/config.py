@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from gym.errors import UserError
 from gym.labels import ENV_SANDBOX_CONFIG
 from gym.sandbox.broker.trouble import Refused
 from gym.sandbox.egress.config import EgressConfig
-from gym.wire.sandbox import Grant, ProviderName
+from gym.wire.sandbox import OPERATOR, Grant, ProviderName
 
 ENV_FILE: Final = ENV_SANDBOX_CONFIG
-OPERATOR: Final = "operator"
 
 
 class Knobs(BaseModel):
@@ -67,6 +66,13 @@ class BrokerConfig(BaseModel):
     settings: Knobs = Knobs()
     instances: dict[str, InstanceAccess] = Field(default_factory=dict)
     operator_sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+
+    @field_validator("instances")
+    @classmethod
+    def _nobody_is_the_operator(cls, given: dict[str, InstanceAccess]) -> dict[str, InstanceAccess]:
+        if OPERATOR in given:
+            raise ValueError(f"`{OPERATOR}` is the name of whoever operates the stack, and of no instance")
+        return given
 
 
 class Caller(NamedTuple):

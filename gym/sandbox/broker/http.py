@@ -17,7 +17,7 @@ from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.sandbox.broker.boxes import Box
 from gym.sandbox.broker.config import Caller
 from gym.sandbox.broker.service import Ask, Broker
-from gym.sandbox.broker.trouble import Conflict, Later, Refused, engine_failure
+from gym.sandbox.broker.trouble import Conflict, Later, Refused, engine_failure, forget_frames
 from gym.server.asgi import Answer, Departure, Receive, Scope, Send, send_answer
 from gym.server.trouble import error_text, validation_message
 from gym.wire.failures import RolloutError
@@ -170,6 +170,7 @@ async def serve(request: Request, handler: Handler, send: Send) -> None:
             raise
     except Exception as error:  # noqa: BLE001 (the one boundary of the broker: every failure becomes data)
         failure = to_failure(request, error)
+        forget_frames(error)  # it may be kept, for whoever repeats the request
         if started:  # the connection is closed without the reply's end, so that nobody takes it for a whole one
             log.warning("%s broke off: %s", request.name, failure)
             return

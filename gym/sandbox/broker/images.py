@@ -67,7 +67,8 @@ class Images:
                 image = await self._provider.prepare(spec, tell)
             except Exception as error:  # noqa: BLE001 (whatever a provider raises becomes the contract's failure)
                 raise image_failure(error, spec) from error
-        self._here[key] = self._clock() + TRUSTED_SECONDS
+        now = self._clock()
+        self._here = {one: ends for one, ends in self._here.items() if ends > now} | {key: now + TRUSTED_SECONDS}
         return image
 
 

@@ -89,8 +89,12 @@ async def execute(request: Request, box: Box, asked: ExecRequest, on_output: Any
     began = loop.time()
     try:
         async with broker.execs.place(box.lane, request.ends) as visit:
+            visit.seconds = 0.0  # how long a command was waited for that nobody heard the end of is no strain
             line = await box.line(asked.user)
-            result = await line.exec(asked, on_output)
+            try:
+                result = await line.exec(asked, on_output)
+            except RolloutError as error:
+                raise await box.explain(error) from None
             visit.seconds = max(loop.time() - visit.began - result.seconds, 0.0)  # what the broker and the line cost
     except BaseException as error:
         broker.meters.count(audit, "busy" if getattr(error, "status", 0) == 429 else "failed")
@@ -151,6 +155,7 @@ async def start(request: Request) -> Answer:
 
 async def list_jobs(request: Request) -> Answer:
     box = request.box()
+    box.check_awake()
     return json_answer({"jobs": [(await job.info()).model_dump(mode="json") for job in tuple(box.jobs.values())]})
 
 
@@ -203,6 +208,7 @@ async def shell_open(request: Request) -> Answer:
 async def shell_run(request: Request) -> Answer:
     asked, body = await request.parse(ShellCommand)
     box = request.box()
+    box.check_awake()
     shell = find_shell(box, request.parts[3])
     command = ExecRequest(shell=asked.command, timeout=asked.timeout, max_output=asked.max_output)
     check_command(request, command)
@@ -225,7 +231,9 @@ async def shell_close(request: Request) -> Answer:
 
 
 def job_of(request: Request) -> Job:
-    return find_job(request.box(), request.parts[3])
+    box = request.box()
+    box.check_awake()
+    return find_job(box, request.parts[3])
 
 
 def output_line(stream: int, data: bytes) -> bytes:

@@ -12,7 +12,7 @@ from gym.sandbox.broker.boxes import Box
 from gym.sandbox.broker.jobs import adopt_jobs
 from gym.sandbox.broker.service import Broker
 from gym.sandbox.provider import Held, Tags
-from gym.wire.sandbox import Grant, SandboxSpec
+from gym.wire.sandbox import OPERATOR, Grant, SandboxSpec
 
 log = logging.getLogger("gym.sandbox")
 ADOPT_SECONDS = 15.0
@@ -82,7 +82,7 @@ async def adopt(broker: Broker) -> None:
 
 
 def is_wanted(broker: Broker, tags: Tags) -> bool:
-    known = tags.instance in broker.config.instances or tags.instance == "operator"
+    known = tags.instance in broker.config.instances or tags.instance == OPERATOR
     return known and not tags.warm and tags.expires > time.time()
 
 
@@ -122,20 +122,23 @@ async def reap(broker: Broker) -> None:
             broker.leases.forgive(late)
         expected = loop.time() + knobs.reap_seconds
         for box in broker.boxes:
-            if why := reason_to_go(broker, box, loop.time()):
-                broker.remove(box, why)
+            look_after(broker, box, loop.time())
         broker.leases.sweep({box.owner for box in broker.boxes})
 
 
-def reason_to_go(broker: Broker, box: Box, now: float) -> str:
-    if now >= box.ends:
-        return "its time was over"
-    if broker.leases.is_over(box.owner):
-        return f"its owner {box.tags.owner} was silent for {broker.config.settings.lease_seconds:g} s"
+def look_after(broker: Broker, box: Box, now: float) -> None:
+    why = f"it was lost: {box.why_lost}"
     if box.state == "lost" and not box.reclaimed:
-        box.reclaimed = True  # its remains go at once; why it was lost can be asked until its end
-        broker.removals.begin(box.held, f"it was lost: {box.why_lost}")
-    return ""
+        box.reclaimed = True  # its remains go at once; what it was can be asked for a while, why it went for longer
+        box.ends = min(box.ends, now + LOST_KEPT_SECONDS)
+        broker.removals.begin(box.held, why)
+    elif box.reclaimed and (now >= box.ends or broker.leases.is_over(box.owner)):
+        broker.boxes.forget(box, why)
+    elif now >= box.ends:
+        broker.remove(box, "its time was over")
+    elif broker.leases.is_over(box.owner):
+        silent = broker.config.settings.lease_seconds
+        broker.remove(box, f"its owner {box.tags.owner} was silent for {silent:g} s")
 
 
 async def ping(broker: Broker) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 from gym.sandbox.broker.tasks import Tasks
-from gym.sandbox.broker.trouble import Conflict, Later, Refused
+from gym.sandbox.broker.trouble import Conflict, Later, Refused, forget_frames
 from gym.wire.failures import RolloutError
 
 KEPT_SECONDS = 900.0
@@ -76,9 +76,12 @@ class Once:
         if task.cancelled():
             self._spend(key)
             return
-        if isinstance(task.exception(), Later):
+        error = task.exception()
+        if isinstance(error, Later):
             return
-        size = len(task.result()) if task.exception() is None else 500
+        if error is not None:
+            forget_frames(error)
+        size = len(task.result()) if error is None else 500
         self._kept[key] = _Told(asked, self._clock(), size)
         self._bytes += size
         self._expire()

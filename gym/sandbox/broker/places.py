@@ -71,7 +71,7 @@ async def create(request: Request) -> Answer:
     async def work() -> bytes:
         if fixed and request.broker.boxes.has(fixed, request.caller):  # made for a broker that has ended since
             return told(request.broker.boxes.find(fixed, request.caller))
-        return told(await request.broker.create(ask, asked.spec()))
+        return told(in_time(request, await request.broker.create(ask, asked.spec())))
 
     return Answer(await request.once("", request_id, body, work), 201)
 
@@ -124,7 +124,7 @@ async def fork(request: Request) -> Answer:
     async def work() -> bytes:
         if fixed and request.broker.boxes.has(fixed, request.caller):
             return told(request.broker.boxes.find(fixed, request.caller))
-        return told(await request.broker.fork(ask, box, asked.ttl, asked.labels))
+        return told(in_time(request, await request.broker.fork(ask, box, asked.ttl, asked.labels)))
 
     return Answer(await request.once("", f"{box.id} {request_id}" if request_id else "", body, work), 201)
 
@@ -267,6 +267,14 @@ def gauges(broker: Broker) -> list[tuple[str, float]]:
         ("create_waiting", broker.creates.status()["waiting"]),
         ("create_limit", broker.creates.status()["limit"]),
     ]
+
+
+def in_time(request: Request, box: Box) -> Box:
+    """Whoever set a deadline has heard by then that there is none: nobody would use it, or remove it."""
+    if request.has_deadline and asyncio.get_running_loop().time() > request.ends:
+        request.broker.remove(box, "it came after the deadline of whoever asked for it")
+        raise RolloutError("timeout", f"{request.name} was not done when the deadline passed", server="sandbox")
+    return box
 
 
 def told(box: Box) -> bytes:

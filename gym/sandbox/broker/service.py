@@ -272,7 +272,7 @@ class Broker:
         return box
 
     def watch(self, box: Box) -> None:
-        self.tasks.spawn(self._watch(box), f"watch {box.id}")
+        box.watching = self.tasks.spawn(self._watch(box), f"watch {box.id}")
 
     async def _watch(self, box: Box) -> None:
         told = await box.held.channel.wait_closed()

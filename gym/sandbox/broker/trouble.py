@@ -68,3 +68,9 @@ def engine_failure(error: BaseException) -> RolloutError:
     if isinstance(error, asyncio.IncompleteReadError | InfraError | OSError | TimeoutError):
         return Unavailable(f"the sandbox engine: {error or type(error).__name__}")
     return RolloutError("sandbox", f"{type(error).__name__}: {error}", retryable=False)
+
+
+def forget_frames(error: BaseException | None) -> None:
+    """What failed is kept for its words: not for the bodies and buffers of the functions that it came through."""
+    while error is not None and error.__traceback__ is not None:  # some are their own cause
+        error.__traceback__, error = None, error.__cause__ or error.__context__

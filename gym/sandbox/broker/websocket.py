@@ -178,7 +178,7 @@ class WebSocketProtocol(asyncio.Protocol):
     async def _receive(self) -> dict[str, Any]:
         event = await self._events.get()
         if self._waiting:
-            self._waiting -= len(event.get("bytes") or b"")
+            self._waiting -= len(event.get("bytes") or event.get("text") or "")
             if self._waiting < HIGH_WATER and not self._closed:
                 self._transport.resume_reading()
         return event
@@ -200,17 +200,20 @@ class WebSocketProtocol(asyncio.Protocol):
             self._refuse(message.get("status", 403), message.get("body", b""))
 
     def _take(self, message: Message) -> None:
-        if message.kind == PING:
+        if message.kind == PING and self._writable.is_set():  # who does not read is sent nothing
             self._transport.write(encode(PONG, message.data))
         elif message.kind == CLOSE:
             self._finish(1000)
         elif message.kind == TEXT:
-            self._events.put_nowait({"type": "websocket.receive", "text": message.data.decode("utf-8", "replace")})
+            self._hear("text", message.data.decode("utf-8", "replace"))
         elif message.kind == BINARY:
-            self._waiting += len(message.data)
-            self._events.put_nowait({"type": "websocket.receive", "bytes": message.data})
-            if self._waiting > HIGH_WATER:
-                self._transport.pause_reading()
+            self._hear("bytes", message.data)
+
+    def _hear(self, kind: str, data: str | bytes) -> None:
+        self._waiting += len(data)
+        self._events.put_nowait({"type": "websocket.receive", kind: data})
+        if self._waiting > HIGH_WATER:
+            self._transport.pause_reading()
 
     def _finish(self, code: int) -> None:
         if not self._closed:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from gym import labels
+from gym.sandbox.docker.build import REPOSITORY
 from gym.sandbox.docker.engine import Engine, EngineRefused
-from gym.sandbox.docker.images import Images
+from gym.sandbox.docker.images import FORKS, SNAPSHOTS, Images
 from gym.sandbox.docker.ledger import Ledger
 from gym.sandbox.docker.watch import used_share
+
+NAMES: Final = {  # how those of each kind begin
+    "built": (f"{REPOSITORY}:", f"{REPOSITORY}@"),
+    "fork": (f"{FORKS}/",),
+    "snapshot": (f"{SNAPSHOTS}/",),
+}
 
 
 async def collect(engine: Engine, ledger: Ledger, images: Images, root: Path | None, low: float, high: float) -> int:
@@ -31,13 +38,15 @@ async def removable(engine: Engine, ledger: Ledger) -> list[dict[str, Any]]:
     told = await engine.call("GET", "/images/json", doing="list images")
     containers = await engine.call("GET", "/containers/json", {"all": True}, doing="list containers")
     used = {one["ImageID"] for one in containers}
-    ours = [one for one in told if one["Id"] not in used and _is_ours(one, ledger)]
+    ours = [one for one in told if one["Id"] not in used and (is_ours(one) or one["Id"] in ledger.pulled)]
     return sorted(ours, key=lambda one: ledger.last_used(one["Id"]) or float(one.get("Created") or 0))
 
 
-def _is_ours(image: dict[str, Any], ledger: Ledger) -> bool:
-    made = (image.get("Labels") or {}).get(labels.SANDBOX_IMAGE)
-    return made in ("built", "fork", "snapshot") or image["Id"] in ledger.pulled
+def is_ours(image: dict[str, Any]) -> bool:
+    """By its label, and by every name that it has: what somebody makes from an image of ours carries its label on."""
+    beginnings = NAMES.get((image.get("Labels") or {}).get(labels.SANDBOX_IMAGE, ""))
+    names = [name for key in ("RepoTags", "RepoDigests") for name in image.get(key) or () if name[0] != "<"]
+    return beginnings is not None and all(name.startswith(beginnings) for name in names)
 
 
 async def _remove(engine: Engine, ledger: Ledger, images: Images, image: dict[str, Any]) -> int:

@@ -9,13 +9,14 @@ from typing import Any, Final, Protocol
 from urllib.parse import quote
 
 from gym.sandbox.channel import UNHEARD, PipeChannel, open_channel
-from gym.sandbox.docker.body import container_name, exec_body, retagged_name
+from gym.sandbox.docker.body import HELPER_AT, container_name, exec_body, retagged_name
 from gym.sandbox.docker.copying import copy_tree
 from gym.sandbox.docker.engine import Engine, EngineRefused, EngineSilent
 from gym.sandbox.docker.hijack import Attached
 from gym.sandbox.docker.images import FORKS, SNAPSHOTS, ImageFacts, Images, repository_of
 from gym.sandbox.docker.network import Attachment, Networks
 from gym.sandbox.docker.trouble import explain_create
+from gym.sandbox.docker.volume import measure_volumes
 from gym.sandbox.provider import Tags
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import NAME, SandboxSpec
@@ -167,11 +168,16 @@ class DockerSandbox:
         with contextlib.suppress(EngineRefused):
             await self._post("kill", doing="end a sandbox")
 
-    async def measure(self) -> int:
-        """Bytes of its writable layer."""
-        path = f"/containers/{self.container}/json"
-        told = await self._home.engine.call("GET", path, {"size": True}, doing="measure a sandbox")
-        return int(told.get("SizeRw") or 0)
+    async def measure(self, volumes: dict[str, int]) -> int:
+        """Bytes of its writable layer, and of what its image declares to be a volume. `volumes` are all of the engine's
+        by name: measured once for many sandboxes, and only where one of them has any."""
+        engine, path = self._home.engine, f"/containers/{self.container}/json"
+        told = await engine.call("GET", path, {"size": True}, doing="measure a sandbox")
+        mounts = [one for one in told.get("Mounts") or () if one["Type"] == "volume"]
+        own = [str(one["Name"]) for one in mounts if one["Destination"] != HELPER_AT]
+        if own and not volumes:
+            volumes |= await measure_volumes(engine)
+        return int(told.get("SizeRw") or 0) + sum(volumes.get(name, 0) for name in own)
 
     async def let_go(self) -> None:
         """The broker ends, the sandbox does not: another broker may come for it."""

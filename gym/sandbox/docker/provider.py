@@ -19,7 +19,7 @@ from gym.errors import GymError, InfraError
 from gym.sandbox.channel import PipeChannel, open_channel
 from gym.sandbox.docker.body import Place, container_name, create_body, labels_to_spec, labels_to_tags
 from gym.sandbox.docker.engine import Engine, EngineRefused, EngineSilent, Query
-from gym.sandbox.docker.garbage import collect, names_of
+from gym.sandbox.docker.garbage import collect, is_ours, names_of
 from gym.sandbox.docker.held import DockerSandbox, remove_container
 from gym.sandbox.docker.hijack import Attached
 from gym.sandbox.docker.images import FORKS, ImageFacts, Images, repository_of
@@ -27,7 +27,7 @@ from gym.sandbox.docker.ledger import Ledger
 from gym.sandbox.docker.network import Attachment, Networks
 from gym.sandbox.docker.trouble import BadSpec, explain_create
 from gym.sandbox.docker.volume import ROLE as HELPER_ROLE
-from gym.sandbox.docker.volume import HelperVolume
+from gym.sandbox.docker.volume import VOLUMES, HelperVolume
 from gym.sandbox.docker.watch import disk_seen, watch_disks, watch_events
 from gym.sandbox.helper import find_helper
 from gym.sandbox.provider import Abilities, EgressGate, Progress, Tags
@@ -249,15 +249,14 @@ class Docker:
         told = await self.engine.call(
             "GET", "/containers/json", {"all": True, "filters": wanted}, doing="list sandboxes"
         )
-        return [one for one in told if _name_of(one).startswith(f"gym-{one['Labels'][labels.SANDBOX]}")]
+        return [one for one in told if labels.names_sandbox(_name_of(one), one["Labels"])]
 
     async def _sweep_forks(self, stack: str) -> int:
         wanted = orjson.dumps({"label": [f"{labels.STACK}={stack}", f"{labels.SANDBOX_IMAGE}=fork"]}).decode()
         told = await self.engine.call("GET", "/images/json", {"filters": wanted}, doing="list copies of sandboxes")
         removed = 0
-        for image in told:
-            for name in names_of(image):
-                removed += name not in self._forks_alive and await self.images.remove(name)
+        for name in [name for image in told if is_ours(image) for name in names_of(image)]:
+            removed += name not in self._forks_alive and await self.images.remove(name)
         return removed
 
     async def _sweep_helpers(self) -> None:
@@ -265,7 +264,7 @@ class Docker:
         wanted = orjson.dumps({"label": [f"{labels.SANDBOX}={HELPER_ROLE}"], "status": ["created"]}).decode()
         query: Query = {"all": True, "filters": wanted}
         for told in await self.engine.call("GET", "/containers/json", query, doing="list containers"):
-            if time.time() - told["Created"] > HELPER_SECONDS:
+            if _name_of(told).startswith(VOLUMES) and time.time() - told["Created"] > HELPER_SECONDS:
                 await remove_container(self.engine, told["Id"])
         if self._volume is not None:
             await self._volume.sweep()

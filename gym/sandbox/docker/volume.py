@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import hashlib
 import io
+import secrets
 import tarfile
 from pathlib import Path
 from typing import Final
@@ -15,6 +16,8 @@ from gym.sandbox.docker.body import HELPER, HELPER_AT, NOT_FROM_THE_IMAGE
 from gym.sandbox.docker.engine import Engine, EngineRefused
 
 ROLE: Final = "helper"
+MEASURE_SECONDS: Final = 300.0
+VOLUMES: Final = "gym-helper-"  # names of the volumes, and of the containers through which they are filled
 NAME_OF: Final = HELPER.rpartition("/")[2]
 
 
@@ -24,7 +27,7 @@ class HelperVolume:
     def __init__(self, engine: Engine, binary: Path) -> None:
         self._engine = engine
         self._data = binary.read_bytes()
-        self.name = f"gym-helper-{hashlib.sha256(self._data).hexdigest()[:16]}"
+        self.name = f"{VOLUMES}{hashlib.sha256(self._data).hexdigest()[:16]}"
         self._filled = False
         self._lock = asyncio.Lock()
 
@@ -59,7 +62,9 @@ class HelperVolume:
             "NetworkDisabled": True,
             "HostConfig": {"NetworkMode": "none", "Mounts": [mount]},
         }
-        made = await self._engine.call("POST", "/containers/create", json=body, doing="make the helper's container")
+        through = {"name": f"{self.name}-{secrets.token_hex(4)}"}
+        doing = "make the helper's container"
+        made = await self._engine.call("POST", "/containers/create", through, json=body, doing=doing)
         try:
             if not await self._holds(made["Id"]):
                 archive, packed = f"/containers/{made['Id']}/archive", _packed(self._data)
@@ -79,6 +84,12 @@ class HelperVolume:
                 return member is not None and member.read() == self._data
         except (EngineRefused, tarfile.TarError, IndexError):
             return False
+
+
+async def measure_volumes(engine: Engine) -> dict[str, int]:
+    """Bytes of every volume of the engine, by name."""
+    told = await engine.call("GET", "/system/df", {"type": "volume"}, doing="measure volumes", timeout=MEASURE_SECONDS)
+    return {one["Name"]: max((one.get("UsageData") or {}).get("Size", 0), 0) for one in told.get("Volumes") or ()}
 
 
 def _packed(data: bytes) -> bytes:

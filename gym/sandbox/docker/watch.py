@@ -48,26 +48,41 @@ async def watch_events(engine: Engine, alive: Mapping[str, DockerSandbox]) -> No
 async def watch_disks(root: Path | None, alive: Mapping[str, DockerSandbox]) -> None:
     """For ever: ends whoever takes more disk than its limit. `root` lies on the engine's disk, where one is seen."""
     loop = asyncio.get_running_loop()
-    free_then, looked, rest = free_bytes(root), loop.time(), LOOK_EVERY
+    room, looked, rest = Room(free_bytes(root)), loop.time(), LOOK_EVERY
     while True:
         await asyncio.sleep(rest)
-        began, free, short, rest = loop.time(), free_bytes(root), is_short(root), LOOK_EVERY
-        fell = free is not None and free_then is not None and free_then - free > GROWTH
+        began, short, rest = loop.time(), is_short(root), LOOK_EVERY
+        fell = room.fell_to(free_bytes(root))
         due = began - looked > (WITHOUT_SIGNAL if root is None else AT_LEAST)
         if alive and (fell or short or due):
             await look_once(tuple(alive.values()), short=short)
-            free_then, looked = free_bytes(root), loop.time()
+            room, looked = Room(free_bytes(root)), loop.time()
             rest = max(LOOK_EVERY, RESTS * (looked - began))
+
+
+class Room:
+    """Free space of a disk, at its most since somebody looked: what was given back hides no growth that comes after."""
+
+    def __init__(self, free: int | None) -> None:
+        self._most = free
+
+    def fell_to(self, free: int | None) -> bool:
+        """By much?"""
+        if free is None or self._most is None:
+            return False
+        self._most = max(self._most, free)
+        return self._most - free > GROWTH
 
 
 async def look_once(sandboxes: Collection[DockerSandbox], *, short: bool) -> None:
     sizes: list[tuple[int, DockerSandbox]] = []
+    volumes: dict[str, int] = {}
     for sandbox in sandboxes:
         limit = sandbox.spec.limits.disk
         if (limit is None and not short) or sandbox.killed_for:
             continue
         try:
-            size = await sandbox.measure()
+            size = await sandbox.measure(volumes)
             if limit is not None and size > limit:
                 await sandbox.kill_for(f"its files took {size} bytes; `limits.disk` is {limit}")
             else:

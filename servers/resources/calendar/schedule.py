@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 MAX_EVENTS = 500  # each is compared with every other
+MAX_TRIES = 100  # each may cost a pass over the text
 _LIST = re.compile(r"\[\s*\{")
 _DECODER = json.JSONDecoder()
 
@@ -60,7 +62,7 @@ def minutes(time: Any) -> int:
 
 def find_events(text: str) -> list[Any] | None:
     """The first JSON list of objects in a text."""
-    for opening in _LIST.finditer(text):
+    for opening in islice(_LIST.finditer(text), MAX_TRIES):
         try:
             found, _ = _DECODER.raw_decode(text, opening.start())
         except (ValueError, RecursionError):

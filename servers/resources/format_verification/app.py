@@ -22,7 +22,7 @@ class FormatConfig(ResourcesConfig):
 class LineFormat(Tolerant):
     type: Literal["regex", "inline_prose"]
     verify_regex: list[str] = []
-    verify_min_matches: int = 1
+    verify_min_matches: int = Field(1, ge=0)
 
 
 class MarkerFormat(Tolerant):

@@ -6,6 +6,7 @@ import json
 import re
 import string
 from collections import Counter
+from itertools import islice
 from typing import NamedTuple
 
 from spellings import searchable, spellings
@@ -15,6 +16,7 @@ from gym.wire.answers import balanced_braces
 LONG_ANSWER = 80  # characters; in a longer one the truth has to stand
 EARLY = 40  # this near to the beginning
 SHORT = 4  # a truth as short as this has to be a word of its own
+MAX_TRIES = 1000  # of texts that might be JSON
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _VERDICTS = ("yes", "no", "noanswer")
@@ -31,7 +33,7 @@ def read_answer(text: str) -> tuple[str, bool]:
     """The last `{"answer": …}` of a text, or all of it; and whether it was such an object."""
     text = text.strip()
     fenced = (part.removeprefix("json").strip() for part in reversed(text.split("```")[1:-1]))
-    for candidate in (*fenced, *reversed(balanced_braces(text))):
+    for candidate in islice((*fenced, *reversed(balanced_braces(text))), MAX_TRIES):
         try:
             parsed = json.loads(candidate)
             if isinstance(parsed, dict) and "answer" in parsed:

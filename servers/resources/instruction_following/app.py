@@ -61,6 +61,8 @@ class InstructionFollowing(ResourcesServer[None]):
         asked = rollout.instructions()
         if asked.instruction_id_list is None:
             raise RolloutError("row", "verifier_metadata.instruction_id_list: a list of texts is expected")
+        if asked.instruction_id_list and asked.kwargs is None:
+            raise RolloutError("row", "verifier_metadata.kwargs: a list of objects is expected, one an instruction")
         ids, kwargs = asked.instruction_id_list, list(asked.kwargs or ())
         if self.config.strict:
             kwargs += [None] * (len(ids) - len(kwargs))

@@ -1,6 +1,5 @@
 """The tasks of the reasoning-gym package: procedural puzzles, each scored by the package's own rule."""
 
-import re
 from typing import Any
 
 from pydantic import Field
@@ -8,12 +7,11 @@ from pydantic import Field
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
 from gym.server.workers import WorkerOutOfMemory, WorkerRaised, Workers
-from gym.wire.answers import last_boxed
+from gym.wire.answers import cut_out, last_boxed
 from gym.wire.failures import RolloutError
 from gym.wire.rows import Tolerant
 
-MARKED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
-BOXED = re.compile(r"\\boxed\{([^}]+)\}")
+BOX = "\\boxed{"
 FLOOR = 0.05  # the most that a task gives to an answer for being there
 LONGEST = 100_000
 
@@ -74,13 +72,21 @@ class ReasoningGym(ResourcesServer[None]):
 
 def extract(text: str, *, strict: bool) -> str:
     """The last `<answer>`, else what is boxed, else all of it; strict wants it marked in one of these ways."""
-    marked = MARKED.findall(text)
+    marked, _ = cut_out(text, "<answer>", "</answer>")
     if marked:
-        return str(marked[-1]).strip()
+        return marked[-1].strip()
     if strict:
         return (last_boxed(text) or "").strip()
-    boxed = BOXED.search(text)
-    return (boxed[1] if boxed else text).strip()
+    return (first_boxed(text) or text).strip()
+
+
+def first_boxed(text: str) -> str | None:
+    """Up to the first brace that closes, of the first box that is not empty."""
+    end = 0
+    while (begin := text.find(BOX, end)) >= 0 and (end := text.find("}", begin)) >= 0:
+        if content := text[begin + len(BOX) : end]:
+            return content
+    return None
 
 
 app = ReasoningGym.app()

@@ -42,7 +42,7 @@ class TextToSqlTask(VerifyRequest):
         for text in (self.sql, self.expected_answer):
             if text and text.strip():
                 return text
-        raise RolloutError("row", "sql: the expected query is missing")
+        raise RolloutError("row", "sql: a text is needed, here or in expected_answer")
 
 
 class TextToSql(ResourcesServer[None]):

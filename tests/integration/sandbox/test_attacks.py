@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gym import labels
+from gym.cli.sandbox.leftovers import labelled_sandboxes
+from gym.runtime.compose.containers import HASH, NUMBER, PROJECT, SERVICE, list_containers
+from gym.runtime.compose.teardown import remove_stack
 from gym.sandbox.client import Sandboxes
 from gym.sandbox.docker.build import build_image
+from gym.sandbox.docker.garbage import is_ours
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, ExecRequest, Grant
+from tests.support.docker import engine_client, eventually
 from tests.support.sandbox_broker import TOKEN, broker_process
 from tests.support.sandbox_docker import IMAGE, Lab, lab, run, say
 
@@ -47,6 +55,69 @@ async def test_an_image_cannot_make_its_sandbox_look_like_a_part_of_a_stack(labs
             path = f"/containers/{container['Id']}"
             await labs.docker.engine.call("DELETE", path, {"force": True}, doing="remove a test's sandbox")
         await labs.docker.images.remove(tag)
+
+
+async def test_a_step_of_a_build_whose_image_poses_as_a_broker_is_not_taken_for_one(labs: Lab) -> None:
+    """A build's step carries every label of the image it begins from, and is a container that runs."""
+    home, stack = f"/nowhere/{labs.stack}", labs.stack
+    poses = {labels.STACK: stack, labels.STACK_DIR: home, labels.TYPE: "sandbox", labels.INSTANCE: "sandbox"}
+    poses |= {labels.SANDBOX: "sb1", labels.SANDBOX_EXPIRES: "1", labels.SANDBOX_IMAGE: "fork"}
+    poses |= {PROJECT: stack, SERVICE: "sandbox", NUMBER: "1", HASH: "aa"}
+    text = f"FROM {IMAGE}\n" + "".join(f"LABEL {name}={value}\n" for name, value in poses.items())
+    hostile = f"{stack}-hostile:1"
+    with engine_client() as client:
+        client.images.build(fileobj=io.BytesIO(text.encode()), tag=hostile, rm=True)
+        step = Build(dockerfile=f"FROM {hostile}\nRUN sleep 600\n", network=False)
+        building = asyncio.create_task(labs.docker.make_image(step))
+        try:
+            everything = await asyncio.to_thread(running_with, client, f"{labels.STACK_DIR}={home}")
+            assert [one["Labels"][labels.TYPE] for one in everything] == ["sandbox"]
+            for wanted in (
+                f"{labels.STACK_DIR}={home}",
+                f"{PROJECT}={stack}",
+                f"{labels.STACK}={stack}",
+                labels.SANDBOX,
+            ):
+                assert stack not in {one.labels[labels.STACK] for one in list_containers(client, wanted)}
+            assert stack not in {one.stack for one in labelled_sandboxes(labels.SANDBOX)}
+            assert not await asyncio.to_thread(remove_stack, client, home, stack, grace=0.0)
+            assert [tags async for tags, _ in labs.docker.found(stack)] == []
+            assert await labs.docker.sweep(stack, frozenset()) == 0
+            assert not building.done()
+            assert client.images.get(hostile).labels[labels.SANDBOX_IMAGE] == "fork"
+        finally:
+            building.cancel()
+            await asyncio.gather(building, return_exceptions=True)
+            eventually(
+                lambda: client.api.containers(all=True, filters={"label": f"{PROJECT}={stack}"}), lambda one: not one
+            )
+            client.api.remove_image(hostile, force=True)
+
+
+def running_with(client: Any, label: str) -> list[dict[str, Any]]:
+    """By hand, past everything of ours."""
+    listed: list[dict[str, Any]] = eventually(lambda: client.api.containers(filters={"label": label}), bool)
+    return listed
+
+
+async def test_a_container_that_somebody_made_from_a_snapshot_is_theirs(labs: Lab) -> None:
+    """Its image is one of ours, and says so of whatever is made from it."""
+    box = await labs.make()
+    await box.snapshot("kept")
+    snapshot = next(name for name in await labs.images() if name.endswith(":kept"))
+    with engine_client() as client:
+        theirs = client.api.create_container(snapshot, ["sleep", "60"], name=f"gym-{labs.stack}")
+        derived = f"{labs.stack}-theirs:1"
+        client.images.build(fileobj=io.BytesIO(f"FROM {snapshot}\nRUN true".encode()), tag=derived, rm=True)
+        try:
+            assert client.images.get(derived).labels[labels.SANDBOX_IMAGE] == "snapshot"
+            listed = [one for one in client.api.images() if derived in (one["RepoTags"] or ())]
+            assert [is_ours(one) for one in listed] == [False]
+            await labs.docker.sweep(labs.stack, frozenset())
+            assert client.api.inspect_container(theirs["Id"])["State"]["Status"] == "created"
+        finally:
+            client.api.remove_container(theirs["Id"], force=True)
+            client.api.remove_image(derived, force=True)
 
 
 async def test_who_stops_the_helper_of_a_user_stops_it_for_a_while_only(labs: Lab) -> None:

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from gym.sandbox.docker.build import build_tag
 from gym.sandbox.docker.held import DockerSandbox
 from gym.sandbox.docker.network import bridge_name
 from gym.sandbox.docker.watch import look_once
 from gym.sandbox.provider import Channel, Gated, Tags
-from gym.wire.sandbox import ExecRequest, Network, SandboxSpec
+from gym.wire.sandbox import Build, ExecRequest, Network, SandboxSpec
 from tests.support.sandbox_docker import IMAGE, Lab, lab, run, say
 
 pytestmark = pytest.mark.docker
@@ -61,6 +62,22 @@ async def test_ten_thousand_files_and_one_that_never_ends_are_bounded_by_the_dis
     await bad.channel.wait_closed()
     assert "`limits.disk` is 16777216" in await bad.why_lost()
     assert await say(good, "echo fine") == "fine"
+
+
+async def test_files_on_a_volume_of_the_image_count_in_the_disk_limit(labs: Lab) -> None:
+    build = Build(dockerfile=f"FROM {IMAGE}\nVOLUME /data\n", network=False)
+    spec = SandboxSpec.model_validate({"build": build, "limits": SMALL})
+    bad, good = [await labs.docker.create(spec, labs.tags()) for _ in range(2)]
+    try:
+        await say(good, "head -c 1000000 /dev/zero > /data/part")
+        await say(bad, "for i in $(seq 20); do head -c 1000000 /dev/zero > /data/part-$i; done", timeout=60)
+        await look_once((bad, good), short=False)
+        await bad.channel.wait_closed()
+        assert "`limits.disk` is 16777216" in await bad.why_lost()
+        assert await say(good, "ls /data") == "part"
+    finally:
+        await asyncio.gather(bad.remove(), good.remove())
+        await labs.docker.images.remove(build_tag(build))
 
 
 async def test_where_the_disk_runs_full_the_largest_goes_and_no_other(labs: Lab) -> None:

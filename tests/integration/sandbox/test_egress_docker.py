@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,42 +16,10 @@ from gym.sandbox.docker.provider import Docker
 from gym.wire.sandbox import ExecRequest, Network, SandboxSpec
 from tests.support.docker import need_engine
 from tests.support.sandbox_docker import Lab, lab, run, say
-from tests.support.sandbox_egress import ALSO, BAD, GOOD, Origin, Seen, certificate, origin, until
+from tests.support.sandbox_egress import ALSO, BAD, GET, GOOD, TLS, Origin, Seen, certificate, origin, python, until
 
 pytestmark = pytest.mark.docker
 
-GET = """
-import sys, urllib.error, urllib.request
-try:
-    with urllib.request.urlopen(sys.argv[1], timeout=15) as reply:
-        print(reply.status, reply.read().decode())
-except urllib.error.HTTPError as error:
-    print(error.code, error.read().decode())
-except Exception as error:
-    print("none", error)
-"""
-TLS = """
-import socket, ssl, sys
-host, port, name = sys.argv[1], int(sys.argv[2]), sys.argv[3] or None
-line = socket.create_connection(("127.9.9.9", 3128), 10)
-line.sendall(f"CONNECT {host}:{port} HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n".encode())
-said = b""
-while not said.endswith(b"\\r\\n\\r\\n") and (more := line.recv(1)):
-    said += more
-print(said.split(b"\\r\\n")[0].decode())
-if b" 200 " in said:
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    try:
-        inside = context.wrap_socket(line, server_hostname=name)
-        inside.sendall(b"GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
-        data = b""
-        while more := inside.recv(4096):
-            data += more
-        print(data.split(b"\\r\\n\\r\\n")[1].decode())
-    except OSError as error:
-        print("cut off")
-"""
 # Each tries to get one datagram or connection out, and tells how that ended.
 WAYS = """
 import json, socket, sys
@@ -125,10 +92,6 @@ try:
 except OSError:
     print("sends nothing", flush=True)
 """
-
-
-def python(text: str, *words: object) -> str:
-    return " ".join(("python3", "-c", shlex.quote(text), *(shlex.quote(str(word)) for word in words)))
 
 
 async def fetch(sandbox: DockerSandbox, url: str) -> str:

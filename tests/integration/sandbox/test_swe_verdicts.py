@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -13,6 +14,7 @@ import orjson
 import pytest
 
 from gym.server.testing import Caller
+from tests.support.docker import engine_client
 from tests.support.sandbox_broker import BrokerProcess, broker_process
 from tests.support.swe import GRANT, SWE, Process, answer, fields_for, row, rows, server
 
@@ -93,6 +95,54 @@ async def test_a_patch_that_never_ends_is_to_blame_when_gold_does_end(broker: Br
             told = await caller.post("/verify", {**task, "response": answer()})
     assert (told.status, told.body["reward"]) == (200, 0.0), told.body
     assert "ran out of time; with the gold patch they take" in told.body["reason"]
+
+
+@asynccontextmanager
+async def ending(broker: BrokerProcess) -> AsyncIterator[list[str]]:
+    """Ends every sandbox in which a test has begun to run what the patch says, and no other; those it ended."""
+    ended: list[str] = []
+
+    async def look() -> None:
+        while True:
+            await asyncio.sleep(0.05)
+            for one in await asyncio.to_thread(graders, client, broker.stack):
+                begun = client.api.exec_create(one, ["test", "-e", "/tmp/begun"])
+                client.api.exec_start(begun["Id"])
+                if client.api.exec_inspect(begun["Id"])["ExitCode"] == 0:
+                    ended.append(one)
+                    client.api.kill(one)
+
+    with engine_client() as client:
+        looking = asyncio.create_task(look())
+        try:
+            yield ended
+        finally:
+            looking.cancel()
+            await asyncio.gather(looking, return_exceptions=True)
+
+
+def graders(client: Any, stack: str) -> list[str]:
+    wanted = {"label": [f"gym.stack={stack}", "swe.role=grading"], "status": "running"}
+    return [one["Id"] for one in client.api.containers(filters=wanted)]
+
+
+@pytest.mark.parametrize("gold", [True, False])
+async def test_a_patch_under_which_every_sandbox_is_lost_is_to_blame_when_gold_keeps_its_own(
+    broker: BrokerProcess, swe: Process, gold: bool
+) -> None:
+    task = row("tinyroute")
+    async with session(swe, task) as (caller, _), ending(broker) as ended:
+        begin = "import time; open('/tmp/begun', 'w').close(); time.sleep(100)"
+        await typed(caller, f'echo "{begin}" >> tinyroute/__init__.py')
+        asked = task if gold else {**task, "patch": ""}
+        told = await caller.post("/verify", {**asked, "response": answer()})
+        assert len(ended) == 2
+    if gold:
+        assert (told.status, told.body["reward"]) == (200, 0.0), told.body
+        assert "the tests lost two sandboxes" in told.body["reason"]
+        assert "with the gold patch they take" in told.body["reason"]
+    else:
+        assert (told.status, told.body["error"]["kind"], told.body["error"]["retryable"]) == (500, "sandbox", True)
 
 
 async def test_a_timeout_that_gold_shares_is_nobodys_zero(swe: Process) -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from gym.cli.catalog import Field, Wanted, entry_table, example_rows, row_fields, servers_to_markdown
+from gym.cli.catalog import Field, Wanted, check_domain, entry_table, example_rows, row_fields, servers_to_markdown
 from gym.config import CatalogEntry, list_servers
+from gym.errors import UserError
 from tests.support.shipped import SERVERS
 
 SHIPPED = [one for one in list_servers([SERVERS.parent]) if one.type == "resources_servers"]
@@ -41,6 +42,15 @@ def test_a_list_is_narrowed_by_type_kind_and_domain() -> None:
     assert not Wanted(type="agent").fits(entry)
     assert not Wanted(kind="rule").fits(entry)
     assert not Wanted(domain="games").fits(entry)
+
+
+def test_a_domain_that_no_server_has_is_told_with_those_that_there_are() -> None:
+    servers = [make_entry(domain="math"), make_entry("other", domain="coding"), make_entry("third")]
+    check_domain("", servers)
+    check_domain("math", servers)
+    with pytest.raises(UserError, match="No server is of the domain `maths`") as told:
+        check_domain("maths", servers)
+    assert told.value.hint == "There are coding, math."
 
 
 def test_a_narrow_terminal_shows_less_of_each_server_and_a_file_everything() -> None:

@@ -97,6 +97,9 @@ def test_elsewhere_progress_is_one_line_every_ten_seconds(capsys: pytest.Capture
         now[0] = float(second)
         reporter.report(PROGRESS)
     assert len(capsys.readouterr().err.splitlines()) == 3
+    now[0] = 60.0
+    reporter.report(Progress(paused_reason="policy_model answers 502"))
+    assert capsys.readouterr().err.endswith("  paused\n")
 
 
 def test_remarks_are_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -129,6 +132,7 @@ def test_the_bar_says_why_it_stands_still() -> None:
 
 def test_a_summary_is_a_table_by_agent_and_where_things_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     failures = tmp_path / "out_failures.jsonl"
+    failures.write_text('{"server": "policy", "message": "it answers 502"}\n' * 2)
     show_summary(
         Summary(
             1, PROGRESS, tmp_path / "out.jsonl", failures, bad_rows=(Problem("x"),), reason="a bad row ended the run"
@@ -140,6 +144,7 @@ def test_a_summary_is_a_table_by_agent_and_where_things_are(capsys: pytest.Captu
     assert ["b", "20", "-", "0"] in rows
     assert ["all", "120", "0.512", "2"] in rows
     assert f"{failures}  (model 2)" in text.replace("\n", "")
+    assert "         2 x policy: it answers 502\n" in text
     assert "1 left out" in text
     assert "a bad row ended the run" in text
 

@@ -8,6 +8,7 @@ import pytest
 
 from gym.cli import session
 from gym.errors import UserError
+from gym.runtime.base import ReplicaStatus, StackStatus
 from gym.runtime.compose.runtime import ComposeRuntime
 from gym.runtime.local import LocalRuntime
 
@@ -102,6 +103,15 @@ def test_a_request_holds_what_was_typed(here: Path) -> None:
     assert (request.model, request.files, request.replicas) == ("openai", (Path("x.yaml"),), {"mcqa": 2})
     assert request.cwd == here
     assert here in request.roots
+
+
+def test_what_is_not_well_is_told_with_the_command_that_shows_why() -> None:
+    mine = ReplicaStatus(
+        instance="mine", replica="mine-2", type="resources_servers", implementation="m", state="healthy"
+    )
+    ill = mine.model_copy(update={"state": "restarting", "detail": "exit code 1"})
+    status = StackStatus(stack="gym", runtime="local", router="", replicas=(mine, ill))
+    assert session.tell_ailments(status) == ["mine-2 is restarting (exit code 1): gym logs mine"]
 
 
 def test_config_paths_on_the_command_line_or_in_env_yaml_name_servers(here: Path) -> None:

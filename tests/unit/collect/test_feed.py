@@ -15,8 +15,8 @@ from gym.errors import ConfigError, Problem, UserError
 ROW: dict[str, object] = {"responses_create_params": {}}
 
 
-def task(number: int) -> Task:
-    return Task(b"{}", b"}", f"{number:016x}:0", "math", number, 0, f"data.jsonl:{number}")
+def task(number: int, agent: str = "math") -> Task:
+    return Task(b"{}", b"}", f"{number:016x}:0", agent, number, 0, f"data.jsonl:{number}")
 
 
 async def drain(feed: FileFeed | RowsFeed) -> list[int]:
@@ -48,6 +48,64 @@ async def test_nothing_is_read_far_ahead_of_the_workers() -> None:
     while await feed.take() is not None:
         taken += 1
         assert len(seen) - taken < 1000 + 5 * 64
+    await feed.aclose()
+
+
+async def test_an_agent_that_hangs_keeps_its_part_of_the_workers_and_another_goes_on() -> None:
+    feed = FileFeed((task(number, ("slow", "quick")[number % 2]) for number in range(800)), lambda problem: True)
+    await feed.start()
+    hung, done = list[int](), list[int]()
+    hung_meanwhile = 0
+
+    async def work() -> None:
+        nonlocal hung_meanwhile
+        while (one := await feed.take()) is not None:
+            if one.agent == "slow":
+                hung.append(one.task_index)
+                await asyncio.Event().wait()
+            await asyncio.sleep(0)
+            done.append(one.task_index)
+            if len(done) <= 396:  # there are rows of both
+                hung_meanwhile = len(hung)
+            feed.finish(one)
+
+    workers = [asyncio.create_task(work()) for _ in range(8)]
+    while len(hung) < 8:  # in the end, free workers go to whoever has rows
+        await asyncio.sleep(0)
+    assert done == list(range(1, 800, 2))
+    assert hung_meanwhile == 4
+    for worker in workers:
+        worker.cancel()
+    await feed.aclose()
+
+
+async def test_rows_of_two_agents_are_begun_in_their_order_while_both_have_their_part() -> None:
+    feed = FileFeed((task(number, "ab"[number // 3 % 2]) for number in range(30)), lambda problem: True)
+    await feed.start()
+    taken = []
+    while (one := await feed.take()) is not None:
+        taken.append(one.task_index)
+        feed.finish(one)
+    assert taken == list(range(30))
+    await feed.aclose()
+
+
+async def test_where_one_agent_fills_what_is_read_ahead_more_is_read_for_the_others_up_to_a_bound() -> None:
+    seen = list[int]()
+
+    def count() -> Iterator[Task]:
+        for number in range(50_000):
+            seen.append(number)
+            yield task(number, "rare" if number % 5000 == 0 else "common")
+
+    feed = FileFeed(count(), lambda problem: True, workers=10)
+    await feed.start()
+    while len(seen) <= 10_000:  # for the third of the rare ones, although nobody takes anything
+        await asyncio.sleep(0)
+    for taken in range(1, 3001):
+        assert await feed.take() is not None
+        assert len(seen) - taken < 10_000 + 10 + 6 * 64
+        await asyncio.sleep(0)
     await feed.aclose()
 
 

@@ -7,7 +7,14 @@ from typing import Any
 import orjson
 import pytest
 
-from gym.collect.provenance import Circumstances, describe_reply, differences, digest_stack, read_timing
+from gym.collect.provenance import (
+    Circumstances,
+    describe_headers,
+    describe_rollout,
+    differences,
+    digest_stack,
+    read_timing,
+)
 from gym.collect.replies import read_reply, rollout_line
 from gym.collect.rows import Task
 from gym.server.http import Reply
@@ -21,10 +28,11 @@ ROLLOUT: dict[str, Any] = {
 
 
 def test_a_stamp_tells_hops_model_tokens_seed_and_sdk() -> None:
-    told = describe_reply(Reply(200, HEADERS, b""), ROLLOUT)
-    assert told == {
+    assert describe_headers(Reply(200, HEADERS, b"")) == {
         "hops": {"seed": 1.5, "model": 20.0, "tools": 0.3, "verify": 2.0},
         "sdk": "0.9.1",
+    }
+    assert describe_rollout(ROLLOUT) == {
         "model": "m-1",
         "tokens": {"input": 3, "output": 4},
         "seed": 17,
@@ -41,8 +49,9 @@ def test_a_stamp_tells_hops_model_tokens_seed_and_sdk() -> None:
     ],
 )
 def test_what_a_reply_does_not_say_is_not_made_up(parsed: dict[str, Any]) -> None:
-    told = describe_reply(Reply(200, [], b""), parsed)
+    told = describe_rollout(parsed)
     assert not told.get("tokens")
+    assert describe_headers(Reply(200, [(b"server-timing", b"")], b"")) == {}
     assert set(told) <= {"tokens"}
 
 
@@ -64,8 +73,9 @@ def test_the_stamp_stays_small_whatever_a_peer_says() -> None:
     loud = {**ROLLOUT, "response": {"model": "m" * 10_000, "usage": {"input_tokens": 10**15}}}
     headers = [(b"server-timing", b"h" * 500 + b";dur=1," + b"x;dur=2," * 1000), (b"x-gym-sdk", b"9" * 5000)]
     task = Task(b"{}", b"}", "00000000000000aa:1", "math", 4, 1, "data.jsonl:5")
-    rolled = read_reply(Reply(200, headers, orjson.dumps(loud)), "math")
-    line = rollout_line(rolled, task, Circumstances(1, 1.0, 1.0, 0.0, "5tack", "a9ent"))
+    reply = Reply(200, headers, orjson.dumps(loud))
+    how = Circumstances(1, 1.0, 1.0, 0.0, "5tack", "a9ent", describe_headers(reply))
+    line = rollout_line(read_reply(reply, "math"), task, how)
     assert len(line) - line.rindex(b'"_gym":{"key":') < 2000
 
 

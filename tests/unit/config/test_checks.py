@@ -90,6 +90,14 @@ def test_a_reference_that_does_not_hold_is_told(tree: ConfigTree, reference: str
     assert problems[0].startswith("main.yaml:6: agent.responses_api_agents.a.ref")
 
 
+def test_a_reference_to_what_could_be_named_says_so(tree: ConfigTree) -> None:
+    judge = "judge_model: {responses_api_models: {openai: {}}}\n"
+    tree.server("servers/models/openai", files={"configs/judge_model.yaml": judge})
+    model = "m: {responses_api_models: {m: {image: x}}}\n"
+    (problem,) = tree.problems(agent("{type: responses_api_models, name: judge_model}") + model)
+    assert problem.endswith("\n    Name it as well: gym up … judge_model")
+
+
 def test_references_are_found_in_lists_and_mappings(tree: ConfigTree) -> None:
     tree.write("a.yaml", agent("{judges: [{m: {type: resources_servers, name: mcqa, weight: 2}}]}"))
     refs = instance(tree.load(files=("a.yaml",)), "agent").references

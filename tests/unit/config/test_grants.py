@@ -71,6 +71,15 @@ def test_a_mistyped_key_is_answered_with_the_one_that_was_meant(tree: ConfigTree
     assert "Did you mean `max_sandboxes`" in problem
 
 
+def test_an_instance_that_is_called_operator_has_no_sandboxes(tree: ConfigTree) -> None:
+    tree.server("servers/resources/mcqa")
+    text = "operator:\n  resources_servers:\n    mcqa:\n      {}\n"
+    (problem,) = tree.problems(text.replace("{}", "sandbox: {images: [a]}"))
+    assert problem.startswith("main.yaml:4: operator.sandbox: cannot be granted: `operator` is what the broker")
+    assert "another name" in problem
+    assert tree.problems(text.replace("{}", "domain: math")) == []
+
+
 def test_a_historical_server_keeps_a_field_that_is_called_sandbox(tree: ConfigTree) -> None:
     tree.server("servers/resources/old", files={"app.py": "from nemo_gym.server_utils import x\n"})
     tree.write("a.yaml", "m: {resources_servers: {old: {sandbox: {host: localhost, port: 6000}}}}\n")

@@ -56,6 +56,12 @@ def test_a_relative_reference_starts_beside_itself(tree: ConfigTree) -> None:
     assert found["a"] == {"b": {"x": 1, "y": 1, "z": 2, "w": [1]}, "c": 2}
 
 
+def test_a_server_is_not_offered_for_a_value(tree: ConfigTree) -> None:
+    server = "policy_model: {responses_api_models: {m: {image: x}}}\n"
+    (problem,) = tree.problems(f"{server}a: ${{policy_model_name}}\n")
+    assert problem.endswith("nowhere\n    Set it: policy_model_name=VALUE on the command line, or in env.yaml.")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [

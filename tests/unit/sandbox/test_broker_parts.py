@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 
 import orjson
 import pytest
@@ -21,7 +22,20 @@ from gym.sandbox.broker.once import Once
 from gym.sandbox.broker.shells import Seeker
 from gym.sandbox.broker.tasks import Tasks
 from gym.sandbox.broker.trouble import Busy, Conflict, Refused
-from gym.sandbox.broker.websocket import BINARY, CLOSE, TEXT, BadFrame, Decoder, Message, accept_key, encode
+from gym.sandbox.broker.websocket import (
+    BINARY,
+    CLOSE,
+    HIGH_WATER,
+    PING,
+    PONG,
+    TEXT,
+    BadFrame,
+    Decoder,
+    Message,
+    WebSocketProtocol,
+    accept_key,
+    encode,
+)
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecResult, Output
 from tests.support.sandbox_broker import OPERATOR_TOKEN, TOKEN, make_config
@@ -168,6 +182,45 @@ def test_the_handshakes_answer_is_that_of_the_standard() -> None:
     assert accept_key(b"dGhlIHNhbXBsZSBub25jZQ==") == b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
 
 
+class Line:
+    """One end of a connection, as the event loop's."""
+
+    def __init__(self) -> None:
+        self.written = b""
+        self.reading = True
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+
+@pytest.mark.parametrize("kind", [BINARY, TEXT])
+async def test_a_terminal_takes_no_more_than_it_can_pass_on(kind: int) -> None:
+    protocol, line = WebSocketProtocol(SimpleNamespace(loaded_app=None), None, None), Line()
+    protocol._transport, protocol._begun = line, True
+    protocol.data_received(encode(kind, b"x" * (HIGH_WATER + 1), masked=True))
+    assert not line.reading
+    event = await protocol._receive()
+    assert len(event.get("bytes") or event.get("text") or b"") == HIGH_WATER + 1
+    assert line.reading
+
+
+async def test_who_does_not_read_is_sent_no_answer_to_a_ping() -> None:
+    protocol, line = WebSocketProtocol(SimpleNamespace(loaded_app=None), None, None), Line()
+    protocol._transport, protocol._begun = line, True
+    protocol.pause_writing()
+    protocol.data_received(encode(PING, b"there?", masked=True))
+    assert line.written == b""
+    protocol.resume_writing()
+    protocol.data_received(encode(PING, b"there?", masked=True))
+    assert line.written == encode(PONG, b"there?")
+
+
 def test_a_token_is_an_instance_or_the_operator_or_nobody() -> None:
     config = make_config()
     assert authenticate(config, f"Bearer {TOKEN}".encode()).instance == "mcqa"
@@ -190,8 +243,13 @@ def test_a_configuration_that_is_none_is_one_paragraph(tmp_path: Path) -> None:
             read_config({ENV_FILE: str(path)})
     with pytest.raises(UserError, match="cannot be read"):
         read_config({ENV_FILE: str(tmp_path / "absent")})
-    path.write_bytes(make_config().model_dump_json().encode())
+    config = make_config()
+    path.write_bytes(config.model_dump_json().encode())
     assert read_config({ENV_FILE: str(path)}).stack == "unit"
+    posing = config.model_copy(update={"instances": {"operator": config.instances["mcqa"]}})
+    path.write_bytes(posing.model_dump_json().encode())
+    with pytest.raises(UserError, match="whoever operates the stack, and of no instance"):
+        read_config({ENV_FILE: str(path)})
 
 
 def test_the_audit_log_is_one_json_line_an_event_and_long_words_are_cut(tmp_path: Path) -> None:

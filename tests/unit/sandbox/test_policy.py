@@ -201,13 +201,50 @@ def test_users_of_the_image_may_be_named(user: str) -> None:
         {"workdir": "work"},
         {"workdir": "/a\0b"},
         {"command": ["a\0"]},
-        {"network": {"access": "internet", "setup": "none"}},
     ],
 )
 def test_what_makes_no_sense_is_422(fields: dict[str, Any]) -> None:
     with pytest.raises(Refused) as refused:
         checked(**fields)
     assert refused.value.status == 422
+
+
+ALLOWING = Grant(images=("*",), network=("none", "internet", "allow"), hosts=("*",))
+
+
+@pytest.mark.parametrize(
+    ("setup", "run", "beyond"),
+    [
+        ("none", "internet", "the internet"),
+        ({"allow": ["a.org"]}, "internet", "the internet"),
+        ("none", {"allow": ["a.org"]}, "a.org"),
+        ({"allow": ["a.org"]}, {"allow": ["a.org", "b.org"]}, "b.org"),
+        ({"allow": ["a.org"]}, {"allow": ["*.a.org"]}, r"\*.a.org"),
+        ({"allow": ["*.b.a.org"]}, {"allow": ["*.a.org"]}, r"\*.a.org"),
+    ],
+)
+def test_a_run_reaches_nothing_that_its_setup_did_not(setup: Any, run: Any, beyond: str) -> None:
+    network = {**({"access": run} if isinstance(run, str) else run), "setup": setup}
+    with pytest.raises(Refused, match=f"narrower than the run, which may reach {beyond}:") as refused:
+        checked(ALLOWING, network=network)
+    assert refused.value.status == 422
+
+
+@pytest.mark.parametrize(
+    ("setup", "run"),
+    [
+        ("internet", "none"),
+        ("internet", "internet"),
+        ("internet", {"allow": ["a.org"]}),
+        ({"allow": ["a.org"]}, "none"),
+        ({"allow": ["a.org", "b.org"]}, {"allow": ["b.org"]}),
+        ({"allow": ["*.a.org"]}, {"allow": ["b.a.org", "*.c.a.org", "*.a.org"]}),
+        ("none", "none"),
+    ],
+)
+def test_a_run_may_reach_as_much_as_its_setup_or_less(setup: Any, run: Any) -> None:
+    network = {**({"access": run} if isinstance(run, str) else run), "setup": setup}
+    assert checked(ALLOWING, network=network).network.setup is not None
 
 
 @pytest.mark.parametrize(

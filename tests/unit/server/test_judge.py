@@ -18,6 +18,7 @@ from gym.server.judge import Judge, JudgeConfig, Prompt, defuse, parse_verdict, 
 from gym.server.resources import ResourcesServer
 from gym.server.testing import Answered, Caller, Scripted, ScriptedJudge, running, scripted_judge
 from gym.wire import items
+from gym.wire.failures import RolloutError
 from gym.wire.rows import VerifyRequest
 
 pytestmark = pytest.mark.filterwarnings("error")
@@ -138,6 +139,18 @@ async def test_a_judge_that_does_not_answer_fails_the_attempt_and_gives_no_rewar
     error = told.body["error"]
     assert (told.status, error["kind"], error["retryable"]) == (500, "judge", True)
     assert "the judge judge_model did not answer (asked 3 times)" in error["message"]
+
+
+@pytest.mark.asyncio
+async def test_a_judge_that_is_late_is_a_timeout() -> None:
+    def late(asked: dict[str, Any]) -> str:
+        raise RolloutError("timeout", "not done in time")
+
+    async with judged(judge_retries=0) as (judge, caller):
+        judge.answer = late
+        told = await verify(caller)
+    error = told.body["error"]
+    assert (told.status, error["kind"], error["server"], error["retryable"]) == (504, "timeout", "judge_model", True)
 
 
 @pytest.mark.asyncio

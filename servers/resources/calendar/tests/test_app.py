@@ -82,6 +82,11 @@ def test_the_first_list_of_objects_is_the_calendar() -> None:
     assert find_events("none") is None
 
 
+@pytest.mark.parametrize("piece", ["[{", '[{"a":', '[{"a": "', "[ ", "[{}, {"])
+def test_lists_that_never_end_are_not_tried_for_ever(piece: str) -> None:
+    assert find_events(piece * 1_000_000) is None
+
+
 def test_events_that_touch_do_not_overlap() -> None:
     events = [{"event_id": n, "start_time": time, "duration": 30} for n, time in enumerate(("10am", "10:30am"))]
     wanted = {str(n): read_wanted(30, "10am", "4pm", None) for n in (0, 1)}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scores import read_answer, score
+from scores import MAX_TRIES, read_answer, score
 from spellings import spellings, why_unreliable
 
 from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
@@ -100,6 +100,12 @@ def test_the_four_scores_differ_as_they_should() -> None:
     assert told.answer_f1 == pytest.approx(2 / 9)
     assert score("yes", "no").answer_f1 == 0.0
     assert score("the no", "No!").answer_em == 1.0
+
+
+def test_of_many_texts_that_might_be_json_the_last_are_tried() -> None:
+    assert read_answer('{"answer": "Paris"} {}') == ("Paris", True)
+    text = '{"answer": "Paris"}' + "{}" * MAX_TRIES
+    assert read_answer(text) == (text, False)
 
 
 async def test_metrics_come_with_and_without_unreliable_truths() -> None:

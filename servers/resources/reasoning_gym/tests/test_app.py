@@ -75,7 +75,17 @@ def test_no_well_formed_request_breaks_it(strict: bool) -> None:
         (r"\boxed{\frac{1}{2}}", r"\frac{1", r"\frac{1}{2}"),
         ("just text", "just text", ""),
         ("<answer>open", "<answer>open", ""),
+        ("<answer>a<answer>b</answer> </answer>", "a<answer>b", "a<answer>b"),
+        (r"\boxed{} \boxed{2}", "2", "2"),
+        (r"\boxed{open", r"\boxed{open", ""),
+        ("<answer></answer>", "", ""),
     ],
 )
 def test_where_an_answer_stands(text: str, plain: str, strict: str) -> None:
     assert (extract(text, strict=False), extract(text, strict=True)) == (plain, strict)
+
+
+@pytest.mark.parametrize("piece", ["<answer>", "</answer>", r"\boxed{", r"\boxed{}"])
+def test_tags_that_never_close_are_looked_for_once(piece: str) -> None:
+    assert extract(piece * 500_000, strict=False) == piece * 500_000
+    assert extract(piece * 500_000, strict=True) == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gym.cli.audit.answers import OVERSIZED, Answer, worthless_answers
+from gym.cli.audit.answers import HOSTILE, OVERSIZED, PIECES, Answer, worthless_answers
 from gym.wire import items
 
 
@@ -28,11 +28,14 @@ def test_every_kind_of_answer_is_made() -> None:
         "label injection",
         "field names",
         "oversized",
+        "hostile texts",
         "odd items",
     }
     assert texts(answers, "copied prompt") == {"How many?"}
     assert texts(answers, "field names") == {"expected_answer: expected_answer"}
     assert len(texts(answers, "oversized").pop()) > OVERSIZED * 0.99
+    assert len(texts(answers, "hostile texts")) == len(PIECES)
+    assert all(len(text) > HOSTILE * 0.99 for text in texts(answers, "hostile texts"))
 
 
 def test_a_guess_that_stands_in_the_row_may_be_right_and_is_not_tried() -> None:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
+
+import pytest
 
 from gym.cli.audit.figures import is_leak, percentile, resident_bytes, slope
 
@@ -32,3 +36,16 @@ def test_a_wobble_and_warming_up_are_no_leak() -> None:
 
 def test_this_process_has_memory() -> None:
     assert resident_bytes() > 10 << 20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="told by /proc")
+def test_the_memory_of_a_child_counts_as_long_as_it_lives() -> None:
+    code = "held = b'x' * (64 << 20); print(len(held), flush=True); input()"
+    before = resident_bytes()
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        meanwhile = resident_bytes()
+        child.communicate(b"\n")
+    assert meanwhile - before > 64 << 20
+    assert resident_bytes() < meanwhile

@@ -6,12 +6,13 @@ import asyncio
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gym.cli.audit.process import Finding, audit
+from gym.cli.audit.process import BLOCKED, Finding, audit
 from gym.server import ResourcesServer, VerifyRequest, tool
 from gym.server.base import ServerApp
 from gym.server.cases import Case
@@ -38,6 +39,23 @@ class Generous(ResourcesServer[None]):
         if items.is_message(rollout.response.output[0]):
             assert rollout.response.output[0]["content"] is not None
         return float(rollout.expected in rollout.last_text)
+
+
+class Trusting(ResourcesServer[None]):
+    """Believes that every row has its fields."""
+
+    async def verify(self, rollout: VerifyRequest) -> float:
+        return float(rollout.last_text == (rollout.model_extra or {})["expected"].strip())
+
+
+class Tireless(ResourcesServer[None]):
+    """Some texts cost it more than others may wait."""
+
+    async def verify(self, rollout: Task) -> float:
+        ends = time.thread_time() + 1.2 * BLOCKED
+        while rollout.last_text.startswith("(((") and time.thread_time() < ends:
+            pass
+        return float(rollout.last_text == rollout.expected)
 
 
 class Moody(ResourcesServer[None]):
@@ -145,6 +163,18 @@ async def test_silence_that_pays_and_answers_that_break_the_verifier_are_found()
     assert failed(found) == {"empty", "odd items"}
     assert "silence" in found["empty"].detail
     assert "500 resources" in found["odd items"].detail
+
+
+async def test_a_verifier_that_keeps_everybody_waiting_is_found() -> None:
+    found = await findings_of(Tireless.app())
+    assert failed(found) == {"hostile texts"}
+    assert "kept the event loop busy" in found["hostile texts"].detail
+
+
+async def test_a_verifier_that_breaks_over_a_bad_row_is_found() -> None:
+    found = await findings_of(Trusting.app())
+    assert failed(found) == {"bad rows"}
+    assert "no field of its own: 500 resources" in found["bad rows"].detail
 
 
 async def test_an_oracle_that_is_not_paid_is_found() -> None:

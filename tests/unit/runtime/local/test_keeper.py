@@ -113,7 +113,7 @@ async def test_a_crash_is_followed_by_a_new_start_and_counted(tmp_path: Path) ->
 
 
 async def test_a_server_that_ends_again_and_again_at_its_start_is_given_up_and_a_nudge_tries_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     code = "import os; print('words', flush=True); os._exit(0 if os.path.exists('well') else 5)"
     async with keeping(tmp_path, code) as keeper:
@@ -128,6 +128,7 @@ async def test_a_server_that_ends_again_and_again_at_its_start_is_given_up_and_a
         await until(lambda: keeper.detail == "exit code 0")
 
         assert not keeper.gave_up
+        assert "it starts again in 1000.0 s" in caplog.text  # the back-off begins anew as well
 
 
 async def test_what_cannot_be_started_is_tried_again_like_a_crash(tmp_path: Path) -> None:

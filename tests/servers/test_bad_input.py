@@ -1,0 +1,72 @@
+"""Bad rows and answers that are none, put to every server that runs here: a refusal that names the field, or 0 with a
+reason. `gym audit` puts the same to those that need a sandbox or packages of their own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from gym.cli.audit.answers import worthless_answers
+from gym.cli.audit.bad_rows import bad_rows
+from gym.cli.audit.process import Subject, refuse_bad_rows
+from gym.cli.verifying import case_fields
+from gym.config import find_server
+from gym.server.cases import CASES, load_cases, started
+from tests.support.shipped import RESOURCES, SERVERS, folder_of, shipped_app, why_not_here
+
+HERE = [name for name in RESOURCES if not why_not_here(name)]
+NEED_NO_FIELDS = ("simple_weather", "mcp_weather", "multi_turn", "xstest")
+NO_ANSWERS = ("empty", "odd items", "oversized")
+every_server = pytest.mark.parametrize("name", HERE)
+
+
+@asynccontextmanager
+async def subject_of(name: str) -> AsyncIterator[Subject]:
+    fields = case_fields(find_server(name, [SERVERS.parent]))
+    cases = load_cases(folder_of(name) / CASES)
+    oracle = next(case for case in cases if case.oracle)
+    refusing = next((one.judge for one in cases if one.judge and one.expected_reward == 0.0), ())
+    with shipped_app(name) as app:
+        async with started(app, name, fields | oracle.config) as bench:
+            bench.judge.answer = lambda _: refusing[0]
+            yield Subject(bench, (oracle,), 0.0, "", refusing)
+
+
+@every_server
+async def test_a_bad_row_is_refused_by_the_name_of_its_field_or_scored(name: str) -> None:
+    async with subject_of(name) as subject:
+        found = await refuse_bad_rows(subject)
+    assert found.passed, found.detail
+
+
+@every_server
+async def test_an_answer_that_is_none_is_worth_nothing_and_is_told_why(name: str) -> None:
+    async with subject_of(name) as subject:
+        case = subject.oracles[0]
+        unworthy = case.model_copy(update={"steps": ()})
+        for answer in worthless_answers(case.request):
+            if answer.check not in NO_ANSWERS:
+                continue
+            reply = {**case.request["response"], "output": answer.output}
+            told = await subject.bench.ask(unworthy, {**case.request, "response": reply})
+            assert not isinstance(told, str), told
+            assert told.status == 200, (answer.check, told.body)
+            if told.body["reward"] == 0.0:
+                assert told.body.get("reason"), (answer.check, str(answer.output)[:200])
+
+
+@every_server
+async def test_a_row_without_its_fields_is_told_what_belongs_there(name: str) -> None:
+    async with subject_of(name) as subject:
+        case = subject.oracles[0]
+        *_, bare = bad_rows(case.request, few=True)
+        told = await subject.bench.ask(case.model_copy(update={"steps": ()}), bare.request)
+    assert not isinstance(told, str), told
+    if name in NEED_NO_FIELDS:
+        assert told.status == 200, told.body
+    else:
+        assert told.status == 422, told.body
+        assert re.search("expected: |is expected|is needed", told.body["error"]["message"]), told.body
