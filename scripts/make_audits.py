@@ -12,8 +12,8 @@ PREFACE = """# Audits
 
 What `gym audit NAME` measures of every environment, written by `scripts/audits`. Right answers score full; empty,
 random, copied, injected, hostile, oversized and odd ones score nothing, or no more than a declared floor; bad rows
-get a reward or a 422 that names the field; the same answer scores the same again, and among a hundred at once. Where
-that does not hold, the last column says so.
+get a reward or a 422 that names the field; the same answer scores the same again, and among a hundred at once (a
+dozen where a verify starts containers). Where that does not hold, the last column says so.
 
 {cores} cores, one audit at a time, beside other work: the load is that when an audit began. Time is that of one
 verify, request to reply, nothing else in flight. Memory is the slope over up to 10,000 verifies (two minutes at

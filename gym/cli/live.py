@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.spinner import Spinner
 from rich.table import Table
@@ -23,23 +23,39 @@ KINDS = {
     "responses_api_agents": "agent",
 }
 
+ShowUrl = Callable[[ReplicaStatus, StackStatus], str]
+
 
 def replica_table(status: StackStatus) -> Table:
     """What `gym ps` prints."""
-    rows = [
-        (
-            one.replica,
-            KINDS.get(one.type, one.type),
-            console.state_text(one.state),
-            _url(one, status),
-            console.format_duration(one.uptime_seconds) if one.uptime_seconds else "",
-            str(one.restarts) if one.restarts else "",
-            one.detail,
-        )
-        for one in status.replicas
-    ]
     names = ("REPLICA", "TYPE", "STATE", "URL", "UP", "RESTARTS", "")
-    return console.make_table(names, rows, right=("UP", "RESTARTS"))
+
+    def make(show_url: ShowUrl) -> Table:
+        rows = [
+            (
+                one.replica,
+                KINDS.get(one.type, one.type),
+                console.state_text(one.state),
+                show_url(one, status),
+                console.format_duration(one.uptime_seconds) if one.uptime_seconds else "",
+                str(one.restarts) if one.restarts else "",
+                one.detail,
+            )
+            for one in status.replicas
+        ]
+        return console.make_table(names, rows, right=("UP", "RESTARTS"))
+
+    return _fit(make, console.out())
+
+
+def _fit(make: Callable[[ShowUrl], Table], terminal: Console) -> Table:
+    """Addresses give way where lines would be folded: first what stands before the path, then all of them."""
+    unbounded = terminal.options.update_width(console.PIPE_WIDTH)
+    for show_url in (_url, _path):
+        table = make(show_url)
+        if terminal.measure(table, options=unbounded).maximum <= terminal.width:
+            return table
+    return make(_no_url)
 
 
 def _url(one: ReplicaStatus, status: StackStatus) -> str:
@@ -51,6 +67,16 @@ def _url(one: ReplicaStatus, status: StackStatus) -> str:
     if one.type not in KINDS:
         return status.router
     return f"{status.router}{SERVER_PREFIX}{one.instance}" if status.router else ""
+
+
+def _path(one: ReplicaStatus, status: StackStatus) -> str:
+    """Below the router's address, which every command tells beside the table."""
+    url = _url(one, status)
+    return url if status.runtime == "local" or not url else url.removeprefix(status.router) or "/"
+
+
+def _no_url(one: ReplicaStatus, status: StackStatus) -> str:
+    return ""
 
 
 @contextmanager
@@ -82,11 +108,16 @@ class _LiveView:
     def render(self) -> RenderableType:
         if self.status is None:
             return self.spinner
-        rows = [self._row(one, self.status) for one in self.status.replicas]
-        return Group(self.spinner, console.make_table(("", "", "", " "), rows, right=(" ",)))
+        status = self.status
 
-    def _row(self, one: ReplicaStatus, status: StackStatus) -> tuple[str | Text, ...]:
-        shown = _url(one, status) if one.state == "healthy" else one.detail
+        def make(show_url: ShowUrl) -> Table:
+            rows = [self._row(one, show_url(one, status)) for one in status.replicas]
+            return console.make_table(("", "", "", " "), rows, right=(" ",))
+
+        return Group(self.spinner, _fit(make, console.err()))
+
+    def _row(self, one: ReplicaStatus, url: str) -> tuple[str | Text, ...]:
+        shown = url if one.state == "healthy" else one.detail
         seconds = self.healthy_at.get(one.replica, time.monotonic() - self.began)
         return f"  {one.replica}", console.state_text(one.state), shown, f"{seconds:.1f}s"
 

@@ -48,7 +48,8 @@ def check_sidecar(paths: OutputPaths, identity: Mapping[str, Any], size: int, st
     """Writes what is now true, and says what a person should know of it. `size` is that of the rollouts."""
     told = _read(paths, identity, size)
     _check_identity(paths, told["identity"], identity)
-    stacks, notices = _next_stacks(paths, told.get("stacks") or [], stack)
+    allowed = stack.accept_changes or not size  # failures alone are no rollouts that could be mixed
+    stacks, notices = _next_stacks(paths, told.get("stacks") or [], stack.instances, allowed=allowed)
     now = {**told, "pid": os.getpid(), "gym": __version__, "stacks": stacks}
     write_whole(paths.run, orjson.dumps(now, option=orjson.OPT_INDENT_2))
     return notices
@@ -102,19 +103,19 @@ def _check_identity(paths: OutputPaths, before: Mapping[str, Any], identity: Map
 
 
 def _next_stacks(
-    paths: OutputPaths, stacks: list[dict[str, Any]], stack: StackOfRun
+    paths: OutputPaths, stacks: list[dict[str, Any]], instances: Mapping[str, str], *, allowed: bool
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The stacks that the rollouts come from, oldest first; the last one is the one of now."""
     before: dict[str, str] = stacks[-1]["instances"] if stacks else {}
-    if before == stack.instances:
+    if before == instances:
         return stacks, []
-    changes = differences(before, stack.instances)
-    if changes and not stack.accept_changes:
+    changes = differences(before, instances)
+    if changes and not allowed:
         raise UserError(
             f"{paths.rollouts} was collected from another stack\n    " + "\n    ".join(changes),
             "start that stack again, choose another -o, say --fresh, or --accept-changes to mix the two",
         )
-    now = {"since": _now(), "digest": digest_stack(stack.instances), "instances": dict(stack.instances)}
+    now = {"since": _now(), "digest": digest_stack(instances), "instances": dict(instances)}
     return [*stacks, now], [f"the stack has changed: {'; '.join(changes)}"] if changes else []
 
 

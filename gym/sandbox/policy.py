@@ -15,12 +15,13 @@ from gym.sandbox.docker.dockerfile import read_sources
 from gym.sandbox.docker.reference import covers, parse_reference
 from gym.sandbox.egress.rules import Rules
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import NAME, SNAPSHOT, Build, Grant, Limits, Network, SandboxSpec
+from gym.wire.sandbox import NAME, SNAPSHOT, Build, Grant, Limits, Network, SandboxSpec, show_size
 
 KERNEL_PATHS: Final = ("/proc", "/sys", "/dev", "/.gym")
 USER: Final = re.compile(r"^(?:[a-z_][a-z0-9_-]{0,31}\$?|\d{1,9})(?::(?:[a-z_][a-z0-9_-]{0,31}|\d{1,9}))?$")
 VARIABLE: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_.-]{0,255}$")
 LABEL: Final = re.compile(r"^[a-z0-9][a-z0-9._/-]{0,127}$")
+SIZES: Final = frozenset(("memory", "disk"))
 MOST_MOUNTS, MOST_LABELS = 16, 32
 ENV_BYTES, LABEL_BYTES, COMMAND_BYTES, BUILD_BYTES = 128 << 10, 4096, 128 << 10, 16 << 20
 
@@ -244,7 +245,8 @@ def _within(asked: SandboxSpec | Limits, field: str, most: float, key: str) -> A
         return value
     if field not in asked.model_fields_set:
         return most
-    raise Refused(f"`{field}: {value:g}` is more than this instance is granted; `{key}` is {most:g}.")
+    asked_for, granted = (show_size(int(one)) if field in SIZES else f"{one:g}" for one in (value, most))
+    raise Refused(f"`{field}: {asked_for}` is more than this instance is granted; `{key}` is {granted}.")
 
 
 def _check_mounts(mounts: Mapping[str, int], grant: Grant) -> None:

@@ -128,13 +128,16 @@ async def send_body(writer: asyncio.StreamWriter, body: Pieces | bytes, idle: fl
             writer.write(piece)
             writer.write(b"\r\n")
             await within(idle, writer.drain())
+            await asyncio.sleep(0)  # a peer that takes everything at once must not keep us from hearing it
     writer.write(b"0\r\n\r\n")
     await within(idle, writer.drain())
 
 
 async def within(idle: float | None, work: Awaitable[T]) -> T:
+    """Not by `wait_for`: who is cancelled in the moment in which the work is done would not hear of it."""
     try:
-        return await asyncio.wait_for(work, idle)
+        async with asyncio.timeout(idle):
+            return await work
     except TimeoutError:
         raise ConnectionError(f"the peer was silent for {idle:g} s") from None
 

@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, cast
 
-import orjson
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, to_json
 
 from gym.wire.expected import expected_at
 from gym.wire.failures import KINDS, FailureKind, RolloutError
@@ -57,7 +56,7 @@ def validation_detail(error: ValidationError) -> bytes:
     """The 422 body that FastAPI would have written: models have learnt to read it as a tool's output."""
     found: Iterable[Any] = error.errors(include_url=False, include_context=False)
     detail = [{**one, "loc": ["body", *one["loc"]]} for one in found]
-    return orjson.dumps({"detail": detail}, default=repr)
+    return to_json({"detail": detail}, inf_nan_mode="null", fallback=repr)  # integers of any size, as a model may write
 
 
 def error_text(error: BaseException) -> str:

@@ -32,6 +32,12 @@ def parse_size(given: Any) -> Any:
     return int(float(found[1]) * UNITS[found[2].lower()])
 
 
+def show_size(size: int) -> str:
+    """As a person writes it, where a unit fits: `3g`; else the number of bytes."""
+    unit, factor = next((pair for pair in reversed(UNITS.items()) if size and size % pair[1] == 0), ("", 1))
+    return f"{size // factor}{unit}"
+
+
 def to_bytes(given: Any) -> Any:
     """JSON says bytes in base64 (`{"base64": ...}`) or as text."""
     if isinstance(given, dict) and set(given) == {"base64"}:

@@ -3,6 +3,7 @@ reason. `gym audit` puts the same to those that need a sandbox or packages of th
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,15 +11,22 @@ from contextlib import asynccontextmanager
 import pytest
 
 from gym.cli.audit.answers import worthless_answers
-from gym.cli.audit.bad_rows import bad_rows
+from gym.cli.audit.bad_rows import WRONG, bad_rows
 from gym.cli.audit.process import Subject, refuse_bad_rows
 from gym.cli.verifying import case_fields
 from gym.config import find_server
 from gym.server.cases import CASES, load_cases, started
+from gym.server.testing import Caller
 from tests.support.shipped import RESOURCES, SERVERS, folder_of, shipped_app, why_not_here
 
 HERE = [name for name in RESOURCES if not why_not_here(name)]
 NEED_NO_FIELDS = ("simple_weather", "mcp_weather", "multi_turn", "xstest")
+WITH_TOOLS = (
+    *("google_search", "math_advanced_calculations", "mcp_weather", "multi_step"),
+    *("simple_weather", "single_tool_call_multireward", "stateful_counter", "workplace_assistant"),
+)
+NO_ARGUMENTS = (b"", b"{", b"[]", b"null", b"{}", b'{"a":' * 2000, b'{"no such argument": 1}')
+ODD = (2**70, float("inf"), float("nan"), "\ud83d", "\0")
 NO_ANSWERS = ("empty", "odd items", "oversized")
 every_server = pytest.mark.parametrize("name", HERE)
 
@@ -56,6 +64,22 @@ async def test_an_answer_that_is_none_is_worth_nothing_and_is_told_why(name: str
             assert told.status == 200, (answer.check, told.body)
             if told.body["reward"] == 0.0:
                 assert told.body.get("reason"), (answer.check, str(answer.output)[:200])
+
+
+@pytest.mark.parametrize("name", WITH_TOOLS)
+async def test_a_tool_takes_whatever_arguments_a_model_writes(name: str) -> None:
+    """An answer or a refusal; for the model's own mistakes no rollout is lost."""
+    async with subject_of(name) as subject, Caller(subject.bench.url) as caller:
+        row = {key: value for key, value in subject.oracles[0].request.items() if key != "response"}
+        assert (await caller.post("/seed_session", row)).status == 200
+        tools = (await caller.get("/tools")).body
+        assert tools
+        for tool in tools:
+            named = dict.fromkeys(tool["parameters"]["properties"], "x")
+            changed = [json.dumps({**named, key: value}).encode() for key in named for value in (*WRONG, *ODD)]
+            for arguments in (*NO_ARGUMENTS, *changed):
+                told = await caller.post(f"/{tool['name']}", arguments)
+                assert told.status < 500, (tool["name"], arguments, told.body)
 
 
 @every_server

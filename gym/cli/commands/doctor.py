@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from rich.text import Text
 
@@ -19,9 +20,13 @@ def command(as_json: AsJson = False) -> int:
     if as_json:
         console.show_json([finding._asdict() for finding in findings])
     else:
-        console.show(console.make_table(("", "", "", ""), [_row(finding) for finding in findings]))
+        rows = [row for finding in findings for row in _rows(finding)]
+        console.show(console.make_table(("", "", ""), rows))
     return int(any(finding.level == "fail" for finding in findings))
 
 
-def _row(finding: Finding) -> tuple[str | Text, ...]:
-    return Text(*MARKS[finding.level]), finding.name, finding.found, Text(finding.mend, style="cyan")
+def _rows(finding: Finding) -> Iterator[tuple[str | Text, ...]]:
+    """What was found, and below it what mends it."""
+    yield Text(*MARKS[finding.level]), finding.name, finding.found
+    if finding.mend:
+        yield "", "", Text(finding.mend, style="cyan")

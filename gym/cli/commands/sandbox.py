@@ -90,6 +90,8 @@ def rm(
     for one in [find_sandbox(broker, each) for each in wanted if not each.startswith(SNAPSHOT)]:
         remove_sandbox(broker, one)
         console.note(f"removed {one}")
+    if not wanted:
+        console.note("There was none.")
     return 0
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 ENGINE_FLOOR: Final = (25, 0)  # healthcheck.start_interval
 COMPOSE_FLOOR: Final = (2, 26)
-QUICK_SECONDS: Final = 0.25
+QUICK_SECONDS: Final = 2.0  # one that is not there refuses at once; one that is busy may need a second
 PATIENT_SECONDS: Final = 10.0
 CLIENT_SECONDS: Final = 120.0
 FAR: Final = re.compile(r"^(ssh://|tcp://(?!localhost[:/]|127\.|\[::1\]))")

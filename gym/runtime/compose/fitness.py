@@ -120,14 +120,17 @@ def leftovers(client: docker.DockerClient) -> EngineFinding:
 
 def sandboxes_left(containers: list[dict[str, Any]], now: float) -> EngineFinding:
     """A sandbox ends by itself soon after its broker; one that is past its time was forgotten by both."""
-    stacks = {one["Labels"].get(labels.STACK, "") for one in containers}
-    late = [one for one in containers if now > _expires(one) + LATE_SECONDS]
+    ours = [one for one in containers if labels.names_sandbox(_name(one), one["Labels"])]
+    stacks = {one["Labels"].get(labels.STACK, "") for one in ours}
+    late = [_name(one) for one in ours if now > _expires(one) + LATE_SECONDS]
     if late:
-        found = f"{len(late)} of {len(containers)} are past their time"
-        return EngineFinding(
-            "warn", "sandboxes", found, f"docker rm -f $(docker ps -aq --filter label={labels.SANDBOX})"
-        )
-    return EngineFinding("ok", "sandboxes", f"{len(containers)} on this engine, of {len(stacks)} stacks")
+        found = f"{len(late)} of {len(ours)} are past their time"
+        return EngineFinding("warn", "sandboxes", found, f"docker rm -f {' '.join(late)}")
+    return EngineFinding("ok", "sandboxes", f"{len(ours)} on this engine, of {len(stacks)} stacks")
+
+
+def _name(container: dict[str, Any]) -> str:
+    return str((container.get("Names") or [""])[0]).lstrip("/")
 
 
 def _expires(container: dict[str, Any]) -> float:

@@ -19,6 +19,7 @@ from gym.runtime.local.listeners import address_of, url_of
 from gym.runtime.local.logs import rotate, size_of, tail_from
 from gym.runtime.local.probe import ONLY_OK, probe
 from gym.runtime.local.process import ProcessSpec, Reaper, describe_exit, kill_group, start_process
+from gym.runtime.local.refusal import failure_of, refusing
 
 BACKOFF_FIRST, BACKOFF_MOST = 0.2, 30.0
 HEALTHY_LONG_ENOUGH = 60.0  # after that a crash is a new story
@@ -134,11 +135,17 @@ class Keeper:
                 delay = BACKOFF_FIRST
             log.warning("%s: %s; it starts again in %.1f s", self.spec.id, why, delay)
             self._set("restarting", why)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(delay):
-                    await self._order.wait()
+            await self._back_off(delay, why)
             delay = BACKOFF_FIRST if self._order.is_set() else min(delay * 2, BACKOFF_MOST)
         self._set("exited")
+
+    async def _back_off(self, seconds: float, why: str) -> None:
+        """One that may come back lets callers wait for it; one that ends at each start tells them so."""
+        told = failure_of(self.member.instance, self.member.type, why)
+        with contextlib.suppress(TimeoutError):
+            async with refusing(self.listener, told) if self.hand_over and self.gave_up else contextlib.nullcontext():
+                async with asyncio.timeout(seconds):
+                    await self._order.wait()
 
     async def _live(self) -> str:
         """One process from start to end; how it ended."""

@@ -81,7 +81,8 @@ class Request:
         """The body as it comes, never more of it in memory than what was just received; `idle` seconds between."""
         while not self.read:
             try:
-                message = await asyncio.wait_for(self.receive(), idle)
+                async with asyncio.timeout(idle):
+                    message = await self.receive()
             except TimeoutError:
                 self.read = True
                 raise RolloutError("timeout", f"the body did not go on for {idle:g} s", server="sandbox") from None

@@ -6,9 +6,11 @@ The package is synchronous: each rollout runs it in a thread, and what it asks i
 from __future__ import annotations
 
 import asyncio
+import atexit
 import importlib
 import logging
 import os
+import shutil
 import tempfile
 import time
 from collections.abc import Coroutine, Mapping
@@ -37,7 +39,9 @@ class Package(NamedTuple):
 
 def load_package() -> Package:
     os.environ["MSWEA_SILENT_STARTUP"] = "1"
-    os.environ["MSWEA_GLOBAL_CONFIG_DIR"] = tempfile.mkdtemp(prefix="mini-swe-agent-")
+    home = tempfile.mkdtemp(prefix="mini-swe-agent-")
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    os.environ["MSWEA_GLOBAL_CONFIG_DIR"] = home
     package = importlib.import_module("minisweagent")
     logging.getLogger("minisweagent").handlers.clear()  # it would paint every message on the terminal
     return Package(

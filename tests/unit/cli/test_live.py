@@ -50,6 +50,25 @@ def test_a_table_has_a_line_for_each_replica() -> None:
     assert "exit code 1" in lines[2]
 
 
+@pytest.mark.parametrize(
+    ("width", "shown_as"),
+    [(100, "http://127.0.0.1:11000/s/mcqa"), (60, " /s/mcqa"), (42, "healthy")],
+)
+def test_on_a_narrow_terminal_addresses_are_shortened_and_no_line_is_folded(
+    width: int, shown_as: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    well = stack("healthy", "healthy").model_copy(update={"runtime": "compose"})
+    replicas = [one.model_copy(update={"uptime_seconds": 61.0}) for one in well.replicas]
+    terminal = Console(file=io.StringIO(), width=width)
+    monkeypatch.setattr(console, "out", lambda: terminal)
+    terminal.print(replica_table(well.model_copy(update={"replicas": tuple(replicas)})))
+    assert isinstance(terminal.file, io.StringIO)
+    lines = terminal.file.getvalue().splitlines()
+    assert len(lines) == 3
+    assert shown_as in lines[1]
+    assert ("URL" in lines[0]) == (width > 42)
+
+
 def test_where_there_is_no_terminal_each_change_of_state_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     with live_status("starting") as on_status:
         for states in (("starting", "starting"), ("healthy", "starting"), ("healthy", "exited"), ("healthy", "exited")):

@@ -113,21 +113,28 @@ def test_options_of_failures_bind_as_well(path: Path) -> None:
         opened(path, repeats=4)
 
 
-def test_a_resume_against_a_changed_stack_is_refused_and_names_what_differs(path: Path) -> None:
-    def resumed(accept: bool = False, **instances: str) -> Output:
-        stack = StackOfRun(instances, accept)
-        output = open_output(path, IDENTITY, fresh=False, on_done=lambda *_: None, stack=stack)
-        output.close()
-        return output
+def with_stack(path: Path, accept: bool = False, **instances: str) -> Output:
+    stack = StackOfRun(instances, accept)
+    output = open_output(path, IDENTITY, fresh=False, on_done=lambda *_: None, stack=stack)
+    output.close()
+    return output
 
-    resumed(mcqa="a1", model="b1")
+
+def test_a_verifier_that_failed_for_every_row_may_be_mended_before_the_resume(path: Path) -> None:
+    with_stack(path, mcqa="a1")
+    OutputPaths.beside(path).failures.write_bytes(failure(1, terminal=True))
+    assert "the stack has changed: mcqa" in with_stack(path, mcqa="a2").notices[0]
+
+
+def test_a_resume_against_a_changed_stack_is_refused_and_names_what_differs(path: Path) -> None:
+    with_stack(path, mcqa="a1", model="b1")
     path.write_bytes(rollout(1))
-    resumed(mcqa="a1", model="b1", another="c1")
+    with_stack(path, mcqa="a1", model="b1", another="c1")
     with pytest.raises(UserError, match=r"another stack\n    model: b1 then, b2 now\n") as caught:
-        resumed(mcqa="a1", model="b2", another="c1")
+        with_stack(path, mcqa="a1", model="b2", another="c1")
     assert "--accept-changes" in caught.value.hint
-    assert "the stack has changed: model" in resumed(True, mcqa="a1", model="b2", another="c1").notices[0]
-    assert resumed(mcqa="a1", model="b2", another="c1").notices == []
+    assert "the stack has changed: model" in with_stack(path, True, mcqa="a1", model="b2", another="c1").notices[0]
+    assert with_stack(path, mcqa="a1", model="b2", another="c1").notices == []
     told = orjson.loads(OutputPaths.beside(path).run.read_bytes())
     assert [one["instances"]["model"] for one in told["stacks"]] == ["b1", "b1", "b2"]
     assert len({one["digest"] for one in told["stacks"]}) == 3

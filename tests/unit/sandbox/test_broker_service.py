@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import time
 from collections.abc import AsyncIterator
-from typing import Any, cast
+from typing import Any
 
 import orjson
 import pytest
@@ -15,14 +14,12 @@ import pytest
 from gym.errors import InfraError
 from gym.sandbox.broker import keeper, transfer
 from gym.sandbox.broker.config import Caller, token_digest
-from gym.sandbox.broker.gates import Gate
-from gym.sandbox.broker.jobs import Job
 from gym.sandbox.client import Sandboxes
 from gym.sandbox.provider import Tags
 from gym.sandbox.streams import exchange
-from gym.server.http import HttpClient, Reply
+from gym.server.http import HttpClient
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import ExecRequest, ExecResult, Grant, SandboxSpec
+from gym.wire.sandbox import Grant, SandboxSpec
 from tests.support.sandbox_broker import (
     OPERATOR_TOKEN,
     OTHER_TOKEN,
@@ -30,26 +27,12 @@ from tests.support.sandbox_broker import (
     TOKEN,
     MemoryEngine,
     MemoryHeld,
-    Running,
     broker_running,
     make_config,
     memory_broker,
     until,
 )
-
-
-async def send(
-    running: Running, method: str, path: str, body: Any = None, token: str = TOKEN, **headers: str
-) -> tuple[Reply, Any]:
-    http = HttpClient()
-    pairs = [(b"authorization", f"Bearer {token}".encode())]
-    pairs += [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    content = b"" if body is None else orjson.dumps(body)
-    try:
-        reply = await http.request(method, running.url + path, body=content, headers=pairs, timeout=30)
-    finally:
-        await http.aclose()
-    return reply, orjson.loads(reply.body)
+from tests.support.sandbox_http import send
 
 
 async def test_a_sandbox_is_made_used_listed_and_removed() -> None:
@@ -546,74 +529,3 @@ async def test_tokens_are_kept_as_digests_alone() -> None:
     config = make_config()
     assert TOKEN not in config.model_dump_json()
     assert config.instances["mcqa"].token_sha256 == token_digest(TOKEN)
-
-
-async def test_a_lost_sandbox_is_forgotten_after_a_while_and_its_reason_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "LOST_KEPT_SECONDS", 0.1)
-    async with memory_broker() as (engine, running, sandboxes):
-        sandbox = await sandboxes.create({**SPEC, "ttl": 3600})
-        engine.alive[sandbox.id].memory.end("it was killed")
-        await until(lambda: not len(running.broker.boxes))
-        with pytest.raises(RolloutError, match="is gone: it was lost: killed for memory") as gone:
-            await sandbox.inspect()
-        assert gone.value.status == 410
-        assert [line["why"] for line in running.events("remove")] == ["it was lost: killed for memory"]
-
-
-async def test_a_sandbox_that_comes_after_its_askers_deadline_does_not_stay() -> None:
-    async with memory_broker() as (engine, running, _):
-        engine.create_gate = "slow"
-        late, told = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="late", x_gym_timeout="0.2")
-        assert (late.status, told["error"]["kind"]) == (504, "timeout")
-        engine.release("slow")
-        await until(lambda: engine.made and not engine.alive)
-        assert not len(running.broker.boxes)
-
-
-async def test_a_command_that_nobody_waits_for_any_more_is_no_strain_of_the_engine() -> None:
-    async with memory_broker() as (_, running, sandboxes):
-        running.broker.execs = Gate("run a command", most=8, queue=8, slow=0.0)
-        sandbox = await sandboxes.create(SPEC)
-        path = f"/sandboxes/{sandbox.id}/exec"
-        late, _ = await send(running, "POST", path, {"argv": ["wait", "for ever"]}, x_gym_timeout="0.1")
-        assert late.status == 504
-        assert running.broker.execs.cuts == 0
-
-
-async def test_a_failure_that_is_kept_for_a_repeated_request_keeps_no_body() -> None:
-    async with memory_broker() as (engine, running, sandboxes):
-        sandbox = await sandboxes.create(SPEC)
-        engine.alive[sandbox.id].memory.end("it was killed")
-        for _ in range(2):
-            body = {"argv": ["cat"], "stdin": "a large body"}
-            failed, _ = await send(running, "POST", f"/sandboxes/{sandbox.id}/exec", body, x_gym_request_id="once")
-            assert failed.status >= 400
-        assert running.broker.once.joined == 1
-        gc.collect()
-        assert not [one for one in gc.get_objects() if isinstance(one, ExecRequest) and one.stdin == b"a large body"]
-
-
-class Silent:
-    """A job in a sandbox that stands still."""
-
-    running = True
-
-    async def peek(self) -> ExecResult:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-
-async def test_jobs_and_shells_of_a_paused_sandbox_are_refused_and_not_waited_for() -> None:
-    async with memory_broker() as (_, running, sandboxes):
-        sandbox = await sandboxes.create(SPEC)
-        running.broker.boxes.find(sandbox.id, Caller("mcqa", Grant())).jobs["j"] = Job("j", ("x",), cast(Any, Silent()))
-        await sandbox.pause()
-        for method, path, body in (
-            ("GET", "jobs", None),
-            ("GET", "jobs/j", None),
-            ("GET", "jobs/j/output", None),
-            ("POST", "jobs/j/kill", {}),
-            ("POST", "shells/h", {"command": "true"}),
-        ):
-            refused, told = await send(running, method, f"/sandboxes/{sandbox.id}/{path}", body)
-            assert (refused.status, "is paused" in told["error"]["message"]) == (409, True), path

@@ -135,11 +135,16 @@ def test_nothing_is_granted_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "key"),
-    [("cpus", 5, "max_cpus"), ("memory", "9g", "max_memory"), ("pids", 5000, "max_pids"), ("disk", "21g", "max_disk")],
+    ("field", "value", "told"),
+    [
+        ("cpus", 5, "`max_cpus` is 4"),
+        ("memory", "8.5g", "`memory: 8704m` is more than this instance is granted; `max_memory` is 8g"),
+        ("pids", 5000, "`max_pids` is 4096"),
+        ("disk", "21g", "`max_disk` is 20g"),
+    ],
 )
-def test_a_limit_beyond_the_grant_is_refused_by_name(field: str, value: object, key: str) -> None:
-    with pytest.raises(Refused, match=key):
+def test_a_limit_beyond_the_grant_is_refused_by_name(field: str, value: object, told: str) -> None:
+    with pytest.raises(Refused, match=told):
         checked(limits={field: value})
 
 

@@ -101,6 +101,13 @@ def test_a_bad_argument_reads_as_models_have_learnt_to_read_it() -> None:
     assert "url" not in detail[0]
 
 
+@pytest.mark.parametrize(("given", "told"), [(str(2**70), 2**70), ("1e999", None), ("NaN", None)])
+def test_a_bad_argument_is_told_whatever_number_it_is(given: str, told: int | None) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Outer.model_validate_json(f'{{"inner": {{"count": 1}}, "name": {given}}}')
+    assert json.loads(validation_detail(caught.value))["detail"][0]["input"] == told
+
+
 @pytest.mark.parametrize("status", [404, 409, 410, 429])
 def test_a_sandbox_that_is_gone_is_never_the_rows_fault(status: int) -> None:
     gone = RolloutError("sandbox", "sandbox sb1 is gone", server="sandbox", retryable=True, status=status)

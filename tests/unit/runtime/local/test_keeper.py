@@ -15,6 +15,8 @@ from gym.runtime.local import keeper as module
 from gym.runtime.local.keeper import EARLY_EXITS, Keeper, Member, World
 from gym.runtime.local.listeners import listen_on_loopback
 from gym.runtime.local.process import ProcessSpec, Reaper
+from gym.server.http import HttpClient
+from gym.wire.failures import error_from_reply
 
 SERVER = """
 import os, signal, socket, sys, time
@@ -129,6 +131,22 @@ async def test_a_server_that_ends_again_and_again_at_its_start_is_given_up_and_a
 
         assert not keeper.gave_up
         assert "it starts again in 1000.0 s" in caplog.text  # the back-off begins anew as well
+
+
+async def test_who_asks_a_server_that_ends_at_each_start_is_told_so_until_it_is_well(
+    tmp_path: Path,
+) -> None:
+    code = f"import os\nif not os.path.exists('well'): os._exit(5)\n{SERVER}"
+    http = HttpClient()
+    async with keeping(tmp_path, code) as keeper:
+        reply = await http.request("POST", f"{keeper.url}/verify", body=b"x" * 300_000)
+        told = error_from_reply(reply.status, reply.body, server="", kind="agent")
+        assert (reply.status, told.kind, told.server, told.retryable) == (503, "resources", "x", True)
+        assert told.message == "x ends at each start (exit code 5): `gym logs x` shows why"
+        (tmp_path / "well").touch()
+        keeper.nudge()
+        await until(lambda: keeper.state == "healthy")  # asked on the same socket
+    await http.aclose()
 
 
 async def test_what_cannot_be_started_is_tried_again_like_a_crash(tmp_path: Path) -> None:

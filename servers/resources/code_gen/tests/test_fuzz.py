@@ -1,0 +1,32 @@
+"""Whatever a model writes and a row holds, there is a reward or a field to blame; programs run in a real sandbox."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from app import CodeGen
+from hypothesis import strategies as st
+
+from gym.server.fuzz import ANYTHING, fuzz_verify
+from gym.server.testing import read_lines
+from tests.support.sandbox_programs import broker_process
+
+ROWS = read_lines(Path(__file__).parents[1] / "data" / "example.jsonl")
+TEXTS = (
+    "```python\nprint(input())\n```",
+    "```\n1 /\n```",
+    "```python\n\x00\n```",
+    "```python\nraise SystemExit(3)\n```",
+)
+TESTS = st.fixed_dictionaries(
+    {"inputs": st.lists(st.text(max_size=3) | ANYTHING, max_size=2), "outputs": st.lists(ANYTHING, max_size=2)},
+    optional={"fn_name": ANYTHING},
+)
+
+
+def test_no_well_formed_request_breaks_it() -> None:
+    metadata = st.fixed_dictionaries({"unit_tests": TESTS | ANYTHING}, optional={"difficulty": ANYTHING})
+    with broker_process() as access:
+        fields = {"num_processes": 2, "unit_test_timeout_secs": 2}
+        app = CodeGen.app(fields, name="code_gen", **access.settings)
+        fuzz_verify(app, ROWS, texts=TEXTS, values={"verifier_metadata": metadata}, examples=100)
