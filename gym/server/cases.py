@@ -23,7 +23,7 @@ from gym import labels
 from gym.errors import GymError, UserError
 from gym.server.base import ServerApp
 from gym.server.serve import load_app
-from gym.server.testing import Answered, Caller, Scripted, ScriptedJudge, running, scripted_judge
+from gym.server.testing import ANSWER_SECONDS, Answered, Caller, Scripted, ScriptedJudge, running, scripted_judge
 from gym.server.trouble import validation_message
 
 CASES = Path("data") / "verifier_cases.jsonl"
@@ -166,8 +166,13 @@ class Bench:
         return _outcome(case, told)
 
     async def ask(self, case: Case, request: Mapping[str, Any] | None = None) -> Answered | str:
-        """Seed, steps, verify in a session of their own; a text when a step went wrong."""
-        body = dict(case.request if request is None else request)
+        """Seed, steps, verify in a session of their own; a text when a step went wrong, or none of them answered."""
+        try:
+            return await self._ask(case, dict(case.request if request is None else request))
+        except TimeoutError:
+            return f"no answer within {ANSWER_SECONDS:g} s"
+
+    async def _ask(self, case: Case, body: dict[str, Any]) -> Answered | str:
         self.judge.texts = list(case.judge)
         async with Caller(self.url) as caller:
             row = {key: value for key, value in body.items() if key != "response"}

@@ -21,6 +21,8 @@ from gym.server.http import HttpClient, Reply
 from gym.wire import items
 from gym.wire.failures import RolloutError
 
+ANSWER_SECONDS = 60.0
+
 
 class Answered(NamedTuple):
     status: int
@@ -54,7 +56,7 @@ class Caller:
         if self.cookies:
             sent["cookie"] = "; ".join(f"{name}={value}" for name, value in self.cookies.items())
         pairs = [(name.encode(), value.encode("latin-1")) for name, value in sent.items()]
-        reply = await self._http.request(method, self.url + path, body=body, headers=pairs, timeout=60)
+        reply = await self._http.request(method, self.url + path, body=body, headers=pairs, timeout=ANSWER_SECONDS)
         for name, value in reply.headers:
             if name == b"set-cookie":
                 key, _, content = value.decode("latin-1").partition(";")[0].partition("=")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from gym.errors import UserError
-from gym.server import ResourcesServer, VerifyRequest, tool
+from gym.server import ResourcesServer, VerifyRequest, cases, testing, tool
 from gym.server.base import ServerApp
 from gym.server.cases import Case, Outcome, load_cases, missing_kinds, run_cases
 from gym.server.config import Reference
@@ -137,6 +138,18 @@ async def test_an_answer_that_is_not_worth_the_same_twice_differs() -> None:
     (told,) = await run(make_case(kind="determinism", row=moody))
     assert not told.passed
     assert ", then " in told.got
+
+
+async def test_a_verify_that_does_not_answer_is_said_to_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(ResourcesServer[None]):
+        async def verify(self, rollout: VerifyRequest) -> float:
+            await asyncio.Event().wait()
+            return 1.0
+
+    for module in (cases, testing):
+        monkeypatch.setattr(module, "ANSWER_SECONDS", 0.05)
+    (told,) = await run_cases(Silent.app(), "silent", {}, [make_case()])
+    assert (told.passed, told.got) == (False, "no answer within 0.05 s")
 
 
 async def test_without_a_response_the_last_step_has_the_reward() -> None:
