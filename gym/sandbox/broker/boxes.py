@@ -75,9 +75,13 @@ class Box:
         await asyncio.wait({self.watching}, timeout=NEWS_SECONDS)
         return Lost(f"sandbox {self.id} is lost: {self.why_lost}") if self.state == "lost" else error
 
+    @property
+    def awake(self) -> bool:
+        return self.state != "paused"
+
     def check_awake(self) -> None:
         """What is frozen answers nothing, and would be waited for without end."""
-        if self.state == "paused":
+        if not self.awake:
             raise Conflict(f"sandbox {self.id} is paused: resume it first")
 
     def info(self) -> SandboxInfo:

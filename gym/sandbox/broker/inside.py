@@ -155,12 +155,13 @@ async def start(request: Request) -> Answer:
 
 async def list_jobs(request: Request) -> Answer:
     box = request.box()
-    box.check_awake()
-    return json_answer({"jobs": [(await job.info()).model_dump(mode="json") for job in tuple(box.jobs.values())]})
+    told = [await job.info(awake=box.awake) for job in tuple(box.jobs.values())]
+    return json_answer({"jobs": [one.model_dump(mode="json") for one in told]})
 
 
 async def inspect_job(request: Request) -> Answer:
-    return model_answer(await job_of(request).info())
+    box = request.box()
+    return model_answer(await find_job(box, request.parts[3]).info(awake=box.awake))
 
 
 async def kill_job(request: Request) -> Answer:

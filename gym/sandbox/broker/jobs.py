@@ -28,7 +28,10 @@ class Job:
     argv: tuple[str, ...]
     process: Process
 
-    async def info(self) -> JobInfo:
+    async def info(self, *, awake: bool = True) -> JobInfo:
+        """In a sandbox that is not awake nobody can say what a running one wrote."""
+        if self.process.running and not awake:
+            return JobInfo(id=self.id, state="running", argv=self.argv)
         if self.process.running:
             try:
                 return JobInfo(id=self.id, state="running", argv=self.argv, result=await self.process.peek())

@@ -79,11 +79,13 @@ async def test_jobs_and_shells_of_a_paused_sandbox_are_refused_and_not_waited_fo
         running.broker.boxes.find(sandbox.id, Caller("mcqa", Grant())).jobs["j"] = Job("j", ("x",), cast(Any, Silent()))
         await sandbox.pause()
         for method, path, body in (
-            ("GET", "jobs", None),
-            ("GET", "jobs/j", None),
             ("GET", "jobs/j/output", None),
             ("POST", "jobs/j/kill", {}),
             ("POST", "shells/h", {"command": "true"}),
         ):
             refused, told = await send(running, method, f"/sandboxes/{sandbox.id}/{path}", body)
             assert (refused.status, "is paused" in told["error"]["message"]) == (409, True), path
+        _, listed = await send(running, "GET", f"/sandboxes/{sandbox.id}/jobs", None)
+        _, one = await send(running, "GET", f"/sandboxes/{sandbox.id}/jobs/j", None)
+        assert listed["jobs"] == [one]
+        assert (one["state"], one["result"]) == ("running", None)
