@@ -48,7 +48,7 @@ class FileFeed:
         self._eager = eager
         self._loop = asyncio.get_running_loop()
         self._shelf = Shelf()
-        self._ready = asyncio.Semaphore(0)  # one for each task on the shelf, and one more at the end
+        self._ready: asyncio.Queue[None] = asyncio.Queue()  # one for each task on the shelf, and one more at the end
         self._room = threading.Semaphore(_AHEAD + -(-workers // _BATCH))  # batches that the thread may hand over
         self._held_back = 0  # batches that came and have not been asked for again
         self._enough = workers + _BATCH  # rows that wait
@@ -65,12 +65,12 @@ class FileFeed:
 
     async def take(self) -> Task | None:
         """`finish` what was taken: the next task is one of the agent that has the fewest under way."""
-        await self._ready.acquire()
+        await self._ready.get()
         task = self._shelf.take()
         if task is not None:
             self._ask_for_more()
             return task
-        self._ready.release()  # for the other workers
+        self._ready.put_nowait(None)  # for the other workers
         if self._error is not None:
             raise self._error
         return None
@@ -82,7 +82,7 @@ class FileFeed:
         """No more tasks from now on; what was read ahead is left for another run."""
         self._closed = True
         self._shelf.clear()
-        self._ready.release()
+        self._ready.put_nowait(None)
         self._room.release()
 
     async def aclose(self) -> None:
@@ -122,7 +122,7 @@ class FileFeed:
                 go_on = self._on_problem(item) and go_on
             elif go_on and not self._closed:
                 self._shelf.put(item)
-                self._ready.release()
+                self._ready.put_nowait(None)
         if not go_on:
             self.close()
         self._held_back += 1
@@ -140,7 +140,7 @@ class FileFeed:
     def _end(self, error: BaseException | None) -> None:
         self._error = self._error or error
         self.exhausted = error is None and not self._closed
-        self._ready.release()
+        self._ready.put_nowait(None)
         self._start_is_over()
 
     def _start_is_over(self) -> None:
