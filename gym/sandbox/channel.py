@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import os
 import secrets
+import struct
 import time
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from gym.sandbox import frames
 from gym.sandbox.frames import Frame, Option
-from gym.sandbox.process import Bounded, Kept, NotStarted, OnOutput, PipeProcess, Sink
+from gym.sandbox.process import Bounded, Kept, NotStarted, OnOutput, PipeProcess, Sink, TooMuch
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo
 
@@ -21,6 +22,7 @@ PING_EVERY: Final = 5.0  # the helper gives up after --silence, which is some of
 UNHEARD: Final = 20.0  # a command that is overdue by so long, in a sandbox that says nothing, is given up
 MAX_OUTPUT: Final = 256 << 20  # the helper keeps half of it in the sandbox's own memory
 READ_SIZE: Final = 1 << 18
+MOST_READ: Final = 256 << 20  # of a file at once
 STOPPED: Final = "the sandbox has stopped answering: paused, or starved"
 MOST_LISTED: Final = 32 << 20  # bytes of one listing, some 300,000 entries
 
@@ -159,7 +161,8 @@ class PipeChannel:
         await self._operate(path, "write", path, octal, "1" if append else "0", stdin=pieces)
 
     async def read_file(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        return await self._operate(path, "read", path, str(offset), str(-1 if length is None else length))
+        most = MOST_READ if length is None else min(length, MOST_READ)
+        return await self._operate(path, "read", path, str(offset), str(most), sink=Sink(most))
 
     async def stat(self, path: str) -> FileInfo:
         return next(frames.decode_entries(await self._operate(path, "stat", path)))
@@ -307,6 +310,9 @@ class PipeChannel:
         elif process := self._processes.get(frame.stream):
             try:
                 process.take(frame)
+            except (TooMuch, struct.error) as error:
+                process.abandon(error if isinstance(error, TooMuch) else lost(f"its helper speaks nonsense: {error}"))
+                raise frames.OutOfStep(str(error)) from error
             except Exception as error:  # noqa: BLE001 (whoever listens to one command must not end all of them)
                 told = error if isinstance(error, RolloutError) else None
                 process.abandon(told or RolloutError("sandbox", f"whoever took its output failed: {error!r}"))

@@ -11,6 +11,7 @@ so that nothing runs twice.
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import random
@@ -25,11 +26,13 @@ import orjson
 
 from gym import labels
 from gym.errors import UserError
+from gym.sandbox.failures import FileProblem, SandboxEnded, failure
 from gym.sandbox.handles import Job, Sandbox, Shell
-from gym.sandbox.streams import Incoming, Pieces, exchange
+from gym.sandbox.streams import Incoming, Pieces, TooLarge, exchange
 from gym.server.http import HttpClient, NotSent, Reply
-from gym.wire.failures import RolloutError, error_from_reply
-from gym.wire.sandbox import HEADER_REQUEST, SandboxInfo, SandboxSpec
+from gym.server.peer_health import PeerHealth
+from gym.wire.failures import RolloutError
+from gym.wire.sandbox import HEADER_REQUEST, Build, SandboxInfo, SandboxSpec
 
 T = TypeVar("T")
 
@@ -46,15 +49,6 @@ class HasAccess(Protocol):
     def sandbox_access(self) -> tuple[str, str]: ...
 
 
-class FileProblem(RolloutError):
-    """What the sandbox's own system answered about a file; `errno` as in `errno.ENOENT`."""
-
-    def __init__(self, message: str, errno: int, path: str, status: int) -> None:
-        super().__init__("sandbox", message, server="sandbox", retryable=False, status=status)
-        self.errno = errno
-        self.path = path
-
-
 class Sandboxes:
     """One for a process. Its lease begins with the first sandbox, or with `begin`."""
 
@@ -64,6 +58,7 @@ class Sandboxes:
         self._lease = lease_seconds
         self._authorization = f"Bearer {token}".encode()
         self._http = HttpClient()
+        self._http.expect_health(self.url)
         self._epoch = b""
         self._beating: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -123,6 +118,10 @@ class Sandboxes:
         body = {"rollout": rollout, "owner": self.owner}
         return await self._track(self._make(f"/sandboxes/{parent}/fork", body, timeout))
 
+    async def begin_build(self, build: Build) -> None:
+        """The broker begins to build an image that sandboxes will be made from; whoever needs it waits for it then."""
+        await self.call("POST", "/images/begin", {"build": build.model_dump(mode="json")}, timeout=10.0, patience=5.0)
+
     async def prefetch(self, images: Sequence[str], on_line: Callable[[dict[str, Any]], None] | None = None) -> None:
         """Returns when they are here; raises for the first that could not be had."""
         failed: RolloutError | None = None
@@ -131,7 +130,7 @@ class Sandboxes:
             if on_line is not None:
                 on_line(line)
             if "error" in line and failed is None:
-                failed = error_from_reply(500, orjson.dumps(line), server="sandbox", kind="sandbox")
+                failed = failure(500, orjson.dumps(line))
         if failed is not None:
             raise failed
 
@@ -222,7 +221,7 @@ class Sandboxes:
     ) -> _Streaming:
         """A transfer that stands still for `idle` seconds has failed."""
         own = headers or self._headers(None, "", False)
-        return _Streaming(exchange(method, self.url + path, tuple(own), body, idle=idle))
+        return _Streaming(exchange(method, self.url + path, tuple(own), body, idle=idle, health=self._http.health))
 
     # Below: what keeps the promises.
 
@@ -235,6 +234,10 @@ class Sandboxes:
         if again and self._epoch:
             headers.append((HEADER_EPOCH.encode(), self._epoch))
         return headers
+
+    @property
+    def health(self) -> PeerHealth:
+        return self._http.health
 
     @property
     def authorization(self) -> bytes:
@@ -310,6 +313,8 @@ class _Streaming:
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
         await self._exchange.__aexit__(kind, error, trace)
+        if isinstance(error, TooLarge):
+            raise FileProblem(str(error), errno.EFBIG, "", 413) from error
         if isinstance(error, ConnectionError):
             raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from error
 
@@ -328,14 +333,4 @@ def told_to_wait(reply: Reply, left: float) -> float:
     return min(float(after), max(left, 0.05))
 
 
-def failure(status: int, body: bytes) -> RolloutError:
-    error = error_from_reply(status, body, server="sandbox", kind="sandbox")
-    error.status = status
-    try:
-        told = orjson.loads(body)["error"]
-        return FileProblem(error.message, int(told["errno"]), str(told.get("path", "")), status)
-    except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
-        return error
-
-
-__all__ = ["FileProblem", "Job", "Sandbox", "Sandboxes", "Shell"]
+__all__ = ["FileProblem", "Job", "Sandbox", "SandboxEnded", "Sandboxes", "Shell"]

@@ -26,7 +26,7 @@ def make_provider(
         return _make(name if name != "auto" else choose_provider(), folder, options, stack, gate)
     except TypeError as error:
         raise UserError(
-            f"the sandbox provider `{name}` knows no such option: {error}", "Mend `sandbox_settings.options`."
+            f"the sandbox provider `{name}` knows no such option: {error}", "Fix `sandbox_settings.options`."
         ) from None
 
 

@@ -13,6 +13,7 @@ PROTOCOL: Final = 1
 HEAD: Final = struct.Struct("<BII")  # type, stream, length
 END: Final = b"\xa5"
 MAX: Final = 65536
+WINDOW: Final = 1 << 20  # live output that may be under way; the helper's own number
 LONGEST: Final = 1 << 20  # of what the helper sends; more means that the two are out of step
 PADDING: Final = bytes(MAX + HEAD.size + 1)  # completes, and spoils, whatever frame a dead broker left unfinished
 
@@ -111,11 +112,16 @@ def find_hello(seen: bytes, nonce: bytes) -> int | None:
 
 def decode_hello(body: bytes) -> tuple[int, tuple[tuple[int, str], ...]]:
     """(pid, ((stream, name), ...)) of a helper."""
-    _, version, pid, _, _, count = HELLO_BODY.unpack_from(body)
+    try:
+        _, version, pid, _, _, count = HELLO_BODY.unpack_from(body)
+    except struct.error:
+        raise OutOfStep("a greeting that is too short") from None
     if version != PROTOCOL:
         raise OutOfStep(f"a helper that speaks version {version}, not {PROTOCOL}")
     at, kept = HELLO_BODY.size, []
     for _ in range(count):
+        if at + 8 > len(body):
+            raise OutOfStep("a greeting that names more jobs than it holds")
         stream, length = struct.unpack_from("<II", body, at)
         kept.append((stream, body[at + 8 : at + 8 + length].decode("utf-8", "replace")))
         at += 8 + length

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import secrets
 import tarfile
 import tempfile
@@ -15,7 +16,8 @@ from urllib.parse import urlencode
 import orjson
 from pydantic import TypeAdapter
 
-from gym.wire.failures import RolloutError, error_from_reply
+from gym.sandbox.failures import FileProblem, failure
+from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo, JobInfo, SandboxInfo, from_bytes, to_bytes
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ OnOutput = Callable[[int, bytes], None]
 MARGIN = 60.0  # beyond a command's own timeout: for its turn, and for the reply
 PIECE = 1 << 20
 MOST = 1 << 30  # bytes that are taken out of a sandbox at once
+MOST_FILE = 16 << 20  # of a file that is taken into memory; who expects more says so
 FIRST_LOOK, LONGEST_LOOK = 0.02, 1.0
 FILES = TypeAdapter(tuple[FileInfo, ...])
 
@@ -106,10 +109,18 @@ class Sandbox:
         async with self._all.streaming("PUT", self._at("files", path, user, given), body=content) as incoming:
             await incoming.whole()
 
-    async def get(self, path: str, *, offset: int = 0, length: int | None = None, user: str | None = None) -> bytes:
-        given = {"offset": str(offset) if offset else None, "length": None if length is None else str(length)}
+    async def get(
+        self, path: str, *, offset: int = 0, length: int | None = None, user: str | None = None, most: int = MOST_FILE
+    ) -> bytes:
+        """Of a regular file: `length` bytes, or all of it. More than `most` is a `FileProblem` (EFBIG): it may be taken
+        by parts, or by `get_to`."""
+        asked = most + 1 if length is None else length
+        given = {"offset": str(offset) if offset else None, "length": str(asked)}
         async with self._all.streaming("GET", self._at("files", path, user, given)) as incoming:
-            return await incoming.whole(MOST)
+            data = await incoming.whole(asked)
+        if length is None and len(data) > most:
+            raise FileProblem(f"{path} is larger than {most} bytes", errno.EFBIG, path, 413)
+        return data
 
     async def get_to(self, path: str, target: Path, *, user: str | None = None, most: int = MOST) -> None:
         async with self._all.streaming("GET", self._at("files", path, user)) as incoming:
@@ -136,9 +147,9 @@ class Sandbox:
             packed.seek(0)
             await asyncio.to_thread(unpack, packed, target)
 
-    async def get_tar(self, path: str, *, user: str | None = None) -> bytes:
+    async def get_tar(self, path: str, *, user: str | None = None, most: int = MOST) -> bytes:
         async with self._all.streaming("GET", self._at("tree", path, user)) as incoming:
-            return await incoming.whole(MOST)
+            return await incoming.whole(most)
 
     async def stat(self, path: str, *, user: str | None = None) -> FileInfo:
         return FileInfo.model_validate_json((await self._all.call("GET", self._at("stat", path, user))).body)
@@ -204,7 +215,7 @@ class Sandbox:
                     if "result" in line:
                         return ExecResult.model_validate(line["result"])
                     if "error" in line:
-                        raise error_from_reply(500, orjson.dumps(line), server="sandbox", kind="sandbox")
+                        raise failure(500, orjson.dumps(line))
                     on_output(int(line["stream"]), to_bytes(line["data"]))
         except TimeoutError:
             late = f"the command's result did not come in {seconds:g} s"

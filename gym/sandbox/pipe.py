@@ -12,10 +12,12 @@ from urllib.parse import quote
 import orjson
 
 from gym.sandbox.broker.websocket import BINARY, CLOSE, PING, PONG, TEXT, BadFrame, Decoder, Message, accept_key, encode
-from gym.sandbox.client import Sandboxes, failure
-from gym.sandbox.streams import read_head
+from gym.sandbox.client import Sandboxes
+from gym.sandbox.failures import failure
+from gym.sandbox.streams import Line, read_head
 from gym.server.http import CONNECT_SECONDS, parse_url
-from gym.wire.failures import RolloutError, error_from_reply
+from gym.server.peer_health import PeerHealth
+from gym.wire.failures import RolloutError
 
 PIECE = 256 << 10
 
@@ -27,7 +29,11 @@ class PipeEnded(Exception):
 class Pipe:
     """Closing it ends the command."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: Line, health: PeerHealth
+    ) -> None:
+        self._line = line
+        self._health = health
         self._reader = reader
         self._writer = writer
         self._decoder = Decoder(masked=False)
@@ -54,7 +60,9 @@ class Pipe:
                 raise ConnectionError("the broker answered somebody else's handshake")
         except (OSError, TimeoutError) as error:
             raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from None
-        return cls(reader, writer)
+        line = Line(address.peer, reader, writer)
+        sandboxes.health.watch(line)
+        return cls(reader, writer, line, sandboxes.health)
 
     async def write(self, data: bytes) -> None:
         try:
@@ -71,14 +79,15 @@ class Pipe:
                 raise self._ended
             try:
                 data = await self._reader.read(PIECE)
-            except OSError:
-                data = b""
+            except OSError as error:
+                raise RolloutError("sandbox", f"the line into a sandbox broke: {error}", server="sandbox") from None
             if not data:
                 raise RolloutError("sandbox", "the line into a sandbox broke", server="sandbox")
             self._take(data)
         return self._waiting.popleft()
 
     def close(self) -> None:
+        self._health.leave(self._line, vanished=False)
         self._writer.transport.abort()
 
     def _take(self, data: bytes) -> None:
@@ -99,6 +108,6 @@ def how_ended(message: Message) -> Exception:
         return RolloutError("sandbox", "the broker closed the line into a sandbox", server="sandbox")
     told = orjson.loads(message.data)
     if "result" not in told:
-        return error_from_reply(500, message.data, server="sandbox", kind="sandbox")
+        return failure(500, message.data)
     code, signal = told["result"]["exit_code"], told["result"]["signal"]
     return PipeEnded(f"exit code {code}" if signal is None else f"signal {signal}")

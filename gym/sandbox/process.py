@@ -38,15 +38,29 @@ class Line(Protocol):
     def forget(self, stream: int) -> None: ...
 
 
-class Sink:
-    """Takes live output whole."""
+class TooMuch(RolloutError):
+    """The helper sent more than was asked for: it is no helper of ours any more."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
+        super().__init__("sandbox", f"the helper in the sandbox sent more {what} than it may", retryable=False)
+
+
+class Sink:
+    """Takes live output whole, up to what was asked for."""
+
+    def __init__(self, most: int = 64 << 10) -> None:
         self.data = bytearray()
+        self._most = most
 
     def take(self, stream: int, data: bytes) -> None:
-        if stream == 1:
-            self.data += data
+        if stream != 1:
+            return
+        self.data += data
+        if len(self.data) > self._most:
+            raise self.refusal()
+
+    def refusal(self) -> RolloutError:
+        return TooMuch("of a file")
 
     def take_tail(self, stream: int, fresh: bool, dropped: int, data: bytes) -> None: ...
 
@@ -58,22 +72,18 @@ class Bounded(Sink):
     """Takes no more than so many bytes: whoever writes more is ended, and `refusal` says so."""
 
     def __init__(self, most: int, refusal: str) -> None:
-        super().__init__()
-        self._most = most
+        super().__init__(most)
         self._refusal = refusal
 
-    def take(self, stream: int, data: bytes) -> None:
-        super().take(stream, data)
-        if len(self.data) > self._most:
-            raise RolloutError("sandbox", self._refusal, retryable=False, status=413)
+    def refusal(self) -> RolloutError:
+        return RolloutError("sandbox", self._refusal, retryable=False, status=413)
 
 
 class Kept(Sink):
     """Heads and tails of both streams within a bound, told on to whoever listens."""
 
     def __init__(self, most: int, on_output: OnOutput | None, *, live: bool = False) -> None:
-        super().__init__()
-        self._most = most
+        super().__init__(most)
         self._on_output = on_output
         self._live = live
         self._heads = (bytearray(), bytearray())
@@ -85,6 +95,8 @@ class Kept(Sink):
             self._keep(stream - 1, data)
         else:
             self._heads[stream - 1].extend(data)
+            if len(self._heads[stream - 1]) > (self._most + 1) // 2:
+                raise TooMuch("output")
         if self._on_output:
             self._on_output(stream, data)
 
@@ -93,6 +105,8 @@ class Kept(Sink):
         if fresh:
             tail.clear()
         tail += data
+        if len(tail) > self._most // 2:
+            raise TooMuch("output")
         self._dropped[stream] = dropped
 
     def outputs(self) -> tuple[Output, Output]:
@@ -134,6 +148,7 @@ class PipeProcess:
         self._began = time.monotonic()
         self._unacknowledged = 0
         self._taken = [0, 0]  # live output not acknowledged yet
+        self._credit = [frames.WINDOW, frames.WINDOW]  # how much live output may come yet
         self._held = False
         self._moved = asyncio.Event()  # input was taken, or nobody wants any more
         loop = asyncio.get_running_loop()
@@ -231,14 +246,17 @@ class PipeProcess:
     def take(self, frame: Frame) -> None:
         if frame.type in (frames.STDOUT, frames.STDERR):
             which = 1 if frame.type == frames.STDOUT else 2
+            self._spend(which - 1, len(frame.body))
             self._sink.take(which, frame.body)
             self._taken[which - 1] += len(frame.body)
             self._acknowledge(CREDIT_EVERY)
         elif frame.type == frames.TAIL:
             which, fresh, dropped = frames.TAIL_HEAD.unpack_from(frame.body)
+            if which > 1 or Option.LIVE in self._options:
+                raise TooMuch("output")
             self._sink.take_tail(which, bool(fresh), dropped, frame.body[frames.TAIL_HEAD.size :])
         elif frame.type == frames.CONSUMED:
-            self._unacknowledged -= struct.unpack("<I", frame.body)[0]
+            self._unacknowledged = max(self._unacknowledged - struct.unpack("<I", frame.body)[0], 0)
             self._moved.set()
         else:
             self._take_state(frame)
@@ -270,10 +288,18 @@ class PipeProcess:
         if peeked is not None and not peeked.done():
             peeked.set_result(None)
 
+    def _spend(self, which: int, size: int) -> None:
+        if Option.LIVE not in self._options:
+            return
+        self._credit[which] -= size
+        if self._credit[which] < 0:  # whoever holds output back would hold it in our memory
+            raise TooMuch("live output")
+
     def _acknowledge(self, above: int) -> None:
         if Option.LIVE not in self._options or self._held:
             return
         for which in (0, 1):
             if self._taken[which] > above:
                 self._line.send(frames.CREDIT, self._stream, struct.pack("<IB", self._taken[which], which))
+                self._credit[which] += self._taken[which]
                 self._taken[which] = 0

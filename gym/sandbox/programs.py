@@ -12,7 +12,8 @@ import shlex
 import struct
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -20,11 +21,12 @@ from typing import Any, Final, Literal
 from gym.sandbox.client import Sandboxes
 from gym.sandbox.handles import Sandbox
 from gym.sandbox.pipe import Pipe, PipeEnded
+from gym.sandbox.pythons import PLACE, Pythons, Source, lacking, refuse_lacking
+from gym.sandbox.science import IMAGE, PACKAGES
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import Build
 
 log = logging.getLogger("gym.sandbox")
-PARTS: Final = ("framing", "walls", "watch", "cleaning", "program", "zygote")
+PARTS: Final = ("framing", "walls", "watch", "cleaning", "traces", "program", "zygote")
 ZYGOTE: Final = tuple(f"gym.sandbox.inside.{name}" for name in PARTS)
 HERE: Final = Path(__file__).with_name("inside")
 BOOT: Final = """import json, os, struct, sys, types
@@ -41,8 +43,6 @@ module.main()
 # The order in which sets are walked depends on the seed: with one seed, a program does the same everywhere.
 BARE: Final = 'env -i PATH="$PATH" LANG=C.UTF-8 PYTHONHASHSEED=0'
 COMMAND: Final = f"exec {BARE} python3 -s -c {shlex.quote(BOOT)} 2>/dev/null"
-SWEPT: Final = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run", "/run/lock", "/root", "/programs")
-PLACE: Final = "/programs"
 START_SECONDS = 60.0
 MARGIN_SECONDS = 60.0
 TRIES = 3
@@ -84,56 +84,86 @@ class Programs:
         self,
         sandboxes: Sandboxes,
         *,
-        image: str,
-        build: Build | None = None,
+        source: Source | None = None,
+        image: str = "",
         most: int = 8,
         memory: int = 1 << 30,
         uses: int = 500,
+        fresh: bool = False,
     ) -> None:
         self._sandboxes = sandboxes
-        self._source: dict[str, Any] = {"build": build} if build else {"image": image}
+        self._source = source or Source(image=image or IMAGE)
         self._memory = memory
-        self._uses = uses  # requests after which a place is made anew
+        self._uses = uses  # requests after which a place is made again
+        self._fresh = fresh  # a rollout has places of its own
+        limits = {"memory": memory + (256 << 20), "pids": 128}
+        self._pythons = Pythons(sandboxes, self._source, limits=limits)
         self._places = asyncio.Semaphore(most)
         self._idle: deque[Place] = deque()
         self._all: set[Place] = set()
 
-    async def run(self, code: str, inputs: Sequence[str], *, fn: str | None = None, bounds: Bounds) -> list[Outcome]:
+    @asynccontextmanager
+    async def for_rollout(self) -> AsyncIterator[Programs]:
+        """What runs the programs of one rollout: all places, or, with `fresh`, one that no other rollout gets."""
+        if not self._fresh:
+            yield self
+            return
+        async with self._places:
+            own = Programs(self._sandboxes, source=self._source, most=1, memory=self._memory)
+            own._pythons = self._pythons
+            try:
+                yield own
+            finally:
+                await asyncio.shield(own._drop_all())
+
+    async def run(
+        self, code: str, inputs: Sequence[str], *, fn: str | None = None, bounds: Bounds, imports: str = ""
+    ) -> list[Outcome]:
         """In order, up to the first that does not end well. One whose place ends under it thrice has ended badly, where
-        a program that does nothing ends well in such a place."""
+        a program that does nothing ends well in such a place. `imports` is the source that imports, where it is not
+        `code`."""
         body, deadline = request_of(code, inputs, fn, bounds), bounds.wall * len(inputs) + MARGIN_SECONDS
         async with self._places:
             why = ""
             for attempt in range(TRIES):
                 try:
-                    return await self._attempt(body, deadline, fresh=attempt > 0)
+                    return await self._attempt(body, deadline, imports or code, fresh=attempt > 0)
                 except PlaceBroken as error:
                     why = str(error)
                     log.info("a place ended under its program, attempt %d: %s", attempt + 1, why)
             await self._check_places(bounds)
             return [Outcome("broken", error=f"it ended what runs it: {why}")]
 
+    async def begin(self) -> None:
+        await self._pythons.begin()
+
     async def aclose(self) -> None:
+        await self._pythons.aclose()
+        await self._drop_all()
+
+    async def _drop_all(self) -> None:
         for place in tuple(self._all):
             await self._drop(place)
 
     async def _check_places(self, bounds: Bounds) -> None:
         """Raises where it is the places that fail, and not what ran in them: that is nobody's wrong answer."""
         try:
-            (outcome,) = await self._attempt(request_of("", [""], None, bounds), bounds.wall, fresh=True)
+            (outcome,) = await self._attempt(request_of("", [""], None, bounds), bounds.wall, "", fresh=True)
             why = "" if outcome.end == "ok" else outcome.error or outcome.end
         except PlaceBroken as error:
             why = str(error)
         if why:
             raise RolloutError("sandbox", f"no program ends well in such a sandbox: {why}", server="sandbox")
 
-    async def _attempt(self, body: bytes, deadline: float, *, fresh: bool) -> list[Outcome]:
+    async def _attempt(self, body: bytes, deadline: float, code: str, *, fresh: bool) -> list[Outcome]:
         place = await (self._make() if fresh else self._take())
-        whole = False
+        whole = True
         try:
+            refuse_lacking(lacking(code, place.lacks))
+            whole = False
             async with asyncio.timeout(deadline):
                 outcomes = await place.ask(body)
-            whole = place.uses < self._uses
+            whole = not place.differs and place.uses < self._uses
             return outcomes
         except TimeoutError:
             late = f"a program's outcome did not come in {deadline:g} s"
@@ -153,7 +183,7 @@ class Programs:
         return await self._make()
 
     async def _make(self) -> Place:
-        place = Place(await self._create())
+        place = Place(await self._pythons.create())
         self._all.add(place)
         try:
             async with asyncio.timeout(START_SECONDS):
@@ -161,23 +191,12 @@ class Programs:
         except BaseException as error:
             await asyncio.shield(self._drop(place))
             if isinstance(error, TimeoutError | PlaceBroken):
-                image = self._source.get("image", "its build")
-                what = f"no Python began in a sandbox of {image}: {error or 'it was silent'}"
+                what = (
+                    f"no Python began in a sandbox of {self._source.image or 'its build'}: {error or 'it was silent'}"
+                )
                 raise RolloutError("sandbox", what, server="sandbox") from None
             raise
         return place
-
-    async def _create(self) -> Sandbox:
-        """Read-only but for memory; plain where plain processes are all there is."""
-        limits = {"memory": self._memory + (256 << 20), "pids": 128}
-        spec = {**self._source, "limits": limits}
-        walled = {"read_only": True, "workdir": PLACE, "mounts": {PLACE: 64 << 20}}
-        try:
-            return await self._sandboxes.create(spec | walled)
-        except RolloutError as error:
-            if error.status != 422 or "plain processes" not in error.message:
-                raise
-            return await self._sandboxes.create(spec)
 
     async def _drop(self, place: Place) -> None:
         if place in self._all:
@@ -198,15 +217,18 @@ class Place:
         self._held = bytearray()
         self.uses = 0
         self.walled = False
+        self.differs = ""  # from what it was before any program ran in it
+        self.lacks: tuple[str, ...] = ()  # of `PACKAGES`: asked before any program ran in it
         self.ends = time.monotonic() + LIFE_SECONDS
 
     async def start(self, sandboxes: Sandboxes) -> None:
         self._pipe = await Pipe.open(sandboxes, self._sandbox.id, COMMAND)
         isolated = self._sandbox.info.provider != "subprocess"
         source = pack(ZYGOTE)
-        settings = {"base": PLACE if isolated else "", "sweep": SWEPT if isolated else ()}
+        settings = {"base": PLACE if isolated else "", "wanted": PACKAGES}
         await self._pipe.write(framed(source) + framed(json.dumps(settings).encode()))
-        self.walled = bool((await self._read()).get("walls"))
+        told = await self._read()
+        self.walled, self.lacks = bool(told["walls"]), tuple(told["lacks"])
 
     async def ask(self, body: bytes) -> list[Outcome]:
         try:
@@ -230,6 +252,9 @@ class Place:
             if told["end"] == "trouble":
                 raise PlaceBroken(told["error"])
             outcomes.append(read_outcome(told))
+        self.differs = told["differs"]
+        if self.differs:
+            log.info("a place is thrown away after its program: %s", self.differs)
         if told["broken"]:
             raise PlaceBroken("its keeper was ended")
         return outcomes

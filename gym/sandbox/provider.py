@@ -138,6 +138,10 @@ class Held(Protocol):
     def spec(self) -> SandboxSpec: ...
 
     @property
+    def own_doing(self) -> bool:
+        """Once `why_lost` has told: did what ran in it bring its end about, by its limits of memory or disk?"""
+
+    @property
     def channel(self) -> Channel: ...
 
     async def channel_as(self, user: str) -> Channel:

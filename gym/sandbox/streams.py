@@ -9,11 +9,17 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from gym.server.http import CONNECT_SECONDS, NotSent, parse_url
+from gym.server.keepalive import heard_within, keep_transport_alive
+from gym.server.peer_health import VANISHED_WORDS, Peer, PeerHealth, PeerVanished, is_vanished
 
 T = TypeVar("T")
 PIECE = 1 << 18
 LONGEST_HEAD = 64 << 10
 Pieces = AsyncIterator[bytes]
+
+
+class TooLarge(ConnectionError):
+    """The reply has more bytes than were to be taken."""
 
 
 @dataclass(slots=True)
@@ -29,7 +35,7 @@ class Incoming:
         """At most so many bytes: what a sandbox holds may have no end."""
         async for piece in self._pieces():
             if most is not None and (most := most - len(piece)) < 0:
-                raise ConnectionError("the reply is larger than what was to be taken")
+                raise TooLarge("the reply is larger than what was to be taken")
             yield piece
 
     async def _pieces(self) -> Pieces:
@@ -56,7 +62,7 @@ class Incoming:
         async for piece in self.pieces():
             found += piece
             if len(found) > most:
-                raise ConnectionError(f"the reply is larger than {most} bytes")
+                raise TooLarge(f"the reply is larger than {most} bytes")
         return bytes(found)
 
     async def _chunk_size(self) -> int:
@@ -75,6 +81,25 @@ class Incoming:
             yield piece
 
 
+class Line:
+    """A connection that stays open: fits `gym.server.peer_health.Waiting`."""
+
+    def __init__(self, peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.peer = peer
+        self.waits = True
+        self.asked = asyncio.get_running_loop().time()
+        self._reader = reader
+        self._transport = writer.transport
+        keep_transport_alive(writer.transport)
+
+    def heard_within(self, seconds: float) -> bool:
+        return heard_within(self._transport.get_extra_info("socket"), seconds)
+
+    def give_up(self, error: Exception) -> None:
+        self._reader.set_exception(error)
+        self._transport.abort()
+
+
 @asynccontextmanager
 async def exchange(
     method: str,
@@ -83,10 +108,12 @@ async def exchange(
     body: Pieces | bytes = b"",
     *,
     idle: float | None = None,
+    health: PeerHealth | None = None,
 ) -> AsyncIterator[Incoming]:
     """`NotSent` promises that the peer saw nothing. A refusal that comes while we still send is read at once.
 
     With `idle`, a peer that takes nothing, or says nothing, for so many seconds is one that went away.
+    With `health`, one that is silent is asked beside it whether it is there.
     """
     address = parse_url(url)
     try:
@@ -94,12 +121,15 @@ async def exchange(
             reader, writer = await asyncio.open_connection(address.host, address.port, limit=1 << 20)
     except (OSError, TimeoutError) as error:
         raise NotSent(f"no connection to {address.host}:{address.port}: {error}") from None
+    line = Line(address.peer, reader, writer)
     lines = [b"%b %b HTTP/1.1" % (method.encode(), address.target), b"host: " + address.netloc]
     lines += [b"%b: %b" % pair for pair in headers]
     lines.append(b"content-length: %d" % len(body) if isinstance(body, bytes) else b"transfer-encoding: chunked")
     writer.write(b"\r\n".join(lines) + b"\r\n\r\n")
     sending = asyncio.get_running_loop().create_task(send_body(writer, body, idle))
     try:
+        if health is not None:
+            health.watch(line)
         reading = asyncio.get_running_loop().create_task(read_head(reader))
         try:
             await asyncio.wait({sending, reading}, return_when=asyncio.FIRST_COMPLETED)
@@ -114,6 +144,8 @@ async def exchange(
     finally:
         sending.cancel()
         await asyncio.gather(sending, return_exceptions=True)
+        if health is not None:
+            health.leave(line, vanished=is_vanished(reader.exception()))
         writer.transport.abort()
 
 
@@ -138,7 +170,9 @@ async def within(idle: float | None, work: Awaitable[T]) -> T:
     try:
         async with asyncio.timeout(idle):
             return await work
-    except TimeoutError:
+    except TimeoutError as error:
+        if is_vanished(error):  # a kernel's "connection timed out" is of the same class
+            raise PeerVanished(VANISHED_WORDS.format(error)) from None
         raise ConnectionError(f"the peer was silent for {idle:g} s") from None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from gym.errors import GymError
-from gym.sandbox.broker import attach, inside, keeper, places, transfer
+from gym.sandbox.broker import attach, builds, inside, keeper, places, transfer
 from gym.sandbox.broker.config import authenticate
 from gym.sandbox.broker.http import Handler, Request, json_answer, read_request, refusal, serve
 from gym.sandbox.broker.service import Broker
@@ -14,7 +14,7 @@ from gym.server.asgi import Answer, Receive, Scope, Send, send_answer
 from gym.wire.failures import RolloutError
 
 log = logging.getLogger("gym.sandbox")
-ROUTES: dict[str, Handler] = {**places.ROUTES, **inside.ROUTES, **transfer.ROUTES}
+ROUTES: dict[str, Handler] = {**places.ROUTES, **builds.ROUTES, **inside.ROUTES, **transfer.ROUTES}
 VARIABLE = {1, 3}  # the parts of a path that are names: /sandboxes/*/jobs/*/kill
 
 

@@ -26,6 +26,7 @@ from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
 
 UNREAD = 1 << 20  # shown bytes on their way to the person before the command has to wait
+EACH = 128  # what a piece that waits takes, beside its bytes
 LONGEST_SECONDS = 86400.0
 SHELL = "if command -v bash >/dev/null 2>&1; then exec bash -i; else exec sh -i; fi"
 
@@ -40,7 +41,7 @@ class Screen:
 
     def heard(self, _: int, data: bytes) -> None:
         self._queue.put_nowait(data)
-        self._unread += len(data)
+        self._unread += len(data) + EACH
         if self._unread > UNREAD and self.process is not None:
             self.process.hold()
 
@@ -50,7 +51,7 @@ class Screen:
     async def read(self) -> bytes | None:
         data = await self._queue.get()
         if data is not None:
-            self._unread -= len(data)
+            self._unread -= len(data) + EACH
             if self._unread < UNREAD // 2 and self.process is not None:
                 self.process.release()
         return data

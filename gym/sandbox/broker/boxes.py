@@ -38,6 +38,7 @@ class Box:
     state: SandboxState = "running"
     sealed: bool = True
     why_lost: str = ""
+    own_doing: bool = False  # it was lost by what ran in it
     jobs: dict[str, Job] = field(default_factory=dict)
     shells: dict[str, Shell] = field(default_factory=dict)
     reclaimed: bool = False  # it was lost, and its remains are removed or on their way
@@ -64,7 +65,7 @@ class Box:
     async def line(self, user: str | None = None) -> Channel:
         """The open channel, as somebody else where asked; says no in words where the sandbox cannot answer."""
         if self.state == "lost":
-            raise Lost(f"sandbox {self.id} is lost: {self.why_lost}")
+            raise self.loss
         self.check_awake()
         return self.held.channel if user is None else await self.held.channel_as(user)
 
@@ -73,7 +74,11 @@ class Box:
         if self.watching is None or not self.held.channel.closed:
             return error
         await asyncio.wait({self.watching}, timeout=NEWS_SECONDS)
-        return Lost(f"sandbox {self.id} is lost: {self.why_lost}") if self.state == "lost" else error
+        return self.loss if self.state == "lost" else error
+
+    @property
+    def loss(self) -> Lost:
+        return Lost(f"sandbox {self.id} is lost: {self.why_lost}", own_doing=self.own_doing)
 
     @property
     def awake(self) -> bool:
@@ -102,12 +107,14 @@ class Box:
             labels=self.spec.labels,
             parent=tags.parent or None,
             why_lost=self.why_lost,
+            own_doing=self.own_doing,
         )
 
 
 class Gone(NamedTuple):
     instance: str
     why: str
+    own_doing: bool = False
 
 
 class Boxes:
@@ -133,7 +140,7 @@ class Boxes:
             return box
         gone = self._gone.get(sandbox)
         if gone is not None and caller.may_see(gone.instance):
-            raise Lost(f"sandbox {sandbox} is gone: {gone.why}")
+            raise Lost(f"sandbox {sandbox} is gone: {gone.why}", own_doing=gone.own_doing)
         raise Unknown(f"no sandbox {sandbox[:80]!r}")
 
     def has(self, sandbox: str, caller: Caller) -> bool:
@@ -144,7 +151,7 @@ class Boxes:
         """It cannot be reached from here on, though its remains may take a while to go."""
         if self._alive.pop(box.id, None) is None:
             return
-        self._gone[box.id] = Gone(box.instance, why)
+        self._gone[box.id] = Gone(box.instance, why, box.own_doing)
         while len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)
 
@@ -170,5 +177,5 @@ def new_id() -> str:
 
 
 def id_of_request(instance: str, request_id: str) -> str:
-    """The same request makes the same sandbox, even when the broker was started anew in between."""
+    """The same request makes the same sandbox, even when the broker was started again in between."""
     return "sb" + hashlib.sha256(f"{instance}\0{request_id}".encode()).hexdigest()[:14]

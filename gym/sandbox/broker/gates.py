@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from gym.sandbox.broker.trouble import Busy, is_engine_trouble
+from gym.server.aimd import Aimd
 
-CUT = 0.7  # of the limit stays when the engine shows strain
+PERIOD = 60  # visits until the limit is back where the engine showed strain
 SMOOTHING = 0.1
 
 
@@ -23,29 +24,31 @@ class Pass:
     """One visit to the engine. `seconds` is what the engine cost, where that is less than the visit lasted."""
 
     began: float
+    number: int
     seconds: float | None = None
 
 
 class Gate:
     def __init__(self, what: str, *, most: int, queue: int, slow: float, least: int = 1) -> None:
         self.what = what
-        self._most, self._least = float(most), float(min(least, most))
-        self._limit = float(most)
+        self._aimd = Aimd(float(most), least=float(least), proof=1, period=PERIOD)
         self._queue = queue
         self._slow = slow  # seconds of one visit that mean strain
         self._in_flight = 0
         self._lanes: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
         self._waiting = 0
         self._service = 0.0  # smoothed seconds of a visit
-        self._cut_at = 0.0
         self.refused = 0
-        self.cuts = 0
+
+    @property
+    def cuts(self) -> int:
+        return self._aimd.cuts
 
     @asynccontextmanager
     async def place(self, lane: str, ends: float) -> AsyncIterator[Pass]:
         """`lane` is the rollout; `ends` the loop's time at which the asker stops waiting for a place."""
         await self._enter(lane, ends)
-        visit = Pass(asyncio.get_running_loop().time())
+        visit = self._begin()
         strained = False
         try:
             yield visit
@@ -57,27 +60,30 @@ class Gate:
 
     def try_enter(self) -> Pass | None:
         """A place that nobody waits for, for work that can wait; give it back with `leave`."""
-        if self._waiting or self._in_flight >= max(self._limit - 1, 1):
+        if self._waiting or self._in_flight >= max(self._aimd.limit - 1, 1):
             return None
         self._in_flight += 1
-        return Pass(asyncio.get_running_loop().time())
+        return self._begin()
 
     def leave(self, visit: Pass, *, strained: bool = False) -> None:
         self._leave(visit, strained=strained)
 
     def wait_estimate(self) -> float:
-        return self._service * (self._waiting + 1) / max(self._limit, 1.0)
+        return self._service * (self._waiting + 1) / max(self._aimd.limit, 1.0)
 
     def status(self) -> dict[str, Any]:
         return {
-            "limit": round(self._limit, 1),
-            "most": int(self._most),
+            "limit": round(self._aimd.limit, 1),
+            "most": int(self._aimd.most),
             "in_flight": self._in_flight,
             "waiting": self._waiting,
             "seconds": round(self._service, 4),
             "refused": self.refused,
             "cuts": self.cuts,
         }
+
+    def _begin(self) -> Pass:
+        return Pass(asyncio.get_running_loop().time(), self._aimd.start())
 
     async def _enter(self, lane: str, ends: float) -> None:
         if not self._waiting and self._has_place():
@@ -123,18 +129,12 @@ class Gate:
         now = asyncio.get_running_loop().time()
         seconds = now - visit.began if visit.seconds is None else visit.seconds
         self._service += (seconds - self._service) * (SMOOTHING if self._service else 1.0)
-        if strained or seconds > self._slow:
-            if visit.began >= self._cut_at:  # of many that ran together, one counts
-                self._limit = max(self._least, min(self._limit, self._in_flight) * CUT)
-                self._cut_at = now
-                self.cuts += 1
-        elif self._limit < self._most and self._in_flight * 2 >= self._limit:  # room that is not used tells nothing
-            self._limit = min(self._limit + 1 / self._limit, self._most)
+        self._aimd.observe(visit.number, "refused" if strained or seconds > self._slow else "done", self._in_flight)
         self._in_flight -= 1
         self._wake()
 
     def _has_place(self) -> bool:
-        return self._in_flight < max(int(self._limit), 1)
+        return self._in_flight < max(int(self._aimd.limit), 1)
 
     def _wake(self) -> None:
         while self._waiting and self._has_place():

@@ -29,6 +29,7 @@ T = TypeVar("T")
 MOST_JSON: Final = 32 << 20  # more than that goes in as a file
 LONGEST_NAME: Final = 300  # of what is kept for a while under the name that the asker gives it
 HEADER_EPOCH: Final = "x-gym-broker"
+MORE: Final = ("errno", "path", "own_doing")  # of an error, beside what the contract has
 BYTES: Final = b"application/octet-stream"
 
 
@@ -212,13 +213,17 @@ async def send_head(send: Send, request: Request, reply: Stream) -> None:
 
 
 def refusal(error: RolloutError) -> Answer:
-    """The contract's failure; a file's trouble says which, so that a caller need not read the words."""
+    """The contract's failure; a file's trouble says which, a loss by whom, so that a caller need not read the words."""
     error.server = error.server or "sandbox"
-    told = {**error.to_dict(), **{key: getattr(error, key) for key in ("errno", "path") if hasattr(error, key)}}
+    told = told_failure(error)
     headers = [(HEADER_ERROR.encode(), error.kind.encode())]
     if isinstance(error, Later):
         headers.append((b"retry-after", b"%d" % max(round(error.retry_after + 0.4), 1)))
     return Answer(orjson.dumps({"error": told}), error.status, tuple(headers))
+
+
+def told_failure(error: RolloutError) -> dict[str, object]:
+    return {**error.to_dict(), **{key: getattr(error, key) for key in MORE if hasattr(error, key)}}
 
 
 def model_answer(model: BaseModel, status: int = 200) -> Answer:

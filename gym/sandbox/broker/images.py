@@ -19,6 +19,24 @@ from gym.wire.sandbox import SandboxSpec
 TRUSTED_SECONDS = 300.0  # so long an image that was there is taken to be there still
 
 
+class Coming:
+    """An image on its way: for whom, since when, and the last line of its progress."""
+
+    def __init__(self, spec: SandboxSpec, began: float) -> None:
+        self.spec = spec
+        self.began = began
+        self.ended = 0.0
+        self.instances: set[str] = set()
+        self.line = ""
+        self.listeners: list[Progress] = []
+        self.task: asyncio.Task[str] | None = None
+
+    def tell(self, line: str) -> None:
+        self.line = line
+        for one in self.listeners:
+            one(line)
+
+
 class Images:
     def __init__(
         self, provider: Provider, gate: Gate, tasks: Tasks, clock: Callable[[], float] = time.monotonic
@@ -28,27 +46,40 @@ class Images:
         self._tasks = tasks
         self._clock = clock
         self._here: dict[str, float] = {}
-        self._coming: dict[str, tuple[asyncio.Task[str], list[Progress]]] = {}
+        self._coming: dict[str, Coming] = {}
 
-    async def need(self, spec: SandboxSpec, ends: float, progress: Progress | None = None) -> None:
+    async def need(
+        self, spec: SandboxSpec, ends: float, progress: Progress | None = None, *, instance: str = ""
+    ) -> None:
         """Returns when the image is here. Who stops waiting does not stop the fetching: others may wait as well."""
-        key = source_key(spec)
-        if self._here.get(key, 0.0) > self._clock():
+        coming = self.begin(spec, instance)
+        if coming is None or coming.task is None:
             return
-        coming = self._coming.get(key)
-        if coming is None:
-            told: list[Progress] = []
-            task = self._tasks.spawn(self._fetch(key, spec, told), f"image {spec.image or 'build'}")
-            coming = self._coming[key] = (task, told)
-            task.add_done_callback(lambda _: self._coming.pop(key, None))
         if progress is not None:
-            coming[1].append(progress)
+            coming.listeners.append(progress)
         try:
             async with asyncio.timeout_at(ends):
-                await asyncio.shield(coming[0])
+                await asyncio.shield(coming.task)
         except TimeoutError:
             what = f"the image {spec.image or 'of this build'} is still on its way"
             raise Busy(f"{what}; the request's deadline came first", 10.0) from None
+
+    def begin(self, spec: SandboxSpec, instance: str = "") -> Coming | None:
+        """None where it is here already."""
+        key = source_key(spec)
+        if self._here.get(key, 0.0) > self._clock():
+            return None
+        coming = self._coming.get(key)
+        if coming is None:
+            coming = self._coming[key] = Coming(spec, self._clock())
+            coming.task = self._tasks.spawn(self._fetch(key, coming), f"image {spec.image or 'build'}")
+            coming.task.add_done_callback(lambda _: self._coming.pop(key, None))
+        coming.instances |= {instance} - {""}
+        return coming
+
+    def builds(self) -> dict[str, Coming]:
+        """Those on their way that are built, and not fetched."""
+        return {key: one for key, one in self._coming.items() if one.spec.build is not None}
 
     def forget(self) -> None:
         """After images were removed: look again."""
@@ -57,16 +88,14 @@ class Images:
     def status(self) -> dict[str, object]:
         return {"ready": len(self._here), "coming": len(self._coming)}
 
-    async def _fetch(self, key: str, spec: SandboxSpec, told: list[Progress]) -> str:
-        def tell(line: str) -> None:
-            for one in told:
-                one(line)
-
-        async with self._gate.place(key, float("inf")):
-            try:
-                image = await self._provider.prepare(spec, tell)
-            except Exception as error:  # noqa: BLE001 (whatever a provider raises becomes the contract's failure)
-                raise image_failure(error, spec) from error
+    async def _fetch(self, key: str, coming: Coming) -> str:
+        try:
+            async with self._gate.place(key, float("inf")):
+                image = await self._provider.prepare(coming.spec, coming.tell)
+        except Exception as error:  # noqa: BLE001 (whatever a provider raises becomes the contract's failure)
+            raise image_failure(error, coming.spec) from error
+        finally:
+            coming.ended = self._clock()
         now = self._clock()
         self._here = {one: ends for one, ends in self._here.items() if ends > now} | {key: now + TRUSTED_SECONDS}
         return image

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,7 +11,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from gym.sandbox.broker.boxes import Box
-from gym.sandbox.broker.http import Handler, Reply, Request, Stream, json_answer, model_answer
+from gym.sandbox.broker.http import Handler, Reply, Request, Stream, json_answer, model_answer, told_failure
 from gym.sandbox.broker.jobs import Cursor, Job, find_job, start_job
 from gym.sandbox.broker.shells import close_shell, find_shell, open_shell, run_in_shell
 from gym.sandbox.broker.trouble import Refused
@@ -107,16 +108,45 @@ async def execute(request: Request, box: Box, asked: ExecRequest, on_output: Any
     return result
 
 
+class Heard:
+    """What a command wrote and nobody read yet: no more than it may have kept, and not as a thousand small pieces."""
+
+    def __init__(self) -> None:
+        self._pieces: deque[tuple[int, bytearray]] = deque()
+        self._news = asyncio.Event()
+        self._ended = False
+
+    def put(self, stream: int, data: bytes) -> None:
+        if self._pieces and self._pieces[-1][0] == stream:
+            self._pieces[-1][1].extend(data)
+        else:
+            self._pieces.append((stream, bytearray(data)))
+        self._news.set()
+
+    def end(self) -> None:
+        self._ended = True
+        self._news.set()
+
+    async def get(self) -> tuple[int, bytes] | None:
+        while not self._pieces and not self._ended:
+            self._news.clear()
+            await self._news.wait()
+        if not self._pieces:
+            return None
+        stream, data = self._pieces.popleft()
+        return stream, bytes(data)
+
+
 async def stream_command(request: Request, box: Box, asked: ExecRequest) -> AsyncIterator[bytes]:
     """The head of each stream as it comes, its tail at the end, then the result with everything that was kept."""
-    heard: asyncio.Queue[tuple[int, bytes] | None] = asyncio.Queue()  # bounded by what a command may have kept
+    heard = Heard()
     cursor = Cursor()
 
     async def work() -> ExecResult:
         try:
-            return await execute(request, box, asked, lambda stream, data: heard.put_nowait((stream, data)))
+            return await execute(request, box, asked, heard.put)
         finally:
-            heard.put_nowait(None)
+            heard.end()
 
     task = asyncio.get_running_loop().create_task(work())
     try:
@@ -133,7 +163,7 @@ async def stream_command(request: Request, box: Box, asked: ExecRequest) -> Asyn
                 yield output_line(*piece)
             yield b'{"result":' + result.model_dump_json().encode() + b"}\n"
         except RolloutError as error:
-            yield orjson.dumps({"error": error.to_dict()}) + b"\n"
+            yield orjson.dumps({"error": told_failure(error)}) + b"\n"
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)

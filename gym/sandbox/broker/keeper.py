@@ -26,6 +26,7 @@ async def start(broker: Broker) -> None:
     await adopt(broker)
     loops = {"reaper": reap(broker), "ping": ping(broker), "disk": collect_garbage(broker)}
     loops["warm"] = broker.warm.run(broker.tasks.spawn)
+    loops |= {name: make() for name, make in broker.beside.items()}
     for name, work in loops.items():
         broker.tasks.spawn(work, name)
     for name, access in broker.config.instances.items():

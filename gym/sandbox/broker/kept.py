@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from gym.wire.sandbox import Output
 
 
@@ -11,8 +9,7 @@ class Kept:
     def __init__(self, most: int) -> None:
         self._half = max(most // 2, 1)
         self._head = bytearray()
-        self._tail: deque[bytes] = deque()
-        self._tail_size = 0
+        self._tail = bytearray()  # not pieces: of a byte each they would take fifty times as much
         self.dropped = 0
 
     def add(self, data: bytes) -> None:
@@ -22,16 +19,15 @@ class Kept:
             data = data[room:]
         if not data:
             return
-        self._tail.append(data)
-        self._tail_size += len(data)
-        while self._tail_size > self._half:
-            extra = self._tail_size - self._half
-            first = self._tail.popleft()
-            if len(first) > extra:
-                self._tail.appendleft(first[extra:])
-            gone = min(extra, len(first))
-            self._tail_size -= gone
-            self.dropped += gone
+        self._tail += data
+        if len(self._tail) > 2 * self._half:
+            self._trim()
 
     def output(self) -> Output:
-        return Output(head=bytes(self._head), tail=b"".join(self._tail), dropped=self.dropped)
+        self._trim()
+        return Output(head=bytes(self._head), tail=bytes(self._tail), dropped=self.dropped)
+
+    def _trim(self) -> None:
+        over = max(len(self._tail) - self._half, 0)
+        del self._tail[:over]
+        self.dropped += over

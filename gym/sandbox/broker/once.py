@@ -44,7 +44,7 @@ class Once:
         return key in self._running or key in self._kept or key in self._spent
 
     async def run(self, key: Key, body: bytes, work: Callable[[], Coroutine[Any, Any, bytes]]) -> bytes:
-        """The work goes on when the asker leaves. What was never begun (busy, unavailable) may be asked anew."""
+        """The work goes on when the asker leaves. What was never begun (busy, unavailable) may be asked again."""
         digest = hashlib.sha256(body).digest()
         if key in self._spent:
             raise Conflict(f"request {key[-1]!r} has run, and its reply is no longer kept", retryable=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import signal
 import socket
@@ -18,12 +19,14 @@ from gym.sandbox.broker.audit import Audit
 from gym.sandbox.broker.config import BrokerConfig, read_config
 from gym.sandbox.broker.service import Broker, Policy
 from gym.sandbox.broker.websocket import WebSocketProtocol
+from gym.sandbox.docker.starter import Starter
 from gym.sandbox.egress.gate import Gate
-from gym.sandbox.factory import make_provider
+from gym.sandbox.factory import STATE, make_provider
 from gym.sandbox.policy import check_spec
 from gym.sandbox.provider import Provider
 from gym.server import serve
 from gym.server.config import Settings, read_settings
+from gym.server.refusing import Rules
 from gym.wire.sandbox import Grant, SandboxSpec
 
 
@@ -33,10 +36,15 @@ def run(environ: Mapping[str, str] = os.environ) -> None:
     gate, options = Gate(config.settings.egress), config.settings.options
     broker = make_broker(config, make_provider(config.provider, folder, options, stack=config.stack, gate=gate))
     gate.note = broker.audit.note
+    if environ.get(labels.ENV_WANTED) and broker.provider.name == "docker":
+        starter = Starter(config.stack, Path(environ[labels.ENV_WANTED]), folder / STATE, broker.audit.note)
+        broker.beside["starter"] = starter.run
     told = read_settings(environ)
     signal.signal(signal.SIGUSR1, lambda *_: broker.leave_to_next())  # how a runtime says that another one follows
     settings = Settings(name="sandbox", listen=told.listen, drain_seconds=told.drain_seconds)
-    serve.run_app(App(broker), settings, ws=WebSocketProtocol, make_server=lambda one: BrokerServer(one, broker))
+    rules = Rules(tokens=True)  # files come as they are, and a token with each
+    make = functools.partial(BrokerServer, broker=broker)
+    serve.run_app(App(broker), settings, ws=WebSocketProtocol, make_server=make, rules=rules)
 
 
 def make_broker(config: BrokerConfig, provider: Provider) -> Broker:

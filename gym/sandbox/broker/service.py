@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,7 @@ class Broker:
     stopping: bool = False
     ready: bool = False
     engine_seconds: float = 0.0
+    beside: dict[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)  # more work, for ever
 
     def __post_init__(self) -> None:
         knobs = self.config.settings
@@ -217,7 +218,7 @@ class Broker:
 
     async def _make_new(self, ask: Ask, spec: SandboxSpec) -> Held:
         self.breaker.check_open()
-        await self.images.need(spec, ask.ends)
+        await self.images.need(spec, ask.ends, instance=ask.caller.instance)
         bare = spec.model_copy(update={"command": ()})
         tags = self._tags(ask, spec)
         return await self._ask_engine(ask, lambda: self.provider.create(bare, tags))
@@ -283,9 +284,17 @@ class Broker:
                 box.why_lost = await box.held.why_lost() or told
         except Exception as error:  # noqa: BLE001 (the engine may be what went)
             box.why_lost = f"{told} ({error})"
+        box.own_doing = getattr(box.held, "own_doing", False)
         box.state = "lost"
         self.meters.count("lost")
-        self.audit.note("lost", sandbox=box.id, instance=box.instance, rollout=box.tags.rollout, why=box.why_lost)
+        self.audit.note(
+            "lost",
+            sandbox=box.id,
+            instance=box.instance,
+            rollout=box.tags.rollout,
+            why=box.why_lost,
+            own_doing=box.own_doing,
+        )
 
     async def _run_first(self, box: Box, spec: SandboxSpec) -> None:
         """`command` of a spec: its first job."""

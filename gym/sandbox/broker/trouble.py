@@ -41,10 +41,13 @@ class Unknown(RolloutError):
 
 
 class Lost(RolloutError):
-    """It was there and is not any more: the attempt cannot go on, a new one may."""
+    """It was there and is not any more: the attempt cannot go on, a new one may.
 
-    def __init__(self, message: str) -> None:
+    `own_doing`: what ran in it brought its end about."""
+
+    def __init__(self, message: str, *, own_doing: bool = False) -> None:
         super().__init__("sandbox", message, retryable=True, status=410)
+        self.own_doing = own_doing
 
 
 class Conflict(RolloutError):

@@ -14,6 +14,7 @@ GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 CONTINUED, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 MOST: Final = 1 << 20  # of one message
 HIGH_WATER: Final = 256 << 10
+EACH: Final = 512  # what a message that waits takes, beside its bytes
 
 
 class Message(NamedTuple):
@@ -104,6 +105,10 @@ class Decoder:
         return bool(first & 0x80), first & 0x0F, body
 
 
+def weight(event: dict[str, Any]) -> int:
+    return EACH + len(event.get("bytes") or event.get("text") or "") if event["type"] == "websocket.receive" else 0
+
+
 class WebSocketProtocol(asyncio.Protocol):
     """What uvicorn hands an upgraded connection to: an ASGI `websocket` scope over it."""
 
@@ -178,7 +183,7 @@ class WebSocketProtocol(asyncio.Protocol):
     async def _receive(self) -> dict[str, Any]:
         event = await self._events.get()
         if self._waiting:
-            self._waiting -= len(event.get("bytes") or event.get("text") or "")
+            self._waiting -= weight(event)
             if self._waiting < HIGH_WATER and not self._closed:
                 self._transport.resume_reading()
         return event
@@ -210,8 +215,9 @@ class WebSocketProtocol(asyncio.Protocol):
             self._hear("bytes", message.data)
 
     def _hear(self, kind: str, data: str | bytes) -> None:
-        self._waiting += len(data)
-        self._events.put_nowait({"type": "websocket.receive", kind: data})
+        event = {"type": "websocket.receive", kind: data}
+        self._waiting += weight(event)
+        self._events.put_nowait(event)
         if self._waiting > HIGH_WATER:
             self._transport.pause_reading()
 

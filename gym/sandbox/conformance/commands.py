@@ -37,7 +37,7 @@ async def _refused(lab: Lab, request: ExecRequest) -> None:
     try:
         result = await box.exec(request)
     except RolloutError as error:
-        check(not error.retryable, "the failure is marked as one that another attempt may mend")
+        check(not error.retryable, "the failure is marked as one that another attempt may fix")
         return
     fail(f"no error; exit code {result.exit_code}")
 

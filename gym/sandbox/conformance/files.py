@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+from collections.abc import Awaitable
 
 from gym.sandbox.conformance.lab import Lab, Subject, check, fail, out, same
 from gym.wire.failures import RolloutError
@@ -17,12 +19,21 @@ async def _folder(lab: Lab) -> tuple[Subject, str]:
     return box, name
 
 
+async def _says(awaitable: Awaitable[object], number: int) -> None:
+    try:
+        await awaitable
+    except RolloutError as error:
+        same(getattr(error, "errno", None), number)
+    else:
+        raise AssertionError(f"nothing refused it; {errno.errorcode[number]} was to come")
+
+
 async def _trouble(awaitable: object, path: str) -> None:
     try:
         await awaitable  # type: ignore[misc]  # any of the coroutines below
     except RolloutError as error:
         check(path in error.message, f"the error does not name {path}: {error.message}")
-        check(not error.retryable, "the failure is marked as one that another attempt may mend")
+        check(not error.retryable, "the failure is marked as one that another attempt may fix")
         return
     fail(f"no error about {path}")
 
@@ -185,11 +196,18 @@ async def folder_is_no_file(lab: Lab) -> None:
 
 
 async def pipe_holds_nobody(lab: Lab) -> None:
-    """reading a named pipe that nobody writes to returns"""
+    """a named pipe is no file to be read or written: it holds nobody"""
     box, folder = await _folder(lab)
     await out(box, f"mkfifo {folder}/pipe")
     same((await box.stat(f"{folder}/pipe")).kind, "other")
-    same(await box.read_file(f"{folder}/pipe"), b"")
+    await _says(box.read_file(f"{folder}/pipe"), errno.EINVAL)
+    await _says(box.write_file(f"{folder}/pipe", b"x"), errno.EINVAL)
+
+
+async def devices_without_end(lab: Lab) -> None:
+    """of a device nothing is read, for it may have no end"""
+    box, _ = await _folder(lab)
+    await _says(box.read_file("/dev/zero", length=1), errno.EINVAL)
 
 
 async def seen_by_both(lab: Lab) -> None:

@@ -104,7 +104,7 @@ async def so_far(lab: Lab) -> None:
     screen = Screen()
     job = await (await lab.box()).start(ExecRequest(shell="echo early; sleep 1000", timeout=600), screen.take)
     await screen.wait_for(b"early")
-    same(job.result_so_far().stdout.text, "early\n")
+    same((await job.peek()).stdout.text, "early\n")
     check(job.running, "it has ended")
     await job.kill()
     same((await job.wait()).signal, 9)

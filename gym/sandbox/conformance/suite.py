@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Literal, NamedTuple
 
 from gym.errors import GymError
-from gym.sandbox.conformance import commands, endings, files, jobs, life, output, walls
+from gym.sandbox.conformance import commands, endings, files, jobs, life, output, pools, walls
 from gym.sandbox.conformance.lab import Factory, Lab, Skipped
 from gym.sandbox.provider import Abilities
 
@@ -36,6 +36,7 @@ NEEDS: Final[tuple[tuple[object, tuple[Need, ...]], ...]] = (
     (jobs, ()),
     (files, ()),
     (life, ()),
+    (pools, ()),
     (walls, ("isolates",)),
 )
 

@@ -34,6 +34,24 @@ THREAD_VARIABLES: Final = (
     "PYTEST_XDIST_AUTO_NUM_WORKERS",
     "PYTHON_CPU_COUNT",
 )
+# The engine's own list, which one of ours takes the place of; then what the sandbox's first process is to be left alone
+# by (its out-of-memory score above all), and the files that the engine binds in from its own disk, past `limits.disk`.
+# Of the files of /proc itself there is one for the whole machine: root in a container owns them there, and could change
+# their modes for everybody. What a kernel does not have is passed over.
+OF_THE_MACHINE: Final = (
+    *("bootconfig", "buddyinfo", "cgroups", "cmdline", "config.gz", "consoles", "cpu", "cpuinfo", "crypto"),
+    *("devices", "diskstats", "dma", "driver", "dynamic_debug", "execdomains", "fb", "filesystems"),
+    *("interrupts", "iomem", "ioports", "kallsyms", "key-users", "kmsg", "kpagecgroup", "kpagecount"),
+    *("kpageflags", "loadavg", "locks", "mdstat", "meminfo", "misc", "modules", "mtrr", "pagetypeinfo"),
+    *("partitions", "pressure", "schedstat", "slabinfo", "softirqs", "stat", "swaps", "sysvipc", "tty"),
+    *("uptime", "version", "version_signature", "vmallocinfo", "vmstat", "zoneinfo"),
+)
+READ_ONLY: Final = (
+    *(f"/proc/{name}" for name in OF_THE_MACHINE),
+    *("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"),
+    "/proc/1",
+    *("/etc/hosts", "/etc/hostname", "/etc/resolv.conf"),
+)
 # By these a runtime knows what belongs to a stack; an image that carries them would make its sandboxes look so.
 NOT_FROM_THE_IMAGE: Final = {
     name: ""
@@ -94,7 +112,7 @@ def create_body(spec: SandboxSpec, tags: Tags, place: Place) -> dict[str, Any]:
 
 
 def helper_argv(linger: int = SILENCE_SECONDS) -> list[str]:
-    return [HELPER, "--silence", str(SILENCE_SECONDS), "--linger", str(linger)]
+    return [HELPER, "--guard", "--silence", str(SILENCE_SECONDS), "--linger", str(linger)]
 
 
 def exec_body(user: str) -> dict[str, Any]:
@@ -198,6 +216,7 @@ def _host_config(spec: SandboxSpec, place: Place) -> dict[str, Any]:
         "OomScoreAdj": 500,
         "Init": False,
         "ReadonlyRootfs": spec.read_only,
+        "ReadonlyPaths": list(READ_ONLY),
         "Tmpfs": _tmpfs(spec),
         "Mounts": [
             {

@@ -30,6 +30,7 @@ from gym.wire.sandbox import Build
 REPOSITORY: Final = "gym-task"
 BUILDER: Final = "1"  # part of every key: another way of building is another image
 LAST_LINES: Final = 30
+INTERIM: Final = " --->"  # ids of layers and containers: of no use to who waits
 MEMORY: Final = 8 << 30
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 PULLING: Final = re.compile(r"pull access denied|manifest|toomanyrequests|dial tcp|unauthorized|no such host", re.I)
@@ -54,7 +55,8 @@ async def build_image(engine: Engine, build: Build, progress: Progress) -> str:
     def tell(line: str) -> None:
         if line.strip():
             log.append(line.rstrip())
-            progress(line.rstrip())
+            if not line.startswith(INTERIM):
+                progress(line.rstrip())
 
     try:
         async with asyncio.timeout(build.timeout):

@@ -18,6 +18,7 @@ from gym.errors import InfraError, UserError
 from gym.runtime.compose.engine import FAR, engine_host
 from gym.sandbox.docker.hijack import Attached, HeadReader
 from gym.server.http import CONNECT_SECONDS, Address, HttpClient, NotSent, Reply, _Connection
+from gym.server.keepalive import keep_transport_alive
 
 API_FLOOR: Final = (1, 41)
 API_BEST: Final = (1, 45)  # newer engines still speak it
@@ -48,7 +49,7 @@ class Engine:
         self.version = ""
         self._prefix = ""
         self._path, self._base = _endpoint(self.host)
-        self._pool: HttpClient = HttpClient() if self._path is None else _SocketClient(self._path)
+        self._pool: HttpClient = HttpClient(asks_health=False) if self._path is None else _SocketClient(self._path)
 
     async def open(self) -> dict[str, Any]:
         """Agrees on an API version; what the engine says of itself."""
@@ -168,7 +169,9 @@ class Engine:
                 if self._path is not None:
                     return await asyncio.open_unix_connection(self._path)
                 host, _, port = self._base.removeprefix("http://").rpartition(":")
-                return await asyncio.open_connection(host.strip("[]"), int(port))
+                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+                keep_transport_alive(writer.transport)
+                return reader, writer
         except (OSError, TimeoutError) as error:
             raise EngineSilent(f"The container engine did not {doing}: {_reason(error)}", START_IT) from error
 
@@ -186,23 +189,16 @@ class _SocketClient(HttpClient):
     """The same pool, through a socket file."""
 
     def __init__(self, path: str) -> None:
-        super().__init__()
+        super().__init__(asks_health=False)
         self._path = path
 
-    async def _connect(self, address: Address, timeout: float | None) -> _Connection:
-        limit = CONNECT_SECONDS if timeout is None else min(CONNECT_SECONDS, timeout)
+    async def _dial(self, address: Address) -> _Connection:
         loop = asyncio.get_running_loop()
-        try:
-            async with asyncio.timeout(limit):
-                _, connection = await loop.create_unix_connection(lambda: _Connection(self._max_body), self._path)
-        except TimeoutError:
-            raise NotSent(f"no connection to {self._path} within {limit:.3g} s") from None
-        except OSError as error:
-            raise NotSent(f"no connection to {self._path}: {error.strerror or error}") from error
-        if not connection.closed:
-            self._open.add(connection)
-            connection.on_closed = self._open.discard
+        _, connection = await loop.create_unix_connection(lambda: _Connection(self._max_body, address.peer), self._path)
         return connection
+
+    def _where(self, address: Address) -> str:
+        return self._path
 
 
 def _endpoint(host: str) -> tuple[str | None, str]:
@@ -232,7 +228,7 @@ async def _whole(head: HeadReader, reader: asyncio.StreamReader) -> bytes:
 def _forbidden(host: str) -> EngineSilent:
     return EngineSilent(
         f"Docker's socket {host} is there, but this user may not open it.",
-        'Join its group: sudo usermod -aG docker "$USER", then log in anew; in a stack, set `group_add` of the broker.',
+        'Join its group: sudo usermod -aG docker "$USER", then log in again; in a stack set `group_add` of the broker.',
     )
 
 

@@ -24,6 +24,7 @@ from gym.wire.sandbox import NAME, SandboxSpec
 GONE_SECONDS: Final = 60.0
 LOOK_EVERY: Final = 0.05
 ALONE: Final = 2  # processes: the helper, and who lists them
+KILLED, NO_MEMORY = "137", "70"  # exit codes of the first process: by SIGKILL; the helper's own word for it
 NEWS_SECONDS: Final = 1.0  # a container's end is told by the engine a little after its pipes close
 
 
@@ -61,6 +62,7 @@ class DockerSandbox:
         self.container = parts.container
         self.fork_image = fork_image
         self.killed_for = ""  # what the watch over it found
+        self.own_doing = False
         self._home = home
         self._spec = spec
         self._tags = tags
@@ -71,8 +73,10 @@ class DockerSandbox:
         self._others: dict[str, PipeChannel] = {}
         self._lock = asyncio.Lock()
         self._ended = asyncio.Event()
+        self._short = asyncio.Event()  # of memory
         self._end: dict[str, str] = {}
         self._oom = False
+        self._told_to_end = False  # by somebody, through the engine
         self._paused = False
         self._removal: asyncio.Task[None] | None = None
 
@@ -146,10 +150,15 @@ class DockerSandbox:
             await asyncio.wait_for(self._ended.wait(), NEWS_SECONDS)
         if self.killed_for:
             return self.killed_for
-        if self._oom and self._end:
+        code = self._end.get("exitCode", "?")
+        if code == KILLED and not self._oom and not self._told_to_end:
+            with contextlib.suppress(TimeoutError):  # one of two watchers of the engine tells of it, at its leisure
+                await asyncio.wait_for(self._short.wait(), NEWS_SECONDS)
+        self.own_doing = (self._oom and code == KILLED and not self._told_to_end) or code == NO_MEMORY
+        if self._oom and self._end and not self._told_to_end:
             return f"it was ended for memory: `limits.memory` is {self._spec.limits.memory} bytes"
         if self._end:
-            code, words = self._end.get("exitCode", "?"), self._attached.words
+            words = self._attached.words
             return f"its first process ended with exit code {code}" + (f": {words}" if words else "")
         try:
             await self._home.engine.call("GET", "/_ping", doing="answer", timeout=5.0)
@@ -162,9 +171,10 @@ class DockerSandbox:
             self._removal = asyncio.create_task(self._remove(), name=f"remove-{self._tags.id}")
         await asyncio.shield(self._removal)
 
-    async def kill_for(self, why: str) -> None:
-        """Ends it at once; whoever waits in it is told that it was lost, and why."""
+    async def kill_for(self, why: str, *, own_doing: bool = True) -> None:
+        """Ends it at once; whoever waits in it is told that it was lost, why, and whether by what ran in it."""
         self.killed_for = why
+        self.own_doing = own_doing
         with contextlib.suppress(EngineRefused):
             await self._post("kill", doing="end a sandbox")
 
@@ -189,6 +199,9 @@ class DockerSandbox:
         """What the engine tells of this container."""
         if event == "oom":
             self._oom = True
+            self._short.set()
+        if event == "kill":
+            self._told_to_end = True
         if event == "die":
             self._end = attributes
             self._ended.set()

@@ -10,6 +10,7 @@ from typing import Any, Final
 import httptools
 
 from gym.server.http import parse_url
+from gym.server.keepalive import keep_transport_alive
 
 FRAME: Final = struct.Struct(">BxxxL")  # the engine's: stream, length
 MAX_HEAD: Final = 64 * 1024
@@ -84,6 +85,7 @@ class Attached(asyncio.StreamReaderProtocol):
         else:
             address = parse_url(base)
             transport, self = await loop.create_connection(lambda: cls(loop), address.host, address.port)
+            keep_transport_alive(transport)
         transport.write(request)
         return self
 

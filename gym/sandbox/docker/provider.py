@@ -115,7 +115,7 @@ class Docker:
         try:
             return await self.make(spec, tags, facts)
         except EngineRefused as error:
-            if not self._may_mend(error, facts):
+            if not self._may_repair(error, facts):
                 raise
         return await self.make(spec, tags, await self.images.prepare(spec, tags.stack))
 
@@ -279,7 +279,7 @@ class Docker:
     def _forks_alive(self) -> frozenset[str]:
         return frozenset(sandbox.fork_image for sandbox in self._alive.values())
 
-    def _may_mend(self, error: EngineRefused, facts: ImageFacts) -> bool:
+    def _may_repair(self, error: EngineRefused, facts: ImageFacts) -> bool:
         """Something that we remembered was not so any more."""
         if "No such image" in error.words:
             self.images.forget(facts.id)

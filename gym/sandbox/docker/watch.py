@@ -32,7 +32,7 @@ RESERVE: Final = 0.03  # of the disk: below it the largest goes, whatever its li
 
 async def watch_events(engine: Engine, alive: Mapping[str, DockerSandbox]) -> None:
     """For ever: tells each sandbox of its end."""
-    query = {"filters": f'{{"type":["container"],"event":["die","oom"],"label":["{labels.SANDBOX}"]}}'}
+    query = {"filters": f'{{"type":["container"],"event":["die","oom","kill"],"label":["{labels.SANDBOX}"]}}'}
     while True:
         try:
             async with aclosing(engine.lines("GET", "/events", query, doing="tell what happens")) as events:
@@ -92,12 +92,13 @@ async def look_once(sandboxes: Collection[DockerSandbox], *, short: bool) -> Non
     if short and sizes:
         size, largest = max(sizes, key=lambda one: one[0])
         if size > GROWTH:
-            await _end(largest, f"the engine's disk ran full and this sandbox held the most of it, {size} bytes")
+            why = f"the engine's disk ran full and this sandbox held the most of it, {size} bytes"
+            await _end(largest, why)
 
 
 async def _end(sandbox: DockerSandbox, why: str) -> None:
     try:
-        await sandbox.kill_for(why)
+        await sandbox.kill_for(why, own_doing=False)
     except GymError as error:
         log.warning("%s could not be ended: %s", sandbox.tags.id, error)
 

@@ -9,7 +9,7 @@ import ipaddress
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from gym.sandbox.egress.rules import plain_host
+from gym.wire.addresses import plain_host
 
 A, AAAA, IN = 1, 28, 1
 NO_ERROR, FORMAT_ERROR, SERVER_FAILED, NO_SUCH_NAME, NOT_IMPLEMENTED = 0, 1, 2, 3, 4

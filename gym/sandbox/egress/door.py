@@ -14,9 +14,10 @@ from gym.sandbox.egress.flow import Carrier, Line, Source, dial
 from gym.sandbox.egress.hello import Hello, read_hello
 from gym.sandbox.egress.relay import ADDRESS, DNS_STREAM, HTTP, PROXY, TLS, RelayLine
 from gym.sandbox.egress.requests import Body, HttpRequest, read_request
-from gym.sandbox.egress.rules import Rules, choose_addresses, is_address, plain_host, resolve_name
+from gym.sandbox.egress.rules import Rules, choose_addresses, resolve_name
 from gym.sandbox.egress.trouble import Denied, LineGone
 from gym.sandbox.provider import Tags
+from gym.wire.addresses import is_address, plain_host
 
 ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"
 QUESTIONS: Final = 16  # of one connection to the resolver

@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from gym.sandbox.egress.requests import Body
 from gym.sandbox.egress.trouble import Denied, LineGone
+from gym.server.keepalive import keep_transport_alive
 
 HALF_SECONDS: Final = 15.0  # of a connection of which one side has said all
 READ: Final = 65536
@@ -65,7 +66,9 @@ async def dial(addresses: Sequence[str], port: int, seconds: float, name: str) -
     for address in addresses[:4]:
         try:
             async with asyncio.timeout(seconds):
-                return Upstream(*await asyncio.open_connection(address, port, limit=READ)), address
+                reader, writer = await asyncio.open_connection(address, port, limit=READ)
+            keep_transport_alive(writer.transport)
+            return Upstream(reader, writer), address
         except (OSError, TimeoutError) as error:
             why = str(error) or "no answer"
     raise Denied(f"no connection to {name}:{port}: {why}", gateway=True)

@@ -9,17 +9,20 @@ from typing import Final, NamedTuple, Protocol
 
 from gym.sandbox.egress.trouble import LineGone
 from gym.sandbox.provider import Process
+from gym.wire.failures import RolloutError
 
 HEAD: Final = struct.Struct("<BII")  # type, line, length
 WINDOW: Final = 131072  # bytes of one line that may be under way each way
 LINES: Final = 64
 MOST: Final = 65536
+MOST_WAITING: Final = LINES * WINDOW + (1 << 20)  # for a relay that reads nothing
 PIECE: Final = 16384
 LISTENING, OPEN, DATA, END, RESET, TAKEN, DATAGRAM = b"LODERWU"
 
 ADDRESS: Final = "127.9.9.9"  # loopback, out of the way of what a task itself listens on at 127.0.0.1
 PROXY_PORT: Final = 3128
 DOORS: Final = (("tcp", PROXY_PORT), ("tcp", 80), ("tcp", 443), ("tcp", 53), ("udp", 53))
+DOOR_BYTES: Final = tuple(bytes([number]) for number in range(len(DOORS)))
 PROXY, HTTP, TLS, DNS_STREAM, DNS = range(5)
 
 
@@ -50,11 +53,13 @@ class Relay:
         self._lines: dict[int, RelayLine] = {}
         self._outgoing = bytearray()
         self._more = asyncio.Event()
+        self._broken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.listening: asyncio.Future[tuple[bool, ...]] = asyncio.get_running_loop().create_future()
 
     def take(self, stream: int, data: bytes) -> None:
-        """What its command wrote. Called by the channel; never waits, for windows bound what may come."""
-        if stream != 1:
+        """What its command wrote. Called by the channel; never waits, for windows bound what may come. Somebody in the
+        sandbox may have taken the relay over: what no relay of ours does is its end."""
+        if stream != 1 or self._broken.done():
             return
         self._buffer += data
         for frame in self._frames():
@@ -62,19 +67,31 @@ class Relay:
 
     async def run(self, process: Process) -> None:
         writing = asyncio.create_task(self._write(process))
+        ending = asyncio.ensure_future(process.wait())
         try:
-            await process.wait()
+            await asyncio.wait((ending, self._broken), return_when=asyncio.FIRST_COMPLETED)
+            if not ending.done():
+                raise RolloutError("sandbox", f"the egress relay in the sandbox {self._broken.result()}")
+            ending.result()
         finally:
-            writing.cancel()
-            await asyncio.gather(writing, return_exceptions=True)
+            self._break("has ended")
+            for task in (writing, ending):
+                task.cancel()
+            await asyncio.gather(writing, ending, return_exceptions=True)
+            self._buffer.clear()
+            self._outgoing.clear()
             for line in tuple(self._lines.values()):
                 line.lose()
             if not self.listening.done():
                 self.listening.cancel()
 
     def send(self, type: int, line: int, body: bytes = b"") -> None:
+        if self._broken.done():
+            return
         self._outgoing += HEAD.pack(type, line, len(body)) + body
         self._more.set()
+        if len(self._outgoing) > MOST_WAITING:
+            self._break("takes nothing of what it is sent")
 
     def forget(self, line: int) -> None:
         self._lines.pop(line, None)
@@ -91,17 +108,23 @@ class Relay:
     def _frames(self) -> Iterator[Frame]:
         while len(self._buffer) >= HEAD.size:
             type, line, size = HEAD.unpack_from(self._buffer)
-            if size > MOST or len(self._buffer) < HEAD.size + size:
+            if size > MOST:
+                self._break(f"sent a frame of {size} bytes")
+            if self._broken.done() or len(self._buffer) < HEAD.size + size:
                 return
             body = bytes(self._buffer[HEAD.size : HEAD.size + size])
             del self._buffer[: HEAD.size + size]
             yield Frame(type, line, body)
 
+    def _break(self, why: str) -> None:
+        if not self._broken.done():
+            self._broken.set_result(why)
+
     def _obey(self, frame: Frame) -> None:
         line = self._lines.get(frame.line)
         if frame.type == LISTENING and not self.listening.done():
             self.listening.set_result(tuple(map(bool, frame.body)))
-        elif frame.type == OPEN and line is None and len(self._lines) < LINES and frame.body[0] < len(DOORS):
+        elif frame.type == OPEN and line is None and len(self._lines) < LINES and frame.body[:1] in DOOR_BYTES:
             line = self._lines[frame.line] = RelayLine(self, frame.line)
             self._served.accept(frame.body[0], line)
         elif frame.type == DATAGRAM and frame.body:

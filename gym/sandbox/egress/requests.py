@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final, Literal, NamedTuple
 
-from gym.sandbox.egress.rules import plain_host
 from gym.sandbox.egress.trouble import Denied
+from gym.wire.addresses import plain_host
 
 TOKEN: Final = re.compile(rb"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
 AUTHORITY: Final = re.compile(r"^(?P<host>\[[0-9A-Fa-f:.]+\]|[^\[\]:@/?#\s]+)(?::(?P<port>\d{1,5}))?$")

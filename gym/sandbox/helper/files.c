@@ -104,10 +104,11 @@ static int list(const char *from, int recursive) {
 }
 
 static int read_range(const char *path, long long offset, long long length) {
-  int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a pipe nobody writes to must not hold us
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);  // a pipe nobody writes to must not hold us
   struct stat st;
   if (fd < 0 || fstat(fd, &st) < 0) return -1;
   if (S_ISDIR(st.st_mode)) return errno = EISDIR, -1;
+  if (!S_ISREG(st.st_mode)) return errno = EINVAL, -1;  // of a device there may be no end
   if (offset && lseek(fd, offset, SEEK_SET) < 0) return -1;
   while (length) {
     size_t want = length < 0 || length > (long long)sizeof chunk ? sizeof chunk : (size_t)length;
@@ -155,6 +156,7 @@ static int write_file(const char *given, int mode, int append) {
   struct stat st;
   int there = stat(given, &st) == 0;
   if (there && S_ISDIR(st.st_mode)) return errno = EISDIR, -1;
+  if (there && !S_ISREG(st.st_mode) && !S_ISCHR(st.st_mode)) return errno = EINVAL, -1;  // who reads a pipe may never come
   if (append || (there && !S_ISREG(st.st_mode))) return write_in_place(given, append ? O_APPEND : 0, mode);
   if (!realpath(given, path) && snprintf(path, sizeof path, "%s", given) >= (int)sizeof path) return errno = ENAMETOOLONG, -1;
   char *slash = strrchr(path, '/');
@@ -193,29 +195,87 @@ static int make_dir(char *path, int mode) {
   return mode < 0 ? 0 : chmod(path, (mode_t)mode);
 }
 
-static int remove_below(int parent, const char *name) {
-  if (unlinkat(parent, name, 0) == 0) return 0;
-  if (errno != EISDIR && errno != EPERM) return -1;
-  int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+struct above { struct above *next; dev_t device; ino_t inode; char name[]; };
+
+// One's own folder whatever its mode says: who may not write in it could keep what is there by a `chmod`.
+static int open_folder(int parent, const char *name) {
+  int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+  int fd = openat(parent, name, flags);
+  if (fd < 0 && errno == EACCES && fchmodat(parent, name, 0700, 0) == 0) fd = openat(parent, name, flags);
+  struct stat st;
+  if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700) fchmod(fd, (st.st_mode & 07777) | 0700);
+  return fd;
+}
+
+// Removes what is no folder; the first folder among what is left, or "" where there is none.
+static int remove_plain(int fd, char found[NAME_MAX + 1]) {
+  int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+  DIR *dir = copy < 0 ? NULL : fdopendir(copy);
   if (!dir) return -1;
-  int result = 0, again = 1;
-  while (again && !result) {  // some file systems skip entries while others go
+  int result = 0;
+  *found = 0;
+  for (int again = 1; again && !result && !*found;) {  // some file systems skip entries while others go
     again = 0;
     rewinddir(dir);
-    for (struct dirent *e; !result && (e = readdir(dir));) {
+    for (struct dirent *e; !result && !*found && (e = readdir(dir));) {
       if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
       again = 1;
-      if (remove_below(fd, e->d_name) < 0 && errno != ENOENT) result = -1;
+      if (unlinkat(fd, e->d_name, 0) == 0 || errno == ENOENT) continue;
+      if (errno == EISDIR || errno == EPERM) snprintf(found, NAME_MAX + 1, "%s", e->d_name);
+      else result = -1;
     }
   }
   int error = errno;
   closedir(dir);
-  return result ? (errno = error, -1) : unlinkat(parent, name, AT_REMOVEDIR);
+  return errno = error, result;
+}
+
+static int descend(int *fd, struct above **stack, const char *name) {
+  struct stat st;
+  int below = open_folder(*fd, name);
+  struct above *here = below < 0 ? NULL : malloc(sizeof *here + strlen(name) + 1);
+  if (!here || fstat(*fd, &st) < 0) return -1;
+  *here = (struct above){.next = *stack, .device = st.st_dev, .inode = st.st_ino};
+  strcpy(here->name, name);
+  *stack = here;
+  close(*fd);
+  *fd = below;
+  return 0;
+}
+
+static int ascend(int *fd, struct above **stack) {
+  struct above *here = *stack;
+  struct stat st;
+  int up = openat(*fd, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (up < 0 || fstat(up, &st) < 0) return -1;
+  if (st.st_dev != here->device || st.st_ino != here->inode) return errno = ESTALE, -1;  // moved meanwhile
+  close(*fd);
+  *fd = up;
+  *stack = here->next;
+  int result = unlinkat(up, here->name, AT_REMOVEDIR);
+  free(here);
+  return result;
+}
+
+// A tree may be deeper than descriptors or a stack allow: the way back is kept by names.
+static int remove_tree(const char *path) {
+  static char name[NAME_MAX + 1];
+  struct above *stack = NULL;
+  if (unlink(path) == 0) return 0;
+  if (errno != EISDIR && errno != EPERM) return -1;
+  int fd = open_folder(AT_FDCWD, path);
+  if (fd < 0) return -1;
+  for (int done = 0; !done;) {
+    if (remove_plain(fd, name) < 0) return -1;
+    done = !*name && !stack;
+    if (!done && (*name ? descend(&fd, &stack, name) : ascend(&fd, &stack)) < 0) return -1;
+  }
+  close(fd);
+  return rmdir(path);
 }
 
 static int remove_path(const char *path, int recursive) {
-  if (recursive) return remove_below(AT_FDCWD, path);
+  if (recursive) return remove_tree(path);
   if (unlink(path) == 0) return 0;
   return errno == EISDIR || errno == EPERM ? rmdir(path) : -1;
 }

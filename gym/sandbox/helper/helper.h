@@ -81,6 +81,8 @@ double now(void);
 long count_ooms(int fd);
 int open_ooms(void);
 
+extern int guard_first;    // commands may do nothing to process 1
+void keep_from_first(void);
 int spawn(struct command *c, struct spawned *s, int *stage);
 void tell_status(uint8_t kind, uint8_t stage, int32_t value, double cpu, uint64_t rss);
 int run_file_operation(struct command *c);

@@ -271,11 +271,12 @@ int main(int argc, char **argv) {
       printf("gym-helper %d %s\n", PROTOCOL, SOURCES);
       return 0;
     }
-    if (!last && !strcmp(argv[i], "--silence")) H.silence = atof(argv[++i]);
+    if (!strcmp(argv[i], "--guard")) guard_first = 1;
+    else if (!last && !strcmp(argv[i], "--silence")) H.silence = atof(argv[++i]);
     else if (!last && !strcmp(argv[i], "--linger")) H.linger = atof(argv[++i]);
     else if (!last && !strcmp(argv[i], "--oom-fd")) H.ooms = take_fd(atoi(argv[++i]));
     else {
-      fprintf(stderr, "gym-helper: unknown option %s; it takes --version, --silence S, --linger S, --oom-fd N\n", argv[i]);
+      fprintf(stderr, "gym-helper: unknown option %s; it takes --version, --guard, --silence S, --linger S, --oom-fd N\n", argv[i]);
       return 64;
     }
   }

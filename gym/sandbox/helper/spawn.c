@@ -88,6 +88,7 @@ static void become_command(struct command *c, int told) {
   extern char **environ;
   environ = c->env;
   if (!getenv("PATH")) setenv("PATH", PATH_DEFAULT, 1);
+  keep_from_first();
   execvp(c->argv[0], c->argv);
   fail(told, AT_EXEC, errno);
 }

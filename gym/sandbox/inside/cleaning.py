@@ -45,9 +45,9 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def clean(base: str, kept: dict[str, set[str]]) -> None:
-    """What a program may have written anywhere."""
-    for place, names in [(base, set()), *kept.items()]:
+def clean(kept: dict[str, set[str]]) -> None:
+    """Of each folder what was not in it before."""
+    for place, names in kept.items():
         for name in os.listdir(place):
             if name not in names:
                 remove(os.path.join(place, name))

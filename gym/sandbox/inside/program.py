@@ -90,7 +90,7 @@ def be_program(asked: Any, given: str, place: str, source: int, fds: list[int], 
         tempfile.tempdir = None
         atexit._clear()
         gc.unfreeze()
-        random.seed(0)  # a fork is seeded anew; the same program should do the same every time
+        random.seed(0)  # a fork is seeded again; the same program should do the same every time
         told = perform(asked["code"], asked["fn"], given, space)
     except BaseException as error:  # noqa: BLE001 (whatever it was, this process ends here)
         told = describe(error)

@@ -17,7 +17,7 @@ from typing import Any
 
 STACK = 512 << 20
 FILE = 64 << 20
-PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 38
+PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_NO_NEW_PRIVS = 4, 22, 38
 
 # Calls that reach beyond the process, by machine: number in the kernel's table. -1: that machine has none.
 ARCHES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -25,15 +25,16 @@ REFUSED = (  # fork, vfork, execve, execveat, tkill, rt_sigqueueinfo, rt_tgsigqu
     *((57, -1), (58, -1), (59, 221), (322, 281), (200, 130), (129, 138), (297, 240), (424, 424), (434, 434)),
     # ptrace, process_vm_readv, process_vm_writev, process_madvise, kcmp, migrate_pages, move_pages, pidfd_getfd
     *((101, 117), (310, 270), (311, 271), (440, 440), (312, 272), (256, 238), (279, 239), (438, 438)),
-    # setpriority, sched_setattr, ioprio_set, setpgid
-    *((141, 140), (314, 274), (251, 30), (109, 154)),
+    # setpriority, sched_setattr, sched_setparam, sched_setscheduler, sched_setaffinity, ioprio_set, setpgid:
+    # a program that makes way for all others would be starved by its own wish
+    *((141, 140), (314, 274), (142, 118), (144, 119), (203, 122), (251, 30), (109, 154)),
     # shmget, semget, msgget, mq_open, add_key, request_key, keyctl: what would outlive the process
     *((29, 194), (64, 190), (68, 186), (240, 180), (248, 217), (249, 218), (250, 219)),
     # unshare, setns, mount, perf_event_open, bpf, userfaultfd, io_uring_setup
     *((272, 97), (308, 268), (165, 40), (298, 241), (321, 280), (323, 282), (425, 425)),
 )
-# kill, tgkill, prlimit64, sched_setaffinity, sched_setscheduler, sched_setparam: of itself alone
-OWN = ((62, 129), (234, 131), (302, 261), (203, 122), (144, 119), (142, 118))
+# kill, tgkill, prlimit64: of itself alone
+OWN = ((62, 129), (234, 131), (302, 261))
 CLONE, CLONE3 = (56, 220), (435, 435)
 LOAD, EQUAL, ATLEAST, ANYBIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, EPERM, ENOSYS, KILL = 0x7FFF0000, 0x00050001, 0x00050026, 0x80000000
@@ -52,14 +53,26 @@ def limit(asked: Any, libc: Any) -> None:
         resource.setrlimit(what, (value, value) if had == resource.RLIM_INFINITY or value <= had else (had, had))
     hard = resource.getrlimit(resource.RLIMIT_STACK)[1]
     resource.setrlimit(resource.RLIMIT_STACK, (STACK if hard == resource.RLIM_INFINITY else min(STACK, hard), hard))
+    go_first(libc, alone=asked["alone"])
+    rules = make_filter(os.getpid()) if libc is not None else None
+    if rules is not None:
+        wall_off(libc, rules)
+
+
+def go_first(libc: Any, *, alone: bool) -> None:
+    """When memory is full it is the program that is ended, not what runs it. Of a process that nobody may look into,
+    these files are root's: without rights it is opened to write one, where no other is there that could look."""
+    opened = alone and libc is not None and os.getuid() != 0
+    if opened:
+        libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
     try:
         with open("/proc/self/oom_score_adj", "wb") as file:
             file.write(b"1000")
     except OSError:
         pass
-    rules = make_filter(os.getpid()) if libc is not None else None
-    if rules is not None:
-        wall_off(libc, rules)
+    finally:
+        if opened:
+            libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def wall_off(libc: Any, rules: bytes) -> None:

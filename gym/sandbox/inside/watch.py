@@ -15,6 +15,8 @@ from typing import Any
 SAID = ("end", "error", "traceback", "value", "unfit")
 TOLD = 4096  # of an error's text
 LOOK = 0.05  # seconds between two looks at a program that runs
+MOST = 4 * LOOK  # that it is taken to have slept when the next look comes late: then the machine is busy
+STARVED = 0.25  # of the wall time, so much it has to have waited for the machine
 
 
 class Watch:
@@ -27,8 +29,8 @@ class Watch:
         self.out, self.err, self.say = fds
         self.most = {self.out: asked["output"], self.err: TOLD, self.say: asked["output"] + TOLD}
         self.began = self.looked = time.monotonic()
-        self.cpu = self.idle = 0.0
-        self.heard = False
+        self.cpu = self.idle = self.waited = 0.0
+        self.delays: dict[str, float] = {}  # by thread
         self.why = ""
         self.status: tuple[int, Any] | None = None
 
@@ -59,7 +61,6 @@ class Watch:
             data = os.read(fd, 1 << 18)
         except BlockingIOError:
             return True
-        self.heard = True
         held = self.told[fd]
         held += data
         if len(held) > self.most[fd]:
@@ -72,14 +73,15 @@ class Watch:
     def look(self) -> None:
         """Time is what it computes, and what it sleeps; not what the machine keeps it waiting."""
         now = time.monotonic()
-        cpu, asleep = look_at(self.pid, self.cpu)
-        if asleep and cpu - self.cpu < 0.005 and not self.heard:
-            self.idle += now - self.looked
-        self.cpu, self.looked, self.heard = cpu, now, False
+        passed, cpu = now - self.looked, self.cpu
+        self.looked = now
+        self.cpu, waits = look_at(self.pid, self.cpu, passed, self.delays)
+        self.idle += max(0.0, min(passed, MOST) - (self.cpu - cpu) - sum(waits))
+        self.waited += min(passed, max(waits, default=0.0))  # of threads that wait for each other, the longest
         if self.cpu >= self.asked["cpu"] or self.idle >= self.asked["cpu"]:
             self.why = "time"
         elif now - self.began >= self.asked["wall"]:
-            self.why = "wall"
+            self.why = "wall" if self.waited >= STARVED * self.asked["wall"] else "time"
 
     def has_ended(self) -> bool:
         found, status, use = os.wait4(self.pid, os.WNOHANG)
@@ -115,29 +117,46 @@ class Watch:
         if why == "ended":
             told.update(self.last_words(status))
         whole = told["end"] == "ok" and self.asked["fn"] is None
-        told["stdout"] = self.told[self.out][: None if whole else TOLD].decode("utf-8", "surrogateescape")
+        out = bytes(self.told[self.out])
+        told["stdout"] = out[: None if whole else TOLD].decode("utf-8", "replace")
+        if whole and told["stdout"].encode() != out:
+            told.update(end="error", error="its output is not UTF-8", stdout=told["stdout"][:TOLD])
         return told
 
     def last_words(self, status: int) -> dict[str, Any]:
         try:
-            said = json.loads(self.told[self.say].decode("utf-8", "surrogateescape"))
+            said = json.loads(self.told[self.say].decode("utf-8", "replace"))
         except ValueError:
             said = None
         if isinstance(said, dict) and said.get("end") in ("ok", "error"):
-            return {key: said[key] for key in SAID if isinstance(said.get(key), str)}
+            words = {key: said[key] for key in SAID if isinstance(said.get(key), str)}
+            return {key: word.encode("utf-8", "replace").decode() for key, word in words.items()}
         error = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "it left before its end"
         return {"end": "error", "error": error, "traceback": self.told[self.err].decode("utf-8", "replace")}
 
 
-def look_at(pid: int, before: float) -> tuple[float, bool]:
-    """Its CPU seconds, and whether none of its threads wants to run."""
+def look_at(pid: int, before: float, passed: float, delays: dict[str, float]) -> tuple[float, list[float]]:
+    """Its CPU seconds, and for how long since the last look each thread could have run and did not."""
+    waits = []
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
-        asleep = True
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:
-                asleep = asleep and file.read().rpartition(b")")[2].split()[0] in (b"S", b"T", b"t")
+                state = file.read().rpartition(b")")[2].split()[0]
+            had = delays.get(thread, 0.0)
+            told = delays[thread] = run_delay(f"/proc/{pid}/task/{thread}/schedstat", had)
+            still = state == b"D" or (state == b"R" and told == had)  # what goes on is not counted there yet
+            waits.append(passed if still else told - had)
     except OSError:
-        return before, False
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), asleep
+        return before, waits
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), waits
+
+
+def run_delay(path: str, had: float) -> float:
+    """Seconds in the run queue; not every kernel tells."""
+    try:
+        with open(path, "rb") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return had

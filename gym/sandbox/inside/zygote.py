@@ -4,26 +4,29 @@ It never reads what it is sent: a keeper does, forked for each request, so that 
 """
 
 # Frames both ways are four bytes of length and JSON. Programs never have the two pipes that they travel on.
-# First {"base", "sweep"}; then requests {"code", "fn", "inputs", "cpu", "wall", "memory", "output"}; for each one
-# outcome after the other, and {"done"} when everything of the request is gone. It runs in any Python from 3.8 on.
+# First {"base", "wanted"}; then requests {"code", "fn", "inputs", "cpu", "wall", "memory", "output"}; for each one
+# outcome after the other, and {"done", "differs"} when everything of the request is gone. Any Python from 3.8 on.
 
-# ruff: noqa: PTH109, PTH112, PTH208, SIM115
+# ruff: noqa: PTH102, PTH109, PTH112, PTH208, SIM115
 # (descriptors outlive their blocks, and what is imported costs each program its time)
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import importlib.util
 import json
 import os
 import select
+import shutil
 import sys
 import tempfile
 from typing import Any
 
-from gym.sandbox.inside.cleaning import clean, kill_all, remove
+from gym.sandbox.inside.cleaning import kill_all, remove
 from gym.sandbox.inside.framing import read_frame, write_frame
 from gym.sandbox.inside.program import be_program, make_space
+from gym.sandbox.inside.traces import Traces
 from gym.sandbox.inside.walls import make_filter
 from gym.sandbox.inside.watch import TOLD, Watch
 
@@ -34,36 +37,43 @@ def main() -> None:
     """Serves until its input ends."""
     settings = json.loads(read_frame(0))
     sys.path[:] = [path for path in sys.path if path]  # what stands in a working directory is no module
-    base, sweep = settings["base"] or os.getcwd(), settings["sweep"]
+    base, walled = settings["base"] or os.getcwd(), bool(settings["base"])
     libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
     if libc is not None:
         libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     space = make_space()
-    base = tempfile.mkdtemp(prefix="programs-", dir=base)
-    places = [place for place in sweep if os.path.isdir(place) and os.access(place, os.W_OK)]
-    kept = {place: set(os.listdir(place)) for place in places}
+    base = base if walled else tempfile.mkdtemp(prefix="programs-", dir=base)
+    lacks = [name for name in settings["wanted"] if importlib.util.find_spec(name) is None]
+    traces = Traces() if walled else None
     gc.collect()
     gc.freeze()
-    write_frame(1, {"ready": os.getpid(), "walls": make_filter(1) is not None})
+    write_frame(1, {"ready": os.getpid(), "walls": make_filter(1) is not None, "lacks": lacks})
     while select.select([0], [], [])[0]:
         keeper = os.fork()
         if keeper == 0:
-            keep(base, libc, space)
+            keep(base, libc, space, alone=walled)
         _, status = os.waitpid(keeper, 0)
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 3:
             os._exit(0)  # the input ended
         kill_all(os.getpid())
-        clean(base, kept)
-        write_frame(1, {"done": True, "broken": status != 0})
+        differs = traces.wipe() if traces is not None else renew(base)
+        write_frame(1, {"done": True, "broken": status != 0, "differs": differs})
+
+
+def renew(base: str) -> str:
+    """Where there are no walls, a folder of our own is all that can be wiped."""
+    remove(base)
+    os.mkdir(base, 0o700)
+    return ""
 
 
 # The keeper: one request, test after test, each in a process of its own.
 
 
-def keep(base: str, libc: Any, space: Any) -> None:
+def keep(base: str, libc: Any, space: Any, *, alone: bool) -> None:
     try:
-        asked = json.loads(read_frame(0))
+        asked = {**json.loads(read_frame(0)), "alone": alone}
     except EOFError:
         os._exit(3)
     try:
@@ -98,7 +108,7 @@ def run(asked: Any, given: str, base: str, libc: Any, space: Any) -> dict[str, A
         kill_all(os.getpid())
         for ours, _ in pipes:
             os.close(ours)
-        remove(place)
+        shutil.rmtree(place, ignore_errors=True)  # what is left is wiped when all of the request is done
     return watch.outcome(status, use)
 
 

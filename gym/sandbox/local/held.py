@@ -26,6 +26,7 @@ from gym.sandbox.provider import EgressGate, Tags
 from gym.wire.sandbox import SandboxSpec
 
 END_PATIENCE = 5.0
+KILLED, NO_MEMORY = (-9, 137), 70  # how its first process ended: by SIGKILL; the helper's own word for it
 
 
 class Maker(Protocol):
@@ -62,6 +63,7 @@ class LocalHeld:
         self._removed = asyncio.Lock()
         self._gone = False
         self._sealed = False
+        self.own_doing = False
 
     @property
     def tags(self) -> Tags:
@@ -80,7 +82,7 @@ class LocalHeld:
         return self._process.pid
 
     async def channel_as(self, user: str) -> PipeChannel:
-        if user not in ("", "root", "0"):
+        if user not in ("", "root", "0", self._spec.user):
             refuse(f"`user: {user}`: a local sandbox has one user", "Leave `user` out, or use the provider `docker`.")
         return self._channel
 
@@ -126,6 +128,7 @@ class LocalHeld:
         with contextlib.suppress(TimeoutError):  # its line is a moment ahead of its end
             await asyncio.wait_for(self._process.wait(), 1.0)
         code = self._process.returncode
+        self.own_doing = (bool(ooms) and code in KILLED) or code == NO_MEMORY
         if ooms and code is not None:
             return "killed for memory: its limit was reached"
         if code is not None and code < 0:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import platform
+import secrets
 import shutil
 import sys
 import time
@@ -17,10 +18,13 @@ from gym.sandbox.channel import open_channel
 from gym.sandbox.helper import find_helper
 from gym.sandbox.local import records
 from gym.sandbox.local.cgroup import Group, Places, find_group, find_places, make_group
+from gym.sandbox.local.devices import needs_devices
 from gym.sandbox.local.held import LocalHeld, copy_tree
 from gym.sandbox.local.records import Place
-from gym.sandbox.local.walls import BubblewrapWalls, NoWalls, Walls, refuse, show_system
+from gym.sandbox.local.science import Science
+from gym.sandbox.local.walls import PATH, BubblewrapWalls, NoWalls, Walls, refuse, show_system
 from gym.sandbox.provider import Abilities, EgressGate, Progress, Tags
+from gym.sandbox.science import SCIENCE
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SNAPSHOT, Build, SandboxSpec, through_gate
 
@@ -31,6 +35,9 @@ OPEN_TIMEOUT: Final = 15.0
 READ_BUFFER: Final = 1 << 20
 RLIMIT_FSIZE: Final = 1
 RLIMIT_DATA: Final = 2
+HELPER_MODE: Final = (
+    0o111  # to be run, and read by nobody: then nobody of the same user may trace it, from its first moment
+)
 
 
 class LocalProvider:
@@ -44,6 +51,9 @@ class LocalProvider:
         self._walls = walls
         self._places: Places | None = None
         self._held: set[LocalHeld] = set()
+        self._helper = folder / ".helper"
+        self._copied: Path | None = None
+        self._science = Science(PATH)
 
     async def open(self) -> None:
         if sys.platform != "linux":
@@ -53,6 +63,7 @@ class LocalProvider:
             )
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.folder.chmod(0o700)
+        self._helper.unlink(missing_ok=True)  # of another version, it may be
         self._places = await asyncio.to_thread(find_places)
         self.abilities = self._walls.abilities(limits=self._places is not None)
 
@@ -70,10 +81,12 @@ class LocalProvider:
 
     async def prepare(self, spec: SandboxSpec, progress: Progress | None = None) -> str:
         self._walls.check(spec)
-        return spec.image or "host"
+        return spec.image or ("host" if spec.build is None else await self.make_image(spec.build, progress))
 
     async def make_image(self, build: Build, progress: Progress | None = None) -> str:
-        refuse(f"`build`: the provider `{self.name}` builds no images", "Use the provider `docker`.")
+        if build != SCIENCE:
+            refuse(f"`build`: the provider `{self.name}` builds no images", "Use the provider `docker`.")
+        return (await self._science.make(progress)).name
 
     async def create(self, spec: SandboxSpec, tags: Tags) -> LocalHeld:
         files = None
@@ -86,6 +99,7 @@ class LocalProvider:
 
     async def create_from(self, spec: SandboxSpec, tags: Tags, files: Path | None) -> LocalHeld:
         self._walls.check(spec)
+        python = await self._science.make() if spec.build is not None else None
         place = records.place_of(self.folder, tags.stack, tags.id)
         place.root.mkdir(parents=True, mode=0o700)
         group: Group | None = None
@@ -95,7 +109,7 @@ class LocalProvider:
             self._walls.prepare(spec, place)
             records.write_record(place, tags, 0, self._group_name(tags))
             group = self._make_group(spec, tags)
-            return await self._start(spec, tags, place, group)
+            return await self._start(spec, tags, place, group, python)
         except BaseException:
             if self.gate is not None:
                 await self.gate.detach(tags)
@@ -124,10 +138,12 @@ class LocalProvider:
     def forget(self, held: LocalHeld) -> None:
         self._held.discard(held)
 
-    async def _start(self, spec: SandboxSpec, tags: Tags, place: Place, group: Group | None) -> LocalHeld:
+    async def _start(
+        self, spec: SandboxSpec, tags: Tags, place: Place, group: Group | None, python: Path | None
+    ) -> LocalHeld:
         helper = find_helper(platform.machine())
         gate = self.gate if through_gate(spec.network) else None
-        process = await self._spawn(_with_gate(spec, tags, gate), place, group, helper)
+        process = await self._spawn(_with_gate(spec, tags, gate), place, group, helper, python)
         try:
             records.write_record(place, tags, process.pid, self._group_name(tags))
             assert process.stdout is not None
@@ -143,7 +159,7 @@ class LocalProvider:
         return held
 
     async def _spawn(
-        self, spec: SandboxSpec, place: Place, group: Group | None, helper: Path
+        self, spec: SandboxSpec, place: Place, group: Group | None, helper: Path, python: Path | None
     ) -> asyncio.subprocess.Process:
         options: tuple[str, ...] = ("--silence", str(SILENCE))
         launch = [str(helper), "--launch"]
@@ -158,7 +174,8 @@ class LocalProvider:
             with place.log.open("wb") as log:
                 if events:
                     options += ("--oom-fd", str(events.fileno()))
-                command = self._walls.command(spec, place, helper, options)
+                inside = await self._helper_inside(helper)
+                command = self._walls.command(spec, place, inside, options, python)
                 return await asyncio.create_subprocess_exec(
                     *launch,
                     "--",
@@ -175,6 +192,15 @@ class LocalProvider:
         finally:
             if events:
                 events.close()
+
+    async def _helper_inside(self, helper: Path) -> Path:
+        """Behind walls a copy that may be run and not read."""
+        if not self.abilities.isolates:
+            return helper
+        if self._copied != helper or not self._helper.exists():
+            await asyncio.to_thread(_put_helper, helper, self._helper)
+            self._copied = helper
+        return self._helper
 
     def _explain(self, place: Place, error: BaseException) -> NoReturn:
         words = place.log.read_text(errors="replace").strip()[-500:]
@@ -241,7 +267,8 @@ class Bubblewrap(LocalProvider):
         gate: EgressGate | None = None,
     ) -> None:
         roots = {name: Path(root) for name, root in (images or {}).items()}
-        super().__init__(folder, BubblewrapWalls(roots, map(Path, also), share_network, gate is not None), gate)
+        self._bubblewrap = BubblewrapWalls(roots, map(Path, also), share_network, gate is not None)
+        super().__init__(folder, self._bubblewrap, gate)
 
     async def open(self) -> None:
         await super().open()
@@ -260,6 +287,7 @@ class Bubblewrap(LocalProvider):
                 "Allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, and on Ubuntu "
                 "kernel.apparmor_restrict_unprivileged_userns=0), or use the provider `docker`.",
             )
+        self._bubblewrap.own_devices = await asyncio.to_thread(needs_devices, self.folder)
 
 
 def _with_gate(spec: SandboxSpec, tags: Tags, gate: EgressGate | None) -> SandboxSpec:
@@ -274,6 +302,14 @@ def _with_gate(spec: SandboxSpec, tags: Tags, gate: EgressGate | None) -> Sandbo
 async def _nothing() -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
     for _ in ():
         yield _
+
+
+def _put_helper(source: Path, target: Path) -> None:
+    """Written beside it and put in its place: another provider over the same folder may be running the old one."""
+    fresh = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
+    shutil.copyfile(source, fresh)
+    fresh.chmod(HELPER_MODE)
+    fresh.replace(target)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -34,6 +34,10 @@ class Place(NamedTuple):
         return self.root / "record.json"
 
     @property
+    def devices(self) -> Path:
+        return self.root / "dev"
+
+    @property
     def log(self) -> Path:
         return self.root / "log"
 

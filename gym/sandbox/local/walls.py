@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple, NoReturn, Protocol
 
+from gym.sandbox.local.devices import make_devices, show_devices
 from gym.sandbox.local.records import Place
 from gym.sandbox.provider import Abilities
+from gym.sandbox.science import SCIENCE
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SNAPSHOT, Access, SandboxSpec
 
 WORKDIR: Final = "/workspace"
 HELPER_INSIDE: Final = "/.gym/helper"
+PYTHON_INSIDE: Final = "/.gym/python"
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # fmt: off
@@ -38,6 +42,7 @@ HIDDEN_FILES: Final = (
     "/proc/timer_list",
 )
 SHOWN: Final = ("/proc/bus", "/proc/driver", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger", "/proc/tty")
+OWN_USER: Final = re.compile(r"(?:root|\d{1,9})(?::(?:root|\d{1,9}))?")
 KEPT: Final = ("/proc", "/sys", "/dev", "/.gym")
 
 
@@ -58,7 +63,11 @@ class Walls(Protocol):
     def prepare(self, spec: SandboxSpec, place: Place) -> None:
         """The folders that the command line names."""
 
-    def command(self, spec: SandboxSpec, place: Place, helper: Path, options: tuple[str, ...]) -> Command: ...
+    def command(
+        self, spec: SandboxSpec, place: Place, helper: Path, options: tuple[str, ...], python: Path | None = None
+    ) -> Command:
+        """`python` is the folder of the environment whose interpreter is found first."""
+        ...
 
 
 def refuse(what: str, instead: str) -> NoReturn:
@@ -85,6 +94,9 @@ class NoWalls:
 
     def check(self, spec: SandboxSpec) -> None:
         _check_common(self.name, spec, ("none", "internet"))
+        if spec.user not in (None, "", "root", "0"):
+            what = f"`user: {spec.user}`: plain processes all run as the same user"
+            refuse(f"{what}, with the provider `{self.name}`", "Leave it out.")
         for asked, word in ((spec.workdir, "workdir"), (spec.mounts, "mounts"), (spec.read_only, "read_only")):
             if asked:
                 refuse(
@@ -96,9 +108,12 @@ class NoWalls:
         for name in ("work", "tmp"):
             (place.files / name).mkdir(parents=True, exist_ok=True)
 
-    def command(self, spec: SandboxSpec, place: Place, helper: Path, options: tuple[str, ...]) -> Command:
+    def command(
+        self, spec: SandboxSpec, place: Place, helper: Path, options: tuple[str, ...], python: Path | None = None
+    ) -> Command:
         work, tmp = str(place.files / "work"), str(place.files / "tmp")
-        env = {"PATH": PATH, "HOME": work, "TMPDIR": tmp, "LANG": "C.UTF-8", **spec.env}
+        path = f"{python}/bin:{PATH}" if python else PATH
+        env = {"PATH": path, "HOME": work, "TMPDIR": tmp, "LANG": "C.UTF-8", **spec.env}
         return Command((str(helper), *options), env, place.files / "work")
 
 
@@ -115,6 +130,7 @@ class BubblewrapWalls:
         shared: tuple[Access, ...] = ("internet",) if share_network else ()
         behind_gate: tuple[Access, ...] = ("allow",) if gated else ()
         self._networks: tuple[Access, ...] = ("none", *shared, *behind_gate)
+        self.own_devices = False
 
     def abilities(self, limits: bool) -> Abilities:
         return Abilities(
@@ -131,7 +147,10 @@ class BubblewrapWalls:
 
     def check(self, spec: SandboxSpec) -> None:
         _check_common(self.name, spec, self._networks)
-        image = spec.image or ""
+        if spec.user and not OWN_USER.fullmatch(spec.user):
+            what = f"`user: {spec.user}`: the provider `{self.name}` runs every command as one user, `root` or a number"
+            refuse(what, "Write a number, and a group after a colon, or leave it out.")
+        image = spec.image or "host"
         if self._images and image not in self._images and image != "host" and not image.startswith(SNAPSHOT):
             refuse(f"no image {image!r} here", f"There are: host, {', '.join(sorted(self._images))}.")
         for path in (*spec.mounts, *((spec.workdir,) if spec.workdir else ())):
@@ -144,22 +163,33 @@ class BubblewrapWalls:
         for name in ("work", "tmp", "home"):
             (place.files / name).mkdir(parents=True, exist_ok=True)
         (place.files / "tmp").chmod(0o1777)
+        if self.own_devices:
+            make_devices(place.devices)
 
-    def command(self, spec: SandboxSpec, place: Place, helper: Path, options: tuple[str, ...]) -> Command:
+    def command(
+        self, spec: SandboxSpec, place: Place, helper: Path, options: tuple[str, ...], python: Path | None = None
+    ) -> Command:
         workdir = spec.workdir or WORKDIR
         argv = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1"]
-        argv += ["--cap-drop", "ALL", "--uid", "0", "--gid", "0", "--hostname", "sandbox"]
+        uid, gid = ids(spec.user)
+        argv += ["--cap-drop", "ALL", "--uid", uid, "--gid", gid, "--hostname", "sandbox"]
         if spec.network.access == "internet":
             argv.append("--share-net")
         argv += self._root(spec)
-        argv += ["--proc", "/proc", "--dev", "/dev", *_close_proc()]
+        argv += ["--proc", "/proc", "--dev", "/dev", *(show_devices(place.devices) if self.own_devices else ())]
+        argv += _close_proc()
+        if spec.read_only:
+            argv += ["--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
         argv += _writable(spec, place, workdir)
         argv += [word for path in self._also for word in ("--ro-bind", str(path), str(path))]
+        if python is not None:
+            argv += ["--ro-bind", str(python), PYTHON_INSIDE]
         argv += ["--ro-bind", str(helper), HELPER_INSIDE, "--remount-ro", "/", "--chdir", workdir]
         for path, size in sorted(spec.mounts.items()):
             argv += ["--size", str(size), "--tmpfs", path]
-        env = {"PATH": PATH, "HOME": "/root", "LANG": "C.UTF-8", **spec.env}
-        return Command((*argv, "--", HELPER_INSIDE, *options), env, place.root)
+        path = f"{PYTHON_INSIDE}/bin:{PATH}" if python else PATH
+        env = {"PATH": path, "HOME": "/root", "LANG": "C.UTF-8", **spec.env}
+        return Command((*argv, "--", HELPER_INSIDE, "--guard", *options), env, place.root)
 
     def _root(self, spec: SandboxSpec) -> list[str]:
         image = self._images.get(spec.image or "")
@@ -171,16 +201,20 @@ class BubblewrapWalls:
         return [*show_system(), *(word for path in files if path.exists() for word in _show(path, str(path)))]
 
 
+def ids(user: str | None) -> tuple[str, str]:
+    """All that there is in its namespace is one user and one group, under these numbers."""
+    uid, _, gid = (user or "0").replace("root", "0").partition(":")
+    return uid, gid or uid
+
+
 def show_system() -> list[str]:
     """Folder by folder: a bind of `/` fails whenever a container's mount goes away while it is made."""
     return [word for path in map(Path, SYSTEM) if path.exists() for word in _show(path, str(path))]
 
 
 def _check_common(name: str, spec: SandboxSpec, networks: tuple[Access, ...]) -> None:
-    if spec.build is not None:
+    if spec.build is not None and spec.build != SCIENCE:
         refuse(f"`build`: the provider `{name}` builds no images", "Use the provider `docker`.")
-    if spec.user not in (None, "", "root", "0"):
-        refuse(f"`user: {spec.user}`: the provider `{name}` runs every command as the same user", "Leave it out.")
     if spec.runtime is not None:
         refuse(f"`runtime: {spec.runtime}`: the provider `{name}` has no runtimes", "Use the provider `docker`.")
     wanted = {spec.network.access, spec.network.setup.access if spec.network.setup else spec.network.access}
