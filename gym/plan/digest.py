@@ -12,7 +12,7 @@ from gym.plan.model import Service
 
 def digest_parts(service: Service, *, settings: Mapping[str, Any], sdk: str) -> dict[str, str]:
     """Short digests by the words in which a diff names them. None covers the number of replicas."""
-    container = service.container.model_dump(exclude={"replicas"})
+    container = service.container.model_dump(exclude={"replicas", "python_version"})
     parts: dict[str, Any] = {
         "configuration": [service.name, service.type, service.implementation, service.fields, service.needs],
         "settings": settings,
@@ -20,6 +20,8 @@ def digest_parts(service: Service, *, settings: Mapping[str, Any], sdk: str) -> 
         "sources": [str(service.directory), service.entrypoint, service.launch, service.source_digest],
         "requirements": service.requirements_digest,
     }
+    if service.python:
+        parts["Python"] = service.python
     if service.sandbox is not None:
         parts["sandbox"] = service.sandbox.model_dump(mode="json")
     if service.launch == "sdk":

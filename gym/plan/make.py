@@ -13,8 +13,10 @@ from gym.plan.model import Launch, Plan, RouterPlan, Service
 from gym.plan.names import assign_slugs
 from gym.plan.narrow import settings_for
 from gym.plan.sandbox import plan_sandbox
+from gym.wire.allowed_hosts import PRIVATE
 
 MAX_REPLICAS = 1000
+POLICY_URLS = "policy_urls"
 LOOPBACK = frozenset({"localhost", "::1", "[::1]"})
 
 
@@ -29,12 +31,14 @@ def make_plan(
 ) -> Plan:
     """`replicas` overrides what the instances say; `sdk` tells SDKs apart: a version, or the digest of a wheel."""
     _check_replicas(stack, replicas or {})
+    router = _guarded(router or RouterPlan())
+    stack = _with_policy_urls(stack, router)
     slugs = assign_slugs(one.name for one in stack.instances)
     services = [_to_service(one, stack, slugs[one.name], replicas or {}) for one in stack.instances]
     return Plan(
         stack=name,
         services=tuple(_with_digest(one, stack, sdk) for one in sort_by_needs(services)),
-        router=_guarded(router or RouterPlan()),
+        router=router,
         sandbox=plan_sandbox(stack, sdk),
         settings=stack.settings,
         drain_seconds=drain_seconds,
@@ -74,6 +78,7 @@ def _to_service(instance: Instance, stack: Stack, slug: str, replicas: Mapping[s
         directory=instance.directory,
         entrypoint=instance.entrypoint,
         requirements_digest=instance.requirements_digest,
+        python=_python(instance, stack),
         source_digest=instance.source_digest,
         fields=instance.fields,
         needs=tuple(needs),
@@ -93,6 +98,12 @@ def _launch(instance: Instance) -> Launch:
     return "script" if instance.foreign or facts.launch == "script" else "sdk"
 
 
+def _python(instance: Instance, stack: Stack) -> str:
+    """Its own word; the stack's is for servers written against nemo_gym, as it is there."""
+    general = stack.settings.get("python_version") if _launch(instance) == "script" else None
+    return instance.container.python_version or str(general or "")
+
+
 def _with_digest(service: Service, stack: Stack, sdk: str) -> Service:
     parts = digest_parts(service, settings=settings_for(stack.settings, service), sdk=sdk)
     return service.model_copy(update={"parts": parts, "digest": digest_of(parts)})
@@ -101,6 +112,13 @@ def _with_digest(service: Service, stack: Stack, sdk: str) -> Service:
 def _guarded(router: RouterPlan) -> RouterPlan:
     """Wider than loopback means a token, whoever made the plan."""
     return router if is_loopback(router.host) else router.model_copy(update={"needs_token": True})
+
+
+def _with_policy_urls(stack: Stack, router: RouterPlan) -> Stack:
+    """Who can call a stack on loopback can reach what this machine reaches anyway; who comes from elsewhere cannot."""
+    if stack.settings.get(POLICY_URLS) is not None or router.needs_token:
+        return stack
+    return stack.model_copy(update={"settings": {**stack.settings, POLICY_URLS: PRIVATE}})
 
 
 def _check_replicas(stack: Stack, replicas: Mapping[str, int]) -> None:

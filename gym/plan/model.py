@@ -30,6 +30,7 @@ class Service(Value):
     directory: Path | None = None
     entrypoint: str = "app.py"
     requirements_digest: str = ""  # "" when the SDK alone is enough
+    python: str = ""  # the version asked for, or an interpreter's path; "" where any will do
     fields: dict[str, Any] = Field(default_factory=dict)
     needs: tuple[str, ...] = ()  # instances it talks to
     replicas: int = 1
@@ -38,6 +39,11 @@ class Service(Value):
     source_digest: str = ""  # of the files that the server runs from
     parts: dict[str, str] = Field(default_factory=dict)  # short digests by what they cover, so that a diff can say why
     digest: str = ""  # of all of the above: what decides keep or replace
+
+    @property
+    def strict(self) -> bool:
+        """A verifier that is configured to be so."""
+        return self.type == "resources_servers" and self.fields.get("strict") is True
 
     def replica_ids(self) -> tuple[str, ...]:
         return tuple(f"{self.slug}-{number}" for number in range(1, self.replicas + 1))

@@ -38,24 +38,39 @@ NOT_FOR_SERVERS = frozenset(
         "num_repeats",
         "num_samples_in_parallel",
         "sandbox_provider",
+        "strict",
     }
 )
 
 
+# What a model server has to know of the endpoints that rollouts bring along, and nobody else.
+FOR_MODELS = ("policy_urls", "policy_host")
+
+
 def settings_for(settings: Mapping[str, Any], service: Service) -> dict[str, Any]:
-    """Scalar settings of this server. `secrets: [hf_token]` of an instance lets it see that one by name."""
+    """Scalar settings of this server, and whole blocks for one written against nemo_gym, which looks them up by name.
+
+    `secrets: [hf_token]` of an instance lets it see that one by name.
+    """
     own = set(_strings(service.fields))
-    return {
+    model = service.type == "responses_api_models" and service.launch == "sdk"
+    told = {key: settings[key] for key in FOR_MODELS if model and settings.get(key) is not None}
+    return told | {
         key: value
         for key, value in settings.items()
-        if _is_scalar(value)
+        if (_is_scalar(value) or service.launch == "script")
         and key not in NOT_FOR_SERVERS
-        and (not _needs_leave(key, value) or value in own or key in service.container.secrets)
+        and key not in FOR_MODELS
+        and (not _needs_leave(key, value) or _is_in(value, own) or key in service.container.secrets)
     }
 
 
 def _needs_leave(key: str, value: Any) -> bool:
     return key.startswith("policy_") or is_secret_key(key) or redact({key: value}) != {key: value}
+
+
+def _is_in(value: Any, own: set[str]) -> bool:
+    return isinstance(value, str) and value in own
 
 
 def _is_scalar(value: Any) -> bool:

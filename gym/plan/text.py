@@ -20,6 +20,7 @@ def plan_to_text(plan: Plan) -> str:
             f"stack {plan.stack}: {_count(instances, 'instance')}, {_count(replicas, 'replica')}",
             f"router http://{router.host}:{router.port}{guard}",
             *([_broker(plan.sandbox)] if plan.sandbox else []),
+            *_strict(plan),
             "",
             *_columns(rows),
             "",
@@ -35,6 +36,11 @@ def changes_to_text(changes: Iterable[Change]) -> str:
 
 def _broker(broker: SandboxPlan) -> str:
     return f"sandbox broker {broker.digest[:12]}, provider {broker.provider}, for {', '.join(broker.grants)}"
+
+
+def _strict(plan: Plan) -> list[str]:
+    names = [one.name for one in plan.services if one.strict]
+    return [f"strict: {', '.join(names)}"] if names else []
 
 
 def _row(service: Service) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ class BuildTarget(Value):
     dockerfile: str  # a path; its `.dockerignore` lies beside it
     tag: str
     args: dict[str, str] = {}
+    contexts: dict[str, str] = {}  # more folders to copy from, by name
     labels: dict[str, str] = {}
 
 
@@ -36,6 +37,7 @@ def _target(target: BuildTarget, secrets: list[str]) -> dict[str, object]:
         "dockerfile": target.dockerfile,
         "tags": [target.tag],
         "args": target.args,
+        "contexts": target.contexts,
         "labels": target.labels,
         "secret": secrets,
     }

@@ -14,6 +14,7 @@ from pydantic import Field
 from gym import labels
 from gym.plan.model import Plan, Service, Value
 from gym.plan.sandbox import SANDBOX
+from gym.plan.upstreams import FOLDER, takes_upstreams
 from gym.render.compose_model import (
     ComposeFile,
     ComposeService,
@@ -43,6 +44,9 @@ EGRESS: Final = "egress"  # the broker's way out, where a grant lets sandboxes `
 ENGINE_SOCKET: Final = "/var/run/docker.sock"
 PORT: Final = 8000  # where every server listens inside its container
 OUTSIDE_PORT: Final = 11001  # the router's entry point that the host publishes; the inside one has the well-known port
+WANTED_MOUNT: Final = "/run/gym-wanted"
+UPSTREAMS_MOUNT: Final = "/run/gym-upstreams"
+ROUTES: Final = "stack.yml"  # the router's dynamic file
 USER: Final = "10001:10001"
 PROJECT_MAX: Final = 36
 DNS_LABEL: Final = 63
@@ -51,6 +55,14 @@ PIDS: Final = 1024
 LONG_DOCUMENT: Final = 100_000  # the kernel refuses one environment string of 128 KiB
 HOST: Final = "host.docker.internal"
 SECRET: Final = "secret://"
+# For connections of programs that set nothing of their own, the router's among them: a peer of which nothing was heard
+# for 9 s has gone, and so has one that did not acknowledge for 12.6 s. What lives and reads slowly is left alone.
+SYSCTLS: Final = {
+    "net.ipv4.tcp_keepalive_time": 3,
+    "net.ipv4.tcp_keepalive_intvl": 2,
+    "net.ipv4.tcp_keepalive_probes": 3,
+    "net.ipv4.tcp_retries2": 5,
+}
 LOOPBACK_URL: Final = re.compile(
     r"^(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>[^/@]*@)?(localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[::1?\])(?=[:/?#]|$)"
 )
@@ -147,7 +159,8 @@ def reach_host(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
         ]
         container = service.container.model_copy(update={"env": rewrite_urls(service.container.env)})
         services.append(service.model_copy(update={"fields": rewrite_urls(service.fields), "container": container}))
-    changed = plan.model_copy(update={"services": tuple(services), "settings": rewrite_urls(plan.settings)})
+    settings = {**rewrite_urls(plan.settings), "policy_host": HOST}  # for URLs that come with rollouts
+    changed = plan.model_copy(update={"services": tuple(services), "settings": settings})
     return changed, tuple(found)
 
 
@@ -194,6 +207,7 @@ def _hardened(plan: Plan) -> ComposeService:
         mem_limit=MEMORY,
         pids_limit=PIDS,
         networks=(NETWORK,),
+        sysctls=SYSCTLS,
         logging=Logging(),
         stop_grace_period=f"{plan.drain_seconds + 10:g}s",
     )
@@ -208,8 +222,11 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
         **({labels.ENV_CONFIG_FILE: "/run/gym-config.json"} if is_long(text) else {labels.ENV_CONFIG: text}),
         labels.ENV_DISCOVERY: "/run/gym/discovery.json",
         labels.ENV_DRAIN: f"{plan.drain_seconds:g}",
+        **({labels.ENV_UPSTREAMS: UPSTREAMS_MOUNT} if takes_upstreams(service) else {}),
     }
     volumes = [Mount(source="./discovery", target="/run/gym")]
+    if takes_upstreams(service):
+        volumes.append(Mount(source=f"./{FOLDER}/{service.slug}", target=UPSTREAMS_MOUNT))
     if is_long(text):
         volumes.append(Mount(source=f"./config/{service.slug}.json", target="/run/gym-config.json"))
     ours = service.launch == "sdk"
@@ -266,9 +283,13 @@ def _secret_variables(service: Service) -> list[tuple[str, str]]:
 
 
 def _names_host(service: Service, facts: ComposeFacts) -> bool:
-    """A secret may hold such a URL as well: user and password stand in it."""
-    return service.name in facts.reaching_host or any(
-        HOST in text for _, text in _texts([service.fields, service.container.env])
+    """A secret may hold such a URL as well: user and password stand in it. A model may be told one at run time, and a
+    rollout may bring one along."""
+    return (
+        takes_upstreams(service)
+        or (service.type == "responses_api_models" and service.launch == "sdk")
+        or service.name in facts.reaching_host
+        or any(HOST in text for _, text in _texts([service.fields, service.container.env]))
     )
 
 
@@ -301,10 +322,14 @@ def _router(plan: Plan, facts: ComposeFacts) -> ComposeService:
 
 
 def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> ComposeService:
+    """It keeps the routes: nobody else in the stack may write them."""
     told = {
         labels.ENV_LISTEN: f"0.0.0.0:{PORT}",
         labels.ENV_DISCOVERY: "/run/gym/discovery.json",
         labels.ENV_CONSOLE: "/run/gym/console.json",
+        labels.ENV_WANTED: WANTED_MOUNT,
+        labels.ENV_ROUTES: f"/run/gym-routes/{ROUTES}",
+        labels.ENV_UPSTREAMS: UPSTREAMS_MOUNT,
     }
     return ComposeService(
         base="server",
@@ -312,7 +337,12 @@ def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> Compose
         command=("python", "-m", "gym.console"),
         environment=told | ({labels.ENV_TOKEN_FILE: f"/run/secrets/{TOKEN}"} if token else {}),
         secrets=token or None,
-        volumes=(Mount(source="./discovery", target="/run/gym"),),
+        volumes=(
+            Mount(source="./discovery", target="/run/gym", writable=True),
+            Mount(source="./traefik/dynamic", target="/run/gym-routes", writable=True),
+            Mount(source="./wanted", target=WANTED_MOUNT),
+            Mount(source=f"./{FOLDER}", target=UPSTREAMS_MOUNT, writable=True),
+        ),
         labels={labels.INSTANCE: CONSOLE, labels.TYPE: CONSOLE},
     )
 
@@ -328,10 +358,12 @@ def _broker(plan: Plan, facts: ComposeFacts) -> ComposeService:
             labels.ENV_LISTEN: f"0.0.0.0:{PORT}",
             labels.ENV_SANDBOX_CONFIG: "/run/gym-sandbox/config.json",
             labels.ENV_DRAIN: f"{plan.drain_seconds:g}",
+            labels.ENV_WANTED: WANTED_MOUNT,
             "DOCKER_HOST": f"unix://{ENGINE_SOCKET}",
         },
         volumes=(
             Mount(source=facts.engine_socket, target=ENGINE_SOCKET),
+            Mount(source="./wanted", target=WANTED_MOUNT),
             Mount(source="./sandbox", target="/run/gym-sandbox"),
             Mount(source="./sandbox/state", target="/run/gym-sandbox/state", writable=True),
         ),

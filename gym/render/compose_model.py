@@ -52,7 +52,8 @@ class Deploy(Element):
 
 
 class Mount(Element):
-    """`source:target:ro`, in the short form that people write. To be written are the broker's own notes alone."""
+    """`source:target:ro`, in the short form that people write. To be written are the broker's own notes and, by the
+    console, who is there."""
 
     source: str
     target: str
@@ -95,6 +96,7 @@ class ComposeService(Element):
     cap_drop: tuple[str, ...] | None = None
     security_opt: tuple[str, ...] | None = None
     networks: tuple[Name, ...] | None = None
+    sysctls: dict[str, int] | None = None
     logging: Logging | None = None
     stop_grace_period: Duration | None = None
     healthcheck: Healthcheck | None = None

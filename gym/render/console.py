@@ -22,6 +22,7 @@ def _facts(service: Service) -> dict[str, Any]:
         "type": service.type,
         "implementation": service.implementation,
         "prefix": route_prefix(service),
+        "slug": service.slug,
         "launch": service.launch,
         "directory": str(service.directory or ""),
         "entrypoint": service.entrypoint,

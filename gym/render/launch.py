@@ -6,7 +6,7 @@ Nothing of another instance but its address is in it, so no secret of another in
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from gym.plan.model import Plan, Service
 from gym.plan.narrow import settings_for
@@ -14,6 +14,13 @@ from gym.render.text import escape_interpolation
 
 Address = tuple[str, int | str]
 HEAD = "head_server"
+# What its launcher always writes, and its servers read without asking whether it is there.
+UPSTREAM_SETTINGS: Final[Mapping[str, Any]] = {
+    "dry_run": False,
+    "port_range_low": 10001,
+    "port_range_high": 20000,
+    "disallowed_ports": [],
+}
 
 
 def launch_document(
@@ -31,7 +38,8 @@ def launch_document(
             fields = _with_value(fields, path[len(service.name) + 1 :].split("."), value)
         elif path in settings:
             settings[path] = value
-    document = {**settings, service.name: _block(service, fields, addresses)}
+    general = UPSTREAM_SETTINGS if service.launch == "script" else {}
+    document = {**general, **settings, service.name: _block(service, fields, addresses)}
     for need in service.needs:
         other = plan.service(need)
         if other is not None:
@@ -41,6 +49,11 @@ def launch_document(
     # OmegaConf resolves `${...}` once more when such a server reads this; what is left of it by now is meant literally.
     escaped: dict[str, Any] = escape_interpolation(document) if service.launch == "script" else document
     return escaped
+
+
+def upstream_name(service: Service) -> str:
+    """What its folder is called as a package in NeMo Gym's tree."""
+    return f"{service.type}.{service.directory.name if service.directory else service.implementation}"
 
 
 def _block(service: Service, fields: Mapping[str, Any], addresses: Mapping[str, Address]) -> dict[str, Any]:

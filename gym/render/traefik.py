@@ -12,6 +12,7 @@ from urllib.parse import quote
 from gym import labels
 from gym.plan.model import Plan, Service
 from gym.plan.names import path_segment
+from gym.render.foreign import SAME_ORIGIN, WITH_ORIGIN, known_hosts, refusing_middlewares, refusing_routers
 from gym.render.text import to_yaml
 from gym.wire.discovery import Discovery, ReplicaView
 
@@ -41,6 +42,8 @@ HEALTH_CHECK = {"path": "/healthz", "interval": "3s", "unhealthyInterval": "1s",
 # Only a connection that failed is tried again, never what was sent. Each try takes whoever's turn it is: with one of
 # two replicas dead and others asking in between, ten tries all meet the dead one once in a thousand times.
 RETRY = {"attempts": 10, "initialInterval": "20ms"}
+# Our own servers refuse names that are not theirs. By what name the client came stands in X-Forwarded-Host.
+OWN_HOST = {"passHostHeader": False}
 # Traefik matches on a path in which everything is decoded but the reserved characters of RFC 3986.
 RESERVED = ":/?#[]@!$&'()*+,;=%"
 RAW_IN_SEGMENT = ":@!$&'()*+,="  # reserved, yet a client may send them as they are
@@ -71,10 +74,17 @@ def traefik_static(
     return to_yaml(document, f"Router of the stack {plan.stack}: what it reads once, at its start. {MADE}")
 
 
-def traefik_dynamic(plan: Plan, discovery: Discovery, *, console: str, entry_points: Sequence[str] = (OUTSIDE,)) -> str:
-    """`console` is the URL of the console; `entry_points` those of the static file."""
+def traefik_dynamic(
+    plan: Plan,
+    discovery: Discovery,
+    *,
+    console: str,
+    entry_points: Sequence[str] = (OUTSIDE,),
+    names: Sequence[str] = (),
+) -> str:
+    """`console` is its URL; `entry_points` those of the static file; `names` the router's own inside the stack."""
     services = {CONSOLE: _console_service(console)}
-    middlewares: Tree = {"retry": {"retry": RETRY}}
+    middlewares: Tree = {"retry": {"retry": RETRY}, **refusing_middlewares(console)}
     if plan.router.needs_token:
         middlewares |= _guards(console)
     routers: Tree = {}
@@ -84,7 +94,12 @@ def traefik_dynamic(plan: Plan, discovery: Discovery, *, console: str, entry_poi
         if replicas:
             middlewares[f"strip-{service.slug}"] = {"stripPrefix": {"prefixes": _plain_prefixes(service)}}
             services[service.slug] = _balancer(service, replicas)
-    routers |= _own_routers(plan, entry_points)
+        for replica in (one for one in replicas if one.route):
+            middlewares[_strip_name(replica)] = {"stripPrefix": {"prefixes": [replica.route]}}
+            services[_replica_name(replica)] = _server(service, replica)
+            routers |= _replica_routers(replica, plan)
+    for entry_point in entry_points:
+        routers |= _own_routers(plan, entry_point) | _refusing_routers(plan, entry_point, names)
     document: Tree = {
         "http": {
             "routers": routers,
@@ -124,34 +139,63 @@ def _access_log(path: str) -> Tree:
 
 def _routers(service: Service, plan: Plan, entry_points: Iterable[str], *, up: bool) -> Tree:
     """An instance without a healthy replica is the console's: it answers 503 in the words of the contract."""
-    own = [f"strip-{service.slug}", "retry"] if up else []
+    routers: Tree = {}
+    for entry_point in entry_points:
+        name, guards, rule = _router_name(service.slug, entry_point), _guard_names(plan, entry_point), _rule(service)
+        if up:
+            own = [*guards, f"strip-{service.slug}", "retry"]
+            routers |= _both(name, _router(entry_point, rule, own, service.slug))
+        else:
+            routers[name] = _router(entry_point, rule, guards, CONSOLE)
+    return routers
+
+
+def _replica_routers(replica: ReplicaView, plan: Plan) -> Tree:
+    """For callers from outside: the servers of a stack find one another without the router."""
+    rule = f"PathPrefix(`{replica.route}/`)"
+    own = [*_guard_names(plan, OUTSIDE), _strip_name(replica), "retry"]
+    return _both(_replica_name(replica), _router(OUTSIDE, rule, own, _replica_name(replica)))
+
+
+def _replica_name(replica: ReplicaView) -> str:
+    return f"replica-{replica.id}.one"  # no slug has a dot
+
+
+def _strip_name(replica: ReplicaView) -> str:
+    return f"strip-{_replica_name(replica)}"
+
+
+def _own_routers(plan: Plan, entry_point: str) -> Tree:
+    guards = _guard_names(plan, entry_point)
+    metrics = _router(entry_point, "Path(`/metrics`)", guards, "prometheus@internal")
+    front = _router(entry_point, "PathPrefix(`/`)", guards, CONSOLE)  # refuses foreign origins by itself
+    # The console asks for the token itself, at the inside entry point too: it must not be hidden from it.
+    admin = {_router_name("gym-admin", entry_point): _router(entry_point, "PathPrefix(`/admin/`)", [], CONSOLE)}
     return {
-        _router_name(service.slug, entry_point): {
-            "entryPoints": [entry_point],
-            "rule": _rule(service),
-            "middlewares": [*_guard_names(plan, entry_point), *own],
-            "service": service.slug if up else CONSOLE,
-        }
-        for entry_point in entry_points
+        **(admin if plan.router.needs_token else {}),
+        **_both(_router_name("gym-metrics", entry_point), metrics),
+        _router_name("gym-console", entry_point): {**front, "priority": 1},
     }
 
 
-def _own_routers(plan: Plan, entry_points: Iterable[str]) -> Tree:
-    routers: Tree = {}
-    for entry_point in entry_points:
-        common = {"entryPoints": [entry_point], "middlewares": _guard_names(plan, entry_point)}
-        routers[_router_name("gym-metrics", entry_point)] = {
-            **common,
-            "rule": "Path(`/metrics`)",
-            "service": "prometheus@internal",
-        }
-        routers[_router_name("gym-console", entry_point)] = {
-            **common,
-            "rule": "PathPrefix(`/`)",
-            "priority": 1,
-            "service": CONSOLE,
-        }
-    return {name: {key: value for key, value in router.items() if value != []} for name, router in routers.items()}
+def _refusing_routers(plan: Plan, entry_point: str, names: Sequence[str]) -> Tree:
+    wide = plan.router.needs_token and entry_point == OUTSIDE
+    hosts = "" if wide else known_hosts(loopback=entry_point == OUTSIDE, names=names)
+    return refusing_routers(entry_point, _router_name("", entry_point), CONSOLE, hosts=hosts)
+
+
+def _both(name: str, router: Tree) -> Tree:
+    """The same for programs, and for browsers: what carries an Origin is asked about first."""
+    checked = {
+        "rule": f"{WITH_ORIGIN} && ({router['rule']})",
+        "middlewares": [SAME_ORIGIN, *router.get("middlewares", ())],
+    }
+    return {name: router, f"{name}.origin": {**router, **checked}}
+
+
+def _router(entry_point: str, rule: str, middlewares: Sequence[str], service: str) -> Tree:
+    own = {"middlewares": [*middlewares]} if middlewares else {}
+    return {"entryPoints": [entry_point], "rule": rule, **own, "service": service}
 
 
 def _router_name(slug: str, entry_point: str) -> str:
@@ -202,13 +246,22 @@ def _balancer(service: Service, replicas: Sequence[ReplicaView]) -> Tree:
         "strategy": "wrr",
         "servers": [{"url": one.url} for one in replicas],
         "sticky": {"cookie": _sticky_cookie(service)},
-        "serversTransport": "known" if service.launch == "sdk" else "unknown",
+        **_way(service),
     }
     # No responseForwarding: event streams and chunked replies are flushed at once without it. With flushInterval -1ms
     # Traefik 3.7.15 cut one in a hundred replies to requests that it had tried again.
     if service.launch == "sdk":
         balancer["healthCheck"] = HEALTH_CHECK
     return {"loadBalancer": balancer}
+
+
+def _server(service: Service, replica: ReplicaView) -> Tree:
+    """Unlike the balancer it asks nobody how he is: who finds it dead sees an error at once, and takes another."""
+    return {"loadBalancer": {"servers": [{"url": replica.url}], **_way(service)}}
+
+
+def _way(service: Service) -> Tree:
+    return {"serversTransport": "known", **OWN_HOST} if service.launch == "sdk" else {"serversTransport": "unknown"}
 
 
 def _sticky_cookie(service: Service) -> Tree:
@@ -221,7 +274,7 @@ def _sticky_cookie(service: Service) -> Tree:
 
 
 def _console_service(url: str) -> Tree:
-    return {"loadBalancer": {"servers": [{"url": url}], "serversTransport": "known"}}
+    return {"loadBalancer": {"servers": [{"url": url}], "serversTransport": "known", **OWN_HOST}}
 
 
 def _transports() -> Tree:

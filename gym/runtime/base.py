@@ -55,9 +55,12 @@ class Runtime(Protocol):
     def observe(self, home: Path) -> Observed: ...
 
     def up(
-        self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, timeout: float
+        self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, timeout: float | None
     ) -> StackStatus:
-        """Apply the plan, return when every replica is healthy; `StartFailed` with the log of the one that is not."""
+        """Apply the plan, return when every replica is healthy; `NotUp` names those that are not, and all stay up.
+
+        Without a `timeout` it is `gym.runtime.lateness.start_seconds`.
+        """
         ...
 
     def down(self, home: Path) -> bool:
@@ -68,9 +71,13 @@ class Runtime(Protocol):
 
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]: ...
 
-    def restart(self, home: Path, names: tuple[str, ...], on_status: OnStatus, *, timeout: float) -> StackStatus: ...
+    def restart(
+        self, home: Path, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None
+    ) -> StackStatus: ...
 
-    def scale(self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float) -> StackStatus: ...
+    def scale(
+        self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float | None
+    ) -> StackStatus: ...
 
 
 __all__ = ["Change", "OnStatus", "ReplicaState", "ReplicaStatus", "Runtime", "StackStatus"]

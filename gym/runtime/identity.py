@@ -58,6 +58,25 @@ def find_session(identity: Identity, marker: str) -> Iterator[Identity]:
             yield member
 
 
+def find_leaders(marker: str, variable: str) -> Iterator[tuple[str, Identity]]:
+    """Leaders of a session whose environment holds the marker, by what `variable` says there. Nobody where there is no
+    /proc: then only what is written down can be found."""
+    for entry in _PROC.iterdir() if _has_proc() else ():
+        fields = _stat(int(entry.name)) if entry.name.isdigit() else []
+        if not fields or fields[_SESSION] != entry.name or not _carries(int(entry.name), marker):
+            continue
+        named = [one for one in _environ(int(entry.name)) if one.startswith(f"{variable}=".encode())]
+        found = identify(int(entry.name))
+        if named and found:
+            yield named[0].partition(b"=")[2].decode("utf-8", "replace"), found
+
+
+def is_stopped(pid: int) -> bool:
+    """Stopped by a signal: it will answer nothing until it is told to go on."""
+    fields = _stat(pid) if _has_proc() else []
+    return bool(fields) and fields[_STATE] == "T"  # a debugger has its own letter
+
+
 def end_processes(identities: Iterable[Identity], grace: float) -> None:
     """SIGTERM, at most `grace` seconds of patience, SIGKILL; returns when none of them lives."""
     remaining = [one for one in identities if _signal(one, signal.SIGTERM)]
@@ -115,7 +134,11 @@ def _start_by_ps(pid: int) -> str:
 
 
 def _carries(pid: int, marker: str) -> bool:
+    return marker.encode() in _environ(pid)
+
+
+def _environ(pid: int) -> list[bytes]:
     try:
-        return marker.encode() in (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        return (_PROC / str(pid) / "environ").read_bytes().split(b"\0")
     except OSError:
-        return False
+        return []

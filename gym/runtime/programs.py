@@ -1,15 +1,19 @@
 """The one door to outside programs: argv in, output out, and an error that shows command, exit code and last words.
 
-A program never outlives the call: a deadline, Ctrl-C or any other error ends it before it goes on.
+A program never outlives the call: a deadline, Ctrl-C or any other error ends it before it goes on. The one exception
+is Compose at work on a stack, which is better finished than cut off.
 """
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from gym.errors import ProgramFailed, UserError
 
@@ -24,18 +28,30 @@ def run_program(
     env: Mapping[str, str] | None = None,
     input: str | None = None,
     timeout: float | None = None,
+    on_start: Callable[[subprocess.Popen[str]], None] | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> str:
-    """What the program wrote to its standard output. `env`, where given, is the whole environment."""
-    try:
-        process = _start(argv, cwd, env, has_input=input is not None)
-    except OSError as error:
-        raise ProgramFailed(argv, NOT_FOUND, f"{error.strerror}: {error.filename}") from error
-    with process:
+    """What the program wrote to its standard output. `env`, where given, is the whole environment.
+
+    With `on_start` it is in a session of its own: Ctrl-C and what ends our process group do not reach it, and whoever
+    was told of it decides. It goes on when we are killed: its words go to files, since who writes to a pipe that
+    nobody reads any more is ended by SIGPIPE.
+    """
+    with contextlib.ExitStack() as stack:
+        files = None
+        if on_start is not None:
+            files = (stack.enter_context(tempfile.TemporaryFile()), stack.enter_context(tempfile.TemporaryFile()))
         try:
-            output, words = process.communicate(input, timeout)
+            process = stack.enter_context(_start(argv, cwd, env, files, pass_fds, has_input=input is not None))
+        except OSError as error:
+            raise ProgramFailed(argv, NOT_FOUND, f"{error.strerror}: {error.filename}") from error
+        try:
+            if on_start is not None:
+                on_start(process)
+            output, words = _words(process.communicate(input, timeout), files)
         except subprocess.TimeoutExpired as error:
             process.kill()
-            output, words = process.communicate()
+            output, words = _words(process.communicate(), files)
             raise ProgramFailed(argv, TIMED_OUT, f"{output}{words}\nno end after {timeout:g} s") from error
         except BaseException:
             process.kill()
@@ -58,15 +74,34 @@ def find_program(name: str, *, package: str) -> Path:
 
 
 def _start(
-    argv: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None, *, has_input: bool
+    argv: Sequence[str],
+    cwd: Path | None,
+    env: Mapping[str, str] | None,
+    files: tuple[IO[bytes], IO[bytes]] | None,
+    pass_fds: Sequence[int],
+    *,
+    has_input: bool,
 ) -> subprocess.Popen[str]:
+    stdout, stderr = files or (subprocess.PIPE, subprocess.PIPE)
     return subprocess.Popen(
         list(argv),
         cwd=cwd,
         env=None if env is None else dict(env),
         stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stdout=stdout,
+        stderr=stderr,
         encoding="utf-8",
         errors="replace",
+        start_new_session=files is not None,
+        pass_fds=pass_fds,
     )
+
+
+def _words(read: tuple[str, str], files: tuple[IO[bytes], IO[bytes]] | None) -> tuple[str, str]:
+    """Output and errors: what was read from pipes, or lies in files."""
+    if files is None:
+        return read
+    for file in files:
+        file.seek(0)
+    output, words = (file.read().decode(errors="replace") for file in files)
+    return output, words

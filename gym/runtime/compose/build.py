@@ -12,8 +12,9 @@ from gym.plan.model import Plan
 from gym.render.bake import BuildTarget, render_bake
 from gym.render.files import write_atomically
 from gym.runtime.compose.engine import docker_environ
-from gym.runtime.compose.images import Images
+from gym.runtime.compose.images import ENV_PYTHON_IMAGE, Images
 from gym.runtime.programs import run_program
+from gym.runtime.pythons import explain_python
 
 LAST_LINES: Final = 20
 STEP: Final = re.compile(r"^#(?P<step>\d+) (?P<rest>.*)$")
@@ -29,7 +30,7 @@ class BuildFailed(InfraError):
         hint = (
             "Free some: docker system df, docker builder prune"
             if NO_SPACE in words
-            else "Mend it and run the same command again; images that were built stay."
+            else "Fix it and run the same command again; images that were built stay."
         )
         super().__init__(f"{image}: its image could not be built; this step failed: {instruction}\n{words}", hint)
         self.image = image
@@ -91,6 +92,12 @@ def _with_tag(image: str) -> str:
     return image if "@" in image or ":" in image.rpartition("/")[2] else f"{image}:latest"
 
 
+def _explained(failure: BuildFailed) -> InfraError | UserError:
+    """uv's words about Python, which are many, in one sentence."""
+    hint = f"uv could not fetch it; {ENV_PYTHON_IMAGE}=IMAGE takes another base, such as one of that version."
+    return explain_python(str(failure), server=failure.image, hint=hint) or failure
+
+
 def _bake(targets: Iterable[BuildTarget], host: str, folder: Path, secrets: Mapping[str, str]) -> None:
     wanted = list(targets)
     document = folder / ("docker-bake.base.json" if wanted[0].name == "base" else "docker-bake.json")
@@ -99,7 +106,7 @@ def _bake(targets: Iterable[BuildTarget], host: str, folder: Path, secrets: Mapp
     try:
         run_program(argv, cwd=folder, env=docker_environ(host))
     except ProgramFailed as error:
-        raise explain_failure(error.output, [one.name for one in wanted]) from None
+        raise _explained(explain_failure(error.output, [one.name for one in wanted])) from None
 
 
 def explain_failure(output: str, targets: list[str]) -> BuildFailed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import calendar
 import re
+import signal
 import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
@@ -13,13 +14,14 @@ from gym.plan.model import Observed, ObservedService, Plan, Value
 from gym.plan.sandbox import SANDBOX
 from gym.render.compose import CONSOLE, PORT, ROUTER
 from gym.runtime.base import ReplicaState, ReplicaStatus
-from gym.wire.discovery import Discovery, InstanceView, ReplicaView
 
 if TYPE_CHECKING:
     import docker
 
 PROJECT: Final = "com.docker.compose.project"
 SERVICE: Final = "com.docker.compose.service"
+KILLED: Final = 137
+DEFAULT_STACK: Final = "gym"
 NUMBER: Final = "com.docker.compose.container-number"
 HASH: Final = "com.docker.compose.config-hash"
 STATES: Final[dict[str, ReplicaState]] = {
@@ -30,6 +32,10 @@ STATES: Final[dict[str, ReplicaState]] = {
     "removing": "stopping",
     "exited": "exited",
     "dead": "exited",
+}
+ENDINGS: Final = {
+    labels.EXIT_BLOCKED: f"ended itself: {labels.BLOCKED}; its log names the line",
+    128 + signal.SIGPROF: f"{labels.BLOCKED} in code that lets nothing else run; its log has the stack",
 }
 
 
@@ -66,6 +72,8 @@ class Container(Value):
 class Inspected(Value):
     """What only an inspection tells."""
 
+    state: str = ""  # of the same moment as the reasons; empty where nobody looked
+    health: str = ""
     restarts: int = 0
     running: bool = False  # then it has no exit code, whatever the engine says
     exit_code: int = 0
@@ -98,14 +106,17 @@ def inspect(client: docker.DockerClient, container: Container) -> Inspected | No
         return None
     state = facts["State"]
     checks = (state.get("Health") or {}).get("Log") or []
+    failed = [one for one in checks if one.get("ExitCode")]
     return Inspected(
+        state=state.get("Status", ""),
+        health=str((state.get("Health") or {}).get("Status", "")).replace("none", ""),
         restarts=facts.get("RestartCount", 0),
         running=state.get("Status") == "running",
         exit_code=state.get("ExitCode", 0),
         out_of_memory=bool(state.get("OOMKilled")),
         started_at=_timestamp(state.get("StartedAt", "")),
         error=state.get("Error", ""),
-        health_output=str(checks[-1].get("Output", "")).strip() if checks else "",
+        health_output=str(failed[-1].get("Output", "")).strip() if failed else "",
     )
 
 
@@ -122,20 +133,33 @@ def status_of(
     container: Container, plan: Plan | None, *, facts: Inspected | None = None, answers: bool = True
 ) -> ReplicaStatus:
     service = plan.service(container.instance) if plan else None
+    container = as_inspected(container, facts)
     return ReplicaStatus(
         instance=container.instance,
         replica=replica_id(container, plan),
         type=container.labels.get(labels.TYPE, "") or container.service,
         implementation=service.implementation if service else container.image.partition(":")[0],
-        state=state_of(container, answers=answers),
+        state="unhealthy" if says_blocked(container, facts) else state_of(container, answers=answers),
         url="" if container.service == ROUTER else container.url,
         container=container.name,
         restarts=facts.restarts if facts else 0,
         uptime_seconds=max(0.0, time.time() - facts.started_at)
         if facts and facts.started_at and container.state == "running"
         else 0.0,
-        detail=detail_of(container, facts),
+        detail=detail_of(container, facts, plan),
     )
+
+
+def as_inspected(container: Container, facts: Inspected | None) -> Container:
+    """State and reason are of one look: what the list said a moment before may no longer hold."""
+    if facts is None or not facts.state:
+        return container
+    return container.model_copy(update={"state": facts.state, "health": facts.health})
+
+
+def says_blocked(container: Container, facts: Inspected | None) -> bool:
+    """The last check found it so; the engine itself waits for three in a row."""
+    return container.state == "running" and facts is not None and labels.BLOCKED in facts.health_output
 
 
 def replica_id(container: Container, plan: Plan | None) -> str:
@@ -146,16 +170,26 @@ def replica_id(container: Container, plan: Plan | None) -> str:
     return f"{service.slug if service else container.service}-{container.number}"
 
 
-def detail_of(container: Container, facts: Inspected | None) -> str:
-    """Why it is not healthy, in a few words."""
-    if facts is None or state_of(container) == "healthy":
+def detail_of(container: Container, facts: Inspected | None, plan: Plan | None = None) -> str:
+    """Why it is not healthy, in a few words; what nobody starts again by itself, with the command that does."""
+    if facts is None or (state_of(container) == "healthy" and not says_blocked(container, facts)):
         return ""
+    why = _why(container, facts)
+    if container.state != "exited":
+        return why
+    stack = f" --stack {plan.stack}" if plan and plan.stack != DEFAULT_STACK else ""
+    return f"{why}; start it: gym restart {replica_id(container, plan)}{stack}"
+
+
+def _why(container: Container, facts: Inspected) -> str:
     if facts.out_of_memory:
         return "killed: it needed more memory than it may have"
     if facts.error:
         return facts.error
+    if container.state == "exited" and facts.exit_code == KILLED:
+        return "ended by SIGKILL (docker kill, or out of memory)"
     if container.state in ("exited", "restarting", "dead"):
-        return f"exit code {facts.exit_code}"
+        return ENDINGS.get(facts.exit_code, f"exit code {facts.exit_code}")
     return facts.health_output.splitlines()[-1] if facts.health_output else ""
 
 
@@ -170,33 +204,6 @@ def observed(containers: Iterable[Container]) -> Observed:
         digest = one.digest if earlier is None or earlier.digest == one.digest else ""  # mixed: replace
         services[one.instance] = ObservedService(digest=digest, replicas=count)
     return Observed(services=services)
-
-
-def discovery_of(plan: Plan, containers: Iterable[Container], router: str) -> Discovery:
-    """The document that servers and the router read: who is there, under which address."""
-    views: dict[str, list[ReplicaView]] = {one.name: [] for one in plan.services}
-    for one in containers:
-        if one.instance in views and one.service not in (ROUTER, CONSOLE):
-            healthy = state_of(one) == "healthy"
-            views[one.instance].append(ReplicaView(id=replica_id(one, plan), url=one.url, healthy=healthy))
-    instances = {
-        service.name: InstanceView(
-            type=service.type,
-            implementation=service.implementation,
-            replicas=tuple(views[service.name]),
-            digest=service.digest,
-            state=_instance_state(views[service.name]),
-        )
-        for service in plan.services
-    }
-    return Discovery(stack=plan.stack, router=router, instances=instances)
-
-
-def _instance_state(replicas: list[ReplicaView]) -> str:
-    healthy = sum(one.healthy for one in replicas)
-    if not replicas:
-        return "down"
-    return "healthy" if healthy == len(replicas) else "degraded" if healthy else "starting"
 
 
 def _is_ours(client: docker.DockerClient, listed: dict[str, Any]) -> bool:

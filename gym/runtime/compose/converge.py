@@ -1,7 +1,12 @@
-"""From the containers there are to those a plan wants: make way, let Compose change what differs, wait for health."""
+"""From the containers there are to those a plan wants: make way, let Compose change what differs, wait for health.
+
+Cut off at any moment, a stack goes on: Compose finishes what it began, and who keeps the routes needs no command.
+"""
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -11,18 +16,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gym import labels
-from gym.errors import ProgramFailed
+from gym.errors import GymError, ProgramFailed
 from gym.plan import diff
 from gym.plan.model import Plan
 from gym.plan.sandbox import SANDBOX
 from gym.render.compose import CONSOLE, ROUTER
 from gym.runtime.base import OnStatus, StackStatus
-from gym.runtime.compose.containers import PROJECT, Container, discovery_of, list_containers, observed
+from gym.runtime.compose.containers import PROJECT, Container, list_containers, observed
 from gym.runtime.compose.engine import docker_environ
-from gym.runtime.compose.layout import Layout, State, write_routes
+from gym.runtime.compose.layout import Layout, State, write_first_routes
 from gym.runtime.compose.teardown import GRACE_SECONDS, hand_over_sandboxes, restart_containers, stop_containers
 from gym.runtime.compose.trouble import explain
 from gym.runtime.compose.wait import Watch, wait_until_healthy
+from gym.runtime.compose.work import Working, alone_with_compose
 from gym.runtime.programs import run_program
 from gym.runtime.signals import deaf
 
@@ -30,7 +36,9 @@ if TYPE_CHECKING:
     import docker
 
 LOOK_SECONDS: Final = 0.3
-ROUTER_SECONDS: Final = 0.5  # until the router has read a file anew: it waits 0.2 s for more of them
+FOLLOW_SECONDS: Final = 3.0  # a console that has not taken somebody out of the routes by then never will
+LISTED_SECONDS: Final = 20.0  # the same for one that answers and is in no routes: a console may be what `up` repairs
+ROUTER_SECONDS: Final = 0.5  # until the router has read a file again: it waits 0.2 s for more of them
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,7 @@ class Converger:
     layout: Layout
     on_status: OnStatus
     timeout: float
+    work: Working | None = None  # of whoever changes something
 
     def converge(self, plan: Plan, state: State, *, rewritten: bool) -> StackStatus:
         """`rewritten`: the stack's files say something else than the last time."""
@@ -53,8 +62,8 @@ class Converger:
             if stale or hashes.keys() - {one.service for one in before} or not _is_converged(plan, before):
                 self._change(watch, state, before, stale)
         elif not before:
-            self._route_to(watch, [])
-            self._compose_up(watch, state)
+            write_first_routes(self.layout, plan)
+            self._compose_up(watch, state, new=True)
         return self.wait(watch, frozenset(one.name for one in watch.containers()))
 
     def restart(self, watch: Watch, chosen: list[Container]) -> StackStatus:
@@ -62,17 +71,17 @@ class Converger:
         first = _second_halves(watch.plan, chosen)
         for group in (first, [one for one in chosen if one not in first]):
             if group:
-                self._retire(watch, watch.containers(), group)
+                self._retire(watch.containers(), group)
                 hand_over_sandboxes(self.client, group)
                 restart_containers(self.client, group, watch.plan.drain_seconds + GRACE_SECONDS)
+                self._leave(())
                 self.wait(watch, frozenset(one.name for one in group))
-        return self.wait(watch, frozenset(one.name for one in watch.containers()))
+        # What lay there before, and was not asked for, is another matter.
+        return self.wait(watch, frozenset(one.name for one in watch.containers() if one.state != "exited"))
 
     def wait(self, watch: Watch, expected: frozenset[str]) -> StackStatus:
-        def tell(containers: list[Container]) -> None:
-            write_routes(self.layout, watch.plan, discovery_of(watch.plan, containers, watch.router_url))
-
-        return wait_until_healthy(watch, expected, self.on_status, tell, timeout=self.timeout)
+        """The routes follow by themselves."""
+        return wait_until_healthy(watch, expected, self.on_status, lambda _: None, timeout=self.timeout)
 
     def _change(self, watch: Watch, state: State, before: list[Container], stale: list[Container]) -> None:
         """Whoever has to go gets no new sessions, then drains; of several replicas the second half goes first."""
@@ -80,8 +89,9 @@ class Converger:
         staying = [one for one in before if one not in surplus]
         first = _second_halves(watch.plan, [one for one in staying if one in stale])
         if surplus or first:
-            self._retire(watch, staying, [*surplus, *first])
+            self._retire(before, [*surplus, *first])
             stop_containers(self.client, [*surplus, *first], watch.plan.drain_seconds + GRACE_SECONDS)
+            self._leave(())
         if first:
             services = sorted({one.service for one in first})
             self._compose_up(watch, state, "--no-recreate", "--no-deps", *services)
@@ -89,23 +99,47 @@ class Converger:
             new = [one for one in watch.containers() if one.service in services and one.id not in ids]
             self.wait(watch, frozenset(one.name for one in new))
             staying = containers_of(self.client, self.layout)
-        self._retire(watch, staying, stale)
+        left = {one.id for one in stale}  # by id: those that were replaced by now have successors of the same name
+        self._retire(staying, [one for one in staying if one.id in left])
         if watch.plan.sandbox is not None and any(one.service == SANDBOX for one in stale):
             hand_over_sandboxes(self.client, stale)
             self._compose_up(
                 watch, state, "--no-deps", SANDBOX
             )  # by itself: Compose replaces who depends on it as well
         self._compose_up(watch, state, "--remove-orphans")
+        self._leave(())
 
-    def _retire(self, watch: Watch, containers: list[Container], leaving: list[Container]) -> None:
-        """Nobody is sent to those that leave; who was, has been, before they are told to end."""
-        ids = {one.id for one in leaving}
-        self._route_to(watch, [one for one in containers if one.id not in ids])
-        if ids:
-            time.sleep(ROUTER_SECONDS)
+    def _retire(self, containers: list[Container], leaving: list[Container]) -> None:
+        """Nobody is sent to those that leave; who was, has been, before they are told to end. They leave once those
+        that stay are in the routes: to the engine a new one is healthy before the console and the router know."""
+        followed = leaving and any(one.service == CONSOLE and one.state == "running" for one in containers)
+        if followed and (staying := _staying_beside(containers, leaving)):
+            self._until(lambda: staying <= self._routed(), LISTED_SECONDS)
+        self._leave(one.name for one in leaving)
+        if followed:
+            urls = {one.url for one in leaving}
+            self._until(lambda: not urls & self._routed(), FOLLOW_SECONDS)
 
-    def _route_to(self, watch: Watch, containers: list[Container]) -> None:
-        write_routes(self.layout, watch.plan, discovery_of(watch.plan, containers, watch.router_url))
+    def _until(self, holds: Callable[[], bool], seconds: float) -> None:
+        """The routes are so, and have been for as long as the router needs to read them; or time is up."""
+        since = time.monotonic()
+        deadline = since + seconds
+        while time.monotonic() - since < ROUTER_SECONDS:
+            time.sleep(LOOK_SECONDS / 6)
+            if not holds():
+                since = time.monotonic()
+                if since > deadline:
+                    return
+
+    def _leave(self, names: Iterable[str]) -> None:
+        assert self.work is not None, "only who is at work changes routes"
+        self.work.leave(names)
+
+    def _routed(self) -> set[str]:
+        """Those that the router sends requests to: who is listed as ill gets none."""
+        found = self.layout.read_discovery()
+        listed = [replica for one in found.instances.values() for replica in one.replicas] if found else []
+        return {one.url for one in listed if one.healthy}
 
     def find_stale(self, state: State, containers: list[Container]) -> list[Container]:
         """Those that Compose would replace, or remove, for the files there are."""
@@ -117,17 +151,47 @@ class Converger:
         lines = self._run(argv, state).splitlines()
         return {name: digest for name, _, digest in (line.partition(" ") for line in lines) if digest}
 
-    def _compose_up(self, watch: Watch, state: State, *words: str) -> None:
+    def _compose_up(self, watch: Watch, state: State, *words: str, new: bool = False) -> None:
+        """An interruption ends the making of a stack that is `new`; of one that serves, the change is finished."""
         argv = compose_argv(self.layout, state, "up", "--detach", "--no-build", "--pull", "missing", *words)
-        self._telling(watch, lambda: self._run(argv, state))
+        running: list[subprocess.Popen[str]] = []
 
-    def _run(self, argv: tuple[str, ...], state: State) -> str:
+        def interrupt() -> None:
+            for one in running if new else ():
+                one.send_signal(signal.SIGINT)
+
         try:
-            return run_program(argv, cwd=self.layout.home, env=docker_environ(self.host))
+            with alone_with_compose(self.layout.compose_lock, state.project) as lock:
+                self._telling(watch, lambda: self._run(argv, state, running.append, (lock,)), interrupt)
+        except GymError:
+            if not new:
+                self._start_what_is_there(watch)
+            raise
+
+    def _start_what_is_there(self, watch: Watch) -> None:
+        """Compose gives up on all for the failure of one: the others, old or new, need only be started."""
+        import docker.errors  # noqa: PLC0415
+
+        for one in watch.containers():
+            wanted = one.service in (ROUTER, CONSOLE, SANDBOX) or watch.plan.service(one.instance) is not None
+            if wanted and one.state in ("created", "exited"):
+                with suppress(docker.errors.APIError):
+                    self.client.api.start(one.id)
+
+    def _run(
+        self,
+        argv: tuple[str, ...],
+        state: State,
+        on_start: Callable[[subprocess.Popen[str]], None] | None = None,
+        pass_fds: tuple[int, ...] = (),
+    ) -> str:
+        environ = docker_environ(self.host)
+        try:
+            return run_program(argv, cwd=self.layout.home, env=environ, on_start=on_start, pass_fds=pass_fds)
         except ProgramFailed as error:
             raise explain(error, tuple(Path(one) for one in state.overrides)) from None
 
-    def _telling(self, watch: Watch, work: Callable[[], object]) -> None:
+    def _telling(self, watch: Watch, work: Callable[[], object], interrupt: Callable[[], None]) -> None:
         """Report what is there while Compose works. An interruption waits for its end, for it would go on creating."""
         with ThreadPoolExecutor(1) as pool:
             done = pool.submit(work)
@@ -137,6 +201,7 @@ class Converger:
                     _settle(done.exception, LOOK_SECONDS)
             except BaseException:
                 with deaf():
+                    interrupt()
                     pool.shutdown()
                 raise
             done.result()
@@ -171,6 +236,13 @@ def _surplus(plan: Plan, containers: Iterable[Container]) -> list[Container]:
         if one.service not in (ROUTER, CONSOLE):
             by_instance.setdefault(one.instance, []).append(one)
     return [one for name, group in by_instance.items() if name in wanted for one in group[wanted[name] :]]
+
+
+def _staying_beside(containers: Iterable[Container], leaving: list[Container]) -> set[str]:
+    """Who is left to answer for the instances of those that leave, as far as the engine finds them healthy."""
+    gone, instances = {one.id for one in leaving}, {one.instance for one in leaving} - {ROUTER, CONSOLE, SANDBOX}
+    there = [one for one in containers if one.instance in instances and one.id not in gone]
+    return {one.url for one in there if one.health == "healthy"}
 
 
 def _second_halves(plan: Plan, containers: Iterable[Container]) -> list[Container]:

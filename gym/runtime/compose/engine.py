@@ -151,7 +151,7 @@ def _version_of(host: str, seconds: float) -> str:
     except PermissionError:
         raise InfraError(
             f"Docker's socket {host} is there, but this user may not open it.",
-            'Join its group: sudo usermod -aG docker "$USER", then log in anew; or: gym up --runtime local ...',
+            'Join its group: sudo usermod -aG docker "$USER", then log in again; or: gym up --runtime local ...',
         ) from None
     except (OSError, ValueError, http.client.HTTPException, ProgramFailed) as error:
         words = getattr(error, "strerror", None) or str(error).splitlines()[-1:] or [type(error).__name__]

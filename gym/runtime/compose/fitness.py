@@ -1,4 +1,4 @@
-"""Is the engine fit for stacks: what `gym doctor` says about it, each finding with the command that mends it."""
+"""Is the engine fit for stacks: what `gym doctor` says about it, each finding with the command that fixes it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class EngineFinding(NamedTuple):
     level: Literal["ok", "warn", "fail"]
     name: str
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 def examine_engine() -> tuple[EngineFinding, ...]:
@@ -74,8 +74,8 @@ def disk_left(root: Path) -> EngineFinding:
     found = f"{free / GIGABYTE:.1f} GB free in {root}"
     if free >= LITTLE_DISK:
         return EngineFinding("ok", "engine's disk", found)
-    mend = "docker builder prune; docker image prune"
-    return EngineFinding("warn" if free > GIGABYTE else "fail", "engine's disk", found, mend)
+    fix = "docker builder prune; docker image prune"
+    return EngineFinding("warn" if free > GIGABYTE else "fail", "engine's disk", found, fix)
 
 
 def limits_enforced(info: dict[str, Any]) -> tuple[EngineFinding, ...]:
@@ -88,8 +88,8 @@ def limits_enforced(info: dict[str, Any]) -> tuple[EngineFinding, ...]:
                 "ok", "limits", f"memory, cpus and pids are enforced (cgroup v{info.get('CgroupVersion', '?')})"
             ),
         )
-    mend = "enable these cgroup controllers for the engine (rootless: delegate them in systemd)"
-    return (EngineFinding("warn", "limits", f"not enforced: {', '.join(absent)}", mend),)
+    fix = "enable these cgroup controllers for the engine (rootless: delegate them in systemd)"
+    return (EngineFinding("warn", "limits", f"not enforced: {', '.join(absent)}", fix),)
 
 
 def images_left(client: docker.DockerClient) -> EngineFinding:
@@ -102,8 +102,8 @@ def images_left(client: docker.DockerClient) -> EngineFinding:
     if len(older) <= 20:
         return EngineFinding("ok", "images", f"{len(listed)} of ours, {len(older)} of them older ones")
     size = sum(one["Size"] for one in older) / GIGABYTE
-    mend = f"docker image prune --all --filter label={LABEL_ROLE} (takes only what no container uses)"
-    return EngineFinding("warn", "images", f"{len(older)} older ones of ours, {size:.1f} GB less what they share", mend)
+    fix = f"docker image prune --all --filter label={LABEL_ROLE} (takes only what no container uses)"
+    return EngineFinding("warn", "images", f"{len(older)} older ones of ours, {size:.1f} GB less what they share", fix)
 
 
 def leftovers(client: docker.DockerClient) -> EngineFinding:

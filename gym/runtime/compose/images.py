@@ -11,17 +11,19 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import gym
 from gym import labels
-from gym.config import asset_dir, requirements_digest
+from gym.config import asset_dir, portable_requirements, requirements_digest
 from gym.errors import UserError
 from gym.plan.model import Plan, Service
 from gym.render.bake import BuildTarget
 from gym.render.dockerfile import IGNORED, render_dockerfile, render_ignore
 from gym.render.files import write_atomically
+from gym.runtime.compose.pins import LABEL_LOCKED, Pins
 from gym.runtime.wheel import sdk_wheel
 
 PYTHON_IMAGE: Final = "python:3.13-slim"
@@ -42,30 +44,38 @@ class Images(NamedTuple):
     targets: tuple[BuildTarget, ...]  # every server image that we build, whether it exists or not
 
 
-def plan_images(plan: Plan, folder: Path, cache: Path) -> Images:
-    """Lays out below `folder` (Dockerfiles) and `cache` (the base's context) whatever a build needs. Builds nothing."""
-    base = _base_target(cache)
+def plan_images(plan: Plan, folder: Path, cache: Path, pins: Pins | None = None) -> Images:
+    """Lays out below `folder` (Dockerfiles) and `cache` (the base's context) whatever a build needs. Builds nothing.
+
+    `pins` change how an image is built, and not what it is called.
+    """
+    base = _base_target(cache, pins)
     targets: dict[str, BuildTarget] = {}
     by_instance: dict[str, str] = {}
     for service in plan.services:
         if service.container.image:
             by_instance[service.name] = service.container.image
             continue
-        target = _server_target(service, base.tag, folder, set(targets))
+        target = _server_target(service, base, folder, set(targets), pins)
         known = next((one for one in targets.values() if one.tag == target.tag), None)
         targets.setdefault((known or target).name, target)
         by_instance[service.name] = target.tag
     return Images(base.tag, by_instance, base, tuple(targets.values()))
 
 
-def _base_target(cache: Path) -> BuildTarget:
+def python_image() -> str:
+    """What the base of all servers is built from."""
+    return os.environ.get(ENV_PYTHON_IMAGE) or PYTHON_IMAGE
+
+
+def _base_target(cache: Path, pins: Pins | None) -> BuildTarget:
     compose, locks = asset_dir("compose"), asset_dir("requirements")
     dockerfile = asset_dir("Dockerfile.base")
-    python = os.environ.get(ENV_PYTHON_IMAGE) or PYTHON_IMAGE
+    python = python_image()
     scripts = sorted((compose / "base").iterdir())
     files = {
         "Dockerfile.base": dockerfile,
-        **{f"requirements/{name}": locks / name for name in ("sdk.txt", "server.txt")},
+        **{f"requirements/{name}": locks / name for name in ("sdk.txt", "server.txt", "uv.txt")},
         **{f"compose/base/{path.name}": path for path in scripts},
     }
     parts = [python, *(f"{name}\0{digest_file(path)}" for name, path in files.items()), *_package_digests()]
@@ -78,8 +88,8 @@ def _base_target(cache: Path) -> BuildTarget:
         context=str(context),
         dockerfile=str(context / "Dockerfile.base"),
         tag=f"{BASE}:{digest}",
-        args={"PYTHON_IMAGE": python},
-        labels={LABEL_ROLE: "base", labels.OWNER: owner()},
+        args={"PYTHON_IMAGE": pins.python if pins else python},
+        labels={LABEL_ROLE: "base", labels.OWNER: owner(), **({LABEL_LOCKED: pins.label_of(())} if pins else {})},
     )
 
 
@@ -103,31 +113,74 @@ def _lay_out(context: Path, files: Mapping[str, Path]) -> None:
         shutil.rmtree(unfinished)
 
 
-def _server_target(service: Service, base: str, folder: Path, taken: Collection[str]) -> BuildTarget:
-    context, own = _context_of(service)
+def _server_target(
+    service: Service, base: BuildTarget, folder: Path, taken: Collection[str], pins: Pins | None
+) -> BuildTarget:
+    context, own = context_of(service)
     name = _target_name(service, taken)
+    locked: Locked | None = None
+    contexts: dict[str, str] = {}
     if own is None:
-        template = (asset_dir("compose") / "server" / "Dockerfile.j2").read_text("utf-8")
-        requirements, overrides = _requirements_of(context)
-        text = render_dockerfile(template, service, base=base, requirements=requirements, overrides=overrides)
-        path = folder / f"{name}.Dockerfile"
-        write_atomically(path, text)
-        write_atomically(path.with_name(f"{path.name}.dockerignore"), render_ignore())
+        path, text, locked, contexts = _write_dockerfile(service, base, folder, name, pins)
     else:
         path, text = own, own.read_text("utf-8")
-    digest = _digest([base, text, *digest_tree(context)])
+    digest = _digest([base.tag, text, *digest_tree(context)])
     image = re.sub(r"[^a-z0-9]+", "-", service.implementation.lower()).strip("-") or "server"
     return BuildTarget(
         name=name,
         context=str(context),
         dockerfile=str(path),
         tag=f"gym-{image}:{digest}",
-        args={} if own is None else {"GYM_BASE": base},
-        labels={LABEL_ROLE: "server", LABEL_SOURCE: str(context), labels.OWNER: owner()},
+        args={} if own is None else {"GYM_BASE": base.tag},
+        contexts=contexts,
+        labels={
+            LABEL_ROLE: "server",
+            LABEL_SOURCE: str(context),
+            labels.OWNER: owner(),
+            **({LABEL_LOCKED: locked.label} if locked else {}),
+        },
     )
 
 
-def _requirements_of(context: Path) -> tuple[str, str]:
+class Locked(NamedTuple):
+    label: str
+
+
+class Written(NamedTuple):
+    path: Path
+    plain: str  # what it would say without a lock
+    locked: Locked | None  # what of it a lock says: nothing where hashes are missing
+    contexts: dict[str, str]
+
+
+def _write_dockerfile(service: Service, base: BuildTarget, folder: Path, name: str, pins: Pins | None) -> Written:
+    assert service.directory is not None
+    template = (asset_dir("compose") / "server" / "Dockerfile.j2").read_text("utf-8")
+    requirements, overrides = requirements_of(service.directory)
+    portable = portable_requirements(service.directory, contained=True) if requirements else None
+    requirements = "requirements.txt" if portable is not None else requirements
+    render = partial(render_dockerfile, template, service, base=base.tag, requirements=requirements)
+    plain = render(overrides=overrides, portable=portable is not None)
+    contexts = {"sdk": f"{base.context}/dist"} if service.python and service.launch != "script" else {}
+    text, lines, locked = plain, pins.requirements.get(service.name, ()) if pins else (), None
+    if pins is not None and (lines or not requirements):
+        text = render(locked=True) if lines else text
+        locked = Locked(pins.label_of(lines))
+    if beside := {"locked": lines} if lines and locked else {"portable": portable} if portable is not None else {}:
+        contexts |= {kind: _write_lines(folder / f"{name}.{kind}", found) for kind, found in beside.items()}
+    path = folder / f"{name}.Dockerfile"
+    write_atomically(path, text)
+    write_atomically(path.with_name(f"{path.name}.dockerignore"), render_ignore())
+    # What is asked for decides the tag as well, and lies outside of the server's folder.
+    return Written(path, "\n".join([plain, *(portable or ())]), locked, contexts)
+
+
+def _write_lines(folder: Path, lines: Iterable[str]) -> str:
+    write_atomically(folder / "requirements.txt", "".join(f"{line}\n" for line in lines))
+    return str(folder)
+
+
+def requirements_of(context: Path) -> tuple[str, str]:
     """The files that say what to install; empty where the base, which has the SDK without its extras, is enough."""
     if not requirements_digest(context, ()):
         return "", ""
@@ -140,7 +193,7 @@ def _target_name(service: Service, taken: Collection[str]) -> str:
     return service.slug if service.slug not in taken else f"{service.slug}-{len(taken)}"
 
 
-def _context_of(service: Service) -> tuple[Path, Path | None]:
+def context_of(service: Service) -> tuple[Path, Path | None]:
     """The folder an image is built from, and the Dockerfile that the user wrote, if any."""
     if service.container.build is not None:
         folder = Path(service.container.build)

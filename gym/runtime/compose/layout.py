@@ -15,10 +15,10 @@ from pydantic import ValidationError
 from gym import labels
 from gym.plan.model import Plan, Value
 from gym.render.compose import (
-    CONSOLE,
     ENGINE_SOCKET,
     OUTSIDE_PORT,
-    PORT,
+    ROUTER_IMAGE,
+    ROUTES,
     TOKEN,
     ComposeFacts,
     is_long,
@@ -29,25 +29,34 @@ from gym.render.compose import (
 )
 from gym.render.console import console_document
 from gym.render.files import write_atomically
-from gym.render.traefik import INSIDE, OUTSIDE, traefik_dynamic, traefik_static
+from gym.render.routes import read_discovery, write_routes
+from gym.render.traefik import traefik_static
+from gym.render.wanted import Wanted, discovery_of, wanted_of, write_wanted
 from gym.runtime.compose.engine import engine_host, socket_facts
 from gym.runtime.compose.images import owner
 from gym.runtime.compose.sealing import named_in
+from gym.runtime.compose.wait import router_url
 from gym.runtime.sandbox import keep_tokens, prepare_state, write_config
+from gym.runtime.upstreams import prepare_upstreams
 from gym.wire.discovery import Discovery
 
 # Read by other users inside containers; nobody else can, for the home is 0700 and holds no secret elsewhere.
 SHARED: Final = 0o644
-CONSOLE_URL: Final = f"http://{CONSOLE}:{PORT}"
+WRITABLE: Final = 0o777  # for the console and the broker, who are other users; nobody else can enter the home
 
 
 class State(Value):
-    """What later commands have to know beyond the plan."""
+    """What later commands have to know, in one file: a command that is cut off leaves all of it old, or all new."""
 
     project: str
+    plan: Plan | None = None
     overrides: tuple[str, ...] = ()
     images: dict[str, str] = {}
     base_image: str = ""
+    router_image: str = ROUTER_IMAGE
+
+    def of_plan(self, plan: Plan | None) -> State:
+        return self.model_copy(update={"plan": plan})
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,18 @@ class Layout:
         return self.home / "traefik"
 
     @property
+    def routes(self) -> Path:
+        return self.traefik / "dynamic" / ROUTES
+
+    @property
+    def wanted(self) -> Path:
+        return self.home / "wanted"
+
+    @property
+    def compose_lock(self) -> Path:
+        return self.home / "compose.lock"
+
+    @property
     def logs(self) -> Path:
         return self.home / "logs"
 
@@ -82,7 +103,9 @@ class Layout:
         return project_name(plan.stack, self.home)
 
     def read_plan(self) -> Plan | None:
-        try:
+        if plan := self.read_state().plan:
+            return plan
+        try:  # of a stack that an earlier gym started
             return Plan.model_validate_json((self.home / "plan.json").read_bytes())
         except (OSError, ValidationError):
             return None
@@ -97,10 +120,7 @@ class Layout:
         write_atomically(self.home / "state.json", state.model_dump_json())
 
     def read_discovery(self) -> Discovery | None:
-        try:
-            return Discovery.model_validate_json(self.discovery.read_bytes())
-        except (OSError, ValidationError):
-            return None
+        return read_discovery(self.discovery)
 
     def read_token(self) -> str:
         path = self.secrets / TOKEN
@@ -108,7 +128,10 @@ class Layout:
 
 
 def write_stack(layout: Layout, plan: Plan, values: Mapping[str, str], state: State) -> bool:
-    """Everything that containers mount and Compose reads; True when the Compose file is another than before."""
+    """Everything that containers mount and Compose reads; True when the Compose file is another than before.
+
+    Secrets that only the earlier stack had stay until `forget_other_secrets`: its containers may start once more.
+    """
     _write_secrets(layout, {**values, **_write_broker(layout, plan)})
     write_atomically(layout.traefik / "static.yml", _static(plan), mode=SHARED)
     write_atomically(layout.home / "discovery" / "console.json", _json(console_document(plan)), mode=SHARED)
@@ -116,24 +139,38 @@ def write_stack(layout: Layout, plan: Plan, values: Mapping[str, str], state: St
         text = launch_text(plan, service, state.project)
         if is_long(text):
             write_atomically(layout.home / "config" / f"{service.slug}.json", text, mode=SHARED)
-    for folder in ("discovery", "traefik"):
-        (layout.home / folder).chmod(0o755)
+    prepare_folders(layout)
     write_saved(layout, plan, state)
     return write_compose(layout, plan)
 
 
+def prepare_folders(layout: Layout) -> None:
+    """What is mounted is there before, or the engine would make it, as root's."""
+    modes = {layout.traefik: 0o755, layout.wanted: 0o755, layout.discovery.parent: WRITABLE}
+    for folder, mode in {**modes, layout.routes.parent: WRITABLE}.items():
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(mode)
+
+
 def write_saved(layout: Layout, plan: Plan, state: State) -> None:
     """What later commands read back."""
-    layout.write_state(state)
-    write_atomically(layout.home / "plan.json", plan.model_dump_json())
+    layout.write_state(state.of_plan(plan))
 
 
 def write_compose(layout: Layout, plan: Plan) -> bool:
-    """The Compose file of a plan whose images and secrets are what they were; True when its text is another."""
+    """The Compose file of a plan whose images and secrets are what they were; True when its text is another.
+
+    Last comes what is wanted: until it is there, the stack is served as it was.
+    """
     state = layout.read_state()
-    write_atomically(layout.home / "plan.json", plan.model_dump_json())
     facts = compose_facts(plan, layout.home, state.images, state.base_image)
-    return write_atomically(layout.compose, render_compose(plan, facts))
+    facts = facts.model_copy(update={"router_image": state.router_image})
+    text = render_compose(plan, facts)
+    write_saved(layout, plan, state)
+    prepare_upstreams(layout.home, plan, mode=WRITABLE)
+    changed = write_atomically(layout.compose, text)
+    write_wanted(layout.wanted, wanted_in(layout, plan))
+    return changed
 
 
 def compose_facts(plan: Plan, home: Path, images: Mapping[str, str], base: str) -> ComposeFacts:
@@ -153,19 +190,35 @@ def compose_facts(plan: Plan, home: Path, images: Mapping[str, str], base: str) 
     )
 
 
-def write_routes(layout: Layout, plan: Plan, discovery: Discovery) -> None:
-    """Who is there: for servers (discovery) and for the router, each file replaced whole."""
-    earlier = layout.read_discovery()
-    generation = earlier.generation if earlier else 0
-    if earlier is None or earlier.model_copy(update={"generation": 0}) != discovery.model_copy(
-        update={"generation": 0}
-    ):
-        generation += 1
-    current = discovery.model_copy(update={"generation": generation})
-    write_atomically(layout.discovery, current.model_dump_json(), mode=SHARED)
-    routes = traefik_dynamic(plan, current, console=CONSOLE_URL, entry_points=(OUTSIDE, INSIDE))
-    write_atomically(layout.traefik / "dynamic" / "stack.yml", routes, mode=SHARED)
-    (layout.traefik / "dynamic").chmod(0o755)
+def restore(layout: Layout, earlier: State) -> None:
+    """What Compose refused is not what the stack and later commands should go on with."""
+    layout.write_state(earlier)
+    if earlier.plan:
+        write_compose(layout, earlier.plan)
+
+
+def wanted_in(layout: Layout, plan: Plan) -> Wanted:
+    return wanted_of(plan, project_name(plan.stack, layout.home), router_url(plan))
+
+
+def write_first_routes(layout: Layout, plan: Plan) -> None:
+    """Of a stack that has no container yet: every instance answers that it starts. Later ones are the console's."""
+    wanted = wanted_in(layout, plan)
+    write_routes(layout.discovery, layout.routes, wanted, discovery_of(wanted, {}))
+
+
+def write_down(layout: Layout) -> None:
+    """Nothing is wanted any more: who keeps the stack lets it go."""
+    if (plan := layout.read_plan()) and layout.wanted.is_dir():
+        write_wanted(layout.wanted, wanted_in(layout, plan).model_copy(update={"down": True}))
+
+
+def forget_other_secrets(layout: Layout, plan: Plan, values: Mapping[str, str]) -> None:
+    """Those that this stack, which is up, does not ask for."""
+    kept = {*values, *(sandbox_secret(one) for one in plan.services if one.sandbox)}
+    for path in layout.secrets.iterdir():
+        if path.name not in kept:
+            path.unlink()
 
 
 def forget_secrets(layout: Layout) -> None:
@@ -180,9 +233,6 @@ def _static(plan: Plan) -> str:
 def _write_secrets(layout: Layout, values: Mapping[str, str]) -> None:
     layout.secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
     layout.secrets.chmod(0o700)
-    for path in layout.secrets.iterdir():
-        if path.name not in values:
-            path.unlink()
     for name, value in values.items():
         write_atomically(layout.secrets / name, value, mode=SHARED)
 
@@ -195,7 +245,7 @@ def _write_broker(layout: Layout, plan: Plan) -> dict[str, str]:
     write_config(layout.home, plan, tokens, mode=SHARED)
     state = prepare_state(layout.home)
     state.parent.chmod(0o755)
-    state.chmod(0o777)  # the broker is another user, and only its owner can enter the home
+    state.chmod(WRITABLE)
     return {sandbox_secret(one): tokens.instances[one.name] for one in plan.services if one.sandbox}
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from gym.render.files import write_atomically
 from gym.runtime.compose.containers import Container, replica_id
 
 if TYPE_CHECKING:
@@ -16,7 +14,6 @@ if TYPE_CHECKING:
 
     from gym.plan.model import Plan
 
-KEPT_LINES: Final = 10_000
 _END = None
 
 
@@ -26,18 +23,6 @@ def read_logs(client: docker.DockerClient, plan: Plan | None, containers: list[C
     for one in containers:
         raw: bytes = client.api.logs(one.id, tail=tail)
         yield from _prefixed(raw.decode("utf-8", "replace").splitlines(), one, plan, len(containers) > 1, width)
-
-
-def keep_logs(client: docker.DockerClient, plan: Plan | None, containers: list[Container], folder: Path) -> None:
-    """One file a replica, for containers that are about to be removed; of one that is gone already there is none."""
-    import docker.errors  # noqa: PLC0415
-
-    for one in containers:
-        try:
-            raw: bytes = client.api.logs(one.id, tail=KEPT_LINES)
-        except docker.errors.APIError:
-            continue
-        write_atomically(folder / f"{replica_id(one, plan)}.log", raw.decode("utf-8", "replace"))
 
 
 def follow_logs(

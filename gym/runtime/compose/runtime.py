@@ -2,41 +2,61 @@
 
 from __future__ import annotations
 
-import difflib
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from gym import labels
-from gym.config import search_roots
-from gym.errors import InfraError, StartFailed, UserError
+from gym.errors import InfraError, NotUp, UserError
 from gym.plan import diff
 from gym.plan.model import Change, Observed, Plan, RouterPlan
-from gym.render.compose import ROUTER_IMAGE, TOKEN, reach_host, rewrite_urls
-from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
-from gym.runtime.compose.build import build_missing, pull_missing, push_images
-from gym.runtime.compose.containers import Container, observed, publisher_of, replica_id
+from gym.render.compose import TOKEN, reach_host, rewrite_urls
+from gym.runtime.base import OnStatus, StackStatus
+from gym.runtime.compose.build import push_images
+from gym.runtime.compose.choice import check_instances, choose
+from gym.runtime.compose.containers import Container, observed, publisher_of
 from gym.runtime.compose.converge import Converger, containers_of
 from gym.runtime.compose.engine import connect, engine_host, require_engine
 from gym.runtime.compose.images import Images, plan_images
-from gym.runtime.compose.layout import Layout, State, forget_secrets, write_compose, write_stack
-from gym.runtime.compose.lock import Lock, check_lock, image_ids, make_lock, read_lock, write_lock
-from gym.runtime.compose.logs import follow_logs, keep_logs, read_logs
+from gym.runtime.compose.layout import (
+    Layout,
+    State,
+    forget_other_secrets,
+    forget_secrets,
+    prepare_folders,
+    restore,
+    write_compose,
+    write_down,
+    write_stack,
+)
+from gym.runtime.compose.lock import (
+    Lock,
+    make_lock,
+    read_lock,
+    write_lock,
+)
+from gym.runtime.compose.logs import follow_logs, read_logs
+from gym.runtime.compose.making import data_roots, make_images
 from gym.runtime.compose.sealing import Sealed, named_in, seal
-from gym.runtime.compose.settings import write_build_secrets
 from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
-from gym.runtime.compose.wait import Watch
+from gym.runtime.compose.wait import Watch, try_again_now
+from gym.runtime.compose.work import wait_for_compose, working
+from gym.runtime.lateness import start_seconds
+from gym.runtime.local.environments import cache_dir
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.local.listeners import listen_for_router
 from gym.runtime.sandbox import remove_leftovers, with_docker
 from gym.runtime.signals import deaf
+from gym.runtime.upstreams import forget_upstreams
 
 if TYPE_CHECKING:
     import docker
 
 QUIET_SECONDS: Final = 1.0
+FINISH_BEFORE_DOWN: Final = 15.0  # for a Compose at work, which would go on creating what was just removed
 HASTE_SECONDS: Final = 2.0  # what never was up has nothing to finish
 
 
@@ -51,7 +71,7 @@ class ComposeRuntime:
     def __init__(self, overrides: tuple[Path, ...] = (), cache: Path | None = None, locked: Path | None = None) -> None:
         self.locked = locked
         self.overrides = tuple(str(path.resolve()) for path in overrides)
-        self.cache = cache or default_cache(os.environ)
+        self.cache = cache or cache_dir(os.environ)
 
     def observe(self, home: Path) -> Observed:
         with _client() as client:
@@ -73,14 +93,16 @@ class ComposeRuntime:
         return tuple(_replaced(one) if one.service in stale else one for one in diff(plan, observed(containers)))
 
     def up(
-        self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, timeout: float
+        self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, timeout: float | None
     ) -> StackStatus:
         engine = require_engine()
         place = prepare_home(home)
         layout = Layout(place.path)
         with one_command(place), connect(engine.host) as client:
+            wait_for_compose(layout.compose_lock, layout.read_state().project)
             before = containers_of(client, layout)
-            converger = Converger(client, engine.host, layout, on_status, timeout)
+            converger = Converger(client, engine.host, layout, on_status, _patience(client, plan, timeout))
+            try_again_now(client, before)
             with _nothing_half_started(converger, before):
                 return self._up(converger, plan, secrets, before)
 
@@ -110,21 +132,7 @@ class ComposeRuntime:
             return push_images(tags, push, engine.host) if push else built
 
     def _build(self, to: Converger, sealed: Sealed) -> tuple[Images, tuple[str, ...]]:
-        plan = sealed.plan
-        images = plan_images(plan, to.layout.build, self.cache)
-        if self.locked:
-            check_lock(read_lock(self.locked), to.client, plan, images.by_instance, _data_roots())
-        present = frozenset(image_ids(to.client))
-        build_secrets = write_build_secrets(to.layout.build, os.environ)
-
-        def tell(names: tuple[str, ...]) -> None:
-            to.on_status(_building(plan, names))
-
-        built = build_missing(
-            images, present, host=to.host, folder=to.layout.build, secrets=build_secrets, on_build=tell
-        )
-        pull_missing(plan, ROUTER_IMAGE, present, to.host)
-        return images, built
+        return make_images(to, sealed.plan, self.cache, read_lock(self.locked) if self.locked else None)
 
     def start(
         self,
@@ -132,7 +140,7 @@ class ComposeRuntime:
         secrets: Mapping[str, str],
         on_status: OnStatus,
         *,
-        timeout: float,
+        timeout: float | None,
         router: RouterPlan | None = None,
     ) -> StackStatus:
         """Bring up what `load_stack_file` put into `home`: nothing is built. `secrets` go by the names it asks for."""
@@ -149,15 +157,15 @@ class ComposeRuntime:
             with _nothing_half_started(to, before):
                 return _go(to, plan, values, to.layout.read_state())
 
-    def lock(self, home: Path, target: Path) -> Lock:
-        """Write down what the stack in `home` is made of."""
+    def lock(self, home: Path, target: Path, on_unhashed: Callable[[str, str], None] = lambda *_: None) -> Lock:
+        """Write down what the stack in `home` is made of; `on_unhashed(instance, why)`: its hashes cannot be had."""
         engine = require_engine()
         layout = Layout(home.resolve())
         plan, state = layout.read_plan(), layout.read_state()
         if plan is None or not state.images:
             raise UserError(f"There is no built stack in {home}.", "Build one first: gym up NAMES")
         with connect(engine.host) as client:
-            lock = make_lock(client, engine.host, plan, state.images, _data_roots())
+            lock = make_lock(client, engine.host, plan, state.images, data_roots(), self.cache, on_unhashed)
         write_lock(target, lock)
         return lock
 
@@ -185,33 +193,40 @@ class ComposeRuntime:
         layout = Layout(home.resolve())
         plan = layout.read_plan()
         with _client() as client:
-            chosen = _choose(containers_of(client, layout), plan, names)
+            chosen = choose(containers_of(client, layout), plan, names)
             yield from (follow_logs if follow else read_logs)(client, plan, chosen, tail)
 
-    def restart(self, home: Path, names: tuple[str, ...], on_status: OnStatus, *, timeout: float) -> StackStatus:
+    def restart(self, home: Path, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None) -> StackStatus:
         with self._running(home, on_status, timeout) as (to, plan):
-            chosen = _choose(containers_of(to.client, to.layout), plan, names)
+            chosen = choose(containers_of(to.client, to.layout), plan, names)
             return to.restart(_watch(to.client, to.layout, plan), chosen)
 
-    def scale(self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float) -> StackStatus:
-        with self._running(home, on_status, timeout) as (to, plan):
-            _known_instances(plan, replicas)
+    def scale(
+        self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float | None
+    ) -> StackStatus:
+        with self._running(home, on_status, timeout, sum(replicas.values())) as (to, plan):
+            check_instances(plan, replicas)
             services = tuple(
                 one.model_copy(update={"replicas": replicas.get(one.name, one.replicas)}) for one in plan.services
             )
             scaled = plan.model_copy(update={"services": services})
+            prepare_folders(to.layout)
             rewritten = write_compose(to.layout, scaled)
             return to.converge(scaled, to.layout.read_state(), rewritten=rewritten)
 
     @contextmanager
-    def _running(self, home: Path, on_status: OnStatus, timeout: float) -> Iterator[tuple[Converger, Plan]]:
+    def _running(
+        self, home: Path, on_status: OnStatus, timeout: float | None, more: int = 0
+    ) -> Iterator[tuple[Converger, Plan]]:
         engine = require_engine()
         layout = Layout(home.resolve())
         plan = layout.read_plan()
         if plan is None:
             raise UserError(f"There is no stack in {home}.", "Start one: gym up NAMES")
-        with one_command(prepare_home(home)), connect(engine.host) as client:
-            yield Converger(client, engine.host, layout, on_status, timeout), plan
+        with one_command(prepare_home(home)), connect(engine.host) as client, working(layout.wanted) as work:
+            wait_for_compose(layout.compose_lock, layout.read_state().project)
+            patience = _patience(client, plan, timeout, more)
+            yield Converger(client, engine.host, layout, on_status, patience, work), plan
 
 
 def _replaced(change: Change) -> Change:
@@ -223,37 +238,33 @@ def _replaced(change: Change) -> Change:
 
 def _go(to: Converger, plan: Plan, values: Mapping[str, str], state: State) -> StackStatus:
     earlier = to.layout.read_state()
-    rewritten = write_stack(to.layout, plan, values, state) or earlier != state
-    try:
-        return to.converge(plan, state, rewritten=rewritten)
-    except UserError:
-        if earlier.images:  # what Compose refused is not what later commands should go on with
-            to.layout.write_state(earlier)
-        raise
+    with nullcontext(to.work) if to.work else working(to.layout.wanted) as work:
+        rewritten = write_stack(to.layout, plan, values, state) or earlier.of_plan(None) != state.of_plan(None)
+        try:
+            status = replace(to, work=work).converge(plan, state, rewritten=rewritten)
+        except UserError:
+            if earlier.images:
+                restore(to.layout, earlier)
+            raise
+    forget_other_secrets(to.layout, plan, values)
+    return status
 
 
 @contextmanager
 def _nothing_half_started(to: Converger, before: list[Container]) -> Iterator[None]:
-    """What was not there before is not there after, however often Ctrl-C is pressed; its logs stay to be read."""
+    """What was not there before is not there after, however often Ctrl-C is pressed. A server that is late, or ends at
+    each start, is none of that: the others serve meanwhile, and it is routed once it is healthy."""
     try:
         yield
+    except NotUp:
+        raise
     except BaseException as error:
         if before:
             raise
         with deaf():
-            if isinstance(error, StartFailed):
-                keep_logs(to.client, to.layout.read_plan(), containers_of(to.client, to.layout), to.layout.logs)
-                error.hint = f"The stack is down again; what its servers wrote is in {to.layout.logs}"
             quiet = 0.0 if isinstance(error, Exception) else QUIET_SECONDS
             _remove(to.client, to.layout, grace=HASTE_SECONDS, quiet=quiet)
         raise
-
-
-def default_cache(environ: Mapping[str, str]) -> Path:
-    """`GYM_CACHE_DIR`, else where this user's caches are."""
-    if named := environ.get(labels.ENV_CACHE):
-        return Path(named)
-    return Path(environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "compose-gym"
 
 
 @contextmanager
@@ -263,13 +274,25 @@ def _client() -> Iterator[docker.DockerClient]:
         yield client
 
 
+def _patience(client: docker.DockerClient, plan: Plan, timeout: float | None, more: int = 0) -> float:
+    """What was asked for, else by how many share the engine's cores."""
+    if timeout is not None:
+        return timeout
+    return start_seconds(more + sum(one.replicas for one in plan.services), int(client.info()["NCPU"]))
+
+
 def _watch(client: docker.DockerClient, layout: Layout, plan: Plan) -> Watch:
     return Watch(client, plan, (f"{labels.STACK_DIR}={layout.home}",), layout.read_token())
 
 
 def _remove(client: docker.DockerClient, layout: Layout, *, grace: float, quiet: float = 0.0) -> bool:
-    removed = remove_stack(client, str(layout.home), layout.read_state().project, grace=grace, quiet=quiet)
+    project = layout.read_state().project
+    write_down(layout)
+    with suppress(InfraError, FileNotFoundError):  # down means gone, whoever hangs
+        wait_for_compose(layout.compose_lock, project, FINISH_BEFORE_DOWN)
+    removed = remove_stack(client, str(layout.home), project, grace=grace, quiet=quiet)
     remove_leftovers(layout.home)
+    forget_upstreams(layout.home)
     forget_secrets(layout)
     return removed
 
@@ -301,52 +324,3 @@ def _token(plan: Plan, secrets: Mapping[str, str]) -> dict[str, str]:
             "Give one: `openssl rand -hex 32 > token.txt`, then `--token-file token.txt` (or set GYM_TOKEN).",
         )
     return {TOKEN: token}
-
-
-def _data_roots() -> tuple[Path, ...]:
-    """Paths of data sets are written from where `gym` is typed, or from the checkout that has the server."""
-    return search_roots(Path.cwd(), os.environ)
-
-
-def _building(plan: Plan, names: tuple[str, ...]) -> StackStatus:
-    """What `up` shows while images are made: whose they are, and everybody while it is the one below them all."""
-    base = "base" in names
-    replicas = tuple(
-        ReplicaStatus(
-            instance=one.name,
-            replica=replica,
-            type=one.type,
-            implementation=one.implementation,
-            state="starting",
-            detail="building the base image" if base else "building its image",
-        )
-        for one in plan.services
-        if base or one.slug in names
-        for replica in one.replica_ids()
-    )
-    return StackStatus(stack=plan.stack, runtime="compose", router="", replicas=replicas)
-
-
-def _choose(containers: list[Container], plan: Plan | None, names: tuple[str, ...]) -> list[Container]:
-    """Instances, replicas or containers by name; all of them when none is named."""
-    if not containers:
-        raise InfraError("None of this stack's containers is there.", "Start it: gym up NAMES")
-    if not names:
-        return containers
-    by_name: dict[str, list[Container]] = {}
-    for one in containers:
-        for name in {one.instance, one.service, one.name, replica_id(one, plan)}:
-            by_name.setdefault(name, []).append(one)
-    _check_known(names, by_name)
-    return list({one.id: one for name in names for one in by_name[name]}.values())
-
-
-def _known_instances(plan: Plan, replicas: Mapping[str, int]) -> None:
-    _check_known(replicas, {one.name: () for one in plan.services})
-
-
-def _check_known(names: tuple[str, ...] | Mapping[str, int], known: Mapping[str, object]) -> None:
-    for name in names:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=3) or sorted(known)
-            raise UserError(f"`{name}` is not in this stack.", f"There is {', '.join(near)}.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Final, Literal
@@ -14,13 +14,17 @@ from pydantic import ValidationError
 from gym.errors import UserError
 from gym.plan.model import Plan, Value
 from gym.render.compose import ROUTER_IMAGE
+from gym.render.files import write_atomically
+from gym.runtime.compose.archive_images import rename_images
 from gym.runtime.compose.engine import docker_environ, require_engine
 from gym.runtime.compose.layout import Layout, State, write_saved
 from gym.runtime.compose.sealing import named_in
+from gym.runtime.compose.trust import SAFE_NAME, manifest_problems, override_findings, plan_findings
 from gym.runtime.programs import run_program
 
 MANIFEST: Final = "gym-stack.json"
 IMAGES: Final = "images.tar"
+MAX_MANIFEST: Final = 64 << 20
 
 
 class Manifest(Value):
@@ -50,12 +54,13 @@ def save_stack(home: Path, target: Path) -> Manifest:
         plan=plan,
         images=state.images,
         base_image=state.base_image,
+        router_image=state.router_image,
         overrides={Path(path).name: Path(path).read_text("utf-8") for path in state.overrides},
     )
     engine = require_engine()
     unfinished = target.with_name(f".{target.name}.part")
     images = target.with_name(f".{target.name}.images")
-    wanted = sorted({*state.images.values(), state.base_image, ROUTER_IMAGE})
+    wanted = sorted({*state.images.values(), state.base_image, state.router_image})
     try:
         run_program(("docker", "save", "--output", str(images), *wanted), env=docker_environ(engine.host))
         with tarfile.open(unfinished, "w") as archive:
@@ -68,29 +73,76 @@ def save_stack(home: Path, target: Path) -> Manifest:
     return manifest
 
 
-def load_stack_file(source: Path, home: Path) -> Manifest:
-    """Give the engine the images and `home` the files; `ComposeRuntime.start` brings the stack up from there."""
-    engine = require_engine()
+def read_saved(source: Path) -> Manifest:
+    """What the file says of itself. Nothing is loaded or written."""
     with _opened(source) as archive:
         manifest = _read_manifest(archive, source)
-        images = home / f".{IMAGES}"
-        try:
-            home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            _extract(archive, IMAGES, images)
-            run_program(("docker", "load", "--quiet", "--input", str(images)), env=docker_environ(engine.host))
-        finally:
-            images.unlink(missing_ok=True)
-    overrides = {str(home / "overrides" / Path(name).name): text for name, text in manifest.overrides.items()}
-    for path, text in overrides.items():
-        Path(path).parent.mkdir(exist_ok=True)
-        Path(path).write_text(text, "utf-8")
-    write_saved(Layout(home.resolve()), manifest.plan, _state(manifest, home, tuple(overrides)))
+    if wrong := list(manifest_problems(manifest.plan, manifest.images)):
+        raise UserError(f"{source} is no saved stack: {'; '.join(wrong)}", "gym save -o FILE writes one.")
     return manifest
 
 
-def _state(manifest: Manifest, home: Path, overrides: tuple[str, ...]) -> State:
-    project = Layout(home.resolve()).project_of(manifest.plan)
-    return State(project=project, overrides=overrides, images=manifest.images, base_image=manifest.base_image)
+def describe_saved(manifest: Manifest) -> list[str]:
+    """What a load will run, a line each."""
+    lines = [
+        f"{one.name}: {manifest.images[one.name]} ({one.launch}, {one.replicas}x)" for one in manifest.plan.services
+    ]
+    lines += [f"merges the Compose file {name}" for name in manifest.overrides]
+    return lines + [f"gives the secret {name}" for name in manifest.secrets]
+
+
+def find_loosened(manifest: Manifest) -> list[str]:
+    """What is not known to keep a container in its bounds."""
+    overrides = [one for name, text in manifest.overrides.items() for one in override_findings(name, text)]
+    return [*plan_findings(manifest.plan, manifest.base_image), *overrides]
+
+
+def load_stack_file(source: Path, home: Path, *, trust: bool = False) -> Manifest:
+    """Give the engine the images and `home` the files; `ComposeRuntime.start` brings the stack up from there.
+
+    Without `trust` a file that loosens what isolates its containers is refused before anything is loaded.
+    """
+    manifest = read_saved(source)
+    if (loosened := find_loosened(manifest)) and not trust:
+        listed = "\n".join(f"  {one}" for one in loosened)
+        raise UserError(
+            f"{source} asks for more than a stack of its own needs:\n{listed}",
+            "Whoever made the file gets these rights on this machine. If you trust them: gym load FILE --trust",
+        )
+    engine = require_engine()
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    images = home / f".{IMAGES}"
+    wanted = frozenset({*manifest.images.values(), manifest.base_image, manifest.router_image})
+    try:
+        with _opened(source) as archive, _member(archive, IMAGES) as file, images.open("wb") as copy:
+            renamed = rename_images(file, copy, wanted, str(home.resolve()))
+        run_program(("docker", "load", "--quiet", "--input", str(images)), env=docker_environ(engine.host))
+    except KeyError:
+        raise UserError(f"{source} is no saved stack: it holds no images", "gym save -o FILE writes one.") from None
+    finally:
+        images.unlink(missing_ok=True)
+    overrides = _write_overrides(home / "overrides", manifest.overrides)
+    write_saved(Layout(home.resolve()), manifest.plan, _state(manifest, home, overrides, renamed))
+    return manifest
+
+
+def _write_overrides(folder: Path, texts: Mapping[str, str]) -> tuple[str, ...]:
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for name, text in texts.items():
+        if not SAFE_NAME.fullmatch(name):
+            raise UserError(f"{name!r} is no name of an override file", "gym save -o FILE writes one that is well.")
+        write_atomically(folder / name, text)
+    return tuple(str(folder / name) for name in texts)
+
+
+def _state(manifest: Manifest, home: Path, overrides: tuple[str, ...], renamed: Mapping[str, str]) -> State:
+    return State(
+        project=Layout(home.resolve()).project_of(manifest.plan),
+        overrides=overrides,
+        images={name: renamed[image] for name, image in manifest.images.items()},
+        base_image=renamed[manifest.base_image],
+        router_image=renamed[manifest.router_image],
+    )
 
 
 @contextmanager
@@ -105,7 +157,7 @@ def _opened(source: Path) -> Iterator[tarfile.TarFile]:
 def _read_manifest(archive: tarfile.TarFile, source: Path) -> Manifest:
     try:
         with _member(archive, MANIFEST) as file:
-            return Manifest.model_validate_json(file.read())
+            return Manifest.model_validate_json(file.read(MAX_MANIFEST))
     except (KeyError, ValidationError) as error:
         words = "it holds no stack" if isinstance(error, KeyError) else str(error).splitlines()[0]
         raise UserError(f"{source} is no saved stack: {words}", "gym save -o FILE writes one.") from None
@@ -113,17 +165,12 @@ def _read_manifest(archive: tarfile.TarFile, source: Path) -> Manifest:
 
 @contextmanager
 def _member(archive: tarfile.TarFile, name: str) -> Iterator[IO[bytes]]:
-    file = archive.extractfile(name)
+    member = archive.getmember(name)
+    file = archive.extractfile(member) if member.isreg() else None
     if file is None:
         raise KeyError(name)
     with file:
         yield file
-
-
-def _extract(archive: tarfile.TarFile, name: str, target: Path) -> None:
-    with _member(archive, name) as file, target.open("wb") as copy:
-        while chunk := file.read(1 << 20):
-            copy.write(chunk)
 
 
 def _add_text(archive: tarfile.TarFile, name: str, text: str) -> None:

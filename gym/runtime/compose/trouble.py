@@ -38,7 +38,7 @@ def explain(error: ProgramFailed, overrides: tuple[Path, ...]) -> GymError:
             f"Compose refuses the stack with {names}: {_last_line(output)}",
             "Relative paths in it begin at the stack's own folder, .gym/<stack>/: write absolute ones, or ${PWD}/..."
             if "no such file" in output
-            else "Mend that file; `gym render --target compose` prints ours.",
+            else "Fix that file; `gym render --target compose` prints ours.",
         )
     return error
 

@@ -7,10 +7,11 @@ import re
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from gym.errors import StartFailed
+from gym.errors import NotUp
 from gym.plan.model import Plan, Service
 from gym.render.compose import ROUTER
 from gym.render.traefik import route_prefix
@@ -18,23 +19,25 @@ from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
 from gym.runtime.compose.containers import (
     Container,
     Inspected,
+    as_inspected,
+    detail_of,
     inspect,
     list_containers,
     replica_id,
     state_of,
     status_of,
 )
+from gym.runtime.lateness import EXITS, Late, ends_at_each_start, not_in_time
 
 if TYPE_CHECKING:
     import docker
 
 LOOK_SECONDS: Final = 0.15
-QUICK_EXITS: Final = 2  # a server that ended so often before it was healthy even once will not come up
-MANY_EXITS: Final = 6
 LAST_LINES: Final = 20
 AT_ONCE: Final = 8
 UNNAMED: Final = re.compile(r"^[0-9a-f]{12}_")
 NOT_READY: Final = frozenset({502, 503, 504})
+ROUTED: Final = frozenset({200, 401})
 
 
 @dataclass(frozen=True)
@@ -71,15 +74,18 @@ class Watch:
         """For what has no health check of its own: the router itself, and images that nobody knows."""
         if container.health or container.state != "running":
             return True
-        if container.service == ROUTER:
-            return self._get("/healthz") is not None
+        if container.service == ROUTER:  # it has read its files once it passes on to the console, or asks it for leave
+            return self._get("/healthz") in ROUTED
         service = self.plan.service(container.instance)
         # What an override file brought: running is all that we can ask.
         return service is None or self.is_routed(service)
 
     def is_routed(self, service: Service) -> bool:
-        """The router passes a request on to it. Its answer does not matter, nor whether it knows the path."""
+        """The router passes a request on to it. Its answer does not matter, nor whether it knows the path: but what is
+        answered 404 may be so by a router that has not read its files."""
         status = self._get(f"{route_prefix(service)}/healthz")
+        if status == 404:
+            return self._get("/healthz") in ROUTED
         return status is not None and status not in NOT_READY
 
     def _get(self, path: str) -> int | None:
@@ -118,17 +124,16 @@ def wait_until_healthy(
             on_change(containers)
             on_status(status)
             seen = status
+        by_name = {one.name: one for one in containers}
         waiting = [one for one in status.replicas if one.container in expected and one.state != "healthy"]
-        missing = expected - {one.container for one in status.replicas}
+        missing = expected - by_name.keys()
         if not waiting and not missing:
             _wait_for_routes(watch, deadline)
             return status
-        by_name = {one.name: one for one in containers}
         for one in waiting:
-            if one.state in ("restarting", "exited", "unhealthy") or one.restarts >= QUICK_EXITS:
-                _give_up_on_quick_exit(watch, by_name[one.container], one)
+            _give_up_on_early_exits(watch, by_name[one.container], one, status, len(waiting))
         if time.monotonic() > deadline:
-            raise _too_late(watch, waiting, by_name, missing, timeout)
+            raise _too_late(watch, [by_name[one.container] for one in waiting], missing, len(expected), timeout)
         time.sleep(LOOK_SECONDS)
 
 
@@ -141,6 +146,16 @@ def _wait_for_routes(watch: Watch, deadline: float) -> None:
             time.sleep(LOOK_SECONDS / 3)
 
 
+def try_again_now(client: docker.DockerClient, containers: Iterable[Container]) -> None:
+    """What the engine would start again later: its count of ends begins again, so that `up` speaks of now."""
+    import docker.errors  # noqa: PLC0415
+
+    for one in containers:
+        if one.state == "restarting":
+            with suppress(docker.errors.APIError):
+                client.api.restart(one.id, timeout=0)
+
+
 def last_words(client: docker.DockerClient, container: Container, lines: int = LAST_LINES) -> str:
     import docker.errors  # noqa: PLC0415
 
@@ -151,45 +166,35 @@ def last_words(client: docker.DockerClient, container: Container, lines: int = L
     return raw.decode("utf-8", "replace").strip()
 
 
-def _give_up_on_quick_exit(watch: Watch, container: Container, status: ReplicaStatus) -> None:
-    facts = inspect(watch.client, container)
-    if facts is None:
+def _give_up_on_early_exits(
+    watch: Watch, container: Container, one: ReplicaStatus, status: StackStatus, waiting: int
+) -> None:
+    """One that ends at each start is told at its third end, not at the deadline; everything stays up."""
+    if one.state not in ("restarting", "exited") and one.restarts < EXITS:
         return
-    if status.state == "unhealthy":
-        raise _failed(watch, container, f"its health check fails: {facts.health_output or 'no answer'}")
-    if facts.running and facts.restarts < MANY_EXITS:
+    facts = inspect(watch.client, container)
+    if facts is None or facts.running:
         return  # the next look may find it ended, and then the engine knows how
-    if facts.restarts >= QUICK_EXITS or container.state == "exited":
-        raise _failed(watch, container, _why_ended(facts))
+    ends = facts.restarts + (container.state == "exited")
+    if ends < EXITS and container.state != "exited":
+        return
+    healthy = sum(other.state == "healthy" for other in status.replicas)
+    late = _late_of(watch, container, facts)
+    raise ends_at_each_start(late, times=ends, healthy=healthy, waiting=waiting - 1, stack=watch.plan.stack)
 
 
-def _why_ended(facts: Inspected) -> str:
-    if facts.out_of_memory:
-        return "it was killed because it needed more memory than it may have (`memory:` of the instance)"
-    if facts.error:
-        return facts.error
-    times = f", {facts.restarts + 1} times" if facts.restarts else ""
-    code = f" with exit code {facts.exit_code}" if facts.exit_code or not facts.running else ""
-    return f"it ended{code} while it started{times}; its last lines:"
-
-
-def _too_late(
-    watch: Watch, waiting: list[ReplicaStatus], by_name: dict[str, Container], missing: frozenset[str], timeout: float
-) -> StartFailed:
-    if not waiting:
-        name = min(missing)
-        return StartFailed(name, f"its container was not there after {timeout:g} s", hint="gym ps")
-    first = waiting[0]
-    what = f"not healthy after {timeout:g} s" + (f" ({first.detail})" if first.detail else "") + "; its last lines:"
-    return _failed(watch, by_name[first.container], what)
-
-
-def _failed(watch: Watch, container: Container, what: str) -> StartFailed:
-    name = replica_id(container, watch.plan)
-    words = last_words(watch.client, container)
-    hint = (
-        f"More of it: gym logs {name}"
-        if watch.plan.stack == "gym"
-        else f"More of it: gym logs {name} --stack {watch.plan.stack}"
+def _late_of(watch: Watch, container: Container, facts: Inspected | None) -> Late:
+    container = as_inspected(container, facts)
+    return Late(
+        replica_id(container, watch.plan),
+        state_of(container, answers=False),
+        max(0.0, time.time() - facts.started_at) if facts and facts.started_at else 0.0,
+        detail_of(container, facts),
+        last_words(watch.client, container),
     )
-    return StartFailed(name, what, words or "(it wrote nothing)", hint)
+
+
+def _too_late(watch: Watch, waiting: list[Container], missing: frozenset[str], total: int, timeout: float) -> NotUp:
+    late = [_late_of(watch, one, inspect(watch.client, one)) for one in waiting]
+    late += [Late(name, "not there", timeout) for name in sorted(missing)]
+    return not_in_time(late, total=total, timeout=timeout, stack=watch.plan.stack)

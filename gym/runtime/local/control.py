@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from gym.errors import GymError, InfraError, StartFailed, UserError
+from gym.errors import GymError, InfraError, NotUp, StartFailed, UserError
 from gym.runtime.local.home import Home
 
 BACKLOG = 64
@@ -68,13 +68,15 @@ def ask(connection: socket.socket, verb: str, **content: Any) -> Iterator[dict[s
 def error_to_dict(error: GymError) -> dict[str, str]:
     if isinstance(error, StartFailed):
         what = error.what.removeprefix(f"{error.server}: ").removesuffix(f"\n{error.log}")
-        return {"family": "start", "server": error.server, "what": what, "log": error.log, "hint": error.hint}
+        family = "late" if isinstance(error, NotUp) else "start"
+        return {"family": family, "server": error.server, "what": what, "log": error.log, "hint": error.hint}
     return {"family": "user" if isinstance(error, UserError) else "infra", "what": error.what, "hint": error.hint}
 
 
 def error_from_dict(told: Mapping[str, str]) -> GymError:
-    if told["family"] == "start":
-        return StartFailed(told["server"], told["what"], told["log"], told["hint"])
+    if told["family"] in ("start", "late"):
+        kind = NotUp if told["family"] == "late" else StartFailed
+        return kind(told["server"], told["what"], told["log"], told["hint"])
     family = UserError if told["family"] == "user" else InfraError
     return family(told["what"], told["hint"])
 

@@ -1,6 +1,6 @@
 """Servers' virtual environments: made by uv, named by the digest of what is in them, shared by all stacks.
 
-One is usable only once its mark is written; a half-made one is made anew.
+One is usable only once its mark is written; a half-made one is made again.
 """
 
 from __future__ import annotations
@@ -12,16 +12,17 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from gym import labels
-from gym.config import asset_dir
+from gym.config import asset_dir, portable_requirements
 from gym.errors import ProgramFailed, StartFailed, UserError
 from gym.plan.model import Plan, Service
 from gym.runtime.programs import find_program, run_program
+from gym.runtime.pythons import explain_python, find_python, wanted_python
 from gym.runtime.wheel import sdk_wheel
 
 AT_ONCE = 4  # uv itself works in parallel
@@ -37,12 +38,18 @@ class Environment:
     directory: Path  # the server's folder: its requirements, which may name paths beside them
     wheel: Path | None  # our SDK; a server written against nemo_gym brings its own
     digest: str
+    python: str = sys.executable
+    lines: tuple[str, ...] | None = None  # what to ask for instead of what the folder says
 
     @property
     def requirements(self) -> Path | None:
-        """None where the folder is a package that says itself what it needs."""
+        """None where the folder is a package that says itself what it needs, or needs nothing."""
         path = self.directory / "requirements.txt"
         return path if path.is_file() else None
+
+    @property
+    def is_package(self) -> bool:
+        return self.requirements is None and (self.directory / "pyproject.toml").is_file()
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
@@ -54,7 +61,7 @@ def cache_dir(environ: Mapping[str, str]) -> Path:
 
 def prepare_environments(plan: Plan, cache: Path, report: Report) -> dict[str, Path]:
     """Instance -> its interpreter, for those that this Python is not enough for; missing ones are made in parallel."""
-    wanted = {one.name: describe_environment(one, cache) for one in plan.services if one.requirements_digest}
+    wanted = {one.name: describe_environment(one, cache) for one in plan.services if _needs_one(one)}
     made = {name: _python_of(cache, one) for name, one in wanted.items()}
     todo = {one.digest: (name, one) for name, one in wanted.items() if not _is_complete(cache, one)}
     if todo:
@@ -67,7 +74,7 @@ def prepare_environments(plan: Plan, cache: Path, report: Report) -> dict[str, P
 
 def prepare_environment(service: Service, cache: Path) -> Path:
     """The interpreter for one server."""
-    if not service.requirements_digest:
+    if not _needs_one(service):
         return Path(sys.executable)
     environment = describe_environment(service, cache)
     if not _is_complete(cache, environment):
@@ -75,18 +82,27 @@ def prepare_environment(service: Service, cache: Path) -> Path:
     return _python_of(cache, environment)
 
 
+def _needs_one(service: Service) -> bool:
+    if service.requirements_digest or service.directory is None:
+        return bool(service.requirements_digest)
+    return find_python(service.python, server=service.name) != sys.executable
+
+
 def describe_environment(service: Service, cache: Path) -> Environment:
     assert service.directory is not None
+    python = find_python(wanted_python(service), server=service.name)
+    lines = portable_requirements(service.directory)
     wheel = sdk_wheel(cache / "wheels") if service.launch == "sdk" else None
     facts = [
         service.requirements_digest,
         *(_text(service.directory / name) for name in ("requirements.txt", "overrides.txt", "pyproject.toml")),
+        "\n".join(lines or ()),
         wheel.parent.name if wheel else "",
-        sys.version,
+        sys.version if python == sys.executable else python,
         sysconfig.get_platform(),
     ]
     digest = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:24]
-    return Environment(service.directory, wheel, digest)
+    return Environment(service.directory, wheel, digest, python, lines)
 
 
 def _text(path: Path) -> str:
@@ -107,14 +123,16 @@ def _is_complete(cache: Path, environment: Environment) -> bool:
 
 def _make_for(name: str, environment: Environment, cache: Path) -> None:
     try:
-        with _alone(cache, environment):
+        with alone(cache, environment.digest):
             if not _is_complete(cache, environment):
                 _make(environment, _folder(cache, environment))
     except ProgramFailed as error:
+        if told := explain_python(error.output, server=name):
+            raise told from error
         log = "\n".join(error.output.strip().splitlines()[-20:])
         where = environment.requirements or environment.directory / "pyproject.toml"
         raise StartFailed(
-            name, "its environment could not be made. uv says:", log, f"Mend {where}, then try again."
+            name, "its environment could not be made. uv says:", log, f"Fix {where}, then try again."
         ) from error
     except OSError as error:
         raise UserError(
@@ -124,18 +142,35 @@ def _make_for(name: str, environment: Environment, cache: Path) -> None:
 
 
 def _make(environment: Environment, folder: Path) -> None:
+    # Requirements may name paths; they are meant from the server's folder.
+    words = None if environment.lines is None else "\n".join(environment.lines)
+    install_environment(folder, _what(environment), environment.python, cwd=environment.directory, requirements=words)
+
+
+def install_environment(
+    folder: Path,
+    what: Sequence[str],
+    python: str,
+    *,
+    cwd: Path | None = None,
+    timeout: float | None = None,
+    requirements: str | None = None,
+) -> None:
+    """An environment of `python` with what uv is asked for; `-` in it stands for the lines of `requirements`. Marked as
+    complete at its end."""
     uv = str(find_program("uv", package="uv"))
     shutil.rmtree(folder, ignore_errors=True)
-    run_program([uv, "venv", "--quiet", "--python", sys.executable, str(folder)], cwd=environment.directory)
+    run_program([uv, "venv", "--quiet", "--python", python, str(folder)], cwd=cwd, timeout=timeout)
     install = [uv, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python"), "--compile-bytecode"]
-    # Requirements may name paths; they are meant from the server's folder.
-    run_program([*install, *_what(environment)], cwd=environment.directory, env=_without_own_venv())
+    run_program([*install, *what], cwd=cwd, env=_without_own_venv(), timeout=timeout, input=requirements)
     (folder / MARK).touch()
 
 
 def _what(environment: Environment) -> list[str]:
-    requirements = environment.requirements
-    asked = ["--requirement", str(requirements)] if requirements else [str(environment.directory)]
+    requirements = "-" if environment.lines is not None else environment.requirements
+    asked = ["--requirement", str(requirements)] if requirements else []
+    if environment.lines is None and environment.is_package:
+        asked = [str(environment.directory)]
     overrides = environment.directory / "overrides.txt"
     if overrides.is_file():
         asked += ["--override", str(overrides)]
@@ -149,9 +184,9 @@ def _without_own_venv() -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def _alone(cache: Path, environment: Environment) -> Iterator[None]:
+def alone(cache: Path, name: str) -> Iterator[None]:
     """Two stacks that need the same environment at once make it once."""
     (cache / "envs").mkdir(parents=True, exist_ok=True)
-    with (cache / "envs" / f"{environment.digest}.lock").open("w") as lock:
+    with (cache / "envs" / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield

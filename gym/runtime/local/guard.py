@@ -1,6 +1,7 @@
-"""Becomes a server process: waits until its parent has written it down, ties its life to the parent's, then execs.
+"""Becomes a server process: waits until its parent has written it down, then execs.
 
-Run as a script without site packages, so that it costs milliseconds: guard.py PARENT FD:FD,... [--activated] -- ARGV...
+Run as a script without site packages, so that it costs milliseconds:
+guard.py PARENT FD:FD,... [--activated] [--tied] -- ARGV...    `--tied`: it ends with its parent, which nobody replaces.
 """
 
 import os
@@ -14,7 +15,7 @@ CLEAR_OF_TARGETS = 100  # inherited descriptors are first moved out of the way o
 def main(arguments: list[str]) -> int:
     split = arguments.index("--")
     options, argv = arguments[:split], arguments[split + 1 :]
-    if sys.platform == "linux":
+    if sys.platform == "linux" and "--tied" in options:
         _die_with_parent()
     # The parent says go once our pid is recorded. End of file: it died before, and nobody would ever find us. It may
     # also have died after that word and before our tie to it: then we have another parent by now.

@@ -1,6 +1,7 @@
 """The folder that holds a stack's state: which file is what, who may read it, and one command at a time.
 
-The folder is private to its owner; nothing in it holds the value of a secret, but for the tokens of a sandbox broker.
+The folder is private to its owner; nothing in it holds the value of a secret, but for the tokens of a sandbox broker
+and the keys of providers that a trainer named at run time.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gym.errors import InfraError, UserError
+from gym.plan.upstreams import FOLDER
 
 ROOM_BYTES = 64 * 1024
 
@@ -41,12 +43,22 @@ class Home:
         return self.path / "console.json"
 
     @property
+    def session(self) -> Path:
+        """Written by the command line: which runtime holds the stack."""
+        return self.path / "session.json"
+
+    @property
     def logs(self) -> Path:
         return self.path / "logs"
 
     @property
     def traefik(self) -> Path:
         return self.path / "traefik"
+
+    @property
+    def upstreams(self) -> Path:
+        """Of models, where they were said at run time. A key may stand in it."""
+        return self.path / FOLDER
 
     @property
     def command_lock(self) -> Path:
@@ -61,7 +73,7 @@ class Home:
 
 
 def prepare_home(path: Path) -> Home:
-    """Make the folders, private; a folder that cannot be written is the user's to mend."""
+    """Make the folders, private; a folder that cannot be written is the user's to fix."""
     home = Home(path.resolve())
     try:
         for folder in (home.path, home.logs, home.traefik):
@@ -71,6 +83,15 @@ def prepare_home(path: Path) -> Home:
     except OSError as error:
         raise unwritable(home.path, error) from error
     return home
+
+
+def folder_id(path: Path) -> tuple[int, int] | None:
+    """Which folder it is, whatever it is called; None when there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def unwritable(path: Path, error: OSError) -> UserError | InfraError:

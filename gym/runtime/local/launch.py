@@ -9,7 +9,7 @@ import time
 
 from gym.errors import InfraError
 from gym.runtime.identity import Identity, is_alive
-from gym.runtime.local import detach
+from gym.runtime.local import detach, warden
 from gym.runtime.local.control import bind_control, connect
 from gym.runtime.local.home import Home, unwritable
 from gym.runtime.local.ledger import read_record
@@ -17,6 +17,10 @@ from gym.runtime.local.listeners import SUPERVISOR
 from gym.runtime.local.logs import tail_from
 
 GONE_WITHIN_SECONDS = 10.0
+
+
+class CarriedOn(InfraError):
+    """The supervisor was killed under a command, and another one carries on with what was asked for."""
 
 
 def find_supervisor(home: Home) -> socket.socket | None:
@@ -32,11 +36,12 @@ def launch_supervisor(home: Home) -> socket.socket:
         log = home.log("supervisor").open("ab")
     except OSError as error:
         raise unwritable(home.path, error) from error
-    command = [sys.executable, "-P", "-m", SUPERVISOR, str(home.path)]
+    script = [sys.executable, "-I", "-S"]
+    command = [*script, warden.__file__, "--", sys.executable, "-P", "-m", SUPERVISOR, str(home.path)]
     with listener, log:
         connection = connect(home)
         subprocess.run(
-            [sys.executable, "-I", "-S", detach.__file__, str(listener.fileno()), "--", *command],
+            [*script, detach.__file__, str(listener.fileno()), "--", *command],
             cwd=home.path,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -51,6 +56,12 @@ def launch_supervisor(home: Home) -> socket.socket:
 
 def supervisor_ended(home: Home) -> InfraError:
     """What to say when it is gone without a word."""
+    if (successor := find_supervisor(home)) is not None:
+        successor.close()
+        return CarriedOn(
+            f"the supervisor of the stack in {home.path} was killed; another one carries on with what was asked for.",
+            "How far it is: gym ps",
+        )
     words = "\n".join(tail_from(home.log("supervisor"), 0, 20))
     return InfraError(
         f"the supervisor of the stack in {home.path} ended unexpectedly:\n{words}", "Try again: gym up NAMES"
@@ -58,7 +69,7 @@ def supervisor_ended(home: Home) -> InfraError:
 
 
 def wait_until_gone(supervisor: Identity) -> bool:
-    """After its farewell: until its process has ended and its lock is free."""
+    """After it has said that it ends: until its process has ended and its lock is free."""
     deadline = time.monotonic() + GONE_WITHIN_SECONDS
     while is_alive(supervisor):
         if time.monotonic() > deadline:

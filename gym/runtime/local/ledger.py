@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from gym import labels
 from gym.render.files import write_atomically
-from gym.runtime.identity import Identity, end_processes, find_session, is_alive
+from gym.runtime.identity import Identity, end_processes, find_leaders, find_session, is_alive
 from gym.runtime.local.home import Home
 
 log = logging.getLogger("gym.supervisor")
@@ -27,7 +27,9 @@ class Record(BaseModel):
     supervisor: Identity
     control: str = ""
     router: str = ""
+    warden: Identity | None = None  # starts another supervisor when this one is killed
     processes: dict[str, Identity] = Field(default_factory=dict)
+    digests: dict[str, str] = Field(default_factory=dict)  # of what each was made from
 
 
 class Ledger:
@@ -35,6 +37,7 @@ class Ledger:
 
     def __init__(self, home: Home, record: Record) -> None:
         self._path = home.state
+        self._missed = False
         self._record = record
         self._write()
 
@@ -42,24 +45,36 @@ class Ledger:
         self._record.stack, self._record.router = stack, router
         self._write()
 
-    def add(self, name: str, identity: Identity) -> None:
+    def set_control(self, path: str) -> None:
+        self._record.control = path
+        self._write()
+
+    def add(self, name: str, identity: Identity, digest: str = "") -> None:
         self._record.processes[name] = identity
+        self._record.digests[name] = digest
         self._write()
 
     def drop(self, name: str) -> None:
         self._record.processes.pop(name, None)
+        self._record.digests.pop(name, None)
         try:
             self._write()
         except OSError as error:  # one that is recorded beyond its end harms nobody: it is known by its start
             log.error("%s: its end could not be recorded: %s", name, error)
 
+    def repair(self) -> bool:
+        """True when the file had to be written again: somebody else had a hand in it. One that is gone is written at
+        the second look: who removes the whole folder is not to meet new files in it."""
+        missed, self._missed = self._missed, not self._path.exists()
+        return (missed or not self._missed) and self._write()
+
     def close(self) -> None:
         self._path.unlink(missing_ok=True)
 
-    def _write(self) -> None:
+    def _write(self) -> bool:
         if not self._path.parent.is_dir():
             raise FileNotFoundError(f"{self._path.parent} is gone")
-        write_atomically(self._path, self._record.model_dump_json())
+        return write_atomically(self._path, self._record.model_dump_json())
 
 
 def read_record(home: Home) -> Record | None:
@@ -75,15 +90,24 @@ def marker(home: Home) -> str:
     return f"{labels.ENV_DISCOVERY}={home.discovery}"
 
 
+def find_processes(home: Home, record: Record | None) -> list[tuple[str, Identity]]:
+    """What lives of a stack: what is written down first, then, where that file was lost, who carries its marker."""
+    known = [(name, one) for name, one in record.processes.items() if is_alive(one)] if record else []
+    found = find_leaders(marker(home), labels.ENV_REPLICA)
+    return [*known, *(one for one in found if one not in known)]
+
+
 def sweep(home: Home) -> int:
     """End what is recorded and still lives; how many that were."""
     record = read_record(home)
-    if record is None:
-        return 0
-    # The supervisor first: it would start again what is ended under it.
-    supervisors = [record.supervisor] if is_alive(record.supervisor) else []
-    end_processes(supervisors, SWEEP_GRACE_SECONDS)
-    found = [member for leader in record.processes.values() for member in find_session(leader, marker(home))]
+    owners = [record.warden, record.supervisor] if record else []
+    supervisors = [one for one in owners if one is not None and is_alive(one)]
+    # The warden first, then the supervisor: each would start again what is ended under it.
+    for one in supervisors:
+        end_processes([one], 0.0 if record and one == record.warden else SWEEP_GRACE_SECONDS)
+    written = record.processes.values() if record else ()  # a leader may be gone and have left others in its session
+    leaders = dict.fromkeys((*written, *(one for _, one in find_processes(home, record))))
+    found = [member for leader in leaders for member in find_session(leader, marker(home))]
     end_processes(found, SWEEP_GRACE_SECONDS)
     home.state.unlink(missing_ok=True)
     return len(supervisors) + len(found)

@@ -109,7 +109,8 @@ def _listening_inodes(port: int) -> Iterator[str]:
 
 def _describe(pid: str) -> str:
     argv = Path("/proc", pid, "cmdline").read_bytes().decode("utf-8", "replace").rstrip("\0").split("\0")
-    what = f"the stack in {argv[-1]}" if SUPERVISOR in argv else " ".join(argv)[:120]
+    # The supervisor, or its warden; what follows the folder are descriptors.
+    what = f"the stack in {argv[argv.index(SUPERVISOR) + 1]}" if SUPERVISOR in argv else " ".join(argv)[:120]
     return f"pid {pid} ({what})"
 
 

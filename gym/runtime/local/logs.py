@@ -64,7 +64,7 @@ def rotate(path: Path, most: int = MOST_BYTES) -> None:
         source.truncate(0)
 
 
-def begin_anew(home: Home) -> None:
+def begin_logs(home: Home) -> None:
     """A stack that starts is told of its own troubles, not of those of the one before; that one's logs move aside."""
     for path in sorted(home.logs.glob("*.log")):
         rotate(path, most=0)

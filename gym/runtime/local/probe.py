@@ -6,6 +6,12 @@ import asyncio
 import contextlib
 import os
 
+import orjson
+
+from gym.labels import BLOCKED
+
+LONGEST = 500
+SILENCE = ("no answer", "no HTTP answer")  # how a reason begins where nothing was heard at all
 ONLY_OK = frozenset(range(100, 600)) - {200}
 
 
@@ -15,7 +21,7 @@ async def probe(
     """Empty when it is well, else why not. `wrong` are the statuses that mean it is not; none: any answer will do."""
     try:
         async with asyncio.timeout(timeout):
-            status = await _ask(address, _request(address, path, token))
+            status, body = await _ask(address, _request(address, path, token))
     except TimeoutError:
         return f"no answer on {path} within {timeout:g} s"
     except OSError as error:
@@ -23,7 +29,16 @@ async def probe(
         return f"no answer on {path}: {reason}"
     if not status:
         return f"no HTTP answer on {path}"
-    return f"status {status} on {path}" if status in wrong else ""
+    return (_said(body) or f"status {status} on {path}") if status in wrong else ""
+
+
+def _said(body: bytes) -> str:
+    """The words of a server whose event loop is blocked: they name the line."""
+    try:
+        message = str(orjson.loads(body)["error"]["message"])
+    except (ValueError, LookupError, TypeError):
+        return ""
+    return message[:LONGEST] if message.startswith(BLOCKED) else ""
 
 
 def _request(address: tuple[str, int], path: str, token: str) -> bytes:
@@ -31,19 +46,21 @@ def _request(address: tuple[str, int], path: str, token: str) -> bytes:
     return "\r\n".join([*lines, *([f"Authorization: Bearer {token}"] if token else []), "", ""]).encode()
 
 
-async def _ask(address: tuple[str, int], request: bytes) -> int:
+async def _ask(address: tuple[str, int], request: bytes) -> tuple[int, bytes]:
+    """Status, and the first of the body."""
     reader, writer = await asyncio.open_connection(*address)
     try:
         writer.write(request)
         line = await reader.readline()
         if not line.startswith(b"HTTP/"):
-            return 0
+            return 0, b""
         # What follows is read to its end: closed early, the server would log a broken pipe.
-        while await reader.read(65536):
-            pass
-        return int(line.split()[1])
+        rest = b""
+        while more := await reader.read(65536):
+            rest = (rest + more)[:65536]
+        return int(line.split()[1]), rest.partition(b"\r\n\r\n")[2]
     except (ValueError, IndexError):
-        return 0
+        return 0, b""
     finally:
         writer.close()
         with contextlib.suppress(OSError):

@@ -14,16 +14,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from gym.runtime.identity import Identity, identify
+from gym.labels import BLOCKED, EXIT_BLOCKED
+from gym.runtime.identity import Identity, find_session, identify, is_alive
 from gym.runtime.local import guard
 
 LISTENER_FD = 3
 CONFIG_FD = 4
+
+UNKNOWN_CODE = 256  # of a process that is nobody's child
+LOOK_EVERY = 0.1
 
 Remember = Callable[[Identity], None]
 
@@ -40,15 +44,35 @@ class ProcessSpec:
     drain_seconds: float
     document: bytes = field(default=b"", repr=False)  # what /dev/fd/4 shall hold; it has no place on the disk
     activated: bool = False  # told of its listener the way systemd tells it
+    digest: str = ""  # of what it was made from, as the plan has it
 
 
-def start_process(spec: ProcessSpec, listener: socket.socket | None, remember: Remember) -> subprocess.Popen[bytes]:
-    """Spawned, remembered, and only then let go."""
+class Adopted:
+    """A process that an earlier supervisor has started: not our child, known by its identity and its marker."""
+
+    def __init__(self, identity: Identity, marker: str, *, healthy: bool) -> None:
+        self.identity = identity
+        self.healthy = healthy  # when it was last looked at
+        self.marker = marker
+        self.pid = identity.pid
+        self.returncode: int | None = None
+
+    def members(self) -> Iterable[Identity]:
+        return find_session(self.identity, self.marker)
+
+
+Process = subprocess.Popen[bytes] | Adopted
+
+
+def start_process(
+    spec: ProcessSpec, listener: socket.socket | None, remember: Remember, *, tied: bool = True
+) -> subprocess.Popen[bytes]:
+    """Spawned, remembered, and only then let go. `tied`: it ends with this process."""
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(spec.log.open("ab"))
         inherited = _inherited(spec, listener, stack)
         pairs = ",".join(f"{source}:{target}" for target, source in inherited.items())
-        options = [str(os.getpid()), pairs, *(["--activated"] if spec.activated else [])]
+        options = [str(os.getpid()), pairs, *(["--activated"] if spec.activated else []), *(["--tied"] if tied else [])]
         process = subprocess.Popen(
             [sys.executable, "-I", "-S", guard.__file__, *options, "--", *spec.argv],
             cwd=spec.cwd,
@@ -105,11 +129,25 @@ class Reaper:
         self._children: dict[subprocess.Popen[bytes], asyncio.Future[int]] = {}
         loop.add_signal_handler(signal.SIGCHLD, self._reap)
 
-    def exit_of(self, process: subprocess.Popen[bytes]) -> asyncio.Future[int]:
+    def exit_of(self, process: Process) -> asyncio.Future[int]:
         future: asyncio.Future[int] = self._loop.create_future()
+        if isinstance(process, Adopted):
+            self._look_after(process, future)
+            return future
         self._children[process] = future
         self._reap()
         return future
+
+    def _look_after(self, process: Adopted, future: asyncio.Future[int]) -> None:
+        """The end of who is nobody's child is seen by looking, some microseconds each."""
+        if future.done():
+            return
+        if is_alive(process.identity):
+            self._loop.call_later(LOOK_EVERY, self._look_after, process, future)
+            return
+        kill_group(process)
+        process.returncode = UNKNOWN_CODE
+        future.set_result(UNKNOWN_CODE)
 
     def _reap(self) -> None:
         for process, future in list(self._children.items()):
@@ -123,9 +161,31 @@ class Reaper:
                 future.set_result(code)
 
 
-def kill_group(process: subprocess.Popen[bytes]) -> None:
+def send_signal(process: Process, number: int) -> None:
+    """Never `Popen.send_signal`: that one reaps a process which has just ended, and the reaper finds no child."""
+    ended = not is_alive(process.identity) if isinstance(process, Adopted) else process.returncode is not None
+    if not ended:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process.pid, number)
+
+
+def kill_group(process: Process) -> None:
+    if isinstance(process, Adopted):
+        for one in process.members():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(one.pid, signal.SIGKILL)
+        return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def oom_kills() -> int:
+    """How often the kernel has killed for want of memory since it booted; 0 where it does not say."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), 0)
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
@@ -135,7 +195,13 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def describe_exit(code: int) -> str:
-    """`exit code 1`, `killed by SIGKILL`."""
+    """`exit code 1`, `ended by SIGKILL`."""
+    if code == UNKNOWN_CODE:
+        return "it ended; how is not known, for an earlier supervisor had started it"
+    if code == EXIT_BLOCKED:
+        return f"ended itself: {BLOCKED}; its log names the line"
+    if code == -signal.SIGPROF:
+        return f"ended by SIGPROF: {BLOCKED} in code that lets nothing else run; its log has the stack"
     if code >= 0:
         return f"exit code {code}"
     try:

@@ -1,11 +1,14 @@
 """What a stack tells the world: the discovery document, the router's two files, the console's configuration, the plan.
 
-Each is written whole or not at all, and only when it changed.
+Each is written whole or not at all, only when it changed; and again when somebody else has damaged or removed it.
 """
 
 from __future__ import annotations
 
+import contextlib
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -15,9 +18,9 @@ from gym.render.console import console_document
 from gym.render.files import write_atomically
 from gym.render.traefik import traefik_dynamic, traefik_static
 from gym.runtime.base import ReplicaStatus
-from gym.runtime.local.home import Home
+from gym.runtime.local.home import Home, folder_id
 from gym.runtime.local.specs import DYNAMIC_FILE, DYNAMIC_FOLDER, STATIC_FILE, redacted_plan
-from gym.wire.discovery import Discovery, InstanceView, ReplicaView
+from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
 
 
 class Publisher:
@@ -26,6 +29,9 @@ class Publisher:
     def __init__(self, home: Home) -> None:
         self._home = home
         self._last = Discovery(stack="")
+        self._texts: dict[Path, str] = {}
+        self._missed: set[Path] = set()
+        self._folder_seen: tuple[int, int] | None = None
 
     def publish(self, plan: Plan, replicas: Sequence[ReplicaStatus], *, router: str, console: str) -> None:
         """Called at every change of a replica's state."""
@@ -35,23 +41,59 @@ class Publisher:
         found = Discovery(stack=plan.stack, generation=self._last.generation, router=router, instances=views)
         if found != self._last:
             self._last = found.model_copy(update={"generation": self._last.generation + 1})
-            write_atomically(self._home.discovery, self._last.model_dump_json())
+        self._put(self._home.discovery, self._last.model_dump_json())
         dynamic = self._home.traefik / DYNAMIC_FOLDER / DYNAMIC_FILE
-        write_atomically(dynamic, traefik_dynamic(plan, self._last, console=console))
+        self._put(dynamic, traefik_dynamic(plan, self._last, console=console))
 
     def write_plan(self, plan: Plan) -> None:
         """Written before anything starts. The console reads its own again by itself."""
         directory = self._home.traefik / DYNAMIC_FOLDER
         access_log = str(self._home.path / "access.log")
         static = traefik_static(plan, directory=str(directory), access_log=access_log)
-        directory.mkdir(mode=0o700, exist_ok=True)
-        write_atomically(self._home.traefik / STATIC_FILE, static)
-        write_atomically(self._home.plan, _json(redacted_plan(plan)))
-        write_atomically(self._home.console, _json(console_document(plan)))
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._put(self._home.traefik / STATIC_FILE, static)
+        self._put(self._home.plan, _json(redacted_plan(plan)))
+        self._put(self._home.console, _json(console_document(plan)))
+
+    def keep(self, *paths: Path) -> None:
+        """What others wrote and the stack cannot do without is written again as it is now."""
+        for path in paths:
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                self._texts[path] = path.read_text("utf-8")
+
+    def resume(self, generation: int) -> None:
+        """Behind what an earlier supervisor has published: readers would not take an older one for news."""
+        self._last = self._last.model_copy(update={"generation": generation})
+
+    def repair(self) -> list[Path]:
+        """Write again what is not as it was written; what that was. A file that is gone is only believed to be at the
+        second look: who removes the whole folder is not to meet new files in it."""
+        gone = {path for path in self._texts if not path.exists()}
+        fixed = [path for path in self._texts if path not in gone - self._missed and self._repair(path)]
+        self._missed = gone - set(fixed)
+        return fixed
+
+    def has_other_folder(self) -> bool:
+        """The folder that the router watches is another one than at the last look: it watches one that is gone."""
+        found = folder_id(self._home.traefik / DYNAMIC_FOLDER)
+        if found is None:
+            return False
+        before, self._folder_seen = self._folder_seen, found
+        return before not in (None, found)
 
     def withdraw(self) -> None:
+        self._texts.clear()
         self._home.discovery.unlink(missing_ok=True)
         (self._home.traefik / DYNAMIC_FOLDER / DYNAMIC_FILE).unlink(missing_ok=True)
+
+    def _put(self, path: Path, text: str) -> None:
+        self._texts[path] = text
+        write_atomically(path, text)
+
+    def _repair(self, path: Path) -> bool:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        return write_atomically(path, self._texts[path])
 
 
 def instance_view(service: Service, replicas: Iterable[ReplicaStatus]) -> InstanceView:
@@ -59,10 +101,17 @@ def instance_view(service: Service, replicas: Iterable[ReplicaStatus]) -> Instan
     return InstanceView(
         type=service.type,
         implementation=service.implementation,
-        replicas=tuple(ReplicaView(id=one.replica, url=one.url, healthy=one.state == "healthy") for one in own),
+        replicas=tuple(_replica_view(service, one) for one in own),
         digest=service.digest,
         state=_state_of(own),
+        sdk=service.launch == "sdk",
+        strict=service.strict,
     )
+
+
+def _replica_view(service: Service, one: ReplicaStatus) -> ReplicaView:
+    route = replica_route(service.type, one.replica)
+    return ReplicaView(id=one.replica, url=one.url, healthy=one.state == "healthy", route=route)
 
 
 def _state_of(replicas: Sequence[ReplicaStatus]) -> str:

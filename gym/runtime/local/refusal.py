@@ -27,6 +27,7 @@ async def refusing(listener: socket.socket, failure: RolloutError) -> AsyncItera
     """Each connection that waits or comes meanwhile is told the failure; then the socket is as it was."""
     body = failure.to_body()
     head = f"HTTP/1.1 {failure.status} Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\n"
+    head += "retry-after: 1\r\n"
     reply = f"{head}{HEADER_ERROR}: {failure.kind}\r\ncontent-length: {len(body)}\r\n\r\n".encode() + body
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any, Literal
 
 from gym import labels
-from gym.errors import GymError, InfraError, UserError
+from gym.errors import GymError, InfraError, NotUp, UserError
 from gym.plan.model import Observed, Plan
 from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
 from gym.runtime.identity import Identity, is_alive
@@ -24,12 +24,13 @@ from gym.runtime.local import listeners
 from gym.runtime.local.control import ask
 from gym.runtime.local.environments import cache_dir, prepare_environments
 from gym.runtime.local.home import Home, one_command, prepare_home
-from gym.runtime.local.launch import find_supervisor, launch_supervisor, supervisor_ended, wait_until_gone
+from gym.runtime.local.launch import CarriedOn, find_supervisor, launch_supervisor, supervisor_ended, wait_until_gone
 from gym.runtime.local.ledger import read_record, remove_published, sweep
-from gym.runtime.local.logs import begin_anew, read_logs
+from gym.runtime.local.logs import begin_logs, read_logs
 from gym.runtime.local.specs import Order
 from gym.runtime.programs import find_program
 from gym.runtime.sandbox import keep_tokens, remove_leftovers
+from gym.runtime.upstreams import forget_upstreams, prepare_upstreams
 
 SILENCE_SECONDS = 15.0  # the supervisor says something every second while it works
 
@@ -44,7 +45,7 @@ class LocalRuntime:
         return Observed.model_validate(seen["observed"]) if seen else Observed()
 
     def up(
-        self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, timeout: float
+        self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, timeout: float | None
     ) -> StackStatus:
         _check_startable(plan)
         _check_token(plan, secrets)
@@ -55,7 +56,9 @@ class LocalRuntime:
             if fresh:
                 sweep(place)
                 _check_port(plan)
-                begin_anew(place)
+                begin_logs(place)
+                forget_upstreams(place.path)
+            prepare_upstreams(place.path, plan)
             pythons = prepare_environments(
                 plan, cache_dir(os.environ), lambda detail: on_status(_preparing(plan, detail))
             )
@@ -77,11 +80,13 @@ class LocalRuntime:
         place = Home(home.resolve())
         if _stop(place):
             remove_leftovers(place.path)
+            forget_upstreams(place.path)
             return True
         with one_command(place):
             ended = sweep(place)
             remove_published(place)
             remove_leftovers(place.path)
+            forget_upstreams(place.path)
         return ended > 0
 
     def status(self, home: Path) -> StackStatus | None:
@@ -93,19 +98,23 @@ class LocalRuntime:
         place = Home(home.resolve())
         return read_logs(place, names, follow=follow, tail=tail, runs=lambda: _runs(place))
 
-    def restart(self, home: Path, names: tuple[str, ...], on_status: OnStatus, *, timeout: float) -> StackStatus:
+    def restart(self, home: Path, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None) -> StackStatus:
         return _change(home, on_status, "restart", names=list(names), timeout=timeout)
 
-    def scale(self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float) -> StackStatus:
+    def scale(
+        self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float | None
+    ) -> StackStatus:
         return _change(home, on_status, "scale", replicas=dict(replicas), timeout=timeout)
 
 
-def _apply(home: Home, order: Order, on_status: OnStatus, timeout: float, *, fresh: bool) -> StackStatus:
+def _apply(home: Home, order: Order, on_status: OnStatus, timeout: float | None, *, fresh: bool) -> StackStatus:
     try:
         connection = (launch_supervisor(home) if fresh else None) or find_supervisor(home)
         if connection is None:
             raise supervisor_ended(home)
         return _follow(home, connection, on_status, "apply", order=order.model_dump(mode="json"), timeout=timeout)
+    except (NotUp, CarriedOn):  # the others serve meanwhile, and the supervisor goes on with those that are late
+        raise
     except BaseException:
         if fresh:
             _take_down(home)
@@ -193,7 +202,9 @@ def _orphans(home: Home) -> StackStatus | None:
     alive = [(name, one) for name, one in record.processes.items() if is_alive(one)] if record else []
     if record is None or not alive:
         return None
-    detail = "its supervisor was killed; `gym down` ends it"
+    detail = (
+        "nobody looks after it, its supervisor was killed: `gym up` with the same names replaces it, `gym down` ends it"
+    )
     replicas = tuple(
         ReplicaStatus(
             instance=name, replica=name, type="", implementation="", state="unhealthy", pid=one.pid, detail=detail

@@ -12,14 +12,14 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from gym import labels
-from gym.config import redact
+from gym.config import asset_dir, redact
 from gym.plan.model import Plan, Service
 from gym.plan.sandbox import SANDBOX
-from gym.render.launch import HEAD, Address, launch_document
+from gym.plan.upstreams import takes_upstreams
+from gym.render.launch import HEAD, Address, launch_document, upstream_name
 from gym.render.traefik import OUTSIDE, route_prefix
 from gym.runtime.local.home import Home
 from gym.runtime.local.keeper import Member
-from gym.runtime.local.probe import ONLY_OK
 from gym.runtime.local.process import CONFIG_FD, LISTENER_FD, ProcessSpec
 from gym.runtime.sandbox import Tokens, access_environ, config_path
 
@@ -76,6 +76,7 @@ def service_spec(
             **service.container.env,
             **told,
             **_sandbox_access(order, service, addresses),
+            **({labels.ENV_UPSTREAMS: str(home.upstreams / service.slug)} if takes_upstreams(service) else {}),
             labels.ENV_INSTANCE: service.name,
             labels.ENV_REPLICA: replica,
             labels.ENV_DISCOVERY: str(home.discovery),
@@ -87,6 +88,7 @@ def service_spec(
         log=home.log(replica),
         drain_seconds=order.plan.drain_seconds,
         document=inherited,
+        digest=service.digest,
     )
 
 
@@ -104,10 +106,10 @@ def addresses_for(
     return found | {service.name: own, HEAD: router}
 
 
-def router_member(plan: Plan) -> Member:
-    """It is well once it passes on to the console, or asks it for leave; before its first file it answers 404."""
-    wrong = ONLY_OK - {401} if plan.router.needs_token else ONLY_OK
-    return Member(ROUTER, ROUTER, ROUTER, "traefik", wrong=wrong)
+def router_member() -> Member:
+    """Before it has read its files it answers 404. Afterwards it passes on to the console, or asks it for leave: what
+    comes back then, a 502 of a console that is gone too, says nothing against the router."""
+    return Member(ROUTER, ROUTER, ROUTER, "traefik", wrong=frozenset({404}))
 
 
 def router_spec(order: Order, home: Home) -> ProcessSpec:
@@ -117,6 +119,7 @@ def router_spec(order: Order, home: Home) -> ProcessSpec:
         env={
             **_inherited_environ(order),
             labels.ENV_DISCOVERY: str(home.discovery),
+            labels.ENV_REPLICA: ROUTER,
             "LISTEN_FDS": "1",
             "LISTEN_FDNAMES": OUTSIDE,
         },
@@ -140,6 +143,7 @@ def console_spec(order: Order, home: Home) -> ProcessSpec:
             **_inherited_environ(order),
             **token,
             labels.ENV_CONSOLE: str(home.console),
+            labels.ENV_UPSTREAMS: str(home.upstreams),
             labels.ENV_DISCOVERY: str(home.discovery),
             labels.ENV_LISTEN: f"fd:{LISTENER_FD}",
             labels.ENV_REPLICA: CONSOLE,
@@ -173,6 +177,7 @@ def sandbox_spec(order: Order, home: Home) -> ProcessSpec:
         cwd=home.path,
         log=home.log(SANDBOX),
         drain_seconds=order.plan.drain_seconds + labels.BROKER_SECONDS,
+        digest=order.plan.sandbox.digest if order.plan.sandbox else "",
     )
 
 
@@ -195,7 +200,8 @@ def _values_of(service: Mapping[str, Any]) -> dict[str, Any]:
 
 def _argv(service: Service, python: str) -> tuple[str, ...]:
     if binds_itself(service):
-        return (python, service.entrypoint)
+        starter = asset_dir("compose") / "base" / "gym-script"
+        return (python, str(starter), upstream_name(service), service.entrypoint)
     return (python, "-P", "-m", "gym.server.serve", service.entrypoint)
 
 
@@ -213,6 +219,7 @@ def _inherited_environ(order: Order) -> dict[str, str]:
         labels.ENV_SANDBOX_URL,
         labels.ENV_TOKEN,
         labels.ENV_TOKEN_FILE,
+        labels.ENV_UPSTREAMS,
         labels.ENV_CONFIG,
         labels.ENV_CONFIG_FILE,
         "LISTEN_FDS",

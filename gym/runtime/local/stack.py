@@ -4,50 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
-import functools
-import itertools
 import logging
 import os
 import signal
 import socket
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from gym.errors import StartFailed, UserError
+from gym.errors import GymError, UserError
 from gym.plan import diff
-from gym.plan.model import Observed, ObservedService, Plan, Service
+from gym.plan.model import Observed, Service
 from gym.plan.sandbox import SANDBOX
-from gym.render.launch import Address
-from gym.render.traefik import route_prefix
 from gym.runtime.base import StackStatus
 from gym.runtime.local import listeners
-from gym.runtime.local.home import Home, unwritable
-from gym.runtime.local.keeper import Keeper, Member, World
+from gym.runtime.local.home import Home, folder_id, unwritable
+from gym.runtime.local.keeper import World
 from gym.runtime.local.ledger import Ledger
 from gym.runtime.local.logs import rotate
-from gym.runtime.local.probe import probe
-from gym.runtime.local.process import ProcessSpec, Reaper
+from gym.runtime.local.members import Members, ended, observe
+from gym.runtime.local.parts import all_ids, choose, own_parts, unknown
+from gym.runtime.local.process import Adopted, ProcessSpec, Reaper
 from gym.runtime.local.publish import Publisher
+from gym.runtime.local.remains import Remains
+from gym.runtime.local.shelf import Shelf
 from gym.runtime.local.specs import (
     CONSOLE,
     ROUTER,
     Order,
     addresses_for,
-    binds_itself,
-    console_member,
     console_spec,
-    router_member,
-    router_spec,
-    sandbox_member,
-    sandbox_spec,
     service_member,
     service_spec,
 )
-from gym.runtime.sandbox import HAND_OVER, write_config
+from gym.runtime.local.waiting import Patience, patience_for, settles, wait_healthy, wait_routed
+from gym.runtime.sandbox import HAND_OVER, TOKENS, config_path, write_config
 
-LEAVING_SECONDS = 0.5  # between leaving the discovery document and SIGTERM: callers look again meanwhile
-ROUTED_WITHIN_SECONDS = 3.0  # the router reads a changed file after 0.2 s
+RECONCILE_EVERY = 0.5
 ROTATE_EVERY = 10.0
 
 log = logging.getLogger("gym.supervisor")
@@ -56,39 +48,37 @@ log = logging.getLogger("gym.supervisor")
 class Stack:
     """`group` owns the tasks of the keepers."""
 
-    def __init__(self, home: Home, ledger: Ledger, reaper: Reaper, group: asyncio.TaskGroup) -> None:
+    def __init__(
+        self, home: Home, ledger: Ledger, reaper: Reaper, group: asyncio.TaskGroup, shelf: Shelf | None = None
+    ) -> None:
         self.order: Order | None = None
         self._home = home
         self._ledger = ledger
-        self._group = group
-        self._world = World(reaper, ledger.add, ledger.drop, self._on_change)
-        self._keepers: dict[str, Keeper] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._sockets: dict[str, socket.socket] = {}
-        self._leaving: set[str] = set()
+        self._shelf = shelf or Shelf()
+        world = World(
+            reaper, ledger.add, ledger.drop, self._on_change, self._shelf.drop_socket, tied=not self._shelf.is_kept
+        )
+        self._members = Members(world, group, self._shelf, self._on_change)
         self._publisher = Publisher(home)
         self._dirty = asyncio.Event()
         self._changed = asyncio.Condition()
+        self._changing = asyncio.Lock()  # a change that was asked for, or one step of the reconciler
+        self._ending = False
+        self._folder = folder_id(home.path)
 
     def status(self) -> StackStatus:
         plan = self.order.plan if self.order else None
-        keepers = [self._keepers[name] for name in _all_ids(plan) if name in self._keepers] if plan else []
-        router = self._url(ROUTER)
+        keepers = self._members.of(all_ids(plan)) if plan else []
         return StackStatus(
             stack=plan.stack if plan else "",
             runtime="local",
-            router=router,
+            router=self._members.url(ROUTER),
             replicas=tuple(keeper.status() for keeper in keepers),
         )
 
     def observed(self) -> Observed:
-        services = self.order.plan.services if self.order else ()
-        found = {
-            one.name: ObservedService(digest=one.digest, replicas=one.replicas, parts=one.parts) for one in services
-        }
-        if self.order and (broker := self.order.plan.sandbox):
-            found[SANDBOX] = ObservedService(digest=broker.digest, replicas=1, parts=broker.parts)
-        return Observed(services=found)
+        """What processes were made from, not what was asked for: a change may have come to half of them."""
+        return observe(self.order.plan, self._members) if self.order else Observed()
 
     async def next_change(self, timeout: float) -> None:
         with contextlib.suppress(TimeoutError):
@@ -117,39 +107,78 @@ class Stack:
                 with contextlib.suppress(OSError):
                     rotate(path)
 
-    async def apply(self, order: Order, timeout: float) -> None:
+    async def reconcile_for_ever(self) -> None:
+        """What is wanted outlives the command that said it, and the supervisor that heard it."""
+        while True:
+            await asyncio.sleep(RECONCILE_EVERY)
+            self._shelf.beat()
+            if self.order is None or self._ending or folder_id(self._home.path) != self._folder:
+                continue
+            self._repair()
+            if self._changing.locked():
+                continue
+            try:
+                async with self._changing:
+                    await self._reconcile(self.order)
+            except (OSError, GymError) as error:  # no descriptors, no space: tried again
+                log.error("what is wanted could not be made so: %s", error)
+
+    async def resume(self, order: Order, sockets: Mapping[str, socket.socket], left: Remains) -> None:
+        """Carry on for a supervisor that was killed: what lives is taken over as it is, the rest is started."""
+        async with self._changing:
+            self._members.adopt_sockets(sockets)
+            await self._bind_router(order)
+            self.order = order
+            self._shelf.keep_order(order)
+            self._publisher.resume(left.generation)
+            self._write_plan(order)
+            self._members.bind(order.plan)
+            for name, adopted, digest in left.adoptable(self._home, sockets):
+                self._adopt(order, name, adopted, digest)
+            await asyncio.to_thread(left.end_others, self._home, frozenset(self._members), order.plan.drain_seconds)
+            self._start_missing(order)
+            self._on_change()
+
+    async def apply(self, order: Order, timeout: float | None) -> None:
         """Make the plan real, replacing only what differs; returns when all of it is healthy and routed."""
-        deadline = time.monotonic() + timeout
-        await _ended([self._tasks[name] for name in self._leaving])  # of a change that failed
+        async with self._changing:
+            await self._apply(order, patience_for(order.plan, timeout))
+
+    async def _apply(self, order: Order, patience: Patience) -> None:
+        await self._members.left()  # of a change that failed
         changes = {one.service: one.action for one in diff(order.plan, self.observed())}
         await self._bind_router(order)
         former, self.order = self.order, order
+        self._shelf.keep_order(order)  # from here on it happens, whoever is killed
         self._write_plan(order)
-        self._bind_replicas(order.plan)
-        surplus = await self._leave(set(self._keepers) - set(_all_ids(order.plan)))
-        await self._start_broker(order, former, deadline, replace=changes.get(SANDBOX) == "replace")
+        self._members.bind(order.plan)
+        surplus = await self._members.leave(set(self._members) - set(all_ids(order.plan)))
+        await self._start_broker(order, former, patience, changed=changes.get(SANDBOX) == "replace")
         self._start_missing(order)
         if former is not None and former.token != order.token:  # which only the console knows, from its start
-            self._keepers[CONSOLE].restart(console_spec(order, self._home))
+            self._members[CONSOLE].restart(console_spec(order, self._home))
         self._on_change()
         replaced = [one for one in order.plan.services if changes[one.name] == "replace"]
-        await self._roll([one.replica_ids() for one in replaced], deadline)
-        await self._wait_healthy(_all_ids(order.plan), deadline)
+        await self._roll([one.replica_ids() for one in replaced], patience)
+        await self._wait_healthy(all_ids(order.plan), patience)
         await self._wait_routed(order)
-        await _ended(surplus)
+        await ended(surplus)
 
-    async def restart(self, names: Sequence[str], timeout: float) -> None:
+    async def restart(self, names: Sequence[str], timeout: float | None) -> None:
         """Each instance drains and starts again on its own socket, one replica of it at a time."""
-        order = self._running()
-        deadline = time.monotonic() + timeout
-        await self._roll(self._choose(order.plan, names), deadline)
-        await self._wait_routed(order)
+        async with self._changing:
+            order = self._running()
+            patience = patience_for(order.plan, timeout)
+            groups = choose(order.plan, names)
+            await self._roll(groups, patience)
+            await self._wait_healthy([name for group in groups for name in group], patience)
+            await self._wait_routed(order)
 
-    async def scale(self, replicas: Mapping[str, int], timeout: float) -> None:
+    async def scale(self, replicas: Mapping[str, int], timeout: float | None) -> None:
         order = self._running()
         for name in replicas:
             if order.plan.service(name) is None:
-                raise _unknown(name, [one.name for one in order.plan.services])
+                raise unknown(name, [one.name for one in order.plan.services])
         services = tuple(
             one.model_copy(update={"replicas": replicas.get(one.name, one.replicas)}) for one in order.plan.services
         )
@@ -158,11 +187,9 @@ class Stack:
 
     async def stop(self) -> None:
         """Drain and end everything at once; only the sandbox broker waits, for those who still use its sandboxes."""
-        for names in (set(self._keepers) - {SANDBOX}, {SANDBOX} & set(self._keepers)):
-            tasks = [self._tasks[name] for name in names]
-            for name in names:
-                self._keepers[name].retire()
-            await _ended(tasks)
+        self._ending = True
+        for names in (set(self._members) - {SANDBOX}, {SANDBOX} & set(self._members)):
+            await self._members.end(names)
         self.order = None
         self._publisher.withdraw()
 
@@ -172,162 +199,140 @@ class Stack:
         """Before anything else: a port in use must leave a running stack as it was."""
         wanted = order.plan.router
         former = self.order.plan.router if self.order else None
-        if former == wanted:
+        if former == wanted or (former is None and self._members.has_socket(ROUTER)):
             return
-        old = {ROUTER} & set(self._keepers)
+        old = {ROUTER} & set(self._members)
         if former is not None and former.port == wanted.port:  # another host: the old socket is in the way
-            await _ended(await self._leave(old))
+            await ended(await self._members.leave(old))
             old = set()
         listener = listeners.listen_for_router(wanted.host, wanted.port)
-        await _ended(await self._leave(old))
-        self._sockets[ROUTER] = listener
+        await ended(await self._members.leave(old))
+        self._members.hold(ROUTER, listener)
 
     def _write_plan(self, order: Order) -> None:
         plan = order.plan
         try:
-            self._ledger.set_stack(plan.stack, self._url(ROUTER))
+            self._ledger.set_stack(plan.stack, self._members.url(ROUTER))
             self._publisher.write_plan(plan)
             if order.tokens is not None:
                 write_config(self._home.path, plan, order.tokens, mode=0o600)
+            self._publisher.keep(self._home.session, self._home.path / TOKENS, config_path(self._home.path))
         except OSError as error:
             raise unwritable(self._home.path, error) from error
 
-    def _bind_replicas(self, plan: Plan) -> None:
-        for name in (CONSOLE, *([SANDBOX] if plan.sandbox else [])):
-            if name not in self._sockets:
-                self._sockets[name] = listeners.listen_on_loopback()
-        for service in plan.services:
-            bind = listeners.reserve_port if binds_itself(service) else listeners.listen_on_loopback
-            for replica in service.replica_ids():
-                if replica not in self._sockets:
-                    self._sockets[replica] = bind()
-
-    async def _leave(self, names: set[str]) -> list[asyncio.Task[None]]:
-        """Take these out of what is published, then let them drain; the tasks end when they have."""
-        self._leaving |= names
-        tasks = [self._tasks[name] for name in names]
-        if names:
-            self._on_change()
-            await asyncio.sleep(LEAVING_SECONDS)
-        for name in names:
-            self._keepers[name].retire()
-        return tasks
-
-    async def _start_broker(self, order: Order, former: Order | None, deadline: float, *, replace: bool) -> None:
+    async def _start_broker(self, order: Order, former: Order | None, patience: Patience, *, changed: bool) -> None:
         """Before those who will ask it for sandboxes."""
         if order.plan.sandbox is None:
             return
-        spec = sandbox_spec(order, self._home)
-        self._ensure(sandbox_member(order.plan), spec)
-        if replace:
+        spec, member = own_parts(order, self._home)[SANDBOX]
+        self._members.ensure(member, spec)
+        if changed:
             earlier = former.plan.sandbox if former else None
             if earlier is not None and earlier.provider == order.plan.sandbox.provider:
                 self._hand_over_sandboxes()
-            self._keepers[SANDBOX].restart(spec)
-        await self._wait_healthy([SANDBOX], deadline)
+            self._members[SANDBOX].restart(spec)
+        await settles(self._members[SANDBOX], patience, self.next_change)
 
     def _hand_over_sandboxes(self) -> None:
         """The broker ends, another one follows: its sandboxes stay for that one."""
-        keeper = self._keepers[SANDBOX]
+        keeper = self._members[SANDBOX]
         if keeper.state == "healthy" and keeper.pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(keeper.pid, getattr(signal, HAND_OVER))
 
-    def _start_missing(self, order: Order) -> None:
-        self._ensure(console_member(), console_spec(order, self._home))
-        self._ensure(router_member(order.plan), router_spec(order, self._home))
+    # What happens without being asked for
+
+    async def _reconcile(self, order: Order) -> None:
+        """One step from what is observed to what is wanted, for a change that failed or was cut off half way."""
+        wanted = all_ids(order.plan)
+        await self._members.leave(set(self._members) - set(wanted) - self._members.leaving)
+        if self._ending:
+            return
+        if set(wanted) - set(self._members):
+            self._members.bind(order.plan)
+            self._start_missing(order, nudge=False)
+        groups: list[tuple[str, Sequence[str]]] = [(one.digest, one.replica_ids()) for one in order.plan.services]
+        if order.plan.sandbox is not None:
+            groups.insert(0, (order.plan.sandbox.digest, (SANDBOX,)))
+        for digest, names in groups:
+            keepers = [self._members[name] for name in names]
+            stale = [one for one in keepers if one.spec.digest != digest]
+            if stale and all(one.state == "healthy" for one in keepers if one not in stale):
+                log.info("%s is not what the plan wants: replaced", stale[0].spec.id)
+                self._replace(order, stale[0].spec.id)
+
+    def _repair(self) -> None:
+        try:
+            repaired = [*self._publisher.repair(), *([self._home.state] if self._ledger.repair() else [])]
+        except OSError as error:
+            log.error("the stack's files could not be looked after: %s", error)
+            return
+        if repaired:
+            log.warning("damaged or gone, written again: %s", ", ".join(str(one) for one in repaired))
+        if self._publisher.has_other_folder() and ROUTER in self._members:
+            log.warning("the router watches a folder that is gone: it starts again")
+            self._members[ROUTER].restart()
+
+    def _adopt(self, order: Order, name: str, found: Adopted, digest: str) -> None:
+        """What it was made from stays known: where that is not what is wanted, it is replaced in its turn."""
+        owner = next((one for one in order.plan.services if name in one.replica_ids()), None)
+        if owner is not None:
+            spec, member = self._spec(order, owner, name), service_member(owner, name)
+        elif name in (ROUTER, CONSOLE) or (name == SANDBOX and order.plan.sandbox):
+            spec, member = own_parts(order, self._home)[name]
+        else:
+            return
+        self._ledger.add(name, found.identity, digest)
+        self._members.ensure(member, replace(spec, digest=digest), owner, found)
+
+    def _start_missing(self, order: Order, *, nudge: bool = True) -> None:
+        """Those that wait to be tried again are tried now, where somebody asked."""
+        if nudge:
+            self._members.nudge()
+        for spec, member in own_parts(order, self._home).values():
+            self._members.ensure(member, spec)
         for service in order.plan.services:
             for replica in service.replica_ids():
-                self._ensure(service_member(service, replica), self._spec(order, service, replica), service)
+                self._members.ensure(service_member(service, replica), self._spec(order, service, replica), service)
 
-    def _ensure(self, member: Member, spec: ProcessSpec, service: Service | None = None) -> None:
-        """Started if it is not there; if it is and waits to be tried again, tried now."""
-        if spec.id in self._keepers:
-            self._keepers[spec.id].nudge()
-            return
-        hand_over = service is None or not binds_itself(service)
-        keeper = Keeper(member, spec, self._sockets[spec.id], self._world, hand_over=hand_over)
-        self._keepers[spec.id] = keeper
-        self._tasks[spec.id] = self._group.create_task(keeper.run(), name=spec.id)
-        self._tasks[spec.id].add_done_callback(functools.partial(self._forget, keeper))
-
-    def _forget(self, keeper: Keeper, _: asyncio.Task[None]) -> None:
-        name = keeper.spec.id
-        keeper.listener.close()
-        if self._keepers.get(name) is keeper:
-            del self._keepers[name], self._tasks[name]
-        if self._sockets.get(name) is keeper.listener:
-            del self._sockets[name]
-        self._leaving.discard(name)
-        self._on_change()
-
-    async def _roll(self, groups: Sequence[Sequence[str]], deadline: float) -> None:
-        """One replica of each instance at a time, all instances side by side."""
+    async def _roll(self, groups: Sequence[Sequence[str]], patience: Patience) -> None:
+        """One replica of each instance at a time, all instances side by side; where one does not come up, the others of
+        its instance stay as they were, and no other instance waits for it."""
         order = self._running()
-        owners = {replica: service for service in order.plan.services for replica in service.replica_ids()}
-        for column in itertools.zip_longest(*groups):
-            names = [name for name in column if name is not None]
-            for name in names:
-                spec = self._spec(order, owners[name], name) if name in owners else None
-                if name == SANDBOX:
-                    self._hand_over_sandboxes()
-                self._keepers[name].restart(spec)
-            await self._wait_healthy(names, deadline)
+        async with asyncio.TaskGroup() as rolling:
+            for group in groups:
+                rolling.create_task(self._roll_group(order, group, patience))
 
-    async def _wait_healthy(self, names: Sequence[str], deadline: float) -> None:
-        started = time.monotonic()
-        wanted = [self._keepers[name] for name in names]
-        while ill := [keeper for keeper in wanted if keeper.state != "healthy"]:
-            for keeper in ill:
-                if keeper.gave_up:
-                    raise _start_failed(keeper, f"ended {keeper.early_exits} times at its start ({keeper.detail})")
-            if time.monotonic() >= deadline:
-                waited = f"not healthy within {time.monotonic() - started:.0f} s"
-                raise _start_failed(ill[0], f"{waited}: {ill[0].detail or 'it has not answered'}")
-            await self.next_change(min(0.5, max(0.0, deadline - time.monotonic())))
+    async def _roll_group(self, order: Order, group: Sequence[str], patience: Patience) -> None:
+        for name in group:
+            self._replace(order, name)
+            if not await settles(self._members[name], patience, self.next_change):
+                return
+
+    def _replace(self, order: Order, name: str) -> None:
+        owner = next((one for one in order.plan.services if name in one.replica_ids()), None)
+        if name == SANDBOX:
+            self._hand_over_sandboxes()
+        self._members[name].restart(self._spec(order, owner, name) if owner else own_parts(order, self._home)[name][0])
+
+    async def _wait_healthy(self, names: Sequence[str], patience: Patience) -> None:
+        order = self._running()
+        wanted = [self._members[name] for name in names]
+        everyone = self._members.of(all_ids(order.plan))
+        await wait_healthy(wanted, everyone, patience, self.next_change, order.plan.stack)
 
     async def _wait_routed(self, order: Order) -> None:
-        """Health is published at once, but the router reads it a little later: `up` means that requests arrive."""
-        deadline = time.monotonic() + ROUTED_WITHIN_SECONDS
-        waiting = [route_prefix(one) for one in order.plan.services if one.replicas]
-        address = listeners.address_of(self._sockets[ROUTER])
-        while waiting and time.monotonic() < deadline:
-            why = await probe(address, f"{waiting[0]}/healthz", wrong=frozenset({503}), timeout=1.0, token=order.token)
-            if why:
-                await asyncio.sleep(0.03)
-            else:
-                waiting.pop(0)
-        if waiting:
-            log.warning("the router does not yet route %s", ", ".join(waiting))
+        await wait_routed(order.plan, self._members.address(ROUTER), order.token)
 
     # What is known of the processes
 
     def _spec(self, order: Order, service: Service, replica: str) -> ProcessSpec:
-        replicas = {one.name: [self._address(name) for name in one.replica_ids()] for one in order.plan.services}
-        addresses = addresses_for(order, service, self._address(replica), replicas, self._address(ROUTER))
+        address = self._members.address
+        replicas = {one.name: [address(name) for name in one.replica_ids()] for one in order.plan.services}
+        addresses = addresses_for(order, service, address(replica), replicas, address(ROUTER))
         if service.sandbox is not None:
-            addresses[SANDBOX] = self._address(SANDBOX)
+            addresses[SANDBOX] = address(SANDBOX)
         return service_spec(order, self._home, service, replica, addresses)
-
-    def _address(self, name: str) -> Address:
-        keeper = self._keepers.get(name)
-        host, port = keeper.address if keeper else listeners.address_of(self._sockets[name])
-        return host, port
-
-    def _url(self, name: str) -> str:
-        found = self._keepers[name].address if name in self._keepers else None
-        if found is None and name in self._sockets:
-            found = listeners.address_of(self._sockets[name])
-        return listeners.url_of(*found) if found else ""
-
-    def _choose(self, plan: Plan, names: Sequence[str]) -> list[Sequence[str]]:
-        groups: dict[str, Sequence[str]] = {one.name: one.replica_ids() for one in plan.services}
-        groups |= {ROUTER: (ROUTER,), CONSOLE: (CONSOLE,)} | ({SANDBOX: (SANDBOX,)} if plan.sandbox else {})
-        singles = {name: (name,) for name in _all_ids(plan)}
-        for name in names:
-            if name not in groups and name not in singles:
-                raise _unknown(name, [*groups, *singles])
-        return [groups.get(name) or singles[name] for name in names] if names else list(groups.values())
 
     def _running(self) -> Order:
         if self.order is None:
@@ -340,26 +345,6 @@ class Stack:
     def _publish(self) -> None:
         if self.order is None:
             return
-        replicas = [one for one in self.status().replicas if one.replica not in self._leaving]
-        self._publisher.publish(self.order.plan, replicas, router=self._url(ROUTER), console=self._url(CONSOLE))
-
-
-async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
-    if tasks:
-        await asyncio.wait(tasks)
-
-
-def _all_ids(plan: Plan) -> list[str]:
-    own = [CONSOLE, ROUTER, SANDBOX] if plan.sandbox else [CONSOLE, ROUTER]
-    return [*(replica for one in plan.services for replica in one.replica_ids()), *own]
-
-
-def _unknown(name: str, known: Iterable[str]) -> UserError:
-    names = list(dict.fromkeys(known))
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"There are: {', '.join(names)}"
-    return UserError(f"no server of this stack is called `{name}`.", hint)
-
-
-def _start_failed(keeper: Keeper, what: str) -> StartFailed:
-    return StartFailed(keeper.member.instance, what, keeper.last_lines(), f"All of its log: gym logs {keeper.spec.id}")
+        replicas = [one for one in self.status().replicas if one.replica not in self._members.leaving]
+        url = self._members.url
+        self._publisher.publish(self.order.plan, replicas, router=url(ROUTER), console=url(CONSOLE))

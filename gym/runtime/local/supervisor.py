@@ -1,6 +1,6 @@
 """`python -m gym.runtime.local.supervisor HOME`: owns a stack from `gym up` to `gym down`, listens on descriptor 3.
 
-Its end, however it comes, is the end of everything it started.
+Its end is the end of everything it started; when it is killed, its warden starts another one, which carries on.
 """
 
 from __future__ import annotations
@@ -20,12 +20,14 @@ from typing import Any
 import orjson
 from pydantic import ValidationError
 
-from gym.errors import GymError, InfraError
+from gym.errors import GymError, InfraError, NotUp
 from gym.runtime.identity import Identity, identify
-from gym.runtime.local.control import error_to_dict
-from gym.runtime.local.home import Home, only_supervisor
+from gym.runtime.local.control import bind_control, error_to_dict
+from gym.runtime.local.home import Home, folder_id, only_supervisor
 from gym.runtime.local.ledger import Ledger, Record
 from gym.runtime.local.process import Reaper
+from gym.runtime.local.remains import read_remains
+from gym.runtime.local.shelf import Shelf, open_shelf
 from gym.runtime.local.specs import Order
 from gym.runtime.local.stack import Stack
 
@@ -42,40 +44,53 @@ log = logging.getLogger("gym.supervisor")
 def main(argv: list[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     home = Home(Path(argv[0]))
-    listener = socket.socket(fileno=CONTROL_FD)
+    shelf = open_shelf(argv)
+    listener = socket.socket(fileno=shelf.kept.get("control", CONTROL_FD))
     listener.set_inheritable(False)
     _allow_files()
     with only_supervisor(home) as alone:
         if not alone:
             log.error("another supervisor holds %s", home.supervisor_lock)
             return 1
-        asyncio.run(supervise(home, listener))
+        asyncio.run(supervise(home, listener, shelf))
     return 0
 
 
-async def supervise(home: Home, listener: socket.socket) -> None:
+async def supervise(home: Home, listener: socket.socket, shelf: Shelf) -> None:
     """Until told to stop, or until the stack's folder is gone."""
     me = identify(os.getpid())
     assert me is not None
-    control = str(listener.getsockname())
-    ledger = Ledger(home, Record(supervisor=me, control=control))
+    left, order = read_remains(home), shelf.left_order()
+    warden = identify(os.getppid()) if shelf.is_kept else None
+    ledger = Ledger(home, Record(supervisor=me, control=str(listener.getsockname()), warden=warden))
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as group:
-        stack = Stack(home, ledger, Reaper(loop), group)
+        stack = Stack(home, ledger, Reaper(loop), group, shelf)
         desk = Desk(stack, me)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, desk.over.set)
         loop.add_signal_handler(signal.SIGHUP, lambda: None)
-        watchers = [stack.publish_for_ever(), stack.rotate_for_ever(), _watch_home(home, desk), _expect_order(desk)]
+        if order is not None:
+            desk.asked = True
+            log.warning("another supervisor was killed here: its servers are taken over")
+            await stack.resume(order, shelf.left_sockets(), left)
+        door = Door(home, desk, ledger, shelf)
+        watchers = [
+            stack.publish_for_ever(),
+            stack.rotate_for_ever(),
+            stack.reconcile_for_ever(),
+            _watch_home(home, desk),
+            _expect_order(desk),
+        ]
         tasks = [group.create_task(watcher) for watcher in watchers]
-        server = await asyncio.start_unix_server(desk.serve, sock=listener, limit=LONGEST_LINE)
+        await door.open(listener)
+        tasks.append(group.create_task(door.keep_open()))
         await desk.over.wait()
         await desk.stop()
         for task in tasks:
             task.cancel()
-        server.close()
+        door.close()
     ledger.close()
-    Path(control).unlink(missing_ok=True)
     log.info("ended")
 
 
@@ -110,7 +125,7 @@ class Desk:
         await asyncio.shield(self._stopping)
 
     async def _answer(self, message: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        verb, timeout = message["verb"], float(message.get("timeout", 60))
+        verb, timeout = message["verb"], message.get("timeout")
         if verb == "status":
             await _send(writer, {"done": self._seen()})
         elif verb == "stop":
@@ -124,38 +139,43 @@ class Desk:
         elif verb == "scale":
             await self._change(self._stack.scale(message["replicas"], timeout), writer)
 
-    async def _apply(self, message: dict[str, Any], timeout: float, writer: asyncio.StreamWriter) -> None:
+    async def _apply(self, message: dict[str, Any], timeout: float | None, writer: asyncio.StreamWriter) -> None:
         first = self._stack.order is None
         try:
             order = Order.model_validate(message["order"])
         except ValidationError as error:
+            self.asked = not first  # nobody else may ever ask
             await _send(writer, {"error": error_to_dict(InfraError(f"the supervisor does not understand: {error}"))})
             return
-        done = await self._change(self._stack.apply(order, timeout), writer, farewell=first)
-        if first and not done:
+        stays = await self._change(self._stack.apply(order, timeout), writer, ends_on_failure=first)
+        if not stays:
             self.over.set()
 
     async def _change(
-        self, work: Coroutine[Any, Any, None], writer: asyncio.StreamWriter, *, farewell: bool = False
+        self, work: Coroutine[Any, Any, None], writer: asyncio.StreamWriter, *, ends_on_failure: bool = False
     ) -> bool:
-        """Do it, reporting; with `farewell` a failure takes the stack down before it is told."""
+        """Do it, reporting. With `ends_on_failure` a failure takes the stack down before it is reported, except for
+        servers that are late or end at each start: these are waited for. True when the stack stays."""
         async with self._lock:
             try:
                 self._work = asyncio.create_task(work)
                 await self._follow(self._work, writer)
                 return True
+            except NotUp as late:
+                error: GymError = late
+                ends_on_failure = False
             except asyncio.CancelledError:
-                error: GymError = InfraError("the stack was taken down meanwhile.", "Start it again: gym up NAMES")
+                error = InfraError("the stack was taken down meanwhile.", "Start it again: gym up NAMES")
             except GymError as known:
                 error = known
             finally:
                 self._work = None
         log.error("%s", error)
-        if farewell:
+        if ends_on_failure:
             await self._report(asyncio.create_task(self.stop()), writer)
         with contextlib.suppress(OSError):
             await _send(writer, {"error": error_to_dict(error)})
-        return False
+        return not ends_on_failure
 
     async def _follow(self, work: Coroutine[Any, Any, None] | asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
         """Status lines while it goes on, and a last one when it is done."""
@@ -188,6 +208,41 @@ class Desk:
         }
 
 
+class Door:
+    """The control socket: made again when its file is gone, or commands would take the stack for dead."""
+
+    def __init__(self, home: Home, desk: Desk, ledger: Ledger, shelf: Shelf) -> None:
+        self._home, self._desk, self._ledger, self._shelf = home, desk, ledger, shelf
+        self._folder = folder_id(home.path)
+        self._path = Path()
+        self._file: tuple[int, int] | None = None
+        self._servers: list[asyncio.Server] = []
+
+    async def open(self, listener: socket.socket) -> None:
+        self._path = Path(str(listener.getsockname()))
+        self._file = folder_id(self._path)
+        self._servers.append(await asyncio.start_unix_server(self._desk.serve, sock=listener, limit=LONGEST_LINE))
+
+    async def keep_open(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_FOR_HOME_EVERY)
+            if self._file == folder_id(self._path) or folder_id(self._home.path) != self._folder:
+                continue
+            try:
+                listener = bind_control(self._home)
+                await self.open(listener)
+                self._shelf.keep_control(listener)
+                self._ledger.set_control(str(self._path))
+                log.warning("the control socket was gone: made again")
+            except (OSError, GymError) as error:
+                log.error("commands cannot reach the supervisor: %s", error)
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._path.unlink(missing_ok=True)
+
+
 async def _send(writer: asyncio.StreamWriter, reply: dict[str, Any]) -> None:
     writer.write(orjson.dumps(reply) + b"\n")
     await writer.drain()
@@ -202,7 +257,8 @@ async def _try_send(writer: asyncio.StreamWriter, reply: dict[str, Any]) -> bool
 
 
 async def _watch_home(home: Home, desk: Desk) -> None:
-    while home.state.exists():
+    folder = folder_id(home.path)
+    while folder_id(home.path) == folder is not None:
         await asyncio.sleep(LOOK_FOR_HOME_EVERY)
     log.warning("%s is gone: everything is ended", home.path)
     desk.over.set()

@@ -1,0 +1,35 @@
+"""What a user means by a word: an instance, a replica or a container of a stack."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from gym.errors import InfraError, UserError
+from gym.plan.model import Plan
+from gym.runtime.compose.containers import Container, replica_id
+
+
+def choose(containers: list[Container], plan: Plan | None, names: tuple[str, ...]) -> list[Container]:
+    """Instances, replicas or containers by name; all of them when none is named."""
+    if not containers:
+        raise InfraError("None of this stack's containers is there.", "Start it: gym up NAMES")
+    if not names:
+        return containers
+    by_name: dict[str, list[Container]] = {}
+    for one in containers:
+        for name in {one.instance, one.service, one.name, replica_id(one, plan)}:
+            by_name.setdefault(name, []).append(one)
+    _check_known(names, by_name)
+    return list({one.id: one for name in names for one in by_name[name]}.values())
+
+
+def check_instances(plan: Plan, replicas: Mapping[str, int]) -> None:
+    _check_known(replicas, {one.name: () for one in plan.services})
+
+
+def _check_known(names: tuple[str, ...] | Mapping[str, int], known: Mapping[str, object]) -> None:
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=3) or sorted(known)
+            raise UserError(f"`{name}` is not in this stack.", f"There is {', '.join(near)}.")

@@ -1,0 +1,62 @@
+"""The images of a stack, made: those that are missing, as a lock says where there is one, and shown meanwhile."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from gym.config import search_roots
+from gym.plan.model import Plan
+from gym.render.compose import ROUTER_IMAGE
+from gym.runtime.base import ReplicaStatus, StackStatus
+from gym.runtime.compose.build import build_missing, pull_missing
+from gym.runtime.compose.converge import Converger
+from gym.runtime.compose.images import Images, plan_images
+from gym.runtime.compose.lock import Lock, check_installed, check_lock, image_ids, is_built_from_lock, pins_of
+from gym.runtime.compose.settings import write_build_secrets
+
+
+def make_images(to: Converger, plan: Plan, cache: Path, lock: Lock | None) -> tuple[Images, tuple[str, ...]]:
+    """All that there are for the plan, and the tags that were built now."""
+    images, present = plan_images(plan, to.layout.build, cache), frozenset(image_ids(to.client))
+    if lock:
+        missing = any(one.tag not in present for one in images.targets)
+        pins = pins_of(lock, to.client, to.host, fetch=missing)
+        images = plan_images(plan, to.layout.build, cache, pins)
+        check_lock(lock, to.client, plan, images, data_roots(), pinned=pins is not None)
+        if missing and not is_built_from_lock(to.client, images.base_target):
+            present -= {images.base}  # of another Python, it may be
+    build_secrets = write_build_secrets(to.layout.build, os.environ)
+
+    def tell(names: tuple[str, ...]) -> None:
+        to.on_status(_building(plan, names))
+
+    built = build_missing(images, present, host=to.host, folder=to.layout.build, secrets=build_secrets, on_build=tell)
+    if lock:
+        check_installed(lock, plan, images.by_instance, built, to.host)
+    pull_missing(plan, ROUTER_IMAGE, present, to.host)
+    return images, built
+
+
+def data_roots() -> tuple[Path, ...]:
+    """Paths of data sets are written from where `gym` is typed, or from the checkout that has the server."""
+    return search_roots(Path.cwd(), os.environ)
+
+
+def _building(plan: Plan, names: tuple[str, ...]) -> StackStatus:
+    """What `up` shows while images are made: whose they are, and everybody while it is the one below them all."""
+    base = "base" in names
+    replicas = tuple(
+        ReplicaStatus(
+            instance=one.name,
+            replica=replica,
+            type=one.type,
+            implementation=one.implementation,
+            state="starting",
+            detail="building the base image" if base else "building its image",
+        )
+        for one in plan.services
+        if base or one.slug in names
+        for replica in one.replica_ids()
+    )
+    return StackStatus(stack=plan.stack, runtime="compose", router="", replicas=replicas)

@@ -1,0 +1,79 @@
+"""How long servers may take to get healthy, and what to say of those that did not: the same words on every runtime.
+
+Pure. Whoever is late stays up, as the rest does: it goes on starting, and is routed once it is healthy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gym.errors import NotUp
+
+LEAST_SECONDS = 120.0
+# An SDK server's first answer costs 0.6 to 0.7 s of CPU (measured: mcqa, simple_weather): ten leave room for what
+# an author imports, and for a machine that has other things to do.
+CORE_SECONDS_EACH = 10.0
+EXITS = 3  # ended so often before it was healthy even once, a server will not come up by itself
+
+
+@dataclass(frozen=True)
+class Late:
+    """A server that is not healthy yet."""
+
+    replica: str
+    state: str
+    seconds: float  # since its process or container was last started
+    detail: str = ""
+    log: str = ""
+
+
+def start_seconds(servers: int, cores: int) -> float:
+    """What `--timeout` is where nobody gave one: all of them start at once and share the cores."""
+    return max(LEAST_SECONDS, round(CORE_SECONDS_EACH * servers / max(1, cores)))
+
+
+def not_in_time(late: Sequence[Late], *, total: int, timeout: float, stack: str) -> NotUp:
+    """The deadline is over. `late` is not empty; the first of them gives its name to the error."""
+    first = late[0]
+    what = f"not healthy after {timeout:g} s ({first.detail or first.state}); its last line:"
+    others = [_line(one) for one in late[1:]]
+    log = "\n".join([_last_line(first), *others])
+    flag = _flag(stack)
+    rest = total - len(late)
+    hint = (
+        f"{_the_rest(rest)} {'It goes' if len(late) == 1 else 'They go'} on starting and"
+        f" {'is' if len(late) == 1 else 'are'} routed once healthy: gym ps{flag}\n"
+        f"To wait longer: --timeout {max(2 * timeout, LEAST_SECONDS):g}. All of its log: gym logs {first.replica}{flag}"
+        f". To stop everything: gym down{flag}"
+    )
+    return NotUp(first.replica, what, log, hint)
+
+
+def ends_at_each_start(one: Late, *, times: int, healthy: int, waiting: int, stack: str) -> NotUp:
+    """Told at once: no deadline would help."""
+    flag = _flag(stack)
+    what = f"ended {times} times while it started ({one.detail}); its last lines:"
+    starting = f" {waiting} still {'starts' if waiting == 1 else 'start'}." if waiting else ""
+    hint = (
+        f"{_the_rest(healthy)}{starting} Fix it, then type the same command again: only what differs is replaced.\n"
+        f"All of its log: gym logs {one.replica}{flag}. To stop everything: gym down{flag}"
+    )
+    return NotUp(one.replica, what, one.log or "(it wrote nothing)", hint)
+
+
+def _the_rest(healthy: int) -> str:
+    return f"The other {healthy} stay up." if healthy > 1 else "The other one stays up." if healthy else ""
+
+
+def _line(one: Late) -> str:
+    return f"{one.replica}: {one.state} for {one.seconds:.0f} s ({one.detail or 'no answer yet'}): {_last_line(one)}"
+
+
+def _last_line(one: Late) -> str:
+    lines = one.log.strip().splitlines()
+    return lines[-1] if lines else "(it wrote nothing)"
+
+
+def _flag(stack: str) -> str:
+    return "" if stack == "gym" else f" --stack {stack}"

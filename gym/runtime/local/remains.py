@@ -1,0 +1,48 @@
+"""What a supervisor that was killed has left: processes that go on serving, and what the world was told of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from gym.runtime.identity import end_processes, find_session, is_alive
+from gym.runtime.local.home import Home
+from gym.runtime.local.ledger import Record, find_processes, marker, read_record
+from gym.runtime.local.process import Adopted
+from gym.wire.discovery import Discovery
+
+
+@dataclass(frozen=True)
+class Remains:
+    record: Record | None
+    generation: int = 0
+    sick: frozenset[str] = frozenset()  # replicas that were not healthy
+
+    def adoptable(self, home: Home, sockets: Collection[str]) -> Iterator[tuple[str, Adopted, str]]:
+        """Who lives and listens on a socket that is still held; and the digest of what it was made from."""
+        digests = self.record.digests if self.record else {}
+        found = find_processes(home, self.record)
+        for name, identity in dict(reversed(found)).items():
+            if name in sockets:
+                yield name, Adopted(identity, marker(home), healthy=name not in self.sick), digests.get(name, "")
+
+    def end_others(self, home: Home, adopted: Collection[str], grace: float) -> None:
+        """Whoever nobody looks after any more: replicas that are not wanted, children of those that died."""
+        kept = {one for name, one in find_processes(home, self.record) if name in adopted}
+        written = self.record.processes.values() if self.record else ()
+        leaders = dict.fromkeys([*written, *(one for _, one in find_processes(home, self.record))])
+        others = [one for leader in leaders if leader not in kept for one in find_session(leader, marker(home))]
+        end_processes([one for one in others if is_alive(one)], grace)
+
+
+def read_remains(home: Home) -> Remains:
+    """Read before anything is written again."""
+    record = read_record(home)
+    try:
+        told = Discovery.model_validate_json(home.discovery.read_bytes())
+    except (OSError, ValidationError):
+        return Remains(record)
+    replicas = [one for view in told.instances.values() for one in view.replicas]
+    return Remains(record, told.generation, frozenset(one.id for one in replicas if not one.healthy))

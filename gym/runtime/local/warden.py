@@ -1,0 +1,116 @@
+"""Stays beside a stack's supervisor: should that one be killed, another carries on with the same sockets and order.
+
+Run as a script without site packages: warden.py -- ARGV...; descriptor 3 is the control socket. The servers live on
+meanwhile; what only a process can hold (sockets, the order with its secrets) is kept here and lies on no disk.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+CONTROL_FD = 3
+PR_SET_CHILD_SUBREAPER = 36
+KEPT, SHELF = "--kept", "--shelf"
+ORDER = "order"  # the name under which the supervisor keeps what the stack is to be
+SILENT_SECONDS = 30.0  # the supervisor beats every second; one that was stopped or hangs is replaced
+MOST_ENDS, WITHIN = 5, 60.0  # then it is no accident; `gym up` and `gym down` find the servers
+MOST_FDS = 4
+PIECE = 65536
+
+
+def main(arguments: list[str]) -> int:
+    argv = arguments[arguments.index("--") + 1 :]
+    kept = {"control": CONTROL_FD}
+    ends: list[float] = []
+    woken = _listen_to_signals()
+    _adopt_orphans()
+    while True:
+        code = _attend(argv, kept, woken)
+        if code == 0 or ORDER not in kept:
+            return abs(code)
+        ends = [one for one in ends if time.monotonic() - one < WITHIN] + [time.monotonic()]
+        if len(ends) >= MOST_ENDS:
+            _say(f"the supervisor ended {len(ends)} times in {WITHIN:g} s: it is not started again")
+            return 1
+        _say(f"the supervisor ended ({code}): another one carries on")
+        time.sleep(0.05 * len(ends))
+
+
+def _attend(argv: list[str], kept: dict[str, int], woken: int) -> int:
+    """One supervisor from start to end; what it gives to keep outlives it."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    with ours, theirs:
+        named = ",".join(f"{name}:{descriptor}" for name, descriptor in kept.items())
+        told = [SHELF, str(theirs.fileno()), KEPT, named]
+        process = subprocess.Popen([*argv, *told], pass_fds=(theirs.fileno(), *kept.values()))
+        theirs.close()
+        heard = time.monotonic()
+        while True:
+            ready = select.select([ours.fileno(), woken], [], [], 1.0)[0]
+            if ours.fileno() in ready:
+                _take(ours, kept)
+                heard = time.monotonic()
+            if woken in ready and signal.SIGTERM in os.read(woken, 64):
+                os.kill(process.pid, signal.SIGTERM)
+            code = _reap(process)
+            if code is not None:
+                while select.select([ours], [], [], 0)[0]:  # its last words
+                    _take(ours, kept)
+                return code
+            if not ready and time.monotonic() - heard > SILENT_SECONDS:
+                _say(f"the supervisor has been silent for {SILENT_SECONDS:g} s: killed")
+                os.kill(process.pid, signal.SIGKILL)
+                heard = time.monotonic()
+
+
+def _take(ours: socket.socket, kept: dict[str, int]) -> None:
+    """`keep NAME` with a descriptor, `drop NAME`, or nothing: a sign of life."""
+    data, descriptors, _, _ = socket.recv_fds(ours, PIECE, MOST_FDS)
+    told = json.loads(data or b"{}")
+    for name in (told.get("keep"), told.get("drop")):
+        if name in kept and (descriptors or "drop" in told):
+            os.close(kept.pop(name))
+    if "keep" in told and descriptors:
+        kept[told["keep"]] = descriptors[0]
+
+
+def _reap(process: "subprocess.Popen[bytes]") -> int | None:
+    """How the supervisor ended, None while it lives. Others that ended are orphans of an earlier one."""
+    code = None
+    with contextlib.suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            if found[0] == process.pid:
+                code = process.returncode = os.waitstatus_to_exitcode(found[1])
+    return code
+
+
+def _listen_to_signals() -> int:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, lambda *_: None)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    return reader
+
+
+def _adopt_orphans() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} WARDEN {text}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
