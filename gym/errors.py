@@ -1,6 +1,6 @@
 """Every family of error a person may meet: what happened, where, and the next command to type.
 
-`UserError` is theirs to mend (exit code 1), `InfraError` is the machine's (exit code 1 too, other words); whatever is
+`UserError` is theirs to fix (exit code 1), `InfraError` is the machine's (exit code 1 too, other words); whatever is
 neither is a bug of ours and is reported as one (exit code 3).
 """
 
@@ -72,3 +72,7 @@ class StartFailed(InfraError):
         self.server = server
         self.log = log
         super().__init__(f"{server}: {what}" + (f"\n{log}" if log else ""), hint)
+
+
+class NotUp(StartFailed):
+    """Some servers of a stack are not healthy; all of it stays as it is, and they go on starting."""

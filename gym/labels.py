@@ -27,9 +27,14 @@ ENV_CONFIG: Final = "NEMO_GYM_CONFIG_DICT"  # YAML (we write JSON, a subset): ev
 ENV_INSTANCE: Final = "NEMO_GYM_CONFIG_PATH"  # the name of this instance
 ENV_CONFIG_FILE: Final = "GYM_CONFIG_FILE"  # the same document as a file, where it is too long for the environment
 ENV_DISCOVERY: Final = "GYM_DISCOVERY"  # path or URL of the discovery document
+ENV_WANTED: Final = "GYM_WANTED"  # folder of what the stack is to be (gym.render.wanted), for who keeps it so
+ENV_UPSTREAMS: Final = "GYM_UPSTREAMS"  # folder of a model's run-time addresses; of all models', for the console
+ENV_ROUTES: Final = "GYM_ROUTES"  # path of the router's dynamic file, for the one who writes it
 ENV_LISTEN: Final = "GYM_LISTEN"  # "fd:3" or "0.0.0.0:8000"
+ENV_HOSTS: Final = "GYM_HOSTS"  # names by which a server may be asked: "a.example,.cluster.local"; "*": any
 ENV_REPLICA: Final = "GYM_REPLICA"  # "mcqa-1"
 ENV_DRAIN: Final = "GYM_DRAIN_SECONDS"  # how long a stopping server waits for requests in flight
+ENV_BLOCKED: Final = "GYM_BLOCKED_SECONDS"  # a server whose event loop is blocked for so long ends; 0: never
 ENV_SECRETS_DIR: Final = "GYM_SECRETS_DIR"  # one file a secret; /run/secrets in a container
 ENV_TOKEN: Final = "GYM_TOKEN"  # what the outside entry point asks for once it is published beyond loopback
 ENV_TOKEN_FILE: Final = "GYM_TOKEN_FILE"  # the same from a file
@@ -41,17 +46,31 @@ ENV_CONSOLE: Final = "GYM_CONSOLE_CONFIG"  # path of what the console shows (gym
 ENV_PATH: Final = "GYM_PATH"  # more folders to look for servers in
 ENV_CACHE: Final = "GYM_CACHE_DIR"
 
+# What a server says whose event loop is blocked, on /healthz and by its exit code.
+BLOCKED: Final = "its event loop is blocked"
+EXIT_BLOCKED: Final = 86
+
 # Headers of the data plane.
 HEADER_ROLLOUT: Final = "x-gym-rollout-id"
 HEADER_TIMEOUT: Final = "x-gym-timeout"  # seconds left; relative, so clocks need not agree
 HEADER_ERROR: Final = "x-gym-error"  # the kind of a failure, so a caller need not parse the body
 HEADER_SDK: Final = "x-gym-sdk"  # the SDK version of the agent that made a rollout
 HEADER_DEPTH: Final = "x-gym-depth"  # how many agents have asked one another to get here
+HEADER_STREAM: Final = "x-gym-stream"  # the id of a stream of groups: for who steers it
+HEADER_POLICY: Final = "x-gym-policy"  # in a reply: the endpoint that the rollout brought along was used or passed on
+HEADER_POLICY_URL: Final = "x-gym-policy-url"  # of that endpoint, several with blanks between them
+HEADER_POLICY_KEY: Final = "x-gym-policy-key"
+HEADER_POLICY_MODEL: Final = "x-gym-policy-model"  # percent-encoded, as the next one is
+HEADER_POLICY_FOR: Final = "x-gym-policy-for"  # the instance whose calls go there
+HEADER_SESSION_TOKEN: Final = "x-gym-session-token"  # claims a recorded session: others need the same one
+HEADER_CAPTURE: Final = "x-gym-capture"  # "own": the caller made the session's id; "here": ask no other replica
+HEADER_CALLS: Final = "x-gym-calls"  # how many calls a trace is of, recorded or not
 HEADER_MCP_SESSION: Final = "x-nemo-gym-session-token"
 
 COOKIE_REPLICA: Final = "gym_replica_"  # + slug of the instance: the router's sticky cookie
 ROUTER_PORT: Final = 11000  # clients written for NeMo Gym expect a head server there
 SERVER_PREFIX: Final = "/s/"
+REPLICA_PREFIX: Final = "/s/~"  # + id of a replica: leads to this one alone, or nowhere
 
 REDACTED: Final = "****"
 

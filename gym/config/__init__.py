@@ -1,12 +1,13 @@
 """What the user wrote -> a frozen, resolved and checked `Stack`; every problem at once, each with its file and line."""
 
-from gym.config.aliases import instance_names, known_as, other_names
+from gym.config.aliases import instance_names, known_as, other_names, path_variants
 from gym.config.assets import asset_dir, search_roots
 from gym.config.catalog import CatalogEntry, find_server, list_servers, own_fields
 from gym.config.load import LoadRequest, load_stack
 from gym.config.model import ContainerFacts, Instance, Location, ServerRef, Stack
 from gym.config.redact import collect_secrets, is_secret_key, redact, redact_text
 from gym.config.sources import is_foreign, requirement_lines, requirements_digest, satisfied_extras, source_digest
+from gym.config.upstream import portable_requirements
 
 __all__ = [
     "CatalogEntry",
@@ -27,6 +28,8 @@ __all__ = [
     "load_stack",
     "other_names",
     "own_fields",
+    "path_variants",
+    "portable_requirements",
     "redact",
     "redact_text",
     "requirement_lines",

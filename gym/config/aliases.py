@@ -34,7 +34,7 @@ _GROUPS: Final[dict[ServerType, tuple[tuple[str, ...], ...]]] = {
     "responses_api_models": (
         ("openai", "openai_model"),
         ("azure_openai", "azure_openai_model"),
-        ("vllm", "vllm_model"),
+        ("vllm_model", "vllm"),
         ("litellm", "litellm_model"),
         ("local_vllm", "local_vllm_model"),
         ("genrm", "genrm_model"),

@@ -18,8 +18,11 @@ from gym.config.grants import is_grant, read_grant
 from gym.config.model import ContainerFacts, Instance, Location, ServerRef
 from gym.config.nodes import Findings, Node, did_you_mean, dotted, plain, set_at
 from gym.config.sources import is_foreign, requirements_digest, source_digest
+from gym.wire.sandbox import Grant
 
 _MEMORY = re.compile(r"\d{1,15}(\.\d{1,6})?\s*([bkmgt]|[kmgt]i?b)?", re.I)
+_PYTHON = re.compile(r"(?!3\.1$)(==|~=|[<>]=?)?\s*\d+(\.\d+){1,2}(\s*,\s*(!=|==|~=|[<>]=?)\s*\d+(\.\d+){0,2})*|~?/\S+")
+OURS = frozenset(["python_version"])  # nobody's field, so a value that it may not have is an error
 _NEW = {"resources_servers": "resources", "responses_api_agents": "agent", "responses_api_models": "model"}
 _WANTED = {
     "image": "the name of an image, such as `registry.example/mcqa:1.2`",
@@ -31,6 +34,7 @@ _WANTED = {
     "secrets": "a list of names",
     "gpus": "a number, or `all`",
     "launch": "auto, sdk or script",
+    "python_version": 'a version in quotes, such as "3.12" (3.10 without them is the number 3.1), or the path of one',
 }
 
 
@@ -94,13 +98,20 @@ def _build(draft: Draft, drafts: Sequence[Draft], around: Surroundings, findings
         fields={**fields, "entrypoint": entrypoint},
         references=references,
         container=container,
-        sandbox=read_grant((draft.name, "sandbox"), asked, findings) if asked else None,
+        sandbox=_with_build(read_grant((draft.name, "sandbox"), asked, findings), fields) if asked else None,
         directory=directory,
         entrypoint=entrypoint,
         foreign=foreign,
         origin=Location(file=draft.place.file, line=draft.place.line),
         **digests,
     )
+
+
+def _with_build(grant: Grant | None, fields: Mapping[str, Any]) -> Grant | None:
+    """Who names a folder to build has asked for it; nobody else gets the right to build images."""
+    if grant is None or not fields.get("sandbox_build") or "build" in grant.model_fields_set:
+        return grant
+    return grant.model_copy(update={"build": True})
 
 
 def _resolve_references(
@@ -125,7 +136,9 @@ def _split(draft: Draft, foreign: bool) -> tuple[dict[str, Any], dict[str, Node]
     inside = {
         key: node
         for key, node in draft.fields.value.items()
-        if key in FACTS and not (foreign and not _accepts(key, node)) and not (key == "env" and _is_text(node))
+        if key in FACTS
+        and not (foreign and key not in OURS and not _accepts(key, node))
+        and not (key == "env" and _is_text(node))
     }
     fields = {key: plain(node) for key, node in draft.fields.value.items() if key not in inside}
     facts = {**draft.beside, **inside}
@@ -145,7 +158,7 @@ def _container(
             given[key] = _fact(key, node)
         else:
             what = f"must be {_WANTED[key]}; found {shown_value(key, node)}"
-            findings.add(node, (draft.name, key), what, f"Mend it, or take `{key}` out.")
+            findings.add(node, (draft.name, key), what, f"Fix it, or take `{key}` out.")
     workers = _text(draft, "num_workers")
     if "replicas" not in facts and workers.isdecimal() and 1 <= int(workers[:9]) <= 1000:
         given["replicas"] = int(workers)
@@ -165,6 +178,8 @@ def _accepts(key: str, node: Node) -> bool:
         return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
     if key == "launch":
         return value in ("auto", "sdk", "script")
+    if key == "python_version":
+        return _PYTHON.fullmatch(str(value)) is not None
     if key == "memory":
         return not isinstance(value, bool) and _MEMORY.fullmatch(str(value)) is not None
     if key in ("image", "build"):
@@ -182,7 +197,7 @@ def _fact(key: str, node: Node) -> Any:
     value = plain(node)
     if key == "env":
         return {name: str(one).lower() if isinstance(one, bool) else str(one) for name, one in value.items()}
-    return str(value) if key == "memory" else tuple(value) if key == "secrets" else value
+    return str(value) if key in ("memory", "python_version") else tuple(value) if key == "secrets" else value
 
 
 def _build_folder(

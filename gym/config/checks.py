@@ -27,7 +27,19 @@ from gym.errors import Problem
 from gym.labels import REDACTED
 from gym.wire.rows import ServerType
 
-FACTS = ("image", "build", "replicas", "cpus", "memory", "env", "secrets", "gpus", "launch", "sandbox")
+FACTS = (
+    "image",
+    "build",
+    "replicas",
+    "cpus",
+    "memory",
+    "env",
+    "secrets",
+    "gpus",
+    "launch",
+    "sandbox",
+    "python_version",
+)
 DOMAINS = frozenset(
     words("math coding agent knowledge instruction_following long_context safety games translation e2e rlhf other")
 )
@@ -39,7 +51,7 @@ RESERVED = frozenset(
         "model_endpoint_readiness_timeout_seconds allow_openai_version_skew uv_cache_dir uv_venv_dir "
         "results_dir cache_dir _inherit_from _copy nemo_gym_log_dir observability_enabled "
         "model_call_capture_dir token_id_capture component_name skip_verification skip_verification_reward "
-        "sandbox_provider sandbox_settings"
+        "sandbox_provider sandbox_settings strict"
     )
 )
 
@@ -204,7 +216,7 @@ def _checked(draft: Draft, found: list[Problem]) -> Draft | None:
         node = draft.fields.child(key)
         if node is not None and node.known and node.value is not None and not accepts(node.value):
             what = f"must be {wanted}; found {shown_value(key, node)}"
-            _tell(found, node, (*draft.path, key), what, "Mend it, or take the key out.")
+            _tell(found, node, (*draft.path, key), what, "Fix it, or take the key out.")
     datasets = draft.fields.child("datasets")
     for index, dataset in children(datasets) if datasets is not None and isinstance(datasets.value, list) else ():
         if dataset.known and not isinstance(dataset.value, dict):

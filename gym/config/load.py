@@ -36,6 +36,7 @@ from gym.config.nodes import (
 from gym.config.overrides import Override, apply_overrides, overrides_alone, parse_overrides
 from gym.config.policy import choose_policy, join_aliases, name_policy
 from gym.config.sources import satisfied_extras
+from gym.config.strict import apply_strict, read_strict
 from gym.config.yaml_source import read_yaml
 from gym.errors import ConfigError
 from gym.labels import ROUTER_PORT
@@ -56,6 +57,7 @@ class LoadRequest:
     cwd: Path = field(default_factory=Path.cwd)
     roots: tuple[Path, ...] = ()
     environ: Mapping[str, str] = field(default_factory=dict)
+    strict: bool = False  # every verifier's strict mode, as `strict: true` in a file
     extras: frozenset[str] | None = None  # of the SDK; None: those that are installed here
 
 
@@ -75,9 +77,9 @@ def _stop_on(findings: Findings) -> None:
     if findings.problems:
         count = len(findings.problems)
         hint = (
-            "Mend it and run the same command again."
+            "Fix it and run the same command again."
             if count == 1
-            else f"{count} problems. Mend them and run the same command again."
+            else f"{count} problems. Fix them and run the same command again."
         )
         raise ConfigError(findings.problems, hint)
 
@@ -90,7 +92,8 @@ class _Loading:
         self._folders: tuple[ServerFolder, ...] = tuple(server_folders(self._roots))
 
     def load(self) -> Stack:
-        overrides = parse_overrides(self._request.overrides, self._findings)
+        typed_strict = ("++strict=true",) if self._request.strict else ()
+        overrides = parse_overrides((*self._request.overrides, *typed_strict), self._findings)
         env = self._read_env()
         typed = overrides_alone(overrides)
         includes = self._includes(merge(env, typed))
@@ -185,6 +188,8 @@ class _Loading:
         around = Surroundings(self._request.cwd, self._folders, extras, () if lenient else doubtful)
         instances = build_instances(drafts, around, self._findings)
         instances = apply_replicas(instances, self._request.replicas, self._findings)
+        if read_strict(tree, self._findings):
+            instances = apply_strict(instances, self._folders, self._findings)
         settings = {key: plain(node) for key, node in tree.value.items() if key not in {*names, *doubtful}}
         settings["head_server"] = self._head_server(tree)
         settings[KEY] = list(includes.found)

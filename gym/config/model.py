@@ -44,6 +44,7 @@ class ContainerFacts(Frozen):
     secrets: tuple[str, ...] = ()
     gpus: int | str | None = None
     launch: str = "auto"  # auto | sdk | script: how the entry point is started
+    python_version: str | None = None  # "3.12", "3.13.14", ">=3.12" or the path of an interpreter
 
 
 class Instance(Frozen):

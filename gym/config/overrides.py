@@ -34,7 +34,7 @@ _KEY = re.compile(r"[^\s.=\[\]{}'\"$,~+]+")
 SETTINGS = words(
     "config_paths default_host head_server disallowed_ports python_version use_absolute_ip hf_token port_range_low "
     "port_range_high dry_run results_dir cache_dir verbose policy_base_url policy_api_key policy_model_name "
-    "error_on_almost_servers model_endpoint_readiness_timeout_seconds"
+    "policy_urls error_on_almost_servers model_endpoint_readiness_timeout_seconds"
 )
 
 

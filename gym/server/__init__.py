@@ -3,9 +3,10 @@
 from gym.server.agent import Agent, AgentConfig, RunRow
 from gym.server.base import Route, Server, ServerApp
 from gym.server.config import Reference, ServerConfig
-from gym.server.model import Model, ModelConfig
+from gym.server.model import Model, ModelConfig, ProviderConfig
 from gym.server.resources import ResourcesConfig, ResourcesServer
 from gym.server.rollout import Rollout
+from gym.server.tolerated import Tolerated
 from gym.server.tools import tool
 from gym.wire.rows import MultiRewardResponse, Row, VerifyRequest, VerifyResponse
 
@@ -15,6 +16,7 @@ __all__ = [
     "Model",
     "ModelConfig",
     "MultiRewardResponse",
+    "ProviderConfig",
     "Reference",
     "ResourcesConfig",
     "ResourcesServer",
@@ -25,6 +27,7 @@ __all__ = [
     "Server",
     "ServerApp",
     "ServerConfig",
+    "Tolerated",
     "VerifyRequest",
     "VerifyResponse",
     "tool",

@@ -8,26 +8,39 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import orjson
 from pydantic import Field
+from pydantic_core import from_json
 
 from gym import __version__
-from gym.labels import HEADER_SDK
+from gym.labels import HEADER_POLICY, HEADER_SDK
 from gym.server.asgi import Answer, Call
-from gym.server.base import Route, Server, json_answer
+from gym.server.base import Route, Server, event_answer, json_answer
 from gym.server.colleagues import Colleague, Colleagues
 from gym.server.config import Reference, ServerConfig, Settings, addresses
 from gym.server.http import HttpClient
 from gym.server.peers import Peers
-from gym.server.rollout import CLOSE_SECONDS, Rollout
+from gym.server.rollout import CLOSE_SECONDS, Rollout, without_streaming
+from gym.server.run_trace import RunTrace, add_trace, wants_trace
 from gym.server.tools import NAME, RESERVED
-from gym.wire import items, metrics
+from gym.wire import items, metrics, sse
 from gym.wire.failures import RolloutError
+from gym.wire.policy_endpoint import (
+    FIELDS,
+    URL,
+    PolicyEndpoint,
+    mask_body,
+    mask_key,
+    masking,
+    policy_of_headers,
+    take_policy,
+)
 from gym.wire.rows import CreateParams, Row, VerifyResponse
 from gym.wire.splice import splice
+from gym.wire.text import write_any_json, write_json
 
 IDLE_STEPS = 3  # answers in a row with neither a call nor a message; the reference loops on them for ever
 
@@ -43,6 +56,7 @@ class AgentConfig(ServerConfig):
     max_seconds: float | None = Field(default=3600.0, gt=0)
     skip_verification: bool = False
     skip_verification_reward: float = 0.0
+    return_trace: bool = False  # every model call of a `/run` below `trace` of its reply; a row's own field decides
     token_id_capture: Any = None
     agents: dict[str, Colleague] = Field(default_factory=dict)  # tool name -> the agent behind it
 
@@ -133,7 +147,7 @@ class Agent(Server):
             return items.function_call_output(call_id, _told(f"Invalid tool call arguments: {error!r}"))
         if colleagues is not None:
             return items.function_call_output(call_id, await colleagues.ask(call, rollout))
-        _, text = await rollout.call_tool(name, arguments.encode())
+        _, text = await rollout.call_tool(name, arguments.encode("utf-8", "replace"))
         return items.function_call_output(call_id, text)
 
     # What the contract asks for.
@@ -152,22 +166,38 @@ class Agent(Server):
 
     async def _on_run(self, call: Call) -> Answer:
         row = parse_run(call.body)
-        async with self._rollout(call, call.rollout_id or _own_id(row.fields)) as rollout:
+        policy = self._policy_of(call, row.fields)
+        row = without_policy(row)
+        async with self._rollout(call, call.rollout_id or _own_id(row.fields), policy) as rollout:
+            if wants_trace(row.fields, self.config.return_trace):
+                rollout.trace = RunTrace()
             try:
-                body = await self.run(row, rollout)
+                with masking(policy):
+                    body = await self.run(row, rollout)
+                    body = add_trace(body, await rollout.fetch_trace()) if rollout.trace else body
             finally:
                 call.told = (_timing(rollout.spent), _SDK)
                 self._take_leave(rollout)
-            return Answer(body, headers=call.told)
+            return Answer(mask_body(body, policy), headers=(*call.told, *_taken(policy)))
 
     async def _on_responses(self, call: Call) -> Answer:
-        params = parse_params(call.body)
-        async with self._rollout(call, call.rollout_id) as rollout:
-            response = await self.respond(params, rollout)
+        asked = parse_params(call.body)
+        policy = self._policy_of(call, asked)
+        params = {name: value for name, value in asked.items() if name not in FIELDS}
+        async with self._rollout(call, call.rollout_id, policy) as rollout:
+            with masking(policy):
+                response = await self.respond(without_streaming(params), rollout)
+            if policy is not None and policy.key:
+                response = mask_key(response, policy.key)
             cookies = tuple(
                 (b"set-cookie", f"{name}={value}; Path=/".encode()) for name, value in rollout.cookies.items()
             )
-            return json_answer(response, (*cookies, _timing(rollout.spent)))
+            headers = (*cookies, _timing(rollout.spent), *_taken(policy))
+            return (
+                event_answer(sse.response_events(response), headers)
+                if asked.get("stream")
+                else json_answer(response, headers)
+            )
 
     async def _on_aggregate(self, call: Call) -> Answer:
         """The resources server knows its own metrics; without one, the baseline of them all."""
@@ -180,12 +210,23 @@ class Agent(Server):
 
     def _take_leave(self, rollout: Rollout) -> None:
         """Of a rollout that failed, was cancelled or is not verified; by a task of its own, for ours may be ending."""
-        if rollout.session_open:
-            task = asyncio.get_running_loop().create_task(rollout.close_session())
+        if rollout.session_open or rollout.trace:
+            task = asyncio.get_running_loop().create_task(rollout.leave())
             self._leaving.add(task)
             task.add_done_callback(self._leaving.discard)
 
-    def _rollout(self, call: Call, rollout_id: str) -> Rollout:
+    def _policy_of(self, call: Call, fields: Mapping[str, Any]) -> PolicyEndpoint | None:
+        """The endpoint that answers for the policy in this rollout, said by its body or by the agent that asks us."""
+        policy = take_policy(fields) or policy_of_headers(call.headers)
+        if policy is None:
+            return None
+        own = self.config.model_server.name if self.config.model_server else ""
+        if not own and not self.config.agents:
+            what = f"{self.name} asks no model: its configuration names no model_server that {URL} could stand in for"
+            raise RolloutError("row", f"{what}. Leave the policy_... fields out, or ask another agent")
+        return policy if policy.replaces else replace(policy, replaces=own)
+
+    def _rollout(self, call: Call, rollout_id: str, policy: PolicyEndpoint | None = None) -> Rollout:
         limits = [limit for limit in (self.config.max_seconds, call.timeout) if limit is not None]
         return Rollout(
             self.http,
@@ -195,6 +236,7 @@ class Agent(Server):
             cookies=call.cookies(),
             model_server=self.config.model_server.name if self.config.model_server else "",
             resources_server=self.config.resources_server.name if self.config.resources_server else "",
+            policy=policy,
         )
 
 
@@ -238,6 +280,14 @@ def parse_run(body: bytes) -> RunRow:
     return RunRow(body, fields)
 
 
+def without_policy(row: RunRow) -> RunRow:
+    """The row as everybody but us may see it: no key in what is sent on, echoed or written down."""
+    if not any(name in row.fields for name in FIELDS):
+        return row
+    kept = {name: value for name, value in from_json(row.body).items() if name not in FIELDS}  # keeps large integers
+    return RunRow(write_any_json(kept), {name: value for name, value in row.fields.items() if name not in FIELDS})
+
+
 def parse_params(body: bytes) -> dict[str, Any]:
     params = _parse_object(body)
     _check_params(params, "body")
@@ -274,7 +324,11 @@ def _own_id(fields: Mapping[str, Any]) -> str:
 
 
 def _told(message: str) -> str:
-    return orjson.dumps({"error": message}).decode()
+    return write_json({"error": message}).decode()
+
+
+def _taken(policy: PolicyEndpoint | None) -> tuple[tuple[bytes, bytes], ...]:
+    return () if policy is None else ((HEADER_POLICY.encode(), b"used"),)
 
 
 def _timing(spent: Mapping[str, float]) -> tuple[bytes, bytes]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.server.trouble import error_to_failure
 from gym.wire.failures import RolloutError
+from gym.wire.text import repair_body, write_json
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -23,6 +24,10 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 JSON = (b"content-type", b"application/json")
+SESSIONS = "/sessions/"  # /sessions/<id>/v1/...: a call that is recorded, at servers that have SESSION_ROUTE
+SESSION_ROUTE = "/sessions/{id}"
+SESSION_WORDS = frozenset(("", "trace", "traces", "holder"))
+SESSION_UNKNOWN = SESSION_ROUTE + "/*"
 CORRELATION = "/ng-rollout/"  # /ng-rollout/<id>[/training-token-capture]/v1/...: the rollout id in the path
 MAX_BODY = 256 * 1024 * 1024
 WATCH_AFTER_SECONDS = 1.0
@@ -37,9 +42,11 @@ class Call:
     headers: list[tuple[bytes, bytes]]
     body: bytes
     rollout_id: str = ""
+    session: str = ""  # the id in the path: of a session whose calls are recorded
     timeout: float | None = None  # seconds the caller is willing to wait
     began: float = field(default_factory=time.monotonic)
     told: tuple[tuple[bytes, bytes], ...] = ()  # headers that go with a failure too
+    dialect: Callable[[RolloutError], Any] | None = None  # in which a failure is told, where it is not the contract's
 
     def seconds_left(self, most: float) -> float:
         """Until the caller stops waiting, or `most`."""
@@ -63,6 +70,7 @@ class Answer(NamedTuple):
     status: int = 200
     headers: tuple[tuple[bytes, bytes], ...] = ()
     content_type: bytes = b"application/json"
+    whole: Mapping[str, Any] | None = None  # of an event stream: the reply that its events add up to
 
 
 Handler = Callable[[Call], Awaitable[Answer]]
@@ -81,12 +89,13 @@ class HotRoutes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
-            path, rollout_id = split_correlation(scope["path"])
+            path, rollout_id, session = self._split(scope["path"])
             handler = self.routes.get((scope["method"], path))
             if handler is not None:
                 self.in_flight += 1
                 try:
-                    await self._serve(handler, scope, receive, send, path, rollout_id)
+                    call = Call(scope["method"], path, scope["headers"], b"", rollout_id, session)
+                    await self._serve(handler, call, receive, send)
                 finally:
                     self.in_flight -= 1
                 return
@@ -94,13 +103,20 @@ class HotRoutes:
             scope = {**scope, "root_path": prefix.decode("latin-1")} if prefix else scope  # /docs behind the router
         await self.app(scope, receive, send)
 
-    async def _serve(
-        self, handler: Handler, scope: Scope, receive: Receive, send: Send, path: str, rollout_id: str
-    ) -> None:
-        call = Call(scope["method"], path, scope["headers"], b"", rollout_id)
+    def _split(self, path: str) -> tuple[str, str, str]:
+        """Path, rollout id and session id."""
+        plain, rollout_id = split_correlation(path)
+        if ("GET", SESSION_ROUTE) not in self.routes:
+            return plain, rollout_id, ""
+        if not rollout_id and path.startswith(SESSIONS):
+            plain, session = split_session(path)
+            return plain, "", session
+        return plain, rollout_id, rollout_id
+
+    async def _serve(self, handler: Handler, call: Call, receive: Receive, send: Send) -> None:
         caller = Departure()
         try:
-            call.body = await read_body(receive)
+            call.body = repair_body(await read_body(receive))
             read_rollout_headers(call)
             caller.watch(receive)
             CURRENT.set(call)
@@ -111,7 +127,7 @@ class HotRoutes:
             raise
         except Exception as error:  # noqa: BLE001 (the one boundary of a server: every failure becomes data)
             failure = error_to_failure(error, server=self.server, role=self.role, rollout_id=call.rollout_id)
-            answer = failure_to_answer(failure, call.told)
+            answer = failure_to_answer(failure, call.told, call.dialect)
         finally:
             caller.forget()
         await send_answer(send, answer)
@@ -167,8 +183,13 @@ class Departure:
         task.cancel()
 
 
-def failure_to_answer(failure: RolloutError, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
-    return Answer(failure.to_body(), failure.status, ((HEADER_ERROR.encode(), failure.kind.encode()), *headers))
+def failure_to_answer(
+    failure: RolloutError,
+    headers: tuple[tuple[bytes, bytes], ...] = (),
+    dialect: Callable[[RolloutError], Any] | None = None,
+) -> Answer:
+    body = failure.to_body() if dialect is None else write_json(dialect(failure))
+    return Answer(body, failure.status, ((HEADER_ERROR.encode(), failure.kind.encode()), *headers))
 
 
 def split_correlation(path: str) -> tuple[str, str]:
@@ -177,6 +198,14 @@ def split_correlation(path: str) -> tuple[str, str]:
         return path, ""
     rollout_id, _, rest = path[len(CORRELATION) :].partition("/")
     return "/" + rest.removeprefix("training-token-capture/"), rollout_id
+
+
+def split_session(path: str) -> tuple[str, str]:
+    """`/sessions/x/v1/messages` is `/v1/messages` of session x, `/sessions/x/trace` is a route of its own."""
+    session, slash, rest = path[len(SESSIONS) :].partition("/")
+    if rest.startswith("v1/") and session:
+        return "/" + rest, session
+    return SESSION_ROUTE + slash + rest if rest in SESSION_WORDS else SESSION_UNKNOWN, session
 
 
 async def read_body(receive: Receive) -> bytes:

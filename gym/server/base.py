@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, cast, get_type_hints
@@ -24,6 +25,8 @@ from gym.labels import HEADER_ERROR
 from gym.server.asgi import Answer, Call, Handler, HotRoutes, Receive, Scope, Send
 from gym.server.config import ServerConfig, Settings, parse_config, read_settings
 from gym.server.trouble import error_to_failure
+from gym.wire import sse
+from gym.wire.text import write_json
 
 log = logging.getLogger("gym.server")
 
@@ -157,11 +160,12 @@ class ServerApp:
 
 def _make_fastapi(server: Server, routes: list[Route]) -> FastAPI:
     app = FastAPI(title=server.name, version=__version__, description=server.config.description or "")
+    started = round(time.time(), 3)
 
     @app.get("/healthz", summary="Ready?")
     async def healthz() -> JSONResponse:
         told = {"status": "ok", "name": server.name, "type": server.server_type, "version": __version__}
-        return JSONResponse({**told, **server.health()})
+        return JSONResponse({**told, "started": started, **server.health()})
 
     @app.get("/", include_in_schema=False)
     async def alive() -> JSONResponse:
@@ -198,8 +202,14 @@ def _content(model: type[BaseModel], components: dict[str, Any]) -> dict[str, An
     return {"application/json": {"schema": {"$ref": f"#/components/schemas/{model.__name__}"}}}
 
 
+def event_answer(events: bytes, headers: tuple[tuple[bytes, bytes], ...] = (), *, whole: Any = None) -> Answer:
+    """`whole`: the reply that the events tell in pieces, for who records it."""
+    headers = ((b"cache-control", b"no-cache"), *headers)
+    return Answer(events, headers=headers, content_type=sse.CONTENT_TYPE, whole=whole)
+
+
 def json_answer(value: Any, headers: tuple[tuple[bytes, bytes], ...] = ()) -> Answer:
-    return Answer(orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS), headers=headers)
+    return Answer(write_json(value, option=orjson.OPT_NON_STR_KEYS), headers=headers)
 
 
-__all__ = ["Answer", "Call", "Route", "Server", "ServerApp", "json_answer"]
+__all__ = ["Answer", "Call", "Route", "Server", "ServerApp", "event_answer", "json_answer"]

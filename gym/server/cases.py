@@ -165,14 +165,19 @@ class Bench:
                 told = f"{_reward(told)}, then {_reward(again)}"
         return _outcome(case, told)
 
-    async def ask(self, case: Case, request: Mapping[str, Any] | None = None) -> Answered | str:
-        """Seed, steps, verify in a session of their own; a text when a step went wrong, or none of them answered."""
+    async def ask(
+        self, case: Case, request: Mapping[str, Any] | None = None, *, raw: bytes | None = None
+    ) -> Answered | str:
+        """Seed, steps, verify in a session of their own; a text when a step went wrong, or none of them answered.
+
+        `raw` goes to verify as it is.
+        """
         try:
-            return await self._ask(case, dict(case.request if request is None else request))
+            return await self._ask(case, dict(case.request if request is None else request), raw)
         except TimeoutError:
             return f"no answer within {ANSWER_SECONDS:g} s"
 
-    async def _ask(self, case: Case, body: dict[str, Any]) -> Answered | str:
+    async def _ask(self, case: Case, body: dict[str, Any], raw: bytes | None) -> Answered | str:
         self.judge.texts = list(case.judge)
         async with Caller(self.url) as caller:
             row = {key: value for key, value in body.items() if key != "response"}
@@ -187,7 +192,7 @@ class Bench:
             if "response" not in body:
                 return told
             began = time.perf_counter()
-            told = await caller.post("/verify", body)
+            told = await caller.post("/verify", body if raw is None else raw)
             self.verify_seconds = time.perf_counter() - began
             return told
 
@@ -274,9 +279,15 @@ def main(folder: Path, out: Path, spec: Mapping[str, Any]) -> int:
     if not isinstance(app, ServerApp):
         raise UserError(f"{folder.name}/app.py is no server of this SDK: its cases cannot be run in process.")
     cases = load_cases(folder / CASES)
+    if spec.get("strict"):
+        cases = tuple(_in_strict(case) for case in cases if case.oracle)
     outcomes = asyncio.run(run_cases(app, spec["name"], spec["fields"], cases))
     out.write_bytes(b"".join(orjson.dumps(asdict(one)) + b"\n" for one in outcomes))
     return 0
+
+
+def _in_strict(case: Case) -> Case:
+    return case.model_copy(update={"name": f"{case.name} (strict)", "config": {"strict": True, **case.config}})
 
 
 def start(run: Any, argv: Sequence[str]) -> int:

@@ -18,6 +18,7 @@ from gym.server.config import Reference
 from gym.server.rollout import Rollout
 from gym.wire import items
 from gym.wire.failures import RolloutError, error_from_reply
+from gym.wire.text import read_json, write_json
 
 DEPTH = 8  # agents that ask agents that ask agents: beyond it they ask one another in a circle
 TASK = {"type": "string", "description": "What to do, with all that is needed to do it: nothing else is known there."}
@@ -73,12 +74,12 @@ class Colleagues:
         depth = _depth() + 1
         if depth > DEPTH:
             raise RolloutError("agent", f"{depth} agents have asked one another: is there a circle?", retryable=False)
-        body = orjson.dumps({"input": [{"type": "message", "role": "user", "content": task}]})
+        body = write_json({"input": [{"type": "message", "role": "user", "content": task}]})
         headers = ((HEADER_DEPTH.encode(), str(depth).encode()),)
         reply = await rollout.send(colleague.name, "/v1/responses", body, kind="agent", hop="agents", headers=headers)
         if reply.status >= 400:
             raise error_from_reply(reply.status, reply.body, server=colleague.name, kind="agent")
-        parsed = orjson.loads(reply.body)
+        parsed = read_json(reply.body)
         if not isinstance(parsed, dict):
             raise RolloutError("agent", "answered with something that is no response", server=colleague.name)
         return parsed
@@ -91,4 +92,4 @@ def _depth() -> int:
 
 
 def _told(message: str) -> str:
-    return orjson.dumps({"error": message}).decode()
+    return write_json({"error": message}).decode()

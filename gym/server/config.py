@@ -57,7 +57,10 @@ class Settings:
     discovery: str = ""
     listen: str = "127.0.0.1:0"
     replica: str = ""
+    hosts: frozenset[str] = frozenset()  # names with a dot by which it may be asked, where others can reach it
     drain_seconds: float = 30.0
+    blocked_seconds: float = 60.0  # a server whose event loop is blocked for longer ends; 0: never
+    upstreams: str = ""  # folder in which a model is told other addresses of its provider at run time
     sandbox_url: str = ""  # of the broker; "" for an instance that holds no grant
     sandbox_token: str = field(default="", repr=False)
 
@@ -86,10 +89,19 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         discovery=environ.get(labels.ENV_DISCOVERY, ""),
         listen=environ.get(labels.ENV_LISTEN, "127.0.0.1:0"),
         replica=environ.get(labels.ENV_REPLICA, ""),
-        drain_seconds=_drain_seconds(environ.get(labels.ENV_DRAIN, "30")),
+        hosts=_hosts(environ.get(labels.ENV_HOSTS, ""), document),
+        drain_seconds=_seconds(labels.ENV_DRAIN, environ.get(labels.ENV_DRAIN, "30")),
+        blocked_seconds=_seconds(labels.ENV_BLOCKED, environ.get(labels.ENV_BLOCKED, "60")),
+        upstreams=environ.get(labels.ENV_UPSTREAMS, ""),
         sandbox_url=environ.get(labels.ENV_SANDBOX_URL, ""),
         sandbox_token=_resolve_secrets(environ.get(labels.ENV_SANDBOX_TOKEN, ""), folder),
     )
+
+
+def _hosts(told: str, document: Mapping[str, Any]) -> frozenset[str]:
+    """What the environment says, and by what its peers were told to ask."""
+    configured = (str(_own_fields(block).get("host") or "") for block in document.values())
+    return frozenset(one.strip().lower() for one in (*told.split(","), *configured) if one.strip())
 
 
 def addresses(document: Mapping[str, Any]) -> dict[str, str]:
@@ -162,13 +174,13 @@ def _parse_yaml(text: str, source: str) -> Any:
         raise UserError(f"{source} is neither JSON nor YAML: {error}", "start the server with `gym up`") from None
 
 
-def _drain_seconds(text: str) -> float:
+def _seconds(variable: str, text: str) -> float:
     try:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < 1e6:
-        raise UserError(f"{labels.ENV_DRAIN}={text} is no number of seconds", f"set {labels.ENV_DRAIN}=30")
+        raise UserError(f"{variable}={text} is no number of seconds", f"set {variable}=30")
     return seconds
 
 

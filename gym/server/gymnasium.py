@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-import orjson
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
 
@@ -21,6 +20,7 @@ from gym.server.trouble import validation_message
 from gym.wire import items
 from gym.wire.failures import RolloutError
 from gym.wire.rows import ReverifyMode, Row, VerifyRequest, read_body
+from gym.wire.text import write_json
 
 S = TypeVar("S")
 Observation = str | dict[str, Any] | list[dict[str, Any]] | None
@@ -129,7 +129,7 @@ class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
             raise RolloutError("row", "this episode is over: POST /reset begins another")
         step = await self.step(action, episode.state)
         reply = {**step.to_dict(), **self._reward_fields(step.reward)}
-        episode.last_id, episode.last_reply = step_id, orjson.dumps(reply)
+        episode.last_id, episode.last_reply = step_id, write_json(reply)
         if step.ends:
             episode.done = True
             await self.leave(episode.state)
@@ -162,7 +162,7 @@ def observation_items(observation: Any) -> list[items.Item]:
         return list(observation)
     if isinstance(observation, dict) and "role" in observation:
         return [observation]
-    text = observation if isinstance(observation, str) else orjson.dumps(observation).decode()
+    text = observation if isinstance(observation, str) else write_json(observation).decode()
     return [{"type": "message", "role": "user", "content": text}]
 
 

@@ -15,6 +15,15 @@ from urllib.parse import urlsplit
 
 import httptools
 
+from gym.server.keepalive import (
+    ONE_WINDOW,
+    UNACKNOWLEDGED_SECONDS,
+    heard_within,
+    keep_transport_alive,
+    limit_unacknowledged,
+)
+from gym.server.peer_health import VANISHED_WORDS, Peer, PeerHealth, PeerVanished, is_vanished
+
 CONNECT_SECONDS = 5.0
 IDLE_SECONDS = 20.0  # well below the 75 s after which our servers close: a kept connection is never closed under us
 MAX_BODY = 256 * 1024 * 1024
@@ -44,18 +53,30 @@ class Address(NamedTuple):
     target: bytes  # path and query
 
     @property
-    def peer(self) -> tuple[bool, str, int]:
+    def peer(self) -> Peer:
         return self.tls, self.host, self.port
 
 
 class HttpClient:
     """A pool of connections for one event loop. Close it when done."""
 
-    def __init__(self, *, per_host: int | None = None, max_body: int = MAX_BODY) -> None:
-        self._idle: dict[tuple[bool, str, int], deque[_Connection]] = {}
+    def __init__(
+        self,
+        *,
+        per_host: int | None = None,
+        max_body: int = MAX_BODY,
+        asks_health: bool = True,
+        idle_seconds: float | None = None,
+        connect_seconds: float = CONNECT_SECONDS,
+    ) -> None:
+        """`asks_health`: of who lets a reply wait for long. For peers that speak HTTP at an address of their own."""
+        self._idle_seconds = idle_seconds
+        self._connect_seconds = connect_seconds
+        self.health = PeerHealth(asks=asks_health)
+        self._idle: dict[Peer, deque[_Connection]] = {}
         self._open: set[_Connection] = set()
         self._per_host = per_host
-        self._gates: dict[tuple[bool, str, int], asyncio.Semaphore] = {}
+        self._gates: dict[Peer, asyncio.Semaphore] = {}
         self._max_body = max_body
 
     async def request(
@@ -73,16 +94,31 @@ class HttpClient:
         finally:
             gate.release()
 
+    def expect_health(self, url: str) -> None:
+        """Servers of this SDK answer /healthz while they work: one that is silent for long has gone."""
+        self.health.expect_answers(parse_url(url).peer)
+
+    def is_lost(self, url: str) -> bool:
+        """It vanished or hung, and has not answered since."""
+        return bool(self.health.lost) and parse_url(url).peer in self.health.lost
+
     async def aclose(self) -> None:
+        self.health.close()
         for connection in tuple(self._open):
             connection.abort()
         self._idle.clear()
 
     async def _exchange(self, address: Address, head: bytes, body: bytes, timeout: float | None) -> Reply:
         loop = asyncio.get_running_loop()
-        ends = None if timeout is None else loop.time() + timeout
-        connection = self._take(address, loop.time()) or await self._connect(address, timeout)
-        waiter = connection.send(head, body)
+        now = loop.time()
+        ends = None if timeout is None else now + timeout
+        if self.health.lost and address.peer in self.health.lost:
+            raise NotSent(f"{address.host}:{address.port} vanished or hangs, and has not answered since")
+        connection = self._take(address, now)
+        if connection is None:
+            connection = await self._connect(address, timeout)
+            now = loop.time()
+        waiter = connection.send(head, body, now)
         timer = None if ends is None else loop.call_at(ends, _expire, waiter, address)
         try:
             reply = await waiter
@@ -101,36 +137,52 @@ class HttpClient:
 
     def _take(self, address: Address, now: float) -> _Connection | None:
         idle = self._idle.get(address.peer)
+        longest = IDLE_SECONDS if self._idle_seconds is None else self._idle_seconds
         while idle:
             connection = idle.pop()  # the one used last: the others may age and go
-            if not connection.closed and now - connection.idle_since < IDLE_SECONDS:
+            if not connection.closed and now - connection.idle_since < longest:
                 return connection
             connection.abort()
         return None
 
     async def _connect(self, address: Address, timeout: float | None) -> _Connection:
-        limit = CONNECT_SECONDS if timeout is None else min(CONNECT_SECONDS, timeout)
-        loop = asyncio.get_running_loop()
-        context = _tls() if address.tls else None
+        limit = self._connect_seconds if timeout is None else min(self._connect_seconds, timeout)
         try:
             async with asyncio.timeout(limit):
-                _, connection = await loop.create_connection(
-                    lambda: _Connection(self._max_body), address.host, address.port, ssl=context
-                )
+                connection = await self._dial(address)
         except TimeoutError:
-            raise NotSent(f"no connection to {address.host}:{address.port} within {limit:.3g} s") from None
+            raise NotSent(f"no connection to {self._where(address)} within {limit:.3g} s") from None
         except OSError as error:
-            raise NotSent(f"no connection to {address.host}:{address.port}: {error.strerror or error}") from error
+            raise NotSent(f"no connection to {self._where(address)}: {error.strerror or error}") from error
         if not connection.closed:
             self._open.add(connection)
-            connection.on_closed = self._open.discard
+            connection.on_closed = self._forget
+            self.health.watch(connection)
         return connection
+
+    async def _dial(self, address: Address) -> _Connection:
+        loop, context = asyncio.get_running_loop(), _tls() if address.tls else None
+        transport, connection = await loop.create_connection(
+            lambda: _Connection(self._max_body, address.peer), address.host, address.port, ssl=context
+        )
+        keep_transport_alive(transport, unacknowledged=UNACKNOWLEDGED_SECONDS)
+        return connection
+
+    def _where(self, address: Address) -> str:
+        return f"{address.host}:{address.port}"
+
+    def _forget(self, connection: _Connection, error: Exception | None) -> None:
+        self._open.discard(connection)
+        self.health.leave(connection, vanished=is_vanished(error))
 
 
 class _Connection(asyncio.Protocol):
     """One connection and the reply being read from it."""
 
-    def __init__(self, max_body: int) -> None:
+    def __init__(self, max_body: int, peer: Peer) -> None:
+        self.peer = peer
+        self.asked = 0.0  # when the request was sent
+        self._impatient = True
         self._parser = httptools.HttpResponseParser(self)
         self._max_body = max_body
         self._transport: asyncio.Transport | None = None
@@ -142,14 +194,22 @@ class _Connection(asyncio.Protocol):
         self.closed = False
         self.reusable = False
         self.idle_since = 0.0
-        self.on_closed: Callable[[_Connection], None] = _nothing
+        self.on_closed: Callable[[_Connection, Exception | None], None] = _nothing
+
+    @property
+    def waits(self) -> bool:
+        return self._waiter is not None and not self._waiter.done()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one without deriving from it
 
-    def send(self, head: bytes, body: bytes) -> asyncio.Future[Reply]:
+    def send(self, head: bytes, body: bytes, now: float) -> asyncio.Future[Reply]:
         assert self._transport is not None
         self.reusable = False
+        self.asked = now
+        if len(body) > ONE_WINDOW and self._impatient:
+            self._impatient = False  # a busy server may leave some of it unread for a while
+            limit_unacknowledged(self._transport.get_extra_info("socket"), 0)
         self._waiter = asyncio.get_running_loop().create_future()
         if self.closed or self._transport.is_closing():
             self._waiter.set_exception(NotSent("the connection was closed before the request"))
@@ -159,6 +219,14 @@ class _Connection(asyncio.Protocol):
         else:
             self._transport.write(head + body)
         return self._waiter
+
+    def heard_within(self, seconds: float) -> bool:
+        assert self._transport is not None
+        return heard_within(self._transport.get_extra_info("socket"), seconds)
+
+    def give_up(self, error: Exception) -> None:
+        self._fail(error)
+        self.abort()
 
     def abort(self) -> None:
         self.closed = True
@@ -181,8 +249,8 @@ class _Connection(asyncio.Protocol):
         self.closed = True
         if self._until_eof and exc is None:
             self.on_message_complete()
-        self._fail(ConnectionError(f"the peer closed the connection before it answered{f': {exc}' if exc else ''}"))
-        self.on_closed(self)
+        self._fail(_explain(exc))
+        self.on_closed(self, exc)
 
     # What the parser tells.
 
@@ -269,5 +337,11 @@ def _tls() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def _nothing(_: _Connection) -> None:
+def _explain(error: Exception | None) -> ConnectionError:
+    if is_vanished(error):
+        return PeerVanished(VANISHED_WORDS.format(error))
+    return ConnectionError(f"the peer closed the connection before it answered{f': {error}' if error else ''}")
+
+
+def _nothing(*_: object) -> None:
     return None

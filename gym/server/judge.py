@@ -1,6 +1,6 @@
-"""Asking another model for a verdict: the prompt is checked at the start, the last verdict counts, a failure is no 0.
+"""Asking another model for a verdict: the prompt is checked at the start, and what cannot be read is never a 0.
 
-`JudgeConfig` has the fields, `Prompt` the template, `Judge` does the asking, `parse_verdict` the reading.
+`JudgeConfig` has the fields, `Prompt` the template, `Judge` does the asking, `gym.server.verdicts` the reading.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import logging
 import random
 import re
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
@@ -21,6 +21,7 @@ from gym.errors import UserError
 from gym.server.config import Reference
 from gym.server.resources import ResourcesConfig, ResourcesServer
 from gym.server.rollout import Rollout
+from gym.server.verdicts import labels_as_verdicts
 from gym.wire import items
 from gym.wire.failures import RolloutError
 
@@ -28,12 +29,11 @@ log = logging.getLogger("gym.server")
 
 POLICY = "policy_model"
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 8.0
-_THOUGHT = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
 _DELIMITER = re.compile(
     r"<\|[^|>\n]{1,60}\|>|</?[A-Za-z_][\w-]{0,40}>|\[\[[^\]\n]{1,40}\]\]|={3,}[^=\n]{1,60}={3,}|-{3,}[^-\n]{1,60}-{3,}"
 )
+SHOWN = 200  # characters of an answer that no verdict can be read from
 LONGEST_JUDGED = 400_000  # characters: about what fits into the context of a judge
-Mode = Literal["last", "first"]
 
 
 class JudgeConfig(ResourcesConfig):
@@ -42,7 +42,8 @@ class JudgeConfig(ResourcesConfig):
     judge_model_server: Reference
     judge_responses_create_params: dict[str, Any] = Field(default_factory=lambda: {"input": []})
     judge_endpoint_max_concurrency: int | None = Field(default=64, ge=1)
-    judge_retries: int = Field(default=2, ge=0)
+    judge_retries: int = Field(default=2, ge=0)  # of a judge that did not answer
+    judge_reads: int = Field(default=3, ge=1)  # how often it is asked, where no verdict can be read from its answer
     judge_seconds: float = Field(default=600.0, gt=0)
     judge_may_be_policy: bool = False
 
@@ -152,6 +153,24 @@ class Judge:
         async with self._places:
             return JudgeReply(params, await self._answer(params))
 
+    async def ask_verdict(
+        self, prompt: str, read: Callable[[str], str | None], *, system: str | None = None
+    ) -> tuple[JudgeReply, str]:
+        """The first answer from which `read` gets a verdict. Without one the judge has failed, and for good: a policy
+        that can confuse a judge must not buy a new attempt with it, and the judge is no witness against an answer."""
+        for _ in range(self._config.judge_reads):
+            reply = await self.ask(prompt, system=system)
+            if (verdict := read(reply.text)) is not None:
+                return reply, verdict
+        said = f"it said {reply.text[-SHOWN:]!r}" if reply.text.strip() else "it said nothing"
+        raise RolloutError(
+            "judge",
+            f"no verdict can be read from what the judge {self.instance} answered"
+            f" ({_times(self._config.judge_reads)}): {said}",
+            server=self.instance,
+            retryable=False,
+        )
+
     async def compare(
         self,
         prompt: Prompt,
@@ -162,14 +181,14 @@ class Judge:
         swap: tuple[str, str] | None = None,
         untrusted: Sequence[str] = ("generated_answer",),
         system: str | None = None,
-        mode: Mode = "last",
     ) -> Comparison:
         """Do two of the values mean the same? With `swap`, an "equal" is asked for again with those two exchanged."""
         labels = (equal, not_equal)
+        verdicts = labels_as_verdicts(labels)
 
         async def is_equal(given: Mapping[str, str], unsafe: Sequence[str]) -> tuple[bool, dict[str, Any]]:
-            reply = await self.ask(prompt.fill(given, untrusted=unsafe, labels=labels), system=system)
-            verdict = parse_verdict(reply.text, labels, mode=mode)
+            question = prompt.fill(given, untrusted=unsafe, labels=labels)
+            reply, verdict = await self.ask_verdict(question, verdicts.read, system=system)
             return verdict == equal, reply.evaluation(verdict)
 
         first, evaluation = await is_equal(values, untrusted)
@@ -194,7 +213,7 @@ class Judge:
     def _failed(self, error: RolloutError, tries: int) -> RolloutError:
         if error.kind == "cancelled":
             return error
-        again = f" (asked {tries} times)" if tries > 1 else ""
+        again = f" ({_times(tries)})" if tries > 1 else ""
         return RolloutError(
             "timeout" if error.kind == "timeout" else "judge",
             f"the judge {self.instance} did not answer{again}: {error.message}",
@@ -203,38 +222,11 @@ class Judge:
         )
 
 
-def parse_verdict(text: str, labels: Iterable[str], *, mode: Mode = "last", ignore_case: bool = False) -> str | None:
-    """The last label in a judge's text, thoughts taken off; None without one. `first` is how older judges were read.
-
-    Of labels that contain one another the longer one counts where it stands; a label of letters counts as a whole word.
-    """
-    spelt = sorted(labels, key=len, reverse=True)
-    flags = re.IGNORECASE if ignore_case else 0
-    found = [one.group() for one in re.finditer("|".join(map(_whole, spelt)), strip_thoughts(text), flags)]
-    if not found:
-        return None
-    chosen = found[-1] if mode == "last" else found[0]
-    return next(one for one in spelt if one == chosen or (ignore_case and one.lower() == chosen.lower()))
-
-
-def insist_on_verdicts(evaluations: Iterable[Mapping[str, Any]]) -> None:
-    """For strict servers: a judge whose words hold no verdict has failed, and is no witness against the answer."""
-    for one in evaluations:
-        if one["verdict_label"] is None:
-            raise RolloutError("judge", "the judge answered without a verdict that can be read")
-
-
 def not_for_a_judge(text: str) -> str:
     """Why nobody need be asked about an answer; nothing when a judge should."""
     if not text.strip():
         return "the answer is empty"
     return "" if len(text) <= LONGEST_JUDGED else f"the answer is longer than {LONGEST_JUDGED} characters"
-
-
-def strip_thoughts(text: str) -> str:
-    """Without `<think>…</think>`; thoughts that never end take the rest with them."""
-    before, closed, after = text.rpartition("</think>")
-    return _THOUGHT.sub("", after) if closed and "<think>" not in before else _THOUGHT.sub("", text)
 
 
 def defuse(text: str, markers: Iterable[str]) -> str:
@@ -246,10 +238,8 @@ def defuse(text: str, markers: Iterable[str]) -> str:
     return re.sub(pattern, lambda found: f"{found.group()[0]} {found.group()[1:]}", text, flags=re.IGNORECASE)
 
 
-def _whole(label: str) -> str:
-    before = r"(?<!\w)" if label[:1].isalnum() else ""
-    after = r"(?!\w)" if label[-1:].isalnum() else ""
-    return f"{before}{re.escape(label)}{after}"
+def _times(count: int) -> str:
+    return "asked once" if count == 1 else f"asked {count} times"
 
 
 def _message(role: str, text: str) -> dict[str, Any]:

@@ -1,19 +1,27 @@
-"""How many calls a provider gets at once: fewer when it says 429, slowly more while it does not.
+"""How many calls a provider gets at once, and who waits for a place. What is decided from refusals is in `aimd`.
 
-Additive increase, multiplicative decrease, between 1 and what the user allows. Who waits here keeps nothing busy.
+A refusal holds back the call that was refused, and all of them only when nothing at all comes through.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections import deque
+from typing import Any
+
+from gym.server.aimd import PROOF, Aimd
 
 log = logging.getLogger("gym.server")
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 30.0  # for all calls after a refusal that names no time of its own
+FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0  # after a refusal that names no time of its own
+LONGEST_SHUT = 60.0  # one call asks then whether it is over, whatever time was named
 PATIENT_SECONDS = 120.0  # of refusals without one success between them; beyond it they count as failures
+LATELY_SECONDS = 10
+# The first calls: where the limit is low, nearly all places at once would be refused. 64 after 1 s, 1000 after 2 s.
+FIRST_PLACES, DOUBLE_SECONDS, STEP_SECONDS, OPENING_SECONDS = 4, 0.25, 0.05, 4.0
 
 
 class Closed(Exception):  # noqa: N818 (an answer: not now)
@@ -28,57 +36,76 @@ class Limiter:
     """Of one provider and one event loop. `enter`, then exactly one of `succeed`, `throttle` and `leave`."""
 
     def __init__(self, most: int | None = None) -> None:
-        self._most = float(most) if most else float("inf")
-        self._limit = self._most
+        self._aimd = Aimd(float(most) if most else math.inf)
         self._in_flight = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
+        self._opened: float | None = None  # when more calls came than that
+        self._opening = float(FIRST_PLACES)
         self._closed_until = 0.0
-        self._cut_at = float("-inf")
-        self._strikes = 0  # cuts since the last success
         self._refused_since: float | None = None
+        self._lately = Lately()
+        self.resting = 0  # calls that were refused and wait before they ask again
         self.throttled = 0
 
     @property
     def limit(self) -> int | None:
         """None: as many as come."""
-        return None if self._limit == float("inf") else max(1, int(self._limit))
+        return None if self._aimd.limit == math.inf else max(1, int(self._aimd.limit))
 
-    async def enter(self, ends: float) -> float:
-        """Waits for a place; the loop's time of the start. `Closed` when there is none before `ends`."""
+    def status(self) -> dict[str, Any]:
+        """What is held back now, for `/healthz`; empty before the first refusal."""
+        if not self.throttled:
+            return {}
+        return {
+            "throttled": self.throttled,
+            "at_once": self.limit,
+            "waiting": len(self._waiting) + self.resting,
+            "refused_lately": self._lately.count(asyncio.get_running_loop().time()),
+            "lately_seconds": LATELY_SECONDS,
+        }
+
+    async def enter(self, ends: float) -> int:
+        """Waits for a place; the number of the call. `Closed` when there is none before `ends`."""
         loop = asyncio.get_running_loop()
         if self._waiting or not self._has_place():
+            if self._opened is None:
+                self._opened = loop.time()
+                self._open(loop)
             await self._wait(loop, ends)
         else:
             self._in_flight += 1
-        return loop.time()
+        return self._aimd.start()
 
     def leave(self) -> None:
         self._in_flight -= 1
         self._wake()
 
-    def succeed(self) -> None:
-        self._strikes, self._refused_since = 0, None
-        if self._limit < self._most and self._in_flight * 2 >= self._limit:  # room that is not used tells nothing
-            self._limit = min(self._limit + 1 / self._limit, self._most)
+    def succeed(self, number: int) -> None:
+        self._refused_since = None
+        self._aimd.observe(number, "done", self._in_flight)
         self.leave()
 
-    def throttle(self, began: float, wait: float) -> bool:
-        """The call that began then was refused for now; `wait` is the provider's wish. Is there patience left?"""
+    def throttle(self, number: int, wait: float) -> bool:
+        """The call was refused for now; `wait` is the provider's wish. Is there patience left?"""
         now = asyncio.get_running_loop().time()
         self.throttled += 1
+        self._lately.add(now)
         self._refused_since = now if self._refused_since is None else self._refused_since
-        if began >= self._cut_at:  # of many that were sent together, one refusal counts
-            self._cut(now)
-        self._close(now, wait or _jitter(min(FIRST_PAUSE * 2 ** (self._strikes - 1), LONGEST_PAUSE)))
+        before = self._aimd.limit
+        if self._aimd.observe(number, "refused", self._in_flight) < before:
+            log.warning("the provider refuses too many calls (429): %d at once from here on", self.limit)
+        if self._aimd.is_shut:
+            self._close(now, min(wait, LONGEST_SHUT) or pause(self._aimd.dry - PROOF))
         self.leave()
         return now - self._refused_since < PATIENT_SECONDS
 
-    def _cut(self, now: float) -> None:
-        before, self._limit = self._limit, max(1.0, min(self._limit, self._in_flight) / 2)
-        self._cut_at = now
-        self._strikes += 1
-        if self._limit < before:
-            log.warning("the provider refuses calls for now (429): %d at once from here on", self._limit)
+    async def rest(self, seconds: float) -> None:
+        """A refused call waits for itself, without a place."""
+        self.resting += 1
+        try:
+            await asyncio.sleep(seconds)
+        finally:
+            self.resting -= 1
 
     def _close(self, now: float, seconds: float) -> None:
         """Nobody enters for a while; those who wait are woken after it."""
@@ -92,8 +119,21 @@ class Limiter:
             self._closed_until = 0.0
             self._wake()
 
+    def _open(self, loop: asyncio.AbstractEventLoop) -> None:
+        """More and more places, until the first cut says how many there are."""
+        assert self._opened is not None
+        passed = loop.time() - self._opened
+        if self._aimd.cuts or passed >= OPENING_SECONDS:
+            self._opening = math.inf
+        else:
+            self._opening = FIRST_PLACES * 2 ** (passed / DOUBLE_SECONDS)
+            loop.call_later(STEP_SECONDS, self._open, loop)
+        self._wake()
+
     def _has_place(self) -> bool:
-        return not self._closed_until and self._in_flight < max(self._limit, 1.0)
+        limit = self.limit
+        room = self._opening if limit is None else min(limit, self._opening)
+        return not self._closed_until and self._in_flight < room
 
     async def _wait(self, loop: asyncio.AbstractEventLoop, ends: float) -> None:
         if self._closed_until >= ends:
@@ -120,5 +160,25 @@ class Limiter:
                 place.set_result(None)
 
 
-def _jitter(seconds: float) -> float:
-    return random.uniform(seconds / 2, seconds)
+class Lately:
+    """Counts what happened in the last seconds, in as many numbers."""
+
+    def __init__(self) -> None:
+        self._seconds: deque[list[int]] = deque(maxlen=LATELY_SECONDS + 1)
+
+    def add(self, now: float) -> None:
+        if self._seconds and self._seconds[-1][0] == int(now):
+            self._seconds[-1][1] += 1
+        else:
+            self._seconds.append([int(now), 1])
+
+    def count(self, now: float) -> int:
+        return sum(count for second, count in self._seconds if second > now - LATELY_SECONDS)
+
+
+def pause(refusals: int, wish: float = 0.0) -> float:
+    """Seconds before one call asks again: the provider's wish and a little more, so that not all come back at once."""
+    if wish:
+        return wish * random.uniform(1.0, 1.05)
+    longest = min(FIRST_PAUSE * 2 ** min(refusals, 30), LONGEST_PAUSE)
+    return random.uniform(longest / 2, longest)

@@ -8,10 +8,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from gym.server.workers import Workers
+from gym.server.hedges import hedge_of_formula, values_beside
+from gym.server.slots import kept, last_box, unwrapped
+from gym.server.workers import WorkerOutOfMemory, Workers, WorkerTooSlow
+from gym.wire.answers import last_boxed
+from gym.wire.failures import RolloutError
 
 TAIL = 8_000  # characters: of a longer text the end is read, where an answer stands
 LONGEST_SHOWN = 1_000
+MAX_SIDES = 4  # of a chain of equations
 
 
 class Comparison(NamedTuple):
@@ -20,21 +25,74 @@ class Comparison(NamedTuple):
     equal: bool
     extracted: str | None
     bad_gold: bool = False  # the expected answer itself could not be read
+    too_costly: str = ""  # why the answer could not be compared: `timeout` or `memory`
+    hedged: str = ""  # why an equal answer does not count where only one that stands by itself does
 
 
 class Mathematics:
-    """Start none of it; `close` it. Raises WorkerTimeout for what takes more CPU time than `seconds`."""
+    """Start none of it; `close` it. What takes more CPU time than `seconds`, or too much memory, equals nothing.
+
+    Whoever wrote it chose that it costs so much; an expected answer that costs it by itself is a fault of the row.
+    """
 
     def __init__(self, *, seconds: float = 10.0, count: int = 2) -> None:
         self._workers = Workers("symbolic", count=count, timeout=seconds, folder=Path(__file__).with_name("in_workers"))
 
     async def compare(self, expected: str, answer: str) -> Comparison:
-        told = await self._workers.call("compare", without_delimiters(expected), answer[-TAIL:])
-        extracted = told["extracted"]
-        return Comparison(told["equal"], extracted and extracted[:LONGEST_SHOWN], told["bad_gold"])
+        gold = without_delimiters(expected)
+        try:
+            found = await self._workers.call("compare", gold, readable_part(answer))
+        except (WorkerTooSlow, WorkerOutOfMemory) as error:
+            await self._check_gold(gold)
+            return Comparison(False, None, too_costly="timeout" if isinstance(error, WorkerTooSlow) else "memory")
+        extracted = found["extracted"]
+        return Comparison(found["equal"], extracted and extracted[:LONGEST_SHOWN], found["bad_gold"])
+
+    async def compare_box(self, expected: str, answer: str) -> Comparison:
+        """Strictly: only the last box that holds something, which neither denies nor lists nor contradicts itself."""
+        box = kept(answer, last_box(answer))
+        if box is None:
+            return Comparison(False, None, hedged="nothing that counts stands in a box")
+        gold = without_delimiters(expected)
+        if len(box) > TAIL:
+            return Comparison(False, box[:LONGEST_SHOWN], hedged="the box holds far more than an answer")
+        if why := hedge_of_formula(box, gold):
+            return Comparison(False, box[:LONGEST_SHOWN], hedged=why)
+        found = Comparison(False, None)
+        for form in dict.fromkeys((box, unwrapped(box))):
+            found = await self.compare(expected, f"\\boxed{{{form}}}")
+            if found.equal or found.too_costly or found.bad_gold:
+                break
+        found = found._replace(extracted=found.extracted or box[:LONGEST_SHOWN])
+        return await self._check_sides(found, gold, box) if found.equal else found
+
+    async def _check_sides(self, found: Comparison, gold: str, box: str) -> Comparison:
+        sides = values_beside(unwrapped(box), gold)
+        if len(sides) > MAX_SIDES:
+            return found._replace(equal=False, hedged="the answer is a long chain")
+        for side in sides:
+            if not (await self.compare(gold, f"\\boxed{{{side}}}")).equal:
+                return found._replace(equal=False, hedged="the answer equates what differs")
+        return found
+
+    async def _check_gold(self, gold: str) -> None:
+        """By itself, without the answer."""
+        try:
+            await self._workers.call("compare", gold, "")
+        except (WorkerTooSlow, WorkerOutOfMemory) as error:
+            raise RolloutError("row", f"expected_answer: {gold[:200]!r} cannot be read: {error.message}") from None
 
     async def close(self) -> None:
         await self._workers.close()
+
+
+def readable_part(answer: str) -> str:
+    """Its end, and before that the last box of all of it where that stands further up."""
+    tail = answer[-TAIL:]
+    if len(answer) <= TAIL or last_boxed(tail) is not None:
+        return tail
+    box = last_boxed(answer)
+    return tail if box is None or len(box) > TAIL else f"\\boxed{{{box}}}\n{tail}"
 
 
 def without_delimiters(text: str) -> str:

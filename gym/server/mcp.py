@@ -35,7 +35,9 @@ def mount(app: FastAPI, server: ResourcesServer[Any]) -> None:
     except ImportError as error:
         what = f"{server.name}: expose_tools_over_mcp needs the package `mcp`: {error}"
         raise UserError(what, "pip install 'compose-gym[mcp]', or name compose-gym[mcp] in requirements.txt") from None
-    app.router.routes.append(Route(PATH, endpoint=McpEndpoint(server)))
+    endpoint = McpEndpoint(server)
+    for path in (PATH, PATH + "/"):  # a redirect from one to the other would know nothing of the router's prefix
+        app.router.routes.append(Route(path, endpoint=endpoint))
 
 
 def sign_session(key: bytes, session_id: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-import orjson
+from jsonschema import Draft202012Validator
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
@@ -21,6 +21,7 @@ from mcp.types import (
     Tool,
 )
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from gym import __version__
 from gym.labels import HEADER_MCP_SESSION
@@ -29,6 +30,7 @@ from gym.server.asgi import MAX_BODY, Receive, Scope, Send
 from gym.server.resources import ResourcesServer
 from gym.server.trouble import error_to_failure, validation_detail
 from gym.wire.failures import RolloutError
+from gym.wire.text import write_json
 
 Context = ServerRequestContext[Any, Any]
 
@@ -38,7 +40,8 @@ class McpEndpoint:
 
     def __init__(self, server: ResourcesServer[Any]) -> None:
         self._server = server
-        self._tools = [_tool_to_mcp(one) for one in server.tools.values()]
+        self._schemas = {name: one.result_schema() for name, one in server.tools.items()}
+        self._tools = [_tool_to_mcp(one, self._schemas[name]) for name, one in server.tools.items()]
         self._protocol: Server[Any] = Server(
             server.name, version=__version__, on_list_tools=self._list_tools, on_call_tool=self._call_tool
         )
@@ -60,12 +63,25 @@ class McpEndpoint:
         headers = context.request.headers if context.request else {}
         try:
             body = await self._run(params, headers.get(HEADER_MCP_SESSION, ""))
+            return _result(body, structured=self._structured(params.name, body))
         except ValidationError as error:
             return _result(validation_detail(error), failed=True)
         except Exception as error:  # noqa: BLE001 (a boundary, as HotRoutes is: every failure becomes the tool's text)
             failure = error_to_failure(error, server=self._server.name, role=self._server.role)
             return _result(failure.to_body(), failed=True)
-        return _result(body)
+
+    def _structured(self, name: str, body: bytes) -> dict[str, Any] | None:
+        """What the text says, as the tool's schema promises it: a client refuses everything else."""
+        schema = self._schemas[name]
+        if schema is None:
+            return None
+        value = from_json(body)
+        structured: dict[str, Any] = {"result": value} if schema.wraps else value
+        fault = next(iter(Draft202012Validator(schema.schema).iter_errors(structured)), None)
+        if fault is not None:
+            what = f"{name} returned what its signature does not say: {fault.json_path}: {fault.message[:300]}"
+            raise RolloutError("resources", what, retryable=False)
+        return structured
 
     async def _run(self, params: CallToolRequestParams, token: str) -> bytes:
         session_id = mcp.read_token(self._server.mcp_key, token)
@@ -75,13 +91,16 @@ class McpEndpoint:
             raise RolloutError("row", f"there is no tool named {params.name!r}; there are: {known}", status=404)
         if tool.wants_state and not session_id:
             raise RolloutError("row", f"401: {mcp.TOKEN_HEADER} is missing: /seed_session hands one out", status=401)
-        result, _ = await self._server.call_tool(tool, orjson.dumps(params.arguments or {}), session_id)
+        result, _ = await self._server.call_tool(tool, write_json(params.arguments or {}), session_id)
         return tools.result_to_json(result)
 
 
-def _tool_to_mcp(one: tools.Tool) -> Tool:
-    return Tool(name=one.name, description=one.description, input_schema=one.schema()["parameters"])
+def _tool_to_mcp(one: tools.Tool, result: tools.ResultSchema | None) -> Tool:
+    asked, told = one.schema()["parameters"], result.schema if result else None
+    return Tool(name=one.name, description=one.description, input_schema=asked, output_schema=told)
 
 
-def _result(body: bytes, *, failed: bool = False) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=body.decode())], is_error=failed)
+def _result(body: bytes, *, structured: dict[str, Any] | None = None, failed: bool = False) -> CallToolResult:
+    content = TextContent(type="text", text=body.decode())
+    more = {"structured_content": structured} if structured is not None else {}
+    return CallToolResult(content=[content], is_error=failed, **more)

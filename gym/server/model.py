@@ -7,21 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import orjson
+from fastapi import FastAPI
+from starlette.responses import JSONResponse
 
 from gym.errors import UserError
+from gym.labels import HEADER_ERROR, HEADER_POLICY
 from gym.server.asgi import Answer, Call
-from gym.server.base import Route, Server, json_answer
+from gym.server.base import Route, Server, event_answer, json_answer
+from gym.server.capture import Capture
 from gym.server.config import ServerConfig, Settings
-from gym.server.upstream import Caller, caller
+from gym.server.policy_upstreams import PolicyUpstreams
+from gym.server.trace_store import CaptureLimits
+from gym.server.upstream import Caller, Upstream, caller
 from gym.wire import sse
-from gym.wire.anthropic import messages_to_responses, response_to_message
+from gym.wire.allowed_hosts import PUBLIC, AllowedHosts
+from gym.wire.anthropic import error_to_message, estimate_tokens, messages_to_responses, response_to_message
 from gym.wire.chat import completion_to_response, responses_to_chat
 from gym.wire.completions import chat_to_responses, response_to_completion
 from gym.wire.failures import RolloutError
+from gym.wire.policy_endpoint import URL, PolicyEndpoint, policy_of_headers
 
 Body = dict[str, Any]
 TOKEN_TRIPLE = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
@@ -30,16 +38,26 @@ TOKEN_TRIPLE = ("prompt_token_ids", "generation_token_ids", "generation_log_prob
 class ModelConfig(ServerConfig):
     """Subclass it, and annotate `config: MyConfig` in the model, to add fields."""
 
+    capture: CaptureLimits = CaptureLimits()
+
+
+class ProviderConfig(ModelConfig):
+    """Of a model that calls a provider with `open_upstream`."""
+
+    policy_urls: str | list[str] | None = None  # which endpoints rollouts may bring along; None: what the stack says
+
 
 class Model(Server):
     role: ClassVar[str] = "model"
     server_type: ClassVar[str] = "responses_api_models"
+    takes_policies: bool = False  # calls may name the endpoint that answers them
     sets_cookie: bool = False  # True: callers without a rollout id get a cookie, so their calls can be kept together
     config: ModelConfig
 
     def __init__(self, config: ModelConfig, settings: Settings) -> None:
         super().__init__(config, settings)
         self.config = config
+        self.capture = Capture(config.name, config.capture, settings)
         self._cookie = f"{type(self).__name__}___{config.name}"
         kind = type(self)
         if kind.respond is Model.respond and kind.chat is Model.chat:
@@ -58,15 +76,40 @@ class Model(Server):
     def model_names(self) -> list[str]:
         return [self.name]
 
+    async def count_tokens(self, params: Body) -> int:
+        """How long a Responses request is. An estimate, as long as nobody who has the tokenizer overrides it."""
+        return estimate_tokens(params)
+
+    # What an author may call.
+
+    def open_upstream(self, base_urls: str | Sequence[str], **options: Any) -> Upstream:
+        """A provider (`Upstream` has the options). Calls of rollouts that bring an endpoint along go there instead."""
+        urls = (base_urls,) if isinstance(base_urls, str) else tuple(base_urls)
+        own = self.config.policy_urls if isinstance(self.config, ProviderConfig) else None
+        allowed = self.settings.document.get("policy_urls", PUBLIC) if own is None else own
+        limits = {name: options[name] for name in ("max_concurrent", "timeout") if name in options}
+        host = str(self.settings.document.get("policy_host") or "")
+        policies = PolicyUpstreams(AllowedHosts(allowed), configured=urls, host=host, **limits)
+        self.takes_policies = True
+        return Upstream(urls, policies=policies, **options)
+
     # What the contract asks for.
 
     def routes(self) -> list[Route]:
         return [
-            Route("/v1/responses", self._on_responses, "OpenAI Responses"),
-            Route("/v1/chat/completions", self._on_chat, "OpenAI Chat Completions"),
-            Route("/v1/messages", self._on_messages, "Anthropic Messages"),
+            Route("/v1/responses", self.capture.recorded(self._on_responses), "OpenAI Responses"),
+            Route("/v1/chat/completions", self.capture.recorded(self._on_chat), "OpenAI Chat Completions"),
+            Route("/v1/messages", self.capture.recorded(self._on_messages), "Anthropic Messages"),
+            Route("/v1/messages/count_tokens", self._on_count, "How long a Messages request is, about"),
             Route("/v1/models", self._on_models, "The models served here", method="GET"),
+            *self.capture.routes(),
         ]
+
+    def extend(self, app: FastAPI) -> None:
+        app.add_api_route("/v1/models/{model:path}", self._on_model, summary="One of them", methods=["GET"])
+
+    async def end(self) -> None:
+        await self.capture.aclose()
 
     async def _on_responses(self, call: Call) -> Answer:
         body = parse_body(call.body)
@@ -75,7 +118,9 @@ class Model(Server):
         check_mappings(body, ("reasoning", "text", "metadata"))
         stream = body.pop("stream", None)
         reply, headers = await self._ask(call, self.respond, body, "output")
-        return _event_answer(sse.response_events(reply), headers) if stream else json_answer(reply, headers)
+        if not stream:
+            return json_answer(reply, headers)
+        return event_answer(sse.response_events(reply), headers, whole=reply)
 
     async def _on_chat(self, call: Call) -> Answer:
         body = parse_body(call.body)
@@ -86,37 +131,71 @@ class Model(Server):
         reply, headers = await self._ask(call, self.chat, body, "choices")
         if not stream:
             return json_answer(reply, headers)
-        return _event_answer(sse.completion_events(reply, usage=bool(options.get("include_usage"))), headers)
+        events = sse.completion_events(reply, usage=bool(options.get("include_usage")))
+        return event_answer(events, headers, whole=reply)
 
     async def _on_messages(self, call: Call) -> Answer:
+        call.dialect = error_to_message
         body = parse_body(call.body)
         check_objects(body, "messages")
         check_objects(body, "tools", required=False)
         reply, headers = await self._ask(call, self.respond, messages_to_responses(body), "output")
         message = response_to_message(reply, body)
-        return (
-            _event_answer(sse.message_events(message), headers) if body.get("stream") else json_answer(message, headers)
-        )
+        if not body.get("stream"):
+            return json_answer(message, headers)
+        return event_answer(sse.message_events(message), headers, whole=message)
 
     async def _on_models(self, _: Call) -> Answer:
-        data = [{"id": name, "object": "model", "created": 0, "owned_by": self.name} for name in self.model_names()]
-        return json_answer({"object": "list", "data": data})
+        data = [self._describe(name) for name in self.model_names()]
+        page = {"has_more": False, "first_id": data[0]["id"], "last_id": data[-1]["id"]} if data else {}
+        return json_answer({"object": "list", "data": data, **page})
+
+    async def _on_model(self, model: str) -> JSONResponse:
+        known = (*self.model_names(), self.name)
+        if model in known:
+            return JSONResponse(self._describe(model))
+        what = f"there is no model {model!r} here; there is {' and '.join(known)}"
+        error = RolloutError("row", what, server=self.name, status=404).to_dict()
+        told = {**error, "type": "not_found_error", "code": "model_not_found", "param": "model"}
+        return JSONResponse({"type": "error", "error": told}, 404, {HEADER_ERROR: "row"})
+
+    def _describe(self, model: str) -> Body:
+        """In the words of both dialects that have a list of models."""
+        openai = {"id": model, "object": "model", "created": 0, "owned_by": self.name}
+        return {**openai, "type": "model", "display_name": model, "created_at": "1970-01-01T00:00:00Z"}
+
+    async def _on_count(self, call: Call) -> Answer:
+        call.dialect = error_to_message
+        body = parse_body(call.body)
+        check_objects(body, "messages")
+        check_objects(body, "tools", required=False)
+        return json_answer({"input_tokens": await self.count_tokens(messages_to_responses(body))})
 
     async def _ask(
         self, call: Call, method: Callable[[Body], Awaitable[Body]], body: Body, field: str
     ) -> tuple[Body, tuple[tuple[bytes, bytes], ...]]:
-        key = call.rollout_id or (call.cookies().get(self._cookie, "") if self.sets_cookie else "")
+        key = call.rollout_id or call.session or (call.cookies().get(self._cookie, "") if self.sets_cookie else "")
         headers: tuple[tuple[bytes, bytes], ...] = ()
         if self.sets_cookie and not key:
             key = secrets.token_hex(16)
             headers = ((b"set-cookie", f"{self._cookie}={key}; Path=/; HttpOnly; SameSite=lax".encode()),)
         ends = None if call.timeout is None else asyncio.get_running_loop().time() + call.timeout
-        caller.set(Caller(key, ends))
+        policy = self._policy_of(call)
+        if policy is not None:
+            headers = (*headers, (HEADER_POLICY.encode(), b"used"))
+        caller.set(Caller(key, ends, policy))
         reply = await method(body)
         if not isinstance(reply, dict) or not isinstance(reply.get(field), list):
             what = f"{getattr(method, '__qualname__', method)} returned no `{field}` list: {str(reply)[:200]}"
             raise RolloutError("model", what, server=self.name, retryable=False)
         return reply, headers
+
+    def _policy_of(self, call: Call) -> PolicyEndpoint | None:
+        policy = policy_of_headers(call.headers)
+        if policy is not None and not self.takes_policies:
+            what = f"{URL}: {self.name} answers by itself and calls no endpoint that another could stand in for"
+            raise RolloutError("row", f"{what}. Start the stack with a model that does: gym up ... --model openai")
+        return policy
 
 
 def parse_body(raw: bytes) -> Body:
@@ -165,7 +244,3 @@ def check_mappings(body: Mapping[str, Any], fields: tuple[str, ...]) -> None:
 
 def _kind(value: Any) -> str:
     return "nothing" if value is None else "an empty list" if value == [] else type(value).__name__
-
-
-def _event_answer(events: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> Answer:
-    return Answer(events, headers=((b"cache-control", b"no-cache"), *headers), content_type=sse.CONTENT_TYPE)

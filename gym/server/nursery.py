@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -19,6 +20,8 @@ from typing import Any, Self, cast
 PROCESS = Path(__file__).with_name("worker_process.py")
 HEADER = 4
 END_SECONDS = 5.0
+MAX_STACK = 64 * 1024
+_FRAME = re.compile(rb'  File "([\x20-\x7e]{1,4096})", line ([0-9]{1,9}) in ([\x20-\x7e]{1,500})')
 _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _OWN_PREFIXES = ("NEMO_GYM_", "GYM_")
 
@@ -71,11 +74,45 @@ class Channel(asyncio.Protocol):
             self._waiter.set_result(told)
 
 
+class StackPipe:
+    """What a worker writes when its time is up; a pipe, so that it can fill no memory."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    @classmethod
+    def open(cls) -> tuple[Self, int]:
+        """And the worker's end of it."""
+        ours, theirs = os.pipe()
+        os.set_blocking(ours, False)
+        os.set_blocking(theirs, False)
+        return cls(ours), theirs
+
+    def read(self) -> bytes:
+        with suppress(OSError):
+            return os.read(self._fd, MAX_STACK)
+        return b""
+
+    def __del__(self) -> None:
+        os.close(self._fd)
+
+
 @dataclass(eq=False, slots=True)
 class Worker:
     pid: int
     channel: Channel
     nursery: Nursery
+    stack: StackPipe
+
+    def interrupt(self) -> None:
+        """Have it write where it is, and end."""
+        if not self.nursery.gone:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, signal.SIGPROF)
+
+    def place(self) -> str:
+        """`graders.py:12 in judge`, of one that ran out of time; it may be forged by what it ran."""
+        return _place_in(self.stack.read(), self.nursery.folder)
 
     def kill(self) -> None:
         """Nobody has waited for it yet, so the number is still its own."""
@@ -91,6 +128,7 @@ class Nursery:
 
     process: subprocess.Popen[bytes]
     control: socket.socket
+    folder: str = ""
     gone: str = ""  # why, when it has ended
     _ready: asyncio.Future[int] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     _forks: deque[asyncio.Future[int]] = field(default_factory=deque)
@@ -107,7 +145,7 @@ class Nursery:
             process = subprocess.Popen(  # noqa: S603 (ourselves)
                 argv, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=_environment(os.environ)
             )
-        nursery = cls(process, ours)
+        nursery = cls(process, ours, folder)
         asyncio.get_running_loop().add_reader(ours, nursery._read)
         try:
             await nursery._ready
@@ -120,9 +158,13 @@ class Nursery:
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         forked: asyncio.Future[int] = loop.create_future()
-        with theirs:
-            self._send(b"fork\n", [theirs.fileno()])
-            self._forks.append(forked)
+        stack, end = StackPipe.open()
+        try:
+            with theirs:
+                self._send(b"fork\n", [theirs.fileno(), end])
+                self._forks.append(forked)
+        finally:
+            os.close(end)
         try:
             pid = await asyncio.shield(forked)
             _, channel = await loop.create_unix_connection(Channel, sock=ours)
@@ -130,7 +172,7 @@ class Nursery:
             ours.close()  # a worker that cannot be asked ends
             forked.add_done_callback(self._forget)
             raise
-        return Worker(pid, channel, self)
+        return Worker(pid, channel, self, stack)
 
     def bury(self, worker: Worker) -> asyncio.Future[int]:
         """How it ended, as `os.waitpid` says it. Kills it where it has not."""
@@ -202,6 +244,16 @@ class Nursery:
         if not forked.cancelled() and forked.exception() is None and not self.gone:
             with suppress(NurseryGone):
                 self._send(b"%d\n" % forked.result())
+
+
+def _place_in(stack: bytes, folder: str) -> str:
+    """The innermost line of a file in `folder`, else of any but this package's."""
+    frames = [(found[1].decode(), found[2].decode(), found[3].decode()) for found in _FRAME.finditer(stack)]
+    own = [one for one in frames if one[0].startswith(folder + os.sep)]
+    others = [one for one in frames if not one[0].endswith(PROCESS.name)]
+    for path, line, function in (own or others)[:1]:
+        return f"{path.rpartition(os.sep)[2]}:{line} in {function}"[:200]
+    return ""
 
 
 def _settle(future: asyncio.Future[int], value: int) -> None:

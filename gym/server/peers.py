@@ -25,6 +25,7 @@ class Replica:
     healthy: bool = True
     bound: int = 0  # rollouts of this process that live on it
     shunned_until: float = 0.0
+    sdk: bool = True  # as far as is known
 
 
 class Peers:
@@ -45,10 +46,16 @@ class Peers:
         if len(replicas) == 1:
             return replicas[0]
         now = time.monotonic()
-        fit = [one for one in replicas if one.healthy and one.shunned_until <= now] or replicas
+        there = [one for one in replicas if not self._http.is_lost(one.url)] or replicas
+        fit = [one for one in there if one.healthy and one.shunned_until <= now] or there
         if not fit:
             raise RolloutError(kind, f"the stack has no running {instance!r}", server=instance, retryable=True)
         return min(fit, key=_load)
+
+    async def replicas(self, instance: str) -> list[Replica]:
+        """All that are listed, healthy or not."""
+        await self._look()
+        return self._instances.get(instance, [])
 
     async def refused(self, instance: str, replica: Replica) -> bool:
         """A connection to it failed: look again who is there. True when the replica is still listed."""
@@ -94,7 +101,9 @@ class Peers:
             replicas = []
             for one in view.replicas:
                 replica = old.get(one.url) or Replica(one.url)
-                replica.healthy = one.healthy
+                replica.healthy, replica.sdk = one.healthy, view.sdk
+                if view.sdk:
+                    self._http.expect_health(one.url)
                 replicas.append(replica)
             if replicas:
                 self._instances[name] = replicas

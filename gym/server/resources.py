@@ -25,8 +25,10 @@ from gym.server.http import HttpClient
 from gym.server.peers import Peers
 from gym.server.rollout import Rollout
 from gym.server.session import Session, SessionStore
+from gym.server.tolerated import Tolerated
 from gym.server.tools import Tool, collect_tools, result_to_json
 from gym.server.trouble import error_text, own_validation_error, validation_detail, validation_message
+from gym.server.workers import AnswerTooCostly
 from gym.wire import metrics
 from gym.wire.failures import RolloutError
 from gym.wire.rows import ReverifyMode, Row, VerifyRequest, VerifyResponse, read_body
@@ -53,6 +55,9 @@ class ResourcesServer(Server, Generic[S]):
     reverify_mode: ClassVar[ReverifyMode] = "unknown"  # "stateless" when verify needs nothing but its request
     reward_floor: ClassVar[float] = 0.0  # what even a worthless answer gets
     reward_floor_reason: ClassVar[str] = ""  # why, where that is not 0
+    constant_floor: ClassVar[float] = 0.0  # what always the same answer may earn a row, on average
+    constant_floor_reason: ClassVar[str] = ""
+    tolerates: ClassVar[tuple[Tolerated, ...]] = ()  # harmless changes that cost, near misses that pay, and why
     config: ResourcesConfig
 
     def __init__(self, config: ResourcesConfig, settings: Settings) -> None:
@@ -174,11 +179,18 @@ class ResourcesServer(Server, Generic[S]):
         request = self._verify.parse(call.body)
         if self.config.expose_tools_over_mcp:
             mcp.take_prefixes_off(request, self.name)
-        outcome = await self._verify.run(request, session.state if session else None)
+        outcome = await self._run_verify(request, session.state if session else None)
         answer = Answer(splice(call.body, self._reward_fields(outcome), keys=top_level_keys(request)))
         if session is not None and (dropped := self.sessions.drop(session.id)):
             await self._release(dropped)
         return answer
+
+    async def _run_verify(self, request: BaseModel, state: Any) -> Any:
+        """An answer that costs too much to check is worth 0: a failure would be a way out for a policy that loses."""
+        try:
+            return await self._verify.run(request, state)
+        except AnswerTooCostly as error:
+            return {"reward": 0.0, "reason": str(error), "library_error": error.cause}
 
     async def _on_close(self, call: Call) -> Answer:
         session = self.sessions.drop(self.session_id(call))

@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
-from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
+from gym.labels import HEADER_ERROR, HEADER_POLICY, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.server.http import Headers, HttpClient, NotSent, Reply
 from gym.server.peers import Peers, Replica
+from gym.server.run_trace import OWN, RunTrace
 from gym.wire.failures import FailureKind, RolloutError, error_from_reply
+from gym.wire.policy_endpoint import URL, PolicyEndpoint
 from gym.wire.splice import splice
+from gym.wire.text import read_json, write_json
 
 if TYPE_CHECKING:
     from gym.server.agent import Budget
     from gym.server.colleagues import Colleagues
 
 PAUSES = (0.05, 0.1, 0.25, 0.6, 2.0)  # between tries to connect, 3 s in all: a replica that restarts is back by then
-CLOSE_SECONDS = 5.0  # for a word of farewell, after the deadline too
+CLOSE_SECONDS = 5.0  # to close the session, after the deadline too
 MARGIN_SHARE, MARGIN_SECONDS = 0.1, 0.5  # of what is left, kept back for a peer's "too late" to arrive
 
 
@@ -39,15 +42,18 @@ class Rollout:
         cookies: Mapping[str, str] | None = None,
         model_server: str = "",
         resources_server: str = "",
+        policy: PolicyEndpoint | None = None,
     ) -> None:
         self.id = id
         self.model_server = model_server
         self.resources_server = resources_server
         self.session_open = False  # seeded, and not yet verified: somebody holds a state for this rollout
-        self.farewell = "/close_session"
+        self.close_path = "/close_session"
         self.budget: Budget | None = None  # of the whole rollout, where its agent loops more than once
         self.colleagues: Colleagues | None = None  # the agents that its agent may ask
+        self.trace: RunTrace | None = None  # of its calls to `model_server`, where somebody wants it
         self.spent: dict[str, float] = {}  # seconds by hop: seed, model, tools, verify
+        self._policy = policy
         self._http = http
         self._peers = peers
         self._clock = time.monotonic
@@ -79,10 +85,17 @@ class Rollout:
     async def ask_model(self, params: Mapping[str, Any], instance: str = "") -> dict[str, Any]:
         """A Responses reply to `params`, by another model than the policy where one is named; else its failure."""
         instance = instance or self.model_server
-        body = orjson.dumps(params)
-        reply = await self.post(instance, "/v1/responses", body, kind="model", hop="model")
+        body = write_json(without_streaming(params))
+        trace = self.trace if instance == self.model_server else None
+        path = trace.call_path("/v1/responses") if trace else "/v1/responses"
         try:
-            parsed = orjson.loads(reply.body)
+            reply = await self.post(instance, path, body, kind="model", hop="model")
+        except RolloutError as error:
+            raise (trace.explain(error) if trace else error) from None
+        if trace:
+            trace.answered += 1
+        try:
+            parsed = read_json(reply.body)
         except orjson.JSONDecodeError:
             parsed = None
         if not isinstance(parsed, dict) or not isinstance(parsed.get("output"), list):
@@ -91,7 +104,7 @@ class Rollout:
         return parsed
 
     async def call_tool(self, name: str, arguments: bytes) -> tuple[int, str]:
-        """Status and text of a tool. The model reads either; a session that is lost is not the model's to mend."""
+        """Status and text of a tool. The model reads either; a session that is lost is not the model's to fix."""
         reply = await self.send(self.resources_server, f"/{name}", arguments, kind="resources", hop="tools")
         if reply.status >= 400 and (reply.header(_ERROR) or b"resources") not in (b"resources", b"row"):
             raise error_from_reply(reply.status, reply.body, server=self.resources_server, kind="resources")
@@ -106,6 +119,19 @@ class Rollout:
         self.session_open = False
         return reply.body
 
+    async def fetch_trace(self) -> bytes:
+        assert self.trace is not None
+        replica = self._replicas.get(self.model_server)
+        url, seconds = replica.url if replica else "", max(self.seconds_left, CLOSE_SECONDS)
+        return await self.trace.fetch(self._http, url, self.model_server, seconds)
+
+    async def leave(self) -> None:
+        """Nothing of it is kept any longer."""
+        await self.close_session()
+        replica = self._replicas.get(self.model_server)
+        if self.trace is not None and replica is not None:
+            await self.trace.drop(self._http, replica.url)
+
     async def close_session(self) -> None:
         """Nobody will verify: what the session's state holds (a sandbox, say) need not wait for its time to run out."""
         replica = self._replicas.get(self.resources_server)
@@ -114,7 +140,7 @@ class Rollout:
         self.session_open = False
         headers = self._headers(self.resources_server, CLOSE_SECONDS)
         with suppress(OSError, TimeoutError):  # it has gone as well, and its sessions with it
-            await self._http.request("POST", replica.url + self.farewell, headers=headers, timeout=CLOSE_SECONDS)
+            await self._http.request("POST", replica.url + self.close_path, headers=headers, timeout=CLOSE_SECONDS)
 
     async def post(self, instance: str, path: str, body: bytes, *, kind: FailureKind, hop: str) -> Reply:
         """A reply below 400; everything else is raised as what it means."""
@@ -135,6 +161,8 @@ class Rollout:
         finally:
             self.spent[hop] = self.spent.get(hop, 0.0) + self._clock() - begun
         self._keep_cookies(instance, reply)
+        if self._takes_policy(instance, kind) and reply.status < 400 and reply.header(_POLICY) is None:
+            raise _policy_ignored(instance)
         return reply
 
     async def _exchange(self, instance: str, path: str, body: bytes, kind: FailureKind, more: Headers) -> Reply:
@@ -146,6 +174,10 @@ class Rollout:
             # The peer gives up first, then this call, then this rollout: who hangs is who is named.
             margin = min(left * MARGIN_SHARE, MARGIN_SECONDS)
             headers, timeout = [*self._headers(instance, left - margin), *more], left - margin / 2
+            if self._policy is not None and self._takes_policy(instance, kind):
+                if not replica.sdk:
+                    raise _policy_ignored(instance)
+                headers += self._policy.to_headers()
             try:
                 return await self._http.request("POST", replica.url + path, body=body, headers=headers, timeout=timeout)
             except NotSent as error:
@@ -156,6 +188,10 @@ class Rollout:
             except OSError as error:
                 raise RolloutError(kind, f"{path}: {error}", server=instance, retryable=True) from error
         raise AssertionError("the last try either answers or raises")
+
+    def _takes_policy(self, instance: str, kind: FailureKind) -> bool:
+        """The model that the rollout's own endpoint stands in for, and agents, who may ask that model too."""
+        return self._policy is not None and (instance == self._policy.replaces or kind == "agent")
 
     async def _bind(self, instance: str, kind: FailureKind) -> Replica:
         replica = await self._peers.pick(instance, kind)
@@ -178,6 +214,8 @@ class Rollout:
         headers = [(_TIMEOUT, b"%.3f" % left)]
         if self.id:
             headers.append((_ROLLOUT, self.id.encode("latin-1", "replace")))
+        if self.trace is not None and instance == self.model_server:
+            headers.extend(OWN)
         jar = self._cookies.get(instance)
         if jar:
             headers.append((b"cookie", "; ".join(f"{name}={value}" for name, value in jar.items()).encode("latin-1")))
@@ -190,6 +228,20 @@ class Rollout:
                 self._cookies.setdefault(instance, {})[name.strip()] = content.strip()
 
 
+def without_streaming(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An agent needs whole replies, whatever its caller wants for himself."""
+    if not any(name in params for name in STREAMING):
+        return params
+    return {name: value for name, value in params.items() if name not in STREAMING}
+
+
+def _policy_ignored(instance: str) -> RolloutError:
+    what = f"{URL}: {instance} takes no endpoint of a rollout's own: it is not a server of this SDK, or an older one"
+    return RolloutError("row", f"{what}. Leave the policy_... fields out, or use a model such as `openai`")
+
+
+STREAMING = ("stream", "stream_options")
 _ERROR = HEADER_ERROR.encode()
+_POLICY = HEADER_POLICY.encode()
 _ROLLOUT = HEADER_ROLLOUT.encode()
 _TIMEOUT = HEADER_TIMEOUT.encode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib.util
+import ipaddress
 import logging
 import os
 import signal
@@ -12,6 +13,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,11 @@ import uvicorn
 
 from gym import labels
 from gym.errors import GymError, UserError
+from gym.server.blocked_replies import answer_waiting, failure_of_blocked, failure_of_others, refuse_callers
 from gym.server.config import Settings, read_settings
+from gym.server.keepalive import keep_alive
+from gym.server.refusing import PROGRAMS, Refusing, Rules
+from gym.server.watchdog import Blocked, Watchdog
 
 KEEP_ALIVE_SECONDS = 75  # longer than any client of ours keeps an idle connection: it is never closed under a request
 
@@ -60,10 +66,14 @@ def run_app(
     *,
     ws: Any = "none",
     make_server: Callable[[uvicorn.Config], uvicorn.Server] | None = None,
+    rules: Rules = PROGRAMS,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish what is in flight, at most `drain_seconds` long."""
+    listener = listen(settings.listen)
+    keep_alive(listener)  # a caller that vanished is noticed, and what was done for it is cancelled
     config = uvicorn.Config(
-        app,
+        Refusing(app, settings.name, loopback=is_loopback_socket(listener), rules=rules, hosts=_hosts(settings)),
+        interface="asgi3",
         loop="uvloop" if importlib.util.find_spec("uvloop") else "auto",
         http="httptools",
         ws=ws,
@@ -76,7 +86,8 @@ def run_app(
         timeout_graceful_shutdown=max(1, round(settings.drain_seconds)),
     )
     server = (make_server or DrainingServer)(config)
-    listener = listen(settings.listen)
+    if isinstance(server, DrainingServer):
+        server.watchdog = Watchdog(_Deputy(settings.name, server, listener), settings.blocked_seconds)
     gc.collect()
     gc.freeze()  # what is loaded now lives for ever: no collection need look at it again
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -90,6 +101,13 @@ def run_app(
 class DrainingServer(uvicorn.Server):
     """Tells kept connections to close before it closes them, so that none is closed under a request on its way."""
 
+    watchdog: Watchdog | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.watchdog is not None and self.started:  # what an author's start() loads may take as long as it takes
+            self.watchdog.start()
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for listening in self.servers:
             listening.close()
@@ -99,6 +117,29 @@ class DrainingServer(uvicorn.Server):
                 break
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
+        if self.watchdog is not None:
+            self.watchdog.stop()
+
+
+@dataclass(frozen=True)
+class _Deputy:
+    """Answers in the place of an event loop that is blocked."""
+
+    name: str
+    server: uvicorn.Server
+    listener: socket.socket
+
+    def refuse(self, blocked: Blocked) -> None:
+        refuse_callers(self.listener, failure_of_others(self.name, str(blocked)))
+
+    def answer_waiting(self, blocked: Blocked) -> None:
+        message = f"{blocked}; the process was ended"
+        own, others = failure_of_blocked(self.name, message), failure_of_others(self.name, message)
+        refuse_callers(self.listener, others)
+        answer_waiting(list(self.server.server_state.connections), blocked.headers, own, others)
+
+    def is_stopping(self) -> bool:
+        return self.server.should_exit
 
 
 def listen(where: str) -> socket.socket:
@@ -121,6 +162,18 @@ def listen(where: str) -> socket.socket:
         ) from None
     listener.listen(2048)
     return listener
+
+
+def _hosts(settings: Settings) -> frozenset[str]:
+    """Its own name is no page's."""
+    return settings.hosts | {socket.gethostname().lower()}
+
+
+def is_loopback_socket(listener: socket.socket) -> bool:
+    """Can only this machine connect?"""
+    if listener.family not in (socket.AF_INET, socket.AF_INET6):
+        return False
+    return ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback
 
 
 def _inherited(number: int) -> socket.socket:

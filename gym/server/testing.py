@@ -118,7 +118,7 @@ class ScriptedJudge:
 
 @asynccontextmanager
 async def scripted_judge(*texts: Scripted, name: str = "judge_model") -> AsyncIterator[ScriptedJudge]:
-    """On a real socket. `judge.texts` may be given anew between calls; `judge.asked` is what it was asked."""
+    """On a real socket. `judge.texts` may be given again between calls; `judge.asked` is what it was asked."""
     judge = ScriptedJudge(name, "", list(texts))
     async with running(_ScriptedModel.app({}, name=name, document={_SCRIPT: judge})) as judge.url:
         yield judge
@@ -150,8 +150,10 @@ async def running(app: Any) -> AsyncIterator[str]:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen(256)
-    config = uvicorn.Config(app, http="httptools", ws="none", lifespan="on", log_config=None, log_level="warning")
+    usual: dict[str, Any] = {"http": "httptools", "ws": "none", "lifespan": "on", "log_config": None}
+    config = uvicorn.Config(app, interface="asgi3", log_level="warning", **usual)
     config.timeout_graceful_shutdown = 5
+    config.timeout_keep_alive = 60  # of uvicorn's 5 a busy machine may need more to make the next request
     server = uvicorn.Server(config)
     await _start(server, listener)
     try:

@@ -6,14 +6,16 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, NamedTuple, TypeVar, get_type_hints
 
 import orjson
-from pydantic import BaseModel, Field, ValidationError, create_model
-from pydantic_core import to_json, to_jsonable_python
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+from pydantic_core import to_jsonable_python
 
 from gym.errors import UserError
 from gym.server.trouble import own_validation_error
+from gym.wire.text import write_any_json, write_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,6 +38,13 @@ RESERVED = frozenset(
 _MARK = "__gym_tool__"
 
 
+class ResultSchema(NamedTuple):
+    """Always of an object: `wraps` what is none below `result`."""
+
+    schema: dict[str, Any]
+    wraps: bool
+
+
 @dataclass(frozen=True)
 class Tool:
     name: str
@@ -44,6 +53,22 @@ class Tool:
     method: Callable[..., Awaitable[Any]]  # bound
     parameters: tuple[str, ...]
     wants_state: bool
+    returns: Any = Any  # as the method's signature says it
+
+    def result_schema(self) -> ResultSchema | None:
+        """None where the method does not say what it returns."""
+        try:
+            schema = TypeAdapter(self.returns).json_schema(mode="serialization")
+        except PydanticUserError:
+            return None
+        if not schema or self.returns is type(None):
+            return None
+        schema.pop("title", None)
+        if schema.get("type") == "object":
+            return ResultSchema(schema, wraps=False)
+        definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
+        wrapped = {"type": "object", "properties": {"result": schema}, "required": ["result"], **definitions}
+        return ResultSchema(wrapped, wraps=True)
 
     def schema(self) -> dict[str, Any]:
         """The tool as a row's `tools` list has it: strict, every property required unless it has a default."""
@@ -90,11 +115,11 @@ def collect_tools(owner: object) -> dict[str, Tool]:
 
 def result_to_json(result: Any) -> bytes:
     if isinstance(result, BaseModel):
-        return result.model_dump_json().encode()
+        return write_any_json(result)
     try:
-        return orjson.dumps(result, default=to_jsonable_python, option=orjson.OPT_NON_STR_KEYS)
+        return write_json(result, default=to_jsonable_python, option=orjson.OPT_NON_STR_KEYS)
     except TypeError:  # an integer beyond 64 bits, or something no JSON can say, which this says better
-        return to_json(result)
+        return write_any_json(result)
 
 
 def _field_name(parameter: str) -> str:
@@ -126,4 +151,5 @@ def _make_tool(owner: object, name: str, function: Callable[..., Any]) -> Tool:
         method=getattr(owner, name),
         parameters=tuple(names),
         wants_state=len(fields) != len(parameters),
+        returns=hints.get("return", Any),
     )

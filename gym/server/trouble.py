@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sysconfig
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -61,12 +61,16 @@ def validation_detail(error: ValidationError) -> bytes:
 
 def error_text(error: BaseException) -> str:
     """`ZeroDivisionError: division by zero (app.py:31 in verify: return 1 / 0)`: the author's own last line."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(_LIBRARIES)] or list(frames)
     told = validation_message(error) if isinstance(error, ValidationError) else str(error).strip()
     text = type(error).__name__ + (f": {told.splitlines()[0]}" if told else "")
+    place = place_of(traceback.extract_tb(error.__traceback__))
+    return f"{text} ({place})" if place else text
+
+
+def place_of(stack: Sequence[traceback.FrameSummary]) -> str:
+    """`app.py:31 in verify: return 1 / 0`: the innermost line that is the author's own, else the innermost."""
+    own = [frame for frame in stack if not frame.filename.startswith(_LIBRARIES)] or stack
     if not own:
-        return text
+        return ""
     last = own[-1]
-    code = f": {last.line}" if last.line else ""
-    return f"{text} ({Path(last.filename).name}:{last.lineno} in {last.name}{code})"
+    return f"{Path(last.filename).name}:{last.lineno} in {last.name}" + (f": {last.line}" if last.line else "")

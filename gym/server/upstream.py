@@ -1,30 +1,31 @@
 """Calls to an inference provider: pooled, bounded, repeated only where the provider did nothing, secrets kept.
 
-Needs the extra `upstream`. aiohttp is imported at the first call, so a server that only stands by stays small.
+Needs the extra `upstream`. aiohttp is imported at the first call that needs it, so other servers stay small.
 """
 
 from __future__ import annotations
 
 import asyncio
 import email.utils
-import hashlib
-import importlib
 import importlib.util
-import os
 import random
 import time
-import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from urllib.parse import urlencode
 
 import orjson
 
 from gym.errors import UserError
 from gym.labels import REDACTED
-from gym.server.limiter import Closed, Limiter
+from gym.server.carrier import Broken, Carrier, Unreachable
+from gym.server.endpoints import Endpoints, show_url
+from gym.server.limiter import Closed, Limiter, pause
 from gym.wire.failures import FailureKind, RolloutError
+from gym.wire.policy_endpoint import PolicyEndpoint
+from gym.wire.sse_reading import events_to_reply
+from gym.wire.text import read_json, write_json
 
 if TYPE_CHECKING:
     import aiohttp
@@ -34,9 +35,9 @@ THROTTLED = frozenset((429, 529))  # and 503 with Retry-After
 ROW_FAULT = frozenset((400, 413, 422))
 ATTEMPTS = 5
 FIRST_WAIT, LONGEST_WAIT = 0.25, 60.0
-IDLE_SECONDS = 4.0  # vLLM closes idle connections after 5: a request must never meet that moment
-CONNECT_SECONDS = 10.0
 TIMEOUT_SECONDS = 3600.0  # where the caller names no deadline
+SHORTEST_TRY = 0.01  # seconds before the deadline that are worth another one
+LONGEST_WISH = 3600.0  # a Retry-After beyond it, or a negative one, is none
 
 
 class Caller(NamedTuple):
@@ -44,6 +45,7 @@ class Caller(NamedTuple):
 
     key: str = ""
     ends: float | None = None
+    policy: PolicyEndpoint | None = None  # where its rollout wants it answered
 
 
 caller: ContextVar[Caller] = ContextVar("caller", default=Caller())  # noqa: B039 (a Caller never changes)
@@ -68,9 +70,27 @@ class Outcome(NamedTuple):
     unreachable: bool = False
     throttled: bool = False  # too many at once, says the provider
 
+    def rest(self, refusals: int) -> float:
+        """Seconds before this call, which was refused so often before, asks again."""
+        return pause(refusals, self.wait or 0.0)
+
+
+class Policies(Protocol):
+    """Upstreams that rollouts bring along: `gym.server.policy_upstreams`."""
+
+    async def find(self, policy: PolicyEndpoint) -> Upstream: ...
+
+    def status(self) -> dict[str, Any]: ...
+
+    async def aclose(self) -> None: ...
+
 
 class Upstream:
-    """One provider, at one or several base URLs. A caller's key binds its calls to one of them."""
+    """One provider, at one or several base URLs. A caller's key binds its calls to one of them.
+
+    `live` is the folder of `Settings.upstreams`: what is said there at run time takes the place of the base URLs.
+    `session`: one that others use too, and close.
+    """
 
     def __init__(
         self,
@@ -82,117 +102,184 @@ class Upstream:
         secrets: Sequence[str] = (),
         attempts: int = ATTEMPTS,
         timeout: float = TIMEOUT_SECONDS,
+        live: str = "",
+        policies: Policies | None = None,
+        session: Callable[[], aiohttp.ClientSession] | None = None,
     ) -> None:
         if importlib.util.find_spec("aiohttp") is None:
             raise UserError("aiohttp is needed to call a provider", "put `compose-gym[upstream]` into requirements.txt")
-        urls = (base_urls,) if isinstance(base_urls, str) else tuple(base_urls)
-        self.base_urls = tuple(_check_url(url) for url in urls)
-        self._proxies = {url: _proxy(url) for url in self.base_urls}
-        self._headers = {"content-type": "application/json", "accept": "application/json", **(headers or {})}
+        common = {"content-type": "application/json", "accept": "application/json"}
+        self._endpoints = Endpoints(base_urls, headers or {}, secrets, self._is_there, live)
+        self._headers = common
         self._suffix = f"?{urlencode(query)}" if query else ""
+        self._max_concurrent = max_concurrent
         self._limiter = Limiter(max_concurrent)
-        self._secrets = tuple(secret for secret in secrets if len(secret) >= 6)
+        self._limited = self._endpoints.generation  # the addresses of which the limiter has learned
         self._attempts = attempts
         self._timeout = timeout
-        self._session: aiohttp.ClientSession | None = None
-        self._turn = 0
+        self._policies = policies
+        self._carrier = Carrier(session)
         self.last_error = ""
+        self.speaks = ""  # the dialect that it was found to speak, where nobody said so
+        self.in_flight = 0
+        self.used = 0.0  # the loop's time at the last call's beginning or end
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The provider's reply; `UpstreamError` or `RolloutError` of kind `model` with the provider's own words."""
-        who = caller.get()
-        ends = asyncio.get_running_loop().time() + self._timeout
+    @property
+    def base_urls(self) -> tuple[str, ...]:
+        self._endpoints.look()
+        return self._endpoints.urls
+
+    @property
+    def model(self) -> str:
+        """What the model is called there, where that was said at run time."""
+        self._endpoints.look()
+        return self._endpoints.model
+
+    async def of_caller(self) -> Upstream:
+        """The one that the call being answered goes to: this one, or that of its rollout."""
+        policy = caller.get().policy
+        if self._policies is None or policy is None or not policy.urls:
+            return self
+        return await self._policies.find(policy)
+
+    async def post(self, path: str, body: Mapping[str, Any], *, root: bool = False) -> dict[str, Any]:
+        """The provider's reply; `UpstreamError` or `RolloutError` of kind `model` with the provider's own words.
+
+        `root`: the path stands beside `/v1`, not below it.
+        """
+        upstream = await self.of_caller()
+        if upstream is not self:
+            return await upstream.post(path, body, root=root)
+        return await self._post_timed(path, body, root)
+
+    async def _post_timed(self, path: str, body: Mapping[str, Any], root: bool) -> dict[str, Any]:
+        who, loop = caller.get(), asyncio.get_running_loop()
+        self.used = loop.time()
+        ends = self.used + self._timeout
         ends = ends if who.ends is None else min(ends, who.ends)
-        data = orjson.dumps(body)
+        if who.policy is not None and who.policy.model:
+            body = {**body, "model": who.policy.model}
+        self.in_flight += 1
         try:
-            reply = await self._post(path, data, self._first_url(who.key), ends)
+            reply = await self._post(path, write_json(body), who.key, ends, root)
         except RolloutError as error:
             self.last_error = error.message
             raise
+        finally:
+            self.in_flight -= 1
+            self.used = loop.time()
         self.last_error = ""
         return reply
 
     def health(self) -> dict[str, Any]:
         """For `/healthz`: a provider that is down does not make its server unready."""
-        urls = [show_url(url) for url in self.base_urls]
-        told: dict[str, Any] = {"urls": urls, "last_error": self.last_error}
-        if self._limiter.throttled:
-            told |= {"throttled": self._limiter.throttled, "at_once": self._limiter.limit}
-        return {"upstream": told}
+        self._endpoints.look()
+        told = {**self._endpoints.health(), "last_error": self.last_error}
+        if self._policies is not None:
+            told |= self._policies.status()
+        return {"upstream": told | self._limiter.status()}
 
     async def aclose(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        if self._policies is not None:
+            await self._policies.aclose()
+        await self._endpoints.aclose()
+        await self._carrier.aclose()
 
-    async def _post(self, path: str, data: bytes, first: int, ends: float) -> dict[str, Any]:
-        wait, tries = FIRST_WAIT, self._attempts + len(self.base_urls) - 1
-        asked = counted = 0
+    async def _post(self, path: str, data: bytes, key: str, ends: float, root: bool) -> dict[str, Any]:
+        wait, asked, counted = FIRST_WAIT, 0, 0
+        tried: list[str] = []
         while True:
-            url = self.base_urls[(first + asked) % len(self.base_urls)]
+            url, others = self._pick(key, tried)
             asked += 1
-            outcome, patient = await self._try_in_turn(url, path, data, ends)
+            outcome, patient = await self._try_in_turn(url, path, data, ends, root)
             if outcome.failure is None:
+                self._endpoints.bind(key, url)
                 return outcome.reply
+            if outcome.unreachable:
+                self._endpoints.lose(url)
+                if others and asked < len(self._endpoints.urls):
+                    continue
             counted += not patient
-            pause = max(outcome.wait or 0.0, 0.0 if patient else random.uniform(wait / 2, wait))
-            if outcome.unreachable and asked < len(self.base_urls):
-                continue
-            if outcome.wait is None or counted == tries or pause > ends - asyncio.get_running_loop().time():
+            rest = outcome.rest(asked - counted - 1) if patient else max(outcome.wait or 0.0, _jitter(wait))
+            left = ends - asyncio.get_running_loop().time()
+            if patient and not outcome.wait:  # nobody named a time: the last try is before the deadline
+                rest = min(rest, left / 2)
+            most = self._attempts + len(self._endpoints.urls) - 1
+            if outcome.wait is None or counted >= most or rest > left - SHORTEST_TRY:
                 outcome.failure.what = outcome.failure.message = _count(outcome.failure.message, asked)
                 raise outcome.failure
-            if not patient:  # else the limiter says when
-                await asyncio.sleep(pause)
+            if patient:
+                await self._limiter.rest(rest)
+            else:
+                await asyncio.sleep(rest)
                 wait = min(wait * 2, LONGEST_WAIT)
 
-    async def _try_in_turn(self, base: str, path: str, data: bytes, ends: float) -> tuple[Outcome, bool]:
+    def _pick(self, key: str, tried: list[str]) -> tuple[str, bool]:
+        """The next address of this call, and whether there are more that it has not tried. Changes are heard here."""
+        self._endpoints.look()
+        if self._limited != self._endpoints.generation:
+            self._limiter, self._limited = Limiter(self._max_concurrent), self._endpoints.generation
+            self.speaks = ""
+        order = self._endpoints.order(key)
+        fresh = [url for url in order if url not in tried]
+        if not fresh:
+            tried.clear()
+            fresh = order
+        tried.append(fresh[0])
+        return fresh[0], len(fresh) > 1
+
+    async def _try_in_turn(self, base: str, path: str, data: bytes, ends: float, root: bool) -> tuple[Outcome, bool]:
         """One try when the limiter lets it through; whether it was refused for now, and there is patience for more."""
+        limiter = self._limiter
         try:
-            began = await self._limiter.enter(ends)
+            number = await limiter.enter(ends)
         except Closed as closed:
             told = f"{show_url(base + path)} is asked too much for this rollout's deadline: {self.last_error or 'busy'}"
             kind: FailureKind = "model" if closed.seconds else "timeout"
             return Outcome({}, RolloutError(kind, told, retryable=True)), False
         try:
-            outcome = await self._try(base, path, data, ends)
+            outcome = await self._try(base, path, data, ends, root)
         except BaseException:
-            self._limiter.leave()
+            limiter.leave()
             raise
         if outcome.throttled:
             assert outcome.failure is not None
             self.last_error = outcome.failure.message
-            return outcome, self._limiter.throttle(began, outcome.wait or 0.0)
-        (self._limiter.leave if outcome.failure else self._limiter.succeed)()
+            return outcome, limiter.throttle(number, outcome.wait or 0.0)
+        if outcome.failure:
+            limiter.leave()
+        else:
+            limiter.succeed(number)
         return outcome, False
 
-    async def _try(self, base: str, path: str, data: bytes, ends: float) -> Outcome:
-        client = importlib.import_module("aiohttp")
-        url = base + path
-        call = self._open().post(
-            url + self._suffix, data=data, headers=self._headers, proxy=self._proxies[base], allow_redirects=False
-        )
+    async def _try(self, base: str, path: str, data: bytes, ends: float, root: bool) -> Outcome:
+        url = (base.removesuffix("/v1") if root else base) + path
+        headers, proxy = {**self._headers, **self._endpoints.headers(base)}, self._endpoints.proxy(base)
         try:
-            async with asyncio.timeout_at(ends), call as reply:
-                return self._read(url, reply.status, await reply.read(), reply.headers)
-        except (client.ClientConnectorError, client.ConnectionTimeoutError) as error:
-            reason = (
-                f"cannot reach the model at {show_url(url)}: {_words(error)}. Is it running, is the base URL right?"
-            )
+            reply = await self._carrier.post(url + self._suffix, data, headers, proxy=proxy, ends=ends)
+            return self._read(url, reply.status, reply.body, reply.headers)
+        except Unreachable as error:
+            reason = f"cannot reach the model at {show_url(url)}: {error}. Is it running, is the base URL right?"
             return Outcome({}, RolloutError("model", self._scrub(reason), retryable=True), 0.0, unreachable=True)
         except TimeoutError:
             late = f"{show_url(url)} had not answered when the time was up"
             return Outcome({}, RolloutError("timeout", late, retryable=True))
-        except (client.ClientError, OSError) as error:
-            broken = f"the connection to {show_url(url)} broke after the request was sent: {_words(error)}"
+        except RolloutError as error:  # of an event stream
+            return Outcome({}, error)
+        except Broken as error:
+            broken = f"the connection to {show_url(url)} broke after the request was sent: {error}"
             return Outcome({}, RolloutError("model", self._scrub(broken), retryable=True))
 
     def _read(self, url: str, status: int, body: bytes, headers: Mapping[str, str]) -> Outcome:
         if status == 200:
+            if headers.get("content-type", "").startswith("text/event-stream"):
+                return Outcome(events_to_reply(body))
             parsed = _parse(body)
             if isinstance(parsed, dict):
                 return Outcome(parsed)
             text = self._scrub(body[:300].decode("utf-8", "replace"))
-            what = f"{show_url(url)} answered 200 with no JSON object: {text}"
+            no_number = " (it holds NaN, which is not a number)" if b"NaN" in body else ""
+            what = f"{show_url(url)} answered 200 with no JSON object{no_number}: {text}"
             return Outcome({}, UpstreamError(what, status, retryable=True))
         words = self._scrub(upstream_words(body) or headers.get("location", ""))
         message = f"{show_url(url)} answered {status}: {words}"
@@ -207,28 +294,13 @@ class Upstream:
         return Outcome({}, UpstreamError(message, status, retryable=retryable, overflow=overflow))
 
     def _scrub(self, text: str) -> str:
-        for secret in self._secrets:
+        for secret in self._endpoints.secrets:
             text = text.replace(secret, REDACTED)
         return text
 
-    def _first_url(self, key: str) -> int:
-        """The same key always starts at the same URL; without a key they take turns."""
-        if len(self.base_urls) == 1:
-            return 0
-        if key:
-            return int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big") % len(self.base_urls)
-        self._turn += 1
-        return self._turn % len(self.base_urls)
-
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            client = importlib.import_module("aiohttp")
-            self._session = client.ClientSession(
-                connector=client.TCPConnector(limit=0, keepalive_timeout=IDLE_SECONDS),
-                timeout=client.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
-                cookie_jar=client.DummyCookieJar(),
-            )
-        return self._session
+    async def _is_there(self, base: str) -> bool:
+        headers, proxy = self._endpoints.headers(base), self._endpoints.proxy(base)
+        return await self._carrier.is_there(f"{base}/models", headers, proxy=proxy)
 
 
 def upstream_words(body: bytes) -> str:
@@ -245,7 +317,7 @@ def upstream_words(body: bytes) -> str:
 def is_overflow(words: str) -> bool:
     """No room for an answer. "Unsupported parameter: 'max_tokens'" names the word too and is something else."""
     said = words.lower()
-    if "context length" in said or "context_length" in said:
+    if any(words in said for words in ("context length", "context_length", "maximum model length")):
         return True
     return "max_tokens" in said and not any(
         word in said for word in ("unsupported", "not supported", "unknown", "extra")
@@ -253,41 +325,31 @@ def is_overflow(words: str) -> bool:
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds; both spellings of `Retry-After` and the one in milliseconds."""
+    """Seconds; both spellings of `Retry-After` and the one in milliseconds. 0 for a time that cannot be meant."""
     try:
         if "retry-after-ms" in headers:
-            return max(float(headers["retry-after-ms"]) / 1000, 0.0)
-        return max(float(headers["retry-after"]), 0.0)
+            return _plausible(float(headers["retry-after-ms"]) / 1000)
+        return _plausible(float(headers["retry-after"]))
     except KeyError:
         return None
     except ValueError:
-        moment = email.utils.parsedate_tz(headers.get("retry-after", ""))
-        return max(email.utils.mktime_tz(moment) - time.time(), 0.0) if moment else None
+        return _seconds_until(headers.get("retry-after", ""))
 
 
-def show_url(url: str) -> str:
-    """A URL without what may be secret in it."""
-    parts = urlsplit(url)
-    host = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{parts.path}"
-
-
-def _check_url(url: str) -> str:
-    parts = urlsplit(url.strip())
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UserError(
-            f"the model's base URL is not an http(s) address: {show_url(url)!r}", "for example http://127.0.0.1:8000/v1"
-        )
-    return url.strip().rstrip("/")
-
-
-def _proxy(url: str) -> str | None:
-    """The environment's proxy. aiohttp's own `trust_env` asks a thread for it, and for ~/.netrc, at every request."""
-    parts = urlsplit(url)
-    proxies = urllib.request.getproxies()
-    if not proxies or urllib.request.proxy_bypass(parts.netloc.rpartition("@")[2]):
+def _seconds_until(date: str) -> float | None:
+    try:
+        moment = email.utils.parsedate_tz(date)
+        return _plausible(email.utils.mktime_tz(moment) - time.time()) if moment else None
+    except (ValueError, OverflowError):
         return None
-    return proxies.get(parts.scheme) or proxies.get("all")
+
+
+def _plausible(seconds: float) -> float:
+    return seconds if 0 <= seconds <= LONGEST_WISH else 0.0
+
+
+def _jitter(seconds: float) -> float:
+    return random.uniform(seconds / 2, seconds)
 
 
 def _count(message: str, attempts: int) -> str:
@@ -296,14 +358,6 @@ def _count(message: str, attempts: int) -> str:
 
 def _parse(body: bytes) -> Any:
     try:
-        return orjson.loads(body)
+        return read_json(body)
     except orjson.JSONDecodeError:
         return None
-
-
-def _words(error: BaseException) -> str:
-    cause = getattr(error, "os_error", None) or error
-    number = getattr(cause, "errno", None)
-    if isinstance(number, int) and number > 0:
-        return os.strerror(number).lower()
-    return getattr(cause, "strerror", None) or str(cause) or type(cause).__name__

@@ -5,6 +5,7 @@ Run as a file, and with nothing but the standard library: a start costs what the
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import importlib
 import json
@@ -58,7 +59,8 @@ def _serve_orders(control: socket.socket, loaded: ModuleType, memory: int) -> No
         *orders, text = (text + data).split(b"\n")
         for order in orders:
             if order == b"fork":
-                pid = _fork_worker(waiting.pop(0), control, loaded, memory)
+                channel, stack = waiting.pop(0), waiting.pop(0)
+                pid = _fork_worker(channel, stack, control, loaded, memory)
                 living.add(pid)
                 _tell(control, {"forked": pid})
             else:
@@ -78,7 +80,7 @@ def _reap(pid: int) -> int:
         return 0
 
 
-def _fork_worker(fd: int, control: socket.socket, loaded: ModuleType, memory: int) -> int:
+def _fork_worker(fd: int, stack: int, control: socket.socket, loaded: ModuleType, memory: int) -> int:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a library's idle threads stay behind
         pid = os.fork()
@@ -86,10 +88,11 @@ def _fork_worker(fd: int, control: socket.socket, loaded: ModuleType, memory: in
         os.setpgid(pid, pid or os.getpid())
     if pid:
         os.close(fd)
+        os.close(stack)
         return pid
     try:
         control.close()
-        _work(socket.socket(fileno=fd), loaded, memory)
+        _work(socket.socket(fileno=fd), stack, loaded, memory)
         os._exit(0)
     except BaseException:  # noqa: BLE001 (the nursery's own stack must not go on in its child)
         traceback.print_exc()
@@ -97,7 +100,7 @@ def _fork_worker(fd: int, control: socket.socket, loaded: ModuleType, memory: in
         os._exit(1)
 
 
-def _work(channel: socket.socket, loaded: ModuleType, memory: int) -> None:
+def _work(channel: socket.socket, stack: int, loaded: ModuleType, memory: int) -> None:
     """One call after another, until nobody can ask any more."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory:
@@ -106,7 +109,11 @@ def _work(channel: socket.socket, loaded: ModuleType, memory: int) -> None:
     while (size := _read(channel, HEADER)) and (question := _read(channel, int.from_bytes(size, "big"))):
         function, arguments, cpu_seconds = json.loads(question)
         # The kernel ends this process when the time is up. What an earlier call did to the signal does not count.
+        # C code writes the stack first: it needs neither the interpreter nor its lock.
+        faulthandler.unregister(signal.SIGPROF)
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        with suppress(OSError, ValueError):
+            faulthandler.register(signal.SIGPROF, file=stack, all_threads=False, chain=True)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
         signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
         told = _answer(loaded, function, arguments)

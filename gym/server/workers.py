@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ WAIT_SECONDS = 300.0  # for a worker to be free
 MAX_WAITING = 10_000
 SLACK_SECONDS = 1.0  # of CPU time beyond the limit: then the worker's own timer has been tampered with
 LOOK_SECONDS = 1.0
+LAST_WORDS_SECONDS = 0.5  # for a worker to say where it was
 
 
 class WorkerTimeout(RolloutError):
@@ -31,6 +33,21 @@ class WorkerTimeout(RolloutError):
 
     def __init__(self, message: str) -> None:
         super().__init__("timeout", message)
+
+
+class WorkerTooSlow(WorkerTimeout):
+    """The call took more CPU time than it may: its arguments cost that, on any machine."""
+
+
+class AnswerTooCostly(Exception):
+    """To check the answer takes more CPU time or memory than it may, and to check a blank one does not.
+
+    Whoever wrote the answer chose that: `/verify` answers 0 with this as `reason`. `cause` is `timeout` or `memory`.
+    """
+
+    def __init__(self, message: str, cause: str = "timeout") -> None:
+        super().__init__(message)
+        self.cause = cause
 
 
 class WorkerDied(RolloutError):
@@ -81,6 +98,23 @@ class Workers:
         self._nursery: Nursery | None = None
         self._starting = asyncio.Lock()
 
+    async def check(self, function: str, *arguments: Any, blank: Sequence[Any], field: str) -> Any:
+        """`call` with something that the policy wrote; `blank` are the arguments with nothing in its place.
+
+        Raises AnswerTooCostly where the answer is why it takes too much; otherwise `field` of the row is to blame.
+        """
+        try:
+            return await self.call(function, *arguments)
+        except (WorkerTooSlow, WorkerOutOfMemory) as error:
+            cause, message = ("timeout" if isinstance(error, WorkerTooSlow) else "memory"), error.message
+        try:
+            await self.call(function, *blank)
+        except (WorkerTooSlow, WorkerOutOfMemory) as error:
+            raise RolloutError("row", f"{field}: even with a blank answer, {error.message}") from None
+        except WorkerRaised:
+            pass  # what a blank answer is worth is not asked here
+        raise AnswerTooCostly(f"checking the answer costs too much: {message}", cause)
+
     async def call(self, function: str, *arguments: Any, timeout: float | None = None) -> Any:
         """What `module.function(*arguments)` returns; both ways it is JSON. Raises one of the errors above."""
         limit = self._timeout if timeout is None else timeout
@@ -129,7 +163,8 @@ class Workers:
         finally:
             watch.cancel()
         if not told:
-            raise self._explain(function, limit, watch.killed_for, await worker.nursery.bury(worker))
+            status = await worker.nursery.bury(worker)
+            raise self._explain(function, limit, watch.killed_for, status, worker.place())
         answer: dict[str, Any] = json.loads(told)
         if "memory" in answer:
             worker.nursery.bury(worker)
@@ -158,14 +193,16 @@ class Workers:
                 self._nursery = await Nursery.start(self._module, self._folder, self._memory)
             return self._nursery
 
-    def _explain(self, function: str, limit: float, killed_for: str, status: int) -> RolloutError:
+    def _explain(self, function: str, limit: float, killed_for: str, status: int, place: str) -> RolloutError:
         name = f"{self._module}.{function}"
+        where = f" ({place})" if place else ""
         if killed_for:
-            return WorkerTimeout(f"{name} {killed_for}")
+            cause = WorkerTooSlow if killed_for.endswith("CPU time") else WorkerTimeout
+            return cause(f"{name} {killed_for}{where}")
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
             if number == signal.SIGPROF:
-                return WorkerTimeout(f"{name} took more than {limit:g} s of CPU time")
+                return WorkerTooSlow(f"{name} took more than {limit:g} s of CPU time{where}")
             return WorkerDied(f"{name} ended its process: {signal.Signals(number).name}")
         return WorkerDied(f"{name} ended its process: exit code {os.waitstatus_to_exitcode(status)}")
 
@@ -193,7 +230,8 @@ class _Watch:
         elif left <= 0:
             self.killed_for = f"gave no answer within {self._patience:g} s"
         if self.killed_for:
-            self._worker.kill()
+            self._worker.interrupt()  # one that can, writes its stack and ends by itself
+            self._timer = self._loop.call_later(LAST_WORDS_SECONDS, self._worker.kill)
         else:
             self._timer = self._loop.call_later(min(LOOK_SECONDS, left), self._look)
 

@@ -6,7 +6,10 @@ Everything here is linear in the text, whatever the text is: a model wrote it.
 from __future__ import annotations
 
 import re
+import unicodedata
 
+_BLANK_LINES = re.compile(r"\n(?:[^\S\n]*\n)+")
+_FILLERS = frozenset("\u115f\u1160\u3164\uffa0")  # letters to Unicode, and nothing to the eye
 _BRACES = re.compile(r"\\boxed\{|[{}]")
 
 
@@ -69,3 +72,24 @@ def balanced_braces(text: str) -> list[str]:
             if not depth:
                 found.append(text[begin : brace.end()])
     return found
+
+
+def says_something(text: str) -> bool:
+    """Is there a letter or a digit? Blanks, punctuation, marks and emoji alone answer nothing."""
+    return any((one.isdecimal() or unicodedata.category(one)[0] == "L") and one not in _FILLERS for one in text)
+
+
+def repeats_only(text: str, prompt: str) -> bool:
+    """Is the text the prompt again, once or often, and nothing else? Signs, blanks and case do not count."""
+    said, asked = _letters(text), _letters(prompt)
+    return bool(said and asked) and not said.replace(asked, "")
+
+
+def _letters(text: str) -> str:
+    return "".join(one for one in text.casefold() if one.isalnum())
+
+
+def plain_lines(text: str) -> str:
+    """With one way to end a line, one empty line where there were more, and none before or after the text."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return _BLANK_LINES.sub("\n\n", f"\n{text}\n").strip("\n")

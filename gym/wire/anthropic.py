@@ -12,13 +12,23 @@ import orjson
 
 from gym.wire import items
 from gym.wire.chat import items_thoughts, last_tokens, row_error
-from gym.wire.failures import reading
+from gym.wire.failures import RolloutError, reading
 from gym.wire.items import Item
 
 # `thinking` budgets have no Responses twin (an effort would be refused by models that cannot reason), so they end here.
 MESSAGES_ONLY = frozenset(
     ["max_tokens", "messages", "stop_sequences", "stream", "system", "thinking", "tool_choice", "tools"]
 )
+ERRORS = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+}
+BYTES_PER_TOKEN, TOKENS_PER_IMAGE = 4, 1500
 CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 Blocks = Iterator[tuple[Item, str]]
 
@@ -59,6 +69,23 @@ def response_to_message(reply: Mapping[str, Any], body: Mapping[str, Any]) -> di
         "usage": _usage_to_messages(reply.get("usage")),
         **last_tokens(output),
     }
+
+
+def error_to_message(error: RolloutError) -> dict[str, Any]:
+    """A failure as clients of this dialect read it, the contract's own fields among theirs."""
+    kind = ERRORS.get(error.status) or ("invalid_request_error" if error.status < 500 else "api_error")
+    return {"type": "error", "error": {"type": kind, **error.to_dict()}}
+
+
+def estimate_tokens(params: Mapping[str, Any]) -> int:
+    """Of a Responses request: a token for four bytes of what is said in it, and as many as usual for each image."""
+    texts, images = [params.get("instructions") or "", *map(orjson.dumps, params.get("tools") or ())], 0
+    for item in items.input_items(params.get("input")):
+        content = item.get("content")
+        parts = content if isinstance(content, list) else [item]
+        images += sum(part.get("type") == "input_image" for part in parts)
+        texts += [orjson.dumps(part) for part in parts if part.get("type") != "input_image"]
+    return max(1, sum(map(len, texts)) // BYTES_PER_TOKEN) + images * TOKENS_PER_IMAGE
 
 
 def _message_to_input(message: Any, where: str) -> Iterator[Item]:

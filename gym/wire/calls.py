@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
+
+from gym.wire.failures import RolloutError
 
 
 def read_arguments(arguments: Any) -> Any:
@@ -51,3 +53,12 @@ def greatest_pairing(wanted: int, given: int, fits: Callable[[int, int], bool]) 
     for one in sorted(range(wanted), key=lambda one: len(edges[one])):  # who has little choice goes first
         place(one, set())
     return {one: number for number, one in holder.items()}
+
+
+def refuse_unoffered(names: Iterable[str], tools: Iterable[Mapping[str, Any]], *, field: str) -> None:
+    """A truth that calls a tool which the row does not offer has no right answer. A row that offers none is let be."""
+    offered = {function.get("name") for tool in tools if isinstance(function := tool.get("function", tool), Mapping)}
+    missing = next((name for name in names if name not in offered), None)
+    if offered and missing is not None:
+        there = ", ".join(sorted(map(str, offered)))[:200]
+        raise RolloutError("row", f"{field}: the row offers no tool named {missing!r}, only {there}")

@@ -35,6 +35,7 @@ RESPONSES_ONLY = frozenset(
         "truncation",
     ]
 )
+AS_GENERATED = "as_generated"  # on a reasoning item: the whole text, where its parts would not add up to it again
 FINISH = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
@@ -73,12 +74,8 @@ def input_to_messages(value: Any, instructions: Any = None, token_fields: bool =
 @reading("model", "the reply")
 def completion_to_response(completion: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
     """A reply. Token fields go onto the last output item of the call; `<think>` blocks become one reasoning item."""
-    choices = completion.get("choices")
-    choice = choices[0] if isinstance(choices, list) and choices else None
-    message = choice.get("message") if isinstance(choice, dict) else None
-    if not isinstance(choice, dict) or not isinstance(message, dict):
-        raise RolloutError("model", f"the reply has no choices[0].message: {str(completion)[:300]}")
-    output = message_to_items(message)
+    choice = first_choice(completion)
+    output = message_to_items(choice["message"])
     return items.response(
         output,
         model=str(completion.get("model") or params.get("model") or ""),
@@ -86,6 +83,15 @@ def completion_to_response(completion: Mapping[str, Any], params: Mapping[str, A
         usage=_usage_to_responses(completion.get("usage")),
         incomplete=FINISH.get(str(choice.get("finish_reason")), ""),
     )
+
+
+def first_choice(completion: Mapping[str, Any]) -> dict[str, Any]:
+    """It has a message."""
+    choices = completion.get("choices")
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
+        raise RolloutError("model", f"the reply has no choices[0].message: {str(completion)[:300]}")
+    return choice
 
 
 def message_to_items(message: dict[str, Any]) -> list[Item]:
@@ -96,6 +102,9 @@ def message_to_items(message: dict[str, Any]) -> list[Item]:
     if thoughts:
         summary = [{"type": "summary_text", "text": thought} for thought in thoughts]
         output.append({"type": "reasoning", "id": items.new_id("rs"), "summary": summary})
+        whole = items.item_text(message)
+        if "<think>" in whole and think_tags(thoughts) + text != whole:
+            output[-1][AS_GENERATED] = whole
     if message.get("refusal"):
         said = items.message("")
         said["content"] = [{"type": "refusal", "refusal": message["refusal"]}]
@@ -116,6 +125,10 @@ def split_thoughts(message: dict[str, Any]) -> tuple[list[str], str]:
         inside, text = cut_out(text, "<think>", "</think>")
         thoughts += inside
     return thoughts, text
+
+
+def think_tags(thoughts: Iterable[str]) -> str:
+    return "".join(f"<think>{thought}</think>" for thought in thoughts)
 
 
 def items_thoughts(output: Iterable[Any]) -> list[str]:
@@ -157,6 +170,7 @@ class _Turns:
         self._token_fields = token_fields
         self._done: list[Item] = []
         self._text = ""
+        self._thought: Item | None = None  # its text is decided by what stands behind it
         self._calls: list[Item] = []
         self._tokens: dict[str, Any] = {}
         self._open = False
@@ -184,18 +198,30 @@ class _Turns:
     def _extend(self, kind: str, item: Item) -> None:
         self._open = True
         if kind == "reasoning":
-            self._text += "".join(f"<think>{thought}</think>" for thought in items_thoughts([item]))
+            self._say("")
+            self._thought = item
         elif kind == "function_call":
             self._calls.append(item_to_call(item))
         else:
-            self._text += items.item_text(item) + "".join(refusals([item]))
+            self._say(items.item_text(item) + "".join(refusals([item])))
             self._calls.extend(item.get("tool_calls") or ())
         if self._token_fields:
             self._tokens = tokens_of(item) or self._tokens
 
+    def _say(self, text: str) -> None:
+        """What was thought before and this, as the model wrote it where that is known: the same tokens again."""
+        thought, self._thought = self._thought, None
+        if thought is None:
+            self._text += text
+            return
+        whole = thought.get(AS_GENERATED)
+        same = isinstance(whole, str) and cut_out(whole, "<think>", "</think>")[1] == text
+        self._text += whole if isinstance(whole, str) and same else think_tags(items_thoughts([thought])) + text
+
     def _close(self) -> None:
         if not self._open:
             return
+        self._say("")
         message: Item = {"role": "assistant", "content": self._text or None}
         if self._calls:
             message["tool_calls"] = self._calls

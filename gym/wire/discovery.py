@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
+from gym.labels import REPLICA_PREFIX
 from gym.wire.rows import ServerType
 
 
@@ -15,6 +16,12 @@ class ReplicaView(View):
     id: str  # "mcqa-1"
     url: str  # "http://127.0.0.1:43127", reachable from inside the stack
     healthy: bool = True
+    route: str = ""  # "/s/~mcqa-agent-1": below the router, to this replica alone; agents have one
+
+
+def replica_route(type: ServerType, id: str) -> str:
+    """A collector behind the router has to know who has its rollout, or it could not ask whether he is still there."""
+    return REPLICA_PREFIX + id if type == "responses_api_agents" else ""
 
 
 class InstanceView(View):
@@ -23,6 +30,8 @@ class InstanceView(View):
     replicas: tuple[ReplicaView, ...] = ()
     digest: str = ""
     state: str = "healthy"  # starting | healthy | degraded | down
+    sdk: bool = False  # it answers /healthz at any time, also while it works
+    strict: bool = False  # a verifier in its strict mode
 
 
 class Discovery(View):

@@ -16,6 +16,7 @@ import yaml
 
 MAX_CHARACTERS = 2_000_000
 MAX_DEPTH = 200
+BLANKS = " \t\r\n"
 MAX_NODES = 500_000  # with every alias written out
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -38,13 +39,23 @@ _TextDates.yaml_implicit_resolvers = {
 def parse(kind: str, text: str, *, strict: bool = False) -> Any:
     """The value; anything that the libraries, or these bounds, object to is an exception.
 
-    `strict`: JSON has no NaN, and a YAML date stays a text.
+    `strict`: JSON has no NaN, a YAML date stays a text, and blank lines before and after the document are none of it.
     """
     if len(text) > MAX_CHARACTERS:
         raise BadDocument(f"longer than {MAX_CHARACTERS:,} characters")
+    if strict:
+        text = text.strip() if kind == "xml" else without_blank_ends(text)
     value = _parse(kind, text, strict)
     _measure(value)
     return value
+
+
+def without_blank_ends(text: str) -> str:
+    """Without the blank lines around it: a table begins with its header, and ends with its last row."""
+    text = text.removeprefix("\ufeff")
+    begin = text.rfind("\n", 0, len(text) - len(text.lstrip(BLANKS))) + 1
+    end = text.find("\n", len(text.rstrip(BLANKS)))
+    return text[begin : end + 1] if end >= begin else text[begin:]
 
 
 def _parse(kind: str, text: str, strict: bool) -> Any:

@@ -9,12 +9,14 @@ from typing import Any, Literal, ParamSpec, TypeVar, get_args
 import orjson
 
 from gym.errors import GymError
+from gym.wire.text import write_json
 
 P = ParamSpec("P")
 R = TypeVar("R")
 FailureKind = Literal[
     "model", "agent", "resources", "sandbox", "judge", "timeout", "budget", "row", "lost_session", "cancelled"
 ]
+NO_ROUTE = b"404 page not found\n"  # the router's own words, before it has read its files above all
 KINDS: frozenset[str] = frozenset(get_args(FailureKind))
 STATUS: dict[str, int] = {
     "row": 422,
@@ -49,7 +51,7 @@ class RolloutError(GymError):
         return {"kind": self.kind, "server": self.server, "message": self.message, "retryable": self.retryable}
 
     def to_body(self) -> bytes:
-        return orjson.dumps({"error": self.to_dict()})
+        return write_json({"error": self.to_dict()})
 
 
 def reading(kind: FailureKind, what: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -68,6 +70,11 @@ def reading(kind: FailureKind, what: str) -> Callable[[Callable[P, R]], Callable
     return decorate
 
 
+def has_no_route(status: int, body: bytes) -> bool:
+    """The router itself has answered: nobody behind it has seen the request."""
+    return status == 404 and body == NO_ROUTE
+
+
 def error_from_reply(status: int, body: bytes, *, server: str, kind: FailureKind) -> RolloutError:
     """What a reply of 400 or more means: a peer's own words where it speaks the contract, its status where not."""
     told = _told(body)
@@ -77,6 +84,9 @@ def error_from_reply(status: int, body: bytes, *, server: str, kind: FailureKind
         return RolloutError(
             told["kind"], message, server=str(told.get("server") or server), retryable=known, status=status
         )
+    if kind != "model" and has_no_route(status, body):  # a model's server may use the same words for a wrong path
+        what = "the router has no route to it: it has not read its files yet, or has lost them"
+        return RolloutError(kind, what, server=server, retryable=True, status=503)
     text = body[:2000].decode("utf-8", "replace").strip()
     # 4xx is the row's fault, 5xx the infrastructure's: trainers read it so. 408 and 429 are a peer asking for patience.
     if 400 <= status < 500 and status not in (408, 429):

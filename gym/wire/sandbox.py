@@ -256,6 +256,7 @@ class SandboxInfo(Told):
     labels: dict[str, str] = Field(default_factory=dict)
     parent: str | None = None  # of a fork
     why_lost: str = ""
+    own_doing: bool = False  # it was lost by what ran in it: its limits of memory or disk
 
 
 class Grant(BaseModel):

@@ -6,7 +6,9 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 import orjson
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
+
+from gym.wire.text import write_any_json, write_json
 
 ANYTHING = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 
@@ -18,8 +20,8 @@ def splice(body: bytes, fields: Mapping[str, Any], *, keys: Collection[str]) -> 
     if any(name in keys for name in fields):
         # Not orjson: it would round integers beyond 64 bits.
         kept = {name: value for name, value in from_json(body).items() if name not in fields}
-        return splice_raw(to_json(kept), orjson.dumps(fields, option=ANYTHING), empty=not kept)
-    return splice_raw(body, orjson.dumps(fields, option=ANYTHING), empty=not keys)
+        return splice_raw(write_any_json(kept), write_json(fields, option=ANYTHING), empty=not kept)
+    return splice_raw(body, write_json(fields, option=ANYTHING), empty=not keys)
 
 
 def splice_raw(body: bytes, extra: bytes, *, empty: bool = False) -> bytes:

@@ -1,0 +1,75 @@
+"""JSON of what a model wrote, which need not be text: where half a surrogate pair or a stray byte stands, U+FFFD does.
+
+Every body passes here on its way in and out of a server: an answer is worth what it is worth, and is never refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+from pydantic_core import to_json
+
+ESCAPE: Final = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+HALF: Final = re.compile(r"[\ud800-\udfff]")
+
+
+def repair_body(body: bytes) -> bytes:
+    """JSON that any reader takes; the same bytes where nothing was wrong with its text."""
+    if not body.isascii():
+        try:
+            body.decode()
+        except UnicodeDecodeError:
+            body = body.decode("utf-8", "replace").encode()
+    if b"\\ud" in body or b"\\uD" in body:
+        body = ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], body)
+    return body
+
+
+def read_json(body: bytes) -> Any:
+    """Of a peer; `orjson.JSONDecodeError` for what is no JSON even then."""
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        fixed = repair_body(body)
+        if fixed == body:
+            raise
+        return orjson.loads(fixed)
+
+
+def write_json(value: Any, *, default: Callable[[Any], Any] | None = None, option: int | None = None) -> bytes:
+    try:
+        return orjson.dumps(value, default=default, option=option)
+    except TypeError as error:
+        if "surrogates" not in str(error):
+            raise
+        plain = None if default is None else lambda found: mend_value(default(found))
+        return orjson.dumps(mend_value(value), default=plain, option=option)
+
+
+def write_any_json(value: Any) -> bytes:
+    """With integers of any size, and models."""
+    try:
+        return to_json(value)
+    except ValueError as error:
+        if "surrogates" not in str(error):
+            raise
+        return to_json(mend_value(value))
+
+
+def mend_text(text: str) -> str:
+    return HALF.sub("\ufffd", text)
+
+
+def mend_value(value: Any) -> Any:
+    if isinstance(value, str):
+        return mend_text(value)
+    if isinstance(value, dict):
+        return {mend_value(key): mend_value(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [mend_value(one) for one in value]
+    return value
