@@ -55,7 +55,7 @@ class GymnasiumAgent(Agent):
         """The summed reward, and everything that was said: model items, tool outputs, observations."""
         begun = await _post(rollout, "/reset", row.body, hop="seed")
         features = begun.get("info") or {}
-        rollout.session_open, rollout.farewell = True, "/close"  # however it ends, the episode is closed
+        rollout.session_open, rollout.close_path = True, "/close"  # however it ends, the episode is closed
         episode = Episode(items.input_items(row.params.get("input")), begun.get("observation"))
         budget = Budget(self.config)
         while True:

@@ -6,12 +6,12 @@ from typing import Any
 
 from pydantic import Field, SecretStr
 
-from gym.server import Model, ModelConfig
-from gym.server.upstream import Upstream, UpstreamError
+from gym.server import Model, ProviderConfig
+from gym.server.upstream import UpstreamError
 from gym.wire.chat import length_completion
 
 
-class AzureConfig(ModelConfig):
+class AzureConfig(ProviderConfig):
     openai_base_url: str = Field(min_length=1)
     openai_api_key: SecretStr
     openai_model: str = Field(min_length=1)  # the name of the deployment
@@ -27,7 +27,7 @@ class AzureOpenAI(Model):
     async def start(self) -> None:
         key = self.config.openai_api_key.get_secret_value()
         # Azure's REST needs a header, a query and a path, so the `openai` package would be a dependency for nothing.
-        self.upstream = Upstream(
+        self.upstream = self.open_upstream(
             deployment_url(self.config.openai_base_url, self.config.openai_model),
             headers={"api-key": key},
             query=self.config.default_query,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from policy_answers import Answers
 from policy_recording import Recording, append_line, canonical_request, request_digest
 from policy_rules import Conversation, Decision, compile_rules, fallback
+from policy_tokens import with_tokens
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from gym.errors import UserError
@@ -37,6 +38,8 @@ class ScriptedConfig(ModelConfig):
     answers: Path | None = None
     recording: Path | None = None
     upstream: UpstreamConfig | None = None
+    return_token_id_information: bool = False
+    vocabulary_size: int = Field(default=32_000, ge=2)
 
 
 class Scripted(Model):
@@ -63,8 +66,12 @@ class Scripted(Model):
             return self.recording.reply(params)
         decision = self._decide(params)
         model = str(params.get("model") or self.name)
-        usage = items.text_usage(_words(params.get("input")), _words(decision.output))
-        return items.response(decision.output, model=model, params=params, usage=usage, incomplete=decision.incomplete)
+        output = decision.output
+        if self.config.return_token_id_information and output:
+            output, usage = with_tokens(output, params, self.config.vocabulary_size)
+        else:
+            usage = items.text_usage(_words(params.get("input")), _words(output))
+        return items.response(output, model=model, params=params, usage=usage, incomplete=decision.incomplete)
 
     def _decide(self, params: dict[str, Any]) -> Decision:
         told = self.answers.answer(params) if self.answers is not None else None

@@ -7,16 +7,19 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TypeGuard
 
+from gym.server.slots import kept, last_box, unwrapped
+
 Grid = list[list[int]]
 _RUN = re.compile(r"[\d\s,\[\]]+")
 _BOXED_RUN = re.compile(r"\\boxed\{([\d\s,\[\]]+)\}")
 
 
 def read_grid(text: str, *, strict: bool = False) -> Grid | None:
-    """The first grid that is one, boxed ones before all others. Strict: the last boxed one and no other."""
-    boxed = [_dense(run) for run in _BOXED_RUN.findall(text)]
+    """The first grid that is one, boxed ones before all others. Strict: the last box, which holds nothing else."""
     if strict:
-        return next(_grids(boxed[-1:]), None)
+        box = unwrapped(kept(text, last_box(text)) or "")
+        return next(_grids([_dense(box)]), None) if _RUN.fullmatch(box) else None
+    boxed = [_dense(run) for run in _BOXED_RUN.findall(text)]
     return next(_grids(list(filter(_has_rows, boxed)) or map(_dense, _RUN.findall(text))), None)
 
 

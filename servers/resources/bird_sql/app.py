@@ -54,7 +54,7 @@ class BirdSql(ResourcesServer[None]):
         """1.0 when the two results are equal."""
         database = self.database(rollout.db_id)
         text = rollout.output_text
-        block = last_block(text)
+        block = last_block(text, strict=self.config.strict)
         query = None if block is None else block.strip() if self.config.strict else clean(block)
         fields = {"model_output": text, "extracted_sql": query, "had_codeblock": block is not None}
         if not query:

@@ -6,16 +6,19 @@ import re
 
 OPENING, CLOSING = "```sql", "```"
 _LETTER = re.compile(r"[a-zA-Z]")
+_WORD = re.compile(r"\w{0,20}")  # the rest of a fence's word
 _COMMENT = re.compile(r"--|/\*")
 _HEADING = re.compile(r"\*\*.*\*\*")
 
 
-def last_block(text: str) -> str | None:
-    """The last fence that holds a letter; None without one."""
+def last_block(text: str, *, strict: bool = False) -> str | None:
+    """The last fence that holds a letter; None without one. `strict` reads ```SQL and ```sqlite as well."""
     found: str | None = None
     at = 0
-    while (begin := text.find(OPENING, at)) >= 0:
+    lowered = text.lower() if strict and len(text.lower()) == len(text) else text
+    while (begin := lowered.find(OPENING, at)) >= 0:
         begin += len(OPENING)
+        begin = _WORD.match(text, begin).end() if strict else begin  # type: ignore[union-attr]
         letter = _LETTER.search(text, begin)
         end = text.find(CLOSING, letter.end()) if letter else -1
         if end < 0:

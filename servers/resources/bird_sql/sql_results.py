@@ -33,15 +33,18 @@ class Refused(Exception):
 
 def compare(path: str, gold: str, predicted: str, steps: int, strict: bool) -> dict[str, Any]:
     """`{"match": …}`, or `{"gold": why}` or `{"predicted": why}` for the query that gave no result."""
-    with closing(_open(Path(path), deny_chance=False)) as database:
+    needed: set[str] = set()
+    with closing(_open(Path(path), needed, deny_chance=False)) as database:
         try:
             width, wanted = _run_gold(database, gold, steps)
         except Refused as error:
             return {"gold": str(error)}
-    with closing(_open(Path(path), deny_chance=strict)) as database:
+    looked_at: set[str] = set()
+    with closing(_open(Path(path), looked_at, deny_chance=strict)) as database:
         try:
             with closing(_run(database, predicted, steps)) as rows:
-                return {"match": _same(width, wanted, rows, strict, _is_ordered(gold))}
+                same = _same(width, wanted, rows, strict, _is_ordered(gold))
+                return {"match": same and not (strict and needed and not looked_at)}  # a guess reads no table
         except Refused as error:
             return {"predicted": str(error)}
 
@@ -56,6 +59,8 @@ def _run_gold(database: sqlite3.Connection, sql: str, steps: int) -> tuple[int, 
         size += sum(len(value) for value in row if isinstance(value, (str, bytes)))
         if len(kept) > MAX_GOLD_ROWS or size > MAX_GOLD_BYTES:
             raise Refused(f"its result has more than {MAX_GOLD_ROWS} rows or {MAX_GOLD_BYTES >> 20} MB")
+    if all(value is None for row in kept for value in row):
+        raise Refused("it returns nothing but NULL" if kept else "it returns no row")
     return width, kept
 
 
@@ -120,8 +125,8 @@ def _run(database: sqlite3.Connection, sql: str, steps: int) -> Generator[Row, N
         raise Refused(f"it needed more than {MAX_HEAP_BYTES >> 20} MB of memory") from None
 
 
-def _open(path: Path, *, deny_chance: bool) -> sqlite3.Connection:
-    """A database file, or what a file of SQL statements makes, in memory."""
+def _open(path: Path, tables: set[str], *, deny_chance: bool) -> sqlite3.Connection:
+    """A database file, or what a file of SQL statements makes, in memory. `tables` gets those that a query reads."""
     if path.suffix == ".sql":
         database = sqlite3.connect(":memory:")
         database.executescript(path.read_text(encoding="utf-8"))
@@ -135,7 +140,9 @@ def _open(path: Path, *, deny_chance: bool) -> sqlite3.Connection:
     database.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     database.setlimit(sqlite3.SQLITE_LIMIT_WORKER_THREADS, 0)
 
-    def allow(action: int, _first: str | None, name: str | None, *_: str | None) -> int:
+    def allow(action: int, first: str | None, name: str | None, *_: str | None) -> int:
+        if action == sqlite3.SQLITE_READ and first:
+            tables.add(first)
         if action == sqlite3.SQLITE_FUNCTION:
             called = (name or "").lower()
             return sqlite3.SQLITE_DENY if called in NEVER or (deny_chance and called in CHANCE) else sqlite3.SQLITE_OK

@@ -22,7 +22,10 @@ class ExpectedEvent(Tolerant):
 
     @model_validator(mode="after")
     def _times_can_be_read(self) -> "ExpectedEvent":
-        self._wanted = read_wanted(self.duration, self.min_time, self.max_time, self.constraint)
+        wanted = self._wanted = read_wanted(self.duration, self.min_time, self.max_time, self.constraint)
+        begins = wanted.earliest if wanted.starts is None else wanted.starts
+        if begins < wanted.earliest or begins + wanted.duration > wanted.latest:
+            raise ValueError("nothing of this duration fits between these times and keeps to the constraint")
         return self
 
 

@@ -5,13 +5,14 @@ from typing import Any, Literal
 
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
+from grounding import is_grounded
 from pydantic import Field
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
-from gym.server.workers import WorkerRaised, Workers, WorkerTimeout
+from gym.server.workers import WorkerRaised, Workers
 from gym.wire.failures import RolloutError
-from gym.wire.items import is_message, item_text
+from gym.wire.items import input_items, is_message, item_text
 from gym.wire.pass_rates import pass_and_majority
 from gym.wire.rows import Tolerant
 
@@ -27,11 +28,12 @@ REASONS = {
     "correctness_missed_gold": "a required source is not cited",
     "correctness_over_cap": "more sources are cited than the answer needs",
     "no_cite": "there is a citation where none was to be",
+    "ungrounded": "strict: the answer says nothing of what was found",
 }
 
 
 class CitationConfig(ResourcesConfig):
-    strict: bool = False  # accepted for uniformity: nothing about these gates is lax
+    strict: bool = False  # the answer has to say something of what was found
     worker_count: int = Field(2, ge=1)
     cpu_seconds: float = Field(5.0, gt=0)  # for one answer; more is a failure of kind timeout, never a reward
 
@@ -72,15 +74,18 @@ class CitationIf(ResourcesServer[None]):
         texts = [item_text(item, "\n") for item in rollout.response.output if is_message(item)]
         text = "\n".join(one for one in texts if one).strip()
         details = await self.score(text, len(rollout.function_calls), asked)
+        given = input_items(rollout.responses_create_params.input)
+        if self.config.strict and details["gate_failed"] is None and not is_grounded(text, given):
+            details["gate_failed"] = "ungrounded"
         failed = details["gate_failed"]
         fields: dict[str, Any] = {"reward": float(failed is None), "match_details": details}
         return {**fields, "reason": f"{failed}: {REASONS[failed]}"} if failed else fields
 
     async def score(self, text: str, calls: int, asked: dict[str, Any]) -> dict[str, Any]:
         try:
-            details: dict[str, Any] = await self.workers.call("score", text, calls, asked)
-        except WorkerTimeout as error:  # of CPU time, so another try would end the same
-            raise RolloutError("timeout", f"verifier.id_regex: {error}", retryable=False) from None
+            details: dict[str, Any] = await self.workers.check(
+                "score", text, calls, asked, blank=("", 0, asked), field="verifier.id_regex"
+            )
         except WorkerRaised as error:
             if error.type_name != "BadPattern":
                 raise

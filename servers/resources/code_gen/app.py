@@ -13,7 +13,7 @@ from rows import Metadata, extract_code
 
 from gym.sandbox.client import Sandboxes
 from gym.sandbox.programs import Bounds, Programs
-from gym.sandbox.source import read_build
+from gym.sandbox.pythons import source_of
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 from gym.wire.sandbox import Size
@@ -26,8 +26,9 @@ class CodeGenConfig(ResourcesConfig):
     unit_test_timeout_secs: float = Field(10, gt=0, le=600)  # of CPU time, for one test
     memory_limit: Size = 1 << 30  # of one program
     output_limit: Size = 16 << 20
-    sandbox_image: str = "python:3.13-slim"
-    sandbox_build: str = ""  # instead of it: a folder beside this file, with a Dockerfile
+    sandbox_image: str = ""  # one that has been granted; neither: the packages of `science`, where they can be had
+    sandbox_build: str = ""  # `science`, or a folder beside this file with a Dockerfile
+    sandbox_per_rollout: bool = False
     reasoning_format_penalty: float = 0.0
     strict: bool = False
     debug: bool = False  # accepted: the log is the broker's
@@ -48,11 +49,12 @@ class CodeGen(ResourcesServer[None]):
         bounds = Bounds(cpu=config.unit_test_timeout_secs, memory=config.memory_limit, output=config.output_limit)
         self.programs = Programs(
             self.sandboxes,
-            image=config.sandbox_image,
-            build=read_build(HERE / config.sandbox_build) if config.sandbox_build else None,
+            source=source_of(config.sandbox_image, config.sandbox_build, HERE),
             most=config.num_processes,
             memory=config.memory_limit,
+            fresh=config.sandbox_per_rollout,
         )
+        await self.programs.begin()
         self.grader = Grader(self.programs, bounds, strict=config.strict)
         self.turns = asyncio.Semaphore(config.num_processes)
 

@@ -40,10 +40,14 @@ class Grader:
         self._strict = strict
 
     async def grade(self, code: str, tests: UnitTests) -> Grade:
+        async with self._programs.for_rollout() as programs:
+            return await self._grade(programs, code, tests)
+
+    async def _grade(self, programs: Programs, code: str, tests: UnitTests) -> Grade:
         result: list[bool | int] = []
         spent = 0.0
         for part in in_parts(tests.inputs):
-            outcomes = await self._programs.run(code, tests.inputs[part], fn=tests.fn_name, bounds=self._bounds)
+            outcomes = await programs.run(code, tests.inputs[part], fn=tests.fn_name, bounds=self._bounds)
             for outcome in outcomes:
                 at = len(result)
                 verdict, told = self.judge(outcome, tests.outputs[at], tests.fn_name)

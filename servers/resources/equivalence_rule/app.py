@@ -7,6 +7,7 @@ from rules import ENOUGH, GradingRule, exact, is_hopeless
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
+from gym.server.hedges import hedge
 from gym.server.workers import Workers
 
 
@@ -42,6 +43,8 @@ class EquivalenceRule(ResourcesServer[None]):
             return exact(answer, expected, strict=self.strict), "the answer is another text"
         if is_hopeless(answer, expected):
             return 0.0, "the answer is far longer than the expected one"
+        if self.strict and (why := hedge(answer, expected)):
+            return 0.0, f"strict: {why}"
         score = float(await self.workers.call("likeness", self.rule, answer, expected))
         if self.strict and score < ENOUGH:
             return 0.0, f"the answer is {score:.2f} like the expected one, and strict asks for {ENOUGH:g}"

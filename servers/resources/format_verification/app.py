@@ -7,14 +7,18 @@ from pydantic import Field
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
-from gym.server.workers import WorkerRaised, Workers, WorkerTimeout
+from gym.server.workers import WorkerRaised, Workers
+from gym.wire.answers import plain_lines, repeats_only, says_something
 from gym.wire.failures import RolloutError
+from gym.wire.items import last_user_text
 from gym.wire.pass_rates import pass_and_majority
 from gym.wire.rows import Tolerant
 
 
 class FormatConfig(ResourcesConfig):
-    strict: bool = False  # an answer that is empty or all markers, and a row that asks for nothing, are worth 0
+    strict: bool = (
+        False  # an answer that is empty, all markers or the prompt, and a row that asks for nothing, are worth 0
+    )
     worker_count: int = Field(2, ge=1)
     cpu_seconds: float = Field(5.0, gt=0)  # for one answer; more is a failure of kind timeout, never a reward
 
@@ -47,23 +51,25 @@ class FormatVerification(ResourcesServer[None]):
     async def verify(self, rollout: FormatTask) -> dict[str, Any]:
         """1.0 when the format is kept; what the answer says is not looked at."""
         wanted, text = rollout.verifier, rollout.output_text
+        if self.config.strict:
+            text = plain_lines(text)
         details = await self.match(text, wanted)
         reason = "" if details["passed"] else reason_of(details)
         if self.config.strict and not reason:
-            reason = objection(text, wanted)
+            reason = objection(text, wanted, last_user_text(rollout.responses_create_params.input))
         fields: dict[str, Any] = {"reward": float(not reason), "match_details": details}
         return {**fields, "reason": reason} if reason else fields
 
     async def match(self, text: str, wanted: LineFormat | MarkerFormat) -> dict[str, Any]:
         asked: tuple[Any, ...]
         if isinstance(wanted, LineFormat):
-            asked = ("match_lines", text, wanted.verify_regex, wanted.verify_min_matches)
+            function, asked = "match_lines", (wanted.verify_regex, wanted.verify_min_matches)
         else:
-            asked = ("match_markers", text, wanted.expected_markers, wanted.patterns)
+            function, asked = "match_markers", (wanted.expected_markers, wanted.patterns)
         try:
-            details: dict[str, Any] = await self.workers.call(*asked)
-        except WorkerTimeout as error:  # of CPU time, so another try would end the same
-            raise RolloutError("timeout", f"verifier: {error}", retryable=False) from None
+            details: dict[str, Any] = await self.workers.check(
+                function, text, *asked, blank=("", *asked), field="verifier"
+            )
         except WorkerRaised as error:
             if error.type_name != "BadPattern":
                 raise
@@ -85,16 +91,18 @@ def reason_of(details: dict[str, Any]) -> str:
     return "; ".join(parts)[:2000]
 
 
-def objection(text: str, wanted: LineFormat | MarkerFormat) -> str:
+def objection(text: str, wanted: LineFormat | MarkerFormat, prompt: str) -> str:
     """What strict mode has against an answer that keeps the format."""
-    if not text.strip():
+    if not says_something(text):
         return "the answer is empty"
+    if repeats_only(text, prompt):
+        return "the answer is the prompt again"
     if isinstance(wanted, LineFormat):
         asks = bool(wanted.verify_regex) and wanted.verify_min_matches > 0
         return "" if asks else "the row asks for no lines"
     for marker in wanted.expected_markers:
         text = text.replace(marker, " ") if marker else text
-    if not any(map(str.isalnum, text)):
+    if not says_something(text):
         return "the answer is nothing but markers"
     return "" if wanted.expected_markers or wanted.patterns else "the row asks for no markers"
 

@@ -5,16 +5,14 @@ Compatible is how older rewards were made: out of the printed form of the messag
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gym.server.slots import kept, last_box, unwrapped
 from gym.wire import items
 
 Item = Mapping[str, Any]
 _OPEN = "\\boxed{"
-_BRACES = re.compile(r"\\boxed\{|[{}]")
-_WRAPPER = re.compile(r"\\(?:text|mathrm|mathbf|textbf)\{(.*)\}", re.DOTALL)
 
 
 def parse_option(output: Sequence[Item], *, strict: bool) -> tuple[str | None, str]:
@@ -22,9 +20,9 @@ def parse_option(output: Sequence[Item], *, strict: bool) -> tuple[str | None, s
     if not output:
         return None, "the response has no output"
     if strict:
-        text = items.last_assistant_text(list(output))
-        box = last_box(text)
-        return (None, "the last answer has no box") if box is None else (peel(box), "")
+        text = items.joined_text(list(output))
+        box = kept(text, last_box(text))
+        return (None, "the last answer has no box that counts") if box is None else (unwrapped(box), "")
     if output[-1].get("type") != "message" or output[-1].get("role") != "assistant":
         return None, "the last item is no assistant message"
     box = first_box(printed(output[-1].get("content")))
@@ -57,27 +55,6 @@ def first_box(text: str) -> str | None:
             return text[inside:end]
         begin = text.find(_OPEN, begin + 1)
     return None
-
-
-def last_box(text: str) -> str | None:
-    """The content of the last box whose braces balance."""
-    opened: list[int] = []  # where a box's content begins; -1 for a brace that opens none
-    best = (-1, -1)
-    for brace in _BRACES.finditer(text):
-        if brace.group() != "}":
-            opened.append(brace.end() if brace.group() == _OPEN else -1)
-        elif opened and (begin := opened.pop()) > best[0]:
-            best = (begin, brace.start())
-    return text[slice(*best)] if best[0] >= 0 else None
-
-
-def peel(text: str) -> str:
-    for _ in range(8):
-        wrapper = _WRAPPER.fullmatch(text.strip())
-        if wrapper is None:
-            break
-        text = wrapper.group(1)
-    return text.strip()
 
 
 def fold(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from letters import extract_letter
+from letters import extract_letter, strict_letter
 from pydantic import Field
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
@@ -38,7 +38,7 @@ class GpqaDiamond(ResourcesServer[None]):
         options = Options.of(rollout.options)
         chosen, reason = await choose_by_pattern(self.patterns, rollout.template_metadata, text, options)
         if chosen is None:
-            chosen = extract_letter(text, strict=self.strict)
+            chosen = strict_letter(text, options) if self.strict else extract_letter(text)
             if options.texts and chosen not in options.texts:
                 chosen = None
         right = bool(gold) and chosen == gold

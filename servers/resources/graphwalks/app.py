@@ -2,12 +2,15 @@
 
 from typing import Annotated, Any
 
-from node_lists import f1_score, read_nodes, unquote
+from node_lists import above_all_nodes, f1_score, nodes_of_graph, read_nodes, read_nodes_strictly
 from pydantic import BeforeValidator, Json, StrictInt, StrictStr
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
+from gym.server import ResourcesConfig, ResourcesServer, Tolerated, VerifyRequest
 from gym.server.config import Settings
+from gym.wire.items import input_items, item_text
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
+
+PART = "F1 pays for the nodes that are right: a list in which one name is wrong earns its share"
 
 
 def _text(value: Any) -> Any:
@@ -29,6 +32,7 @@ class GraphwalksTask(VerifyRequest):
 
 class Graphwalks(ResourcesServer[None]):
     reverify_mode = "stateless"
+    tolerates = tuple(Tolerated(change, PART, 0.95) for change in ("wrong value", "all options", "right then wrong"))
     config: GraphwalksConfig
 
     def __init__(self, config: GraphwalksConfig, settings: Settings) -> None:
@@ -37,15 +41,16 @@ class Graphwalks(ResourcesServer[None]):
 
     async def verify(self, rollout: GraphwalksTask) -> dict[str, Any]:
         """F1 between the nodes of the answer's last line and the expected ones."""
-        nodes = read_nodes(rollout.output_text)
+        nodes = (read_nodes_strictly if self.strict else read_nodes)(rollout.output_text)
         if nodes is None:
             reason = "the last line is not `Final Answer: [node, …]`"
             return {"reward": 0.0, "f1": 0.0, "parse_failed": True, "predicted_nodes": [], "reason": reason}
-        if self.strict:
-            nodes = unquote(nodes)
         expected = {str(node) for node in rollout.expected_answer}
-        f1 = f1_score(set(nodes), expected)
-        fields = {"reward": f1, "f1": f1, "parse_failed": False, "predicted_nodes": nodes}
+        reward = f1 = f1_score(set(nodes), expected)
+        if self.strict:
+            asked = input_items(rollout.responses_create_params.input)
+            reward = above_all_nodes(f1, expected, nodes_of_graph("\n".join(map(item_text, asked))))
+        fields = {"reward": reward, "f1": f1, "parse_failed": False, "predicted_nodes": nodes}
         right = len(set(nodes) & expected)
         reason = f"{right} of {len(expected)} expected nodes are among the {len(set(nodes))} given"
         return fields if f1 == 1.0 else {**fields, "reason": reason}

@@ -8,6 +8,7 @@ from spellings import why_unreliable
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
+from gym.server.slots import is_withdrawn
 from gym.wire.pass_rates import pass_and_majority
 
 
@@ -36,8 +37,8 @@ class Hotpotqa(ResourcesServer[None]):
         scores = score(answer, truth) if answer.strip() else Scores(0.0, 0.0, 0.0, 0.0)
         reward = scores.is_correct_strict
         reason = "" if reward else "the expected answer does not stand in the answer as one would"
-        if self.strict and not (as_json and equals_any(answer, truth)):
-            reward, reason = 0.0, "strict: the answer is no JSON object whose `answer` is the expected one and no more"
+        if self.strict:
+            reward, reason = strict_reward(rollout.output_text, answer if as_json else None, truth)
         unreliable = why_unreliable(truth)
         fields: dict[str, Any] = {"reward": reward, "extracted_answer": answer or None, **scores._asdict()}
         fields |= {"gt_should_remove": bool(unreliable), "gt_remove_reason": unreliable}
@@ -49,6 +50,14 @@ class Hotpotqa(ResourcesServer[None]):
         if self.filtered:
             rates |= {f"filtered_{name}": rate for name, rate in _rates(_reliable(replies)).items()}
         return rates
+
+
+def strict_reward(text: str, answer: str | None, truth: str) -> tuple[float, str]:
+    if is_withdrawn(text.rpartition("}")[2]):
+        return 0.0, "strict: the answer is taken back"
+    if answer is not None and equals_any(answer, truth):
+        return 1.0, ""
+    return 0.0, "strict: the answer is no JSON object whose `answer` is the expected one and no more"
 
 
 def _rates(replies: list[dict[str, Any]]) -> dict[str, Any]:

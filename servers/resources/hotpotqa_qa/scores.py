@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 import string
+import unicodedata
 from collections import Counter
 from itertools import islice
 from typing import NamedTuple
 
 from spellings import searchable, spellings
 
+from gym.server.slots import plain_number
 from gym.wire.answers import balanced_braces
 
 LONG_ANSWER = 80  # characters; in a longer one the truth has to stand
@@ -53,8 +55,10 @@ def score(answer: str, truth: str) -> Scores:
 
 
 def equals_any(answer: str, truth: str) -> bool:
-    """The answer is the truth in one of its spellings, and says nothing else."""
-    return normalise(answer) in {normalise(way) for way in spellings(truth)}
+    """The answer is the truth in one of its spellings, and says nothing else; 14.0 is 14."""
+    answer = unicodedata.normalize("NFKC", answer)
+    ways = spellings(unicodedata.normalize("NFKC", truth))
+    return normalise(answer) in map(normalise, ways) or plain_number(answer) in filter(None, map(plain_number, ways))
 
 
 def normalise(text: str) -> str:
@@ -71,6 +75,6 @@ def _f1(given: str, wanted: str) -> float:
 
 
 def _stands_well(way: str, place: str) -> bool:
-    if len(way) <= SHORT and not re.search(rf"(?<![a-z]){re.escape(way)}(?![a-z])", place):
+    if len(way) <= SHORT and not re.search(rf"(?<![a-z0-9]){re.escape(way)}(?![a-z0-9])", place):
         return False
     return len(place) <= LONG_ANSWER or place.find(way) <= EARLY

@@ -7,12 +7,18 @@ from pydantic import Field
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
-from gym.server.workers import Workers, WorkerTimeout
+from gym.server.workers import Workers
+from gym.wire.answers import repeats_only, says_something
 from gym.wire.failures import RolloutError
+from gym.wire.items import last_user_text
 from gym.wire.pass_rates import pass_and_majority
 from gym.wire.rows import Tolerant
 
 GradingMode = Literal["binary", "fraction"]
+# To follow these is to copy, and may be to copy the whole prompt.
+COPIES = frozenset(
+    ("copy:copy", "copy:copying_simple", "copy:copying_multiple", "new:copy_span_idx", "repeat:repeat_span")
+)
 
 
 class InstructionConfig(ResourcesConfig):
@@ -67,6 +73,8 @@ class InstructionFollowing(ResourcesServer[None]):
         if self.config.strict:
             kwargs += [None] * (len(ids) - len(kwargs))
         text = last_text(rollout.response.output)
+        if self.config.strict and text is not None and answers_nothing(text, rollout, asked):
+            text = ""  # dots, blanks and the prompt itself break few rules
         told = await self.follow(text, ids, kwargs) if text is not None else refusal(ids)
         default: GradingMode = "fraction" if self.config.suite == "ifbench" else "binary"
         mode = self.config.grading_mode or asked.grading_mode or default
@@ -80,10 +88,10 @@ class InstructionFollowing(ResourcesServer[None]):
     async def follow(self, text: str, ids: list[str], kwargs: list[dict[str, Any] | None]) -> dict[str, Any]:
         loose = self.config.suite == "ifbench"
         empty_follows = not (loose or self.config.strict)
-        try:
-            told: dict[str, Any] = await self.workers.call("worker_follow", text, ids, kwargs, empty_follows, loose)
-        except WorkerTimeout as error:  # of CPU time, so another try would end the same
-            raise RolloutError("timeout", f"verifier_metadata.kwargs: {error}", retryable=False) from None
+        asked = (ids, kwargs, empty_follows, loose, self.config.strict)
+        told: dict[str, Any] = await self.workers.check(
+            "worker_follow", text, *asked, blank=("", *asked), field="verifier_metadata.kwargs"
+        )
         return told
 
     def grade(self, told: dict[str, Any], mode: GradingMode) -> dict[str, Any]:
@@ -113,6 +121,15 @@ class InstructionFollowing(ResourcesServer[None]):
     async def stop(self) -> None:
         await super().stop()
         await self.workers.close()
+
+
+def answers_nothing(text: str, rollout: InstructionTask, asked: Instructions) -> bool:
+    """Not a word, or the prompt again where no instruction asks for a copy."""
+    if not says_something(text):
+        return True
+    prompts = (asked.prompt or "", last_user_text(rollout.responses_create_params.input))
+    copies = not COPIES.isdisjoint(asked.instruction_id_list or ())
+    return not copies and any(repeats_only(text, prompt) for prompt in prompts)
 
 
 def last_text(output: list[dict[str, Any]]) -> str | None:

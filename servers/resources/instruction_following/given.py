@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gym.wire.answers import plain_lines
+
 Check = Callable[[str, "Given"], bool]
 CHECKS: dict[str, Check] = {}
 RELATIONS = ("less than", "at least")
@@ -24,9 +26,10 @@ def check(instruction_id: str) -> Callable[[Check], Check]:
 
 
 class Given:
-    """The kwargs of one instruction, nulls left out."""
+    """The kwargs of one instruction, nulls left out; and whether a check is to be `strict`."""
 
-    def __init__(self, kwargs: Mapping[str, Any]) -> None:
+    def __init__(self, kwargs: Mapping[str, Any], *, strict: bool = False) -> None:
+        self.strict = strict
         self._kwargs = {key: value for key, value in kwargs.items() if value is not None}
 
     def text(self, name: str) -> str:
@@ -42,6 +45,10 @@ class Given:
         if not (value := self.text(name).strip()):
             raise Unusable(f"kwargs.{name} is empty")
         return value
+
+    def copy(self, name: str) -> str:
+        """A word that the answer is to repeat; in strict mode its lines end as the answer's do."""
+        return plain_lines(self.word(name)).strip() if self.strict else self.word(name)
 
     def texts(self, name: str) -> list[str]:
         value = self._get(name, "a list of texts")

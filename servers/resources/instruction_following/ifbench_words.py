@@ -214,7 +214,7 @@ def no_shared_initials(text: str, _: Given) -> bool:
 
 @check("words:keywords_specific_position")
 def keyword_at_a_place(text: str, given: Given) -> bool:
-    found = word_at(text, given.number("n"), given.number("m"))
+    found = word_at(text, given)
     return found is not None and found.lower() == given.word("keyword").lower()
 
 

@@ -147,7 +147,7 @@ def two_responses(text: str, _: Given) -> bool:
 
 @check("combination:repeat_prompt")
 def repeats_the_prompt(text: str, given: Given) -> bool:
-    return text.strip().lower().startswith(given.word("prompt_to_repeat").lower())
+    return text.strip().lower().startswith(given.copy("prompt_to_repeat").lower())
 
 
 @check("startend:end_checker")

@@ -6,7 +6,9 @@ import re
 
 from given import Given, check, pattern_of
 from ifeval_checks import DIVIDER
-from wording import sentences, split_on, tokens
+from wording import sentences, split_on, spoken, tokens
+
+from gym.wire.answers import plain_lines, says_something
 
 STARS = "******"
 
@@ -14,19 +16,19 @@ STARS = "******"
 @check("copy:copy")
 @check("copy:copying_simple")
 def is_copy(text: str, given: Given) -> bool:
-    return _same(text, given.word("prompt_to_repeat"))
+    return _same(text, given.copy("prompt_to_repeat"))
 
 
 @check("copy:copying_multiple")
 def is_copied_often(text: str, given: Given) -> bool:
-    wanted, copies = given.word("prompt_to_repeat"), text.split(STARS)
+    wanted, copies = given.copy("prompt_to_repeat"), text.split(STARS)
     return len(copies) == given.number("N") and all(_same(copy, wanted) for copy in copies)
 
 
 @check("new:copy_span_idx")
 def is_copied_span(text: str, given: Given) -> bool:
     span = given.text("prompt_to_repeat")[given.number("n_start") : given.number("n_end")]
-    return _same(text, span)
+    return _same(text, plain_lines(span) if given.strict else span)
 
 
 def _same(one: str, other: str) -> bool:
@@ -61,8 +63,10 @@ def _differences(words: list[str], phrase: list[str]) -> int:
 
 
 @check("detectable_format:sentence_hyphens")
-def hyphens_between_sentences(text: str, _: Given) -> bool:
+def hyphens_between_sentences(text: str, given: Given) -> bool:
     parts, wanted = text.split("-"), sentences(text.replace("-", " "))
+    if given.strict and len(wanted) < 2:
+        return False
     return all(part == part.strip() and part == sentence for part, sentence in zip(parts, wanted, strict=False))
 
 
@@ -72,8 +76,10 @@ def words_in_brackets(text: str, _: Given) -> bool:
 
 
 @check("detectable_format:bigram_wrapping")
-def wrapped_bigrams(text: str, _: Given) -> bool:
+def wrapped_bigrams(text: str, given: Given) -> bool:
     words = text.split()
+    if given.strict and len(words) < 2:
+        return False
     pairs = zip(words[::2], words[1::2], strict=False)
     return all(first.startswith("<<") and second.endswith(">>") for first, second in pairs)
 
@@ -111,27 +117,41 @@ def _occurrences(text: str, keyword: str) -> int:
 
 
 @check("keywords:palindrome")
-def has_palindrome(text: str, _: Given) -> bool:
+def has_palindrome(text: str, given: Given) -> bool:
+    if given.strict:  # "a" and ">" are none, "Level." is one
+        return any(len(word) > 2 and word == word[::-1] for word in spoken(text.lower()))
     return any(word == word[::-1] for word in text.split())
 
 
 @check("keywords:keyword_specific_position")
 def keyword_at_a_place(text: str, given: Given) -> bool:
-    return word_at(text, given.number("n"), given.number("m")) == given.word("keyword")
+    found = word_at(text, given)
+    return found is not None and _cased(found, given) == _cased(given.word("keyword"), given)
 
 
-def word_at(text: str, sentence: int, word: int) -> str | None:
-    """The m-th token of the n-th sentence, both counted from 1."""
+def word_at(text: str, given: Given) -> str | None:
+    """The m-th token of the n-th sentence, both counted from 1; in strict mode punctuation is no word."""
+    sentence, word = given.number("n"), given.number("m")
     found = sentences(text)
     if not 1 <= sentence <= len(found):
         return None
-    spoken = tokens(found[sentence - 1])
-    return spoken[word - 1] if 1 <= word <= len(spoken) else None
+    told = _words(found[sentence - 1], given)
+    return told[word - 1] if 1 <= word <= len(told) else None
+
+
+def _words(text: str, given: Given) -> list[str]:
+    return spoken(text) if given.strict else tokens(text)
+
+
+def _cased(word: str, given: Given) -> str:
+    return word.lower() if given.strict else word
 
 
 @check("keywords:start_end")
-def starts_as_it_ends(text: str, _: Given) -> bool:
+def starts_as_it_ends(text: str, given: Given) -> bool:
     found = tokens(text)
+    if given.strict and found and not says_something(found[0]):  # stars or single quotes around any text
+        return False
     return len(found) > 1 and found[0].lower() == found[-1].lower()
 
 
@@ -205,10 +225,10 @@ def composition(text: str, given: Given) -> bool:
         return False
     length, width = given.number("n_sent"), given.number("n_words")
     found = [sentences(part) for part in parts]
-    return all(len(part) == length and all(len(tokens(one)) == width for one in part) for part in found)
+    return all(len(part) == length and all(len(_words(one, given)) == width for one in part) for part in found)
 
 
 @check("count:count_unique")
-def only_unique_words(text: str, _: Given) -> bool:
-    found = tokens(text)
+def only_unique_words(text: str, given: Given) -> bool:
+    found = [_cased(word, given) for word in _words(text, given)]
     return len(found) == len(set(found))

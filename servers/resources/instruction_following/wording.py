@@ -11,6 +11,8 @@ import unicodedata
 
 from lexicon import ABBREVIATIONS
 
+from gym.wire.answers import says_something
+
 PUNCTUATION = string.punctuation
 _DELETE = str.maketrans("", "", PUNCTUATION)
 _WORD = re.compile(r"\w+")
@@ -93,15 +95,20 @@ def _piece_tokens(piece: str, *, last: bool) -> list[str]:
     before: list[str] = []
     after: list[str] = []
     while begin < end and piece[begin] in "\"'`([{<$#%&*@!?,;:“‘«":
-        before.append(piece[begin])
+        before.append("``" if piece[begin] == '"' else piece[begin])  # what opens a quotation is not what closes it
         begin += 1
     while end > begin and (piece[end - 1] in "\"'`)]}>%$#&*@!?,;:”’»" or (last and piece[end - 1] == ".")):
-        after.append(piece[end - 1])
+        after.append("''" if piece[end - 1] == '"' else piece[end - 1])
         end -= 1
     core = piece[begin:end]
     cut = _CONTRACTION.search(core)
     parts = [core[: cut.start()], cut.group()] if cut and cut.start() else [core]
     return [*before, *(part for part in parts if part), *reversed(after)]
+
+
+def spoken(text: str) -> list[str]:
+    """The words between white space, without the punctuation around them."""
+    return [word for word in map(trimmed, text.split()) if says_something(word)]
 
 
 def lines(text: str) -> list[str]:

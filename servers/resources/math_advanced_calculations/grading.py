@@ -35,7 +35,10 @@ def read_truth(given: str | list[float]) -> list[float]:
         raise RolloutError("row", f"ground_truth: a JSON list of numbers is needed, found {str(found)[:80]}")
     if not found:
         raise RolloutError("row", "ground_truth: the list is empty, so any answer would be right")
-    return [float(one) for one in found]
+    values = [float(one) for one in found]
+    if not all(map(math.isfinite, values)):
+        raise RolloutError("row", f"ground_truth: no tool gives {max(values, key=abs)}")
+    return values
 
 
 def score(output: Sequence[Item], truth: Sequence[float], *, strict: bool) -> tuple[float, str]:
@@ -56,7 +59,7 @@ def told_values(output: Sequence[Item]) -> list[float]:
 
 
 def called_values(output: Sequence[Item]) -> list[float]:
-    """What the calls themselves give, computed anew, as far as a tool has answered them."""
+    """What the calls themselves give, computed again, as far as a tool has answered them."""
     answered = {str(item.get("call_id")) for item in output if item.get("type") == "function_call_output"}
     calls = (call for call in items.function_calls(list(output)) if str(call.get("call_id")) in answered)
     return [value for call in calls if (value := _computed(call)) is not None]

@@ -3,29 +3,49 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gym.server.slots import is_denied, is_withdrawn
 from gym.wire.answers import without_blocks
 from gym.wire.metrics import TASK
 
 Verdict = bool | None
+LONGEST_LINE = 2_000  # characters of it that are looked at
 LABELS: dict[Verdict, str | None] = {True: "Yes", False: "No", None: None}
 _PREFIX = re.compile(r"\*{0,2}Judgement\*{0,2}\s*:", re.IGNORECASE)
 _WORD = re.compile(r"[\s*_`]*(yes|no)\b", re.IGNORECASE)
+# On one line, with no more than signs, LaTeX commands and these words between: `Yes or No`, `Yes = No`, `Yes \lor No`.
+_BETWEEN = r"(?:\\(?:text|math)\w*\{|\\[a-z]+|[^\w\\\n]|_|or\b|and\b|also\b){1,40}"
+_OTHER_WORD = re.compile(rf"{_BETWEEN}(?:yes|no)\b", re.IGNORECASE)
+_LISTED = re.compile(rf"(?![^\n]*?[.?!]){_BETWEEN}", re.IGNORECASE)  # another sentence is second thoughts, no list
+_ITSELF_WRONG = re.compile(r"[\s*_`}]*(?:\\text\w*\{)?\s*(?:is|was)\s+(?:wrong|incorrect|false)\b", re.IGNORECASE)
+_IS_WRONG = re.compile(r"\b(?:is|was)\s+(?:wrong|incorrect)\b", re.IGNORECASE)
+_MENTION = re.compile(r"\s*\Z|[`'\"\u2019\u201d]")
 
 
 def read_judgement(text: str, *, strict: bool = False) -> Verdict:
-    """Of the first `Judgement:`. Strict: of the last one, and `Nobody` is no No."""
-    found = list(_PREFIX.finditer(text))
-    if not found:
-        return None
+    """Of the first `Judgement:`. Strict: of the last one that says one word, which nothing behind it takes back."""
     if strict:
-        word = _WORD.match(text, found[-1].end())
-        return word.group(1).lower() == "yes" if word else None
-    said = text[found[0].end() :].strip().lstrip("*").strip().lower()
+        return _strict_judgement(unicodedata.normalize("NFKC", text))
+    found = _PREFIX.search(text)
+    said = text[found.end() :].strip().lstrip("*").strip().lower() if found else ""
     return True if said.startswith("yes") else False if said.startswith("no") else None
+
+
+def _strict_judgement(text: str) -> Verdict:
+    """The mere word, as in "I put it behind `Judgement:`", hides none before it; `Yes or No` is none."""
+    prefixes = [found for found in _PREFIX.finditer(text) if not _MENTION.match(text, found.end())]
+    words = [_WORD.match(text, prefix.end()) for prefix in prefixes[-2:]]
+    if not words or (word := words[-1]) is None or _OTHER_WORD.match(text, word.end()):
+        return None
+    behind = text[word.end() :]
+    listed = words[0] is not None and _LISTED.fullmatch(text[words[0].end() : prefixes[-1].start()])
+    is_wrong = word[1].lower() == "yes" and _IS_WRONG.search(behind.partition("\n")[0][:LONGEST_LINE])
+    denied = is_wrong or _ITSELF_WRONG.match(behind) or is_denied(text[: prefixes[-1].start()])
+    return None if listed or denied or is_withdrawn(behind) else word[1].lower() == "yes"
 
 
 def without_thoughts(text: str) -> str:

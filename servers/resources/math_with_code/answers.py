@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from gym.server.slots import kept, last_box, unwrapped
 from gym.wire.answers import last_boxed
 
 BOX = "\\boxed{"
@@ -16,7 +17,9 @@ def find_answer(output: Iterable[dict[str, Any]], *, strict: bool) -> str | None
     items = [item for item in output if isinstance(item, dict)][::-1]
     texts = [message_text(item) for item in items if item.get("type") == "message" and item.get("role") == "assistant"]
     texts += [tool_text(item.get("output")) for item in items if item.get("type") == "function_call_output"]
-    return next((answer for text in texts if (answer := read_box(text, strict=strict))), None)
+    if strict:
+        return next((kept(text, box) for text in texts if (box := last_box(text))), None)
+    return next((answer for text in texts if (answer := read_box(text))), None)
 
 
 def message_text(item: dict[str, Any]) -> str:
@@ -37,18 +40,22 @@ def tool_text(output: Any) -> str:
     return found if isinstance(found, str) else ""
 
 
-def read_box(text: str, *, strict: bool) -> str | None:
-    """The last box. One that never closes hides those before it; `strict` looks past it."""
+def read_box(text: str) -> str | None:
+    """The last box. One that never closes hides those before it."""
     begin = text.rfind(BOX)
     if begin < 0:
         return None
-    found = last_boxed(text if strict else text[begin:])
-    return (found or "").strip() or None
+    return (last_boxed(text[begin:]) or "").strip() or None
 
 
-def same_answer(given: str | None, expected: str) -> bool:
+def same_answer(given: str | None, expected: str, *, strict: bool) -> bool:
+    """Strictly: or what is left of it without Markdown, LaTeX text and a closing dot."""
     if given is None:
         return False
+    return _same(given, expected) or (strict and _same(unwrapped(given), expected))
+
+
+def _same(given: str, expected: str) -> bool:
     one, other = plain(given), plain(expected)
     if one == other:
         return True

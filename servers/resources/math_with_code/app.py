@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from session import Limits, Session
 
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.source import read_build
+from gym.sandbox.pythons import Pythons, source_of
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest, tool
 from gym.wire.pass_rates import pass_and_majority
 from gym.wire.rows import Row
@@ -24,8 +24,8 @@ class MathWithCodeConfig(ResourcesConfig):
     max_execution_time: float = Field(10, gt=0, le=600)  # of CPU time, for one piece of code
     memory_limit: Size = 1 << 30
     max_output: Size = 16 << 10  # of each stream; the head and the tail are kept
-    sandbox_image: str = "python:3.13-slim"
-    sandbox_build: str = ""  # instead of it: a folder beside this file, with a Dockerfile
+    sandbox_image: str = ""  # one that has been granted; neither: the packages of `science`, where they can be had
+    sandbox_build: str = ""  # `science`, or a folder beside this file with a Dockerfile
     strict: bool = False
 
 
@@ -49,11 +49,14 @@ class MathWithCode(ResourcesServer[Session]):
         self.sandboxes = Sandboxes.from_settings(self.settings)
         await self.sandboxes.begin()
         config = self.config
-        build = read_build(HERE / config.sandbox_build) if config.sandbox_build else None
-        self.source = {"build": build} if build else {"image": config.sandbox_image}
+        limits = {"memory": config.memory_limit + (256 << 20), "pids": 128}
+        source = source_of(config.sandbox_image, config.sandbox_build, HERE)
+        self.pythons = Pythons(self.sandboxes, source, limits=limits, ttl=config.session_ttl_seconds + 60)
+        await self.pythons.begin()
 
     async def stop(self) -> None:
         await super().stop()
+        await self.pythons.aclose()
         await self.sandboxes.aclose()
 
     async def seed(self, row: Row) -> Session:
@@ -62,10 +65,7 @@ class MathWithCode(ResourcesServer[Session]):
     async def unseeded(self) -> Session:
         config = self.config
         limits = Limits(config.max_execution_time, config.memory_limit, config.max_output)
-        ttl = config.session_ttl_seconds + 60
-        memory = config.memory_limit + (256 << 20)
-        spec = {**self.source, "limits": {"memory": memory, "pids": 128}, "ttl": ttl}
-        return Session(self.sandboxes, spec, limits)
+        return Session(self.sandboxes, self.pythons, limits)
 
     async def close(self, state: Session) -> None:
         await state.close()
@@ -85,7 +85,7 @@ class MathWithCode(ResourcesServer[Session]):
     async def verify(self, rollout: MathTask, state: Session | None) -> dict[str, Any]:
         """1.0 when the boxed answer is the expected one. Nothing runs for it."""
         answer = find_answer(rollout.response.output, strict=self.config.strict)
-        right = same_answer(answer, rollout.expected_result)
+        right = same_answer(answer, rollout.expected_result, strict=self.config.strict)
         fields = {"reward": float(right), "extracted_answer": answer, "accuracy": right}
         reason = "the answer holds no box" if answer is None else "the boxed answer is another one"
         return fields if right else {**fields, "reason": reason}

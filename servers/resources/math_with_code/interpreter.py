@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import fcntl
 import importlib
+import importlib.util
 import itertools
 import json
 import linecache
@@ -36,6 +37,9 @@ def main() -> None:
     """Serves until its input ends."""
     commands, replies = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 64), fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 64)
     settings = json.loads(read_frame(commands))
+    if settings["base"]:
+        os.chdir(settings["base"])
+        os.environ["HOME"] = settings["base"]
     streams = open_streams()
     limit(settings["memory"])
     sys.path[:] = [path for path in sys.path if path]
@@ -45,7 +49,8 @@ def main() -> None:
     os.register_at_fork(after_in_child=lambda: os.closerange(64, 256))  # what it forks does not answer for it
     for number in (signal.SIGPROF, signal.SIGALRM):
         signal.signal(number, give_up)
-    write_frame(replies, {"ready": True})
+    lacks = [name for name in settings["wanted"] if importlib.util.find_spec(name) is None]
+    write_frame(replies, {"ready": True, "lacks": lacks})
     for at in itertools.count(1):
         try:
             code = json.loads(read_frame(commands))["code"]

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gym.sandbox.client import Sandboxes
+from gym.sandbox.client import SandboxEnded, Sandboxes
 from gym.sandbox.handles import Sandbox
 from gym.sandbox.pipe import Pipe, PipeEnded
 from gym.sandbox.programs import COMMAND, framed, pack
+from gym.sandbox.pythons import PACKAGES, PLACE, Pythons, lacking, refuse_lacking
 from gym.wire.failures import RolloutError
 
 SOURCE: Final = Path(__file__).with_name("interpreter.py")
@@ -29,11 +30,12 @@ class Limits:
 
 
 class Session:
-    """Pieces of code one after the other. `close` when done; what comes after begins anew."""
+    """Pieces of code one after the other. `close` when done; what comes after begins again."""
 
-    def __init__(self, sandboxes: Sandboxes, spec: dict[str, Any], limits: Limits) -> None:
+    def __init__(self, sandboxes: Sandboxes, pythons: Pythons, limits: Limits) -> None:
         self._sandboxes = sandboxes
-        self._spec = spec
+        self._pythons = pythons
+        self._lacks: tuple[str, ...] = ()
         self._limits = limits
         self._sandbox: Sandbox | None = None
         self._pipe: Pipe | None = None
@@ -44,6 +46,7 @@ class Session:
         """What the tool answers. An interpreter that ended, or that cannot be interrupted, is replaced and says so."""
         async with self._turn:
             pipe = self._pipe or await self._begin()
+            refuse_lacking(lacking(code, self._lacks))
             late = self._limits.seconds * LATE + GRACE_SECONDS
             self._held.clear()
             try:
@@ -52,6 +55,10 @@ class Session:
                     return shaped(await self._read(pipe))
             except PipeEnded as error:
                 how = f"the code ended the interpreter ({error})"
+            except SandboxEnded as error:
+                self._end_pipe()
+                self._sandbox = None
+                return refusal(f"the code ended its sandbox ({error.message}); the variables are gone")
             except TimeoutError:
                 how = "code timed-out"
             except ValueError:
@@ -70,16 +77,21 @@ class Session:
 
     async def _begin(self) -> Pipe:
         if self._sandbox is None:
-            self._sandbox = await self._sandboxes.create(self._spec)
-        pipe = self._pipe = await Pipe.open(self._sandboxes, self._sandbox.id, COMMAND)
+            self._sandbox = await self._pythons.create()
+        return await self._start(self._sandbox)
+
+    async def _start(self, sandbox: Sandbox) -> Pipe:
+        pipe = self._pipe = await Pipe.open(self._sandboxes, sandbox.id, COMMAND)
         self._held.clear()
-        limits = {"seconds": self._limits.seconds, "memory": self._limits.memory, "output": self._limits.output}
+        own = self._limits
+        limits = {"seconds": own.seconds, "memory": own.memory, "output": own.output, "wanted": PACKAGES}
+        limits["base"] = PLACE if sandbox.info.provider != "subprocess" else ""
         try:
             async with asyncio.timeout(START_SECONDS):
                 await pipe.write(
                     framed(pack(["gym.sandbox.inside.framing"], last=SOURCE)) + framed(json.dumps(limits).encode())
                 )
-                await self._read(pipe)
+                self._lacks = tuple((await self._read(pipe))["lacks"])
         except (TimeoutError, PipeEnded, ValueError) as error:
             self._end_pipe()
             what = f"no Python began in a sandbox: {error or 'it was silent'}"

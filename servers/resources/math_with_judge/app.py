@@ -8,10 +8,8 @@ from pydantic import Field, StringConstraints
 from gym.errors import UserError
 from gym.server import Reference, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
-from gym.server.judge import Judge, JudgeConfig, Prompt, insist_on_verdicts
+from gym.server.judge import Judge, JudgeConfig, Prompt
 from gym.server.mathematics import Mathematics
-from gym.server.workers import WorkerTimeout
-from gym.wire.answers import last_boxed
 from gym.wire.failures import RolloutError
 from gym.wire.pass_rates import pass_and_majority
 
@@ -39,6 +37,8 @@ class Found(NamedTuple):
     extracted: str | None
     reason: str
     trouble: RolloutError | None = None
+    library_error: str = ""
+    hedged: bool = False  # strict: nothing that a judge is asked about
 
 
 class MathWithJudge(ResourcesServer[None]):
@@ -57,15 +57,11 @@ class MathWithJudge(ResourcesServer[None]):
     async def verify(self, rollout: MathTask) -> dict[str, Any]:
         """1.0 when the library or, in both orders, the judge finds the answer equal to the expected one."""
         text = rollout.output_text
-        if self.config.strict:
-            box = last_boxed(text)
-            text = "" if box is None else f"\\boxed{{{box}}}"
         if not text.strip():
-            reason = "strict: nothing stands in a box" if self.config.strict else "the answer is empty"
-            return _reply(0.0, Found(False, None, reason), None, reason)
+            return _reply(0.0, Found(False, None, ""), None, "the answer is empty")
         found = await self._ask_library(rollout.expected_answer, text)
-        if found.equal:
-            return _reply(1.0, found, None, "")
+        if found.equal or found.hedged:
+            return _reply(float(found.equal), found, None, found.reason)
         if self.judge is None and found.trouble is not None:
             raise found.trouble
         if self.judge is None:
@@ -73,16 +69,19 @@ class MathWithJudge(ResourcesServer[None]):
         return await self._ask_judge(self.judge, rollout, found, found.extracted or text[-LONGEST_SHOWN:])
 
     async def _ask_library(self, expected: str, text: str) -> Found:
-        try:
-            told = await self.mathematics.compare(expected, text)
-        except WorkerTimeout as error:
-            return Found(False, None, f"math-verify: {error.message}", error)
+        compare = self.mathematics.compare_box if self.config.strict else self.mathematics.compare
+        told = await compare(expected, text)
+        if told.hedged:
+            return Found(False, told.extracted, f"strict: {told.hedged}", hedged=True)
+        if told.too_costly:
+            reason = f"comparing the answer costs too much ({told.too_costly})"
+            return Found(False, None, reason, library_error=told.too_costly)
         if told.bad_gold:
             trouble = RolloutError("row", f"expected_answer: {expected[:200]!r} is no mathematics")
             return Found(False, told.extracted, "the expected answer is no mathematics", trouble)
         if told.extracted is None:
             return Found(told.equal, None, "the answer holds no mathematics")
-        return Found(told.equal, told.extracted, "the answer is not equal")
+        return Found(told.equal, told.extracted, "" if told.equal else "the answer is not equal")
 
     async def _ask_judge(self, judge: Judge, rollout: MathTask, found: Found, answer: str) -> dict[str, Any]:
         values = {
@@ -98,10 +97,7 @@ class MathWithJudge(ResourcesServer[None]):
             swap=("first_answer", "second_answer"),
             untrusted=("second_answer",),
             system=SYSTEM,
-            mode="last" if self.config.strict else "first",
         )
-        if self.config.strict:
-            insist_on_verdicts(told.evaluations)
         if told.equal and told.swapped:
             return _reply(1.0, found, told.evaluations, "")
         said = "otherwise in the other order" if told.equal else "that the answers differ"
@@ -138,8 +134,8 @@ def _reply(reward: float, found: Found, evaluations: list[dict[str, Any]] | None
         "library_reward": float(found.equal),
         "judge_evaluations": evaluations,
     }
-    if isinstance(found.trouble, WorkerTimeout):
-        fields["library_error"] = "timeout"
+    if found.library_error:
+        fields["library_error"] = found.library_error
     return {**fields, "reason": reason} if reason else fields
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from grading import GradingMode, extract_answer
+from grading import GradingMode, extract_answer, strict_answer
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.choices import Template, choose_by_pattern
@@ -14,7 +14,7 @@ from gym.wire.pass_rates import pass_and_majority
 
 class McqaConfig(ResourcesConfig):
     grading_mode: GradingMode | None = None  # overrides the rows' own
-    strict: bool = False  # grades by the letter that was meant: small, in a typeface, or before an empty box
+    strict: bool = False  # grades by the letter that was meant, in any form, where it is the only one
 
 
 class McqaTask(VerifyRequest):
@@ -53,7 +53,7 @@ class Mcqa(ResourcesServer[None]):
         chosen, reason = await choose_by_pattern(self.patterns, rollout.template_metadata, text, options)
         if chosen is None:
             mode = self.mode or rollout.grading_mode or "strict_single_letter_boxed"
-            chosen = extract_answer(text, options, mode, styled=self.strict)
+            chosen = (strict_answer if self.strict else extract_answer)(text, options, mode)
         return chosen, reason or ("" if options.texts else "the row has no options")
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:

@@ -11,6 +11,9 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Literal
 
+from gym.server.choices import leads_with_letter, sole_letter
+from gym.server.hedges import hedge
+from gym.server.slots import kept, last_box, last_line
 from gym.wire.answers import last_boxed
 from gym.wire.choices import Options, is_letter
 
@@ -20,8 +23,6 @@ BOXED = ("strict_single_letter_boxed", "lenient_boxed")
 MAX_WRAPPERS = 8  # each costs a pass over the text
 
 _TEXT_WRAPPER = re.compile(r"\\text\{(.*)\}", re.DOTALL)
-_STYLE_WRAPPER = re.compile(r"\\(?:text|math)[a-z]{0,6}\s*\{(.*)\}", re.DOTALL)
-_EMPTY_BOX = re.compile(r"\\boxed\{\s*\}")
 _ONE_CAPITAL = re.compile(r"[^A-Za-z]*([A-Z])[^A-Za-z]*")
 _LEADING_CAPITAL = re.compile(r"([A-Z])\s*[:).-]")
 _ANSWER = re.compile(r"answer\s*:\s*([^\s].*)", re.IGNORECASE)
@@ -34,30 +35,31 @@ _MARKDOWN = "*_` \t\n\r.,;:"
 _LATIN = str.maketrans({one: f" {latin}" for one, latin in zip("أبجدঅবডঢ", "ABCDABCD", strict=True)})
 
 
-def extract_answer(text: str, options: Options, mode: GradingMode, *, styled: bool = False) -> str | None:
-    """The chosen letter; None when the answer names none in the form that `mode` wants.
-
-    `styled` gives a box that is not read a second chance: its letter may be small, or in a typeface.
-    """
-    letter = _MODES[mode](text, options)
-    return _MODES[mode](_restated(text), options) if letter is None and styled and mode in BOXED else letter
+def extract_answer(text: str, options: Options, mode: GradingMode) -> str | None:
+    """The chosen letter; None when the answer names none in the form that `mode` wants."""
+    return _MODES[mode](text, options)
 
 
-def peel(text: str, wrapping: re.Pattern[str] = _TEXT_WRAPPER) -> str:
+def strict_answer(text: str, options: Options, mode: GradingMode) -> str | None:
+    """The last box or `Answer:` that holds something names one option, in any form, and no other."""
+    content = kept(text, last_box(text) if mode in BOXED else last_line(text))
+    if content is None:
+        return None
+    letter = sole_letter(content, options)
+    if letter is None and mode == "lenient_boxed" and not leads_with_letter(content) and not hedge(content, ""):
+        letter = options.contained_in(peel(content))
+    return letter
+
+
+def peel(text: str) -> str:
     r"""`\text{ B }` is `B`, and so is one that is wrapped a few times more."""
     text = text.strip()
     for _ in range(MAX_WRAPPERS):
-        wrapper = wrapping.fullmatch(text)
+        wrapper = _TEXT_WRAPPER.fullmatch(text)
         if wrapper is None:
             break
         text = wrapper.group(1).strip()
     return text
-
-
-def _restated(text: str) -> str:
-    r"""The last box that is not empty, its letter as the modes expect it: `\boxed{\mathrm{b}}` is `\boxed{B}`."""
-    content = peel(last_boxed(_EMPTY_BOX.sub("", text)) or "", _STYLE_WRAPPER)
-    return rf"\boxed{{{content.upper() if is_letter(content) else content}}}"
 
 
 def _strict_boxed(text: str, options: Options) -> str | None:

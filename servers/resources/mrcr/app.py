@@ -4,12 +4,18 @@ from typing import Annotated, Any
 
 from pydantic import StringConstraints
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
+from gym.server import ResourcesConfig, ResourcesServer, Tolerated, VerifyRequest
 from gym.server.config import Settings
 from gym.server.workers import Workers
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 
 FAR_TOO_LONG = 50  # times the expected text: such an answer could not be 4 per cent like it
+
+LIKENESS = (
+    "every character beside the text that was asked for costs its share of the likeness, and no word costs it all"
+)
+LONGER = ("all options", "right then wrong", "both options", "denial", "retraction")
+ENOUGH = 0.5  # what strict asks of a likeness before it is worth anything: any English is 0.2 to 0.4 like any other
 
 
 class MrcrConfig(ResourcesConfig):
@@ -25,6 +31,7 @@ class MrcrTask(VerifyRequest):
 
 class Mrcr(ResourcesServer[None]):
     reverify_mode = "stateless"
+    tolerates = tuple(Tolerated(change, LIKENESS, 0.98) for change in LONGER)
     config: MrcrConfig
 
     def __init__(self, config: MrcrConfig, settings: Settings) -> None:
@@ -44,7 +51,7 @@ class Mrcr(ResourcesServer[None]):
 
     async def compare(self, answer: str, expected: str) -> tuple[float, str]:
         if self.strict:
-            answer, expected = answer.strip(), expected.strip()
+            answer, expected = (text.replace("\r\n", "\n").strip() for text in (answer, expected))
         if not answer.strip():
             return 0.0, "nothing stands behind the code"
         if len(answer) > FAR_TOO_LONG * max(len(expected), 1):
@@ -52,6 +59,8 @@ class Mrcr(ResourcesServer[None]):
         if answer == expected:
             return 1.0, ""
         ratio = float(await self.workers.call("ratio", answer, expected))
+        if self.strict and ratio < ENOUGH:
+            return 0.0, f"the answer is {ratio:.2f} like the expected text, and strict asks for {ENOUGH:g}"
         return ratio, f"the answer is {ratio:.2f} like the expected text"
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any
 import orjson
 
 from gym.server import ResourcesServer, VerifyRequest, tool
+from gym.wire.failures import RolloutError
 from gym.wire.items import Item
 
 
@@ -31,13 +32,11 @@ class MultiStep(ResourcesServer[None]):
 
     async def verify(self, rollout: SynonymTask) -> dict[str, Any]:
         """1.0 when the last values handed in are the expected ones, in their order."""
+        expected = refuse_unreachable(rollout)
         actual, reason = handed_in(rollout.function_calls)
-        expected = rollout.expected_synonym_values
-        if not expected:
-            reason = "the row expects no values: nothing can be right"
         right = actual == expected and not reason
         known = {value for value in actual if type(value) is int}
-        overlap = len(known & set(expected)) / len(expected) if expected else 0.0
+        overlap = len(known & set(expected)) / len(expected)
         fields = {
             "reward": float(right),
             "accuracy": right,
@@ -47,6 +46,19 @@ class MultiStep(ResourcesServer[None]):
             "order_instruction_following_failure": not right and overlap == 1.0,
         }
         return fields if right else {**fields, "reason": reason or "the values handed in are others"}
+
+
+def refuse_unreachable(task: SynonymTask) -> list[int]:
+    """The expected values, where they are those that the tool gives for the expected synonyms."""
+    values = [synonym_value(synonym) for synonym in task.expected_synonyms]
+    if not values:
+        raise RolloutError("row", "expected_synonyms: the list is empty, so nothing can be right")
+    if values != task.expected_synonym_values:
+        found = task.expected_synonym_values
+        raise RolloutError(
+            "row", f"expected_synonym_values: the tool gives {values} for expected_synonyms, not {found}"
+        )
+    return values
 
 
 def synonym_value(synonym: str) -> int:

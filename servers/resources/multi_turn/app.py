@@ -1,8 +1,8 @@
 """Several turns with a scripted user: follow-ups come one after the other, the answer to the last of them counts."""
 
-import re
 from dataclasses import dataclass
 
+from holding import holds, stands_by
 from pydantic import Field
 
 from gym.server import ResourcesConfig, Row
@@ -10,7 +10,7 @@ from gym.server.gymnasium import Action, GymnasiumServer, Observation, Step
 
 
 class MultiTurnConfig(ResourcesConfig):
-    strict: bool = False  # the expected answer must stand alone: 2 is not in 12
+    strict: bool = False  # the expected answer must stand alone, be the only one and not be taken back: 2 is not in 12
 
 
 class MultiTurnRow(Row):
@@ -36,17 +36,9 @@ class MultiTurn(GymnasiumServer[Talk]):
         if state.turn < len(state.follow_ups):
             state.turn += 1
             return Step(state.follow_ups[state.turn - 1])
-        found = holds(state.expected, action.joined_text, alone=self.config.strict)
+        found = (stands_by if self.config.strict else holds)(state.expected, action.joined_text)
         info = {} if found else {"reason": "the last answer does not hold the expected one"}
         return Step(reward=float(found), terminated=True, info=info)
-
-
-def holds(expected: str, text: str, *, alone: bool) -> bool:
-    if not expected.strip():
-        return False
-    if alone:
-        return re.search(rf"(?<![\w.]){re.escape(expected.strip())}(?!\w|\.\d)", text, re.IGNORECASE) is not None
-    return expected.lower() in text.lower()
 
 
 app = MultiTurn.app()

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gym.sandbox.client import Sandboxes
 from gym.sandbox.programs import Programs
-from gym.sandbox.source import read_build
+from gym.sandbox.pythons import source_of
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Size
@@ -23,8 +23,9 @@ class NvarcConfig(ResourcesConfig):
     python_timeout_seconds: int = Field(30, ge=1, le=600)  # of CPU time
     python_max_concurrency: int = Field(8, ge=1, le=256)  # functions at once
     memory_limit: Size = 1 << 30  # of one function
-    sandbox_image: str = "python:3.13-slim"
-    sandbox_build: str = ""  # instead of it: a folder beside this file, with a Dockerfile
+    sandbox_image: str = ""  # one that has been granted; neither: the packages of `science`, where they can be had
+    sandbox_build: str = ""  # `science`, or a folder beside this file with a Dockerfile
+    sandbox_per_rollout: bool = False
     strict: bool = False
 
 
@@ -50,11 +51,12 @@ class Nvarc(ResourcesServer[None]):
         await self.sandboxes.begin()
         programs = Programs(
             self.sandboxes,
-            image=config.sandbox_image,
-            build=read_build(HERE / config.sandbox_build) if config.sandbox_build else None,
+            source=source_of(config.sandbox_image, config.sandbox_build, HERE),
             most=config.python_max_concurrency,
             memory=config.memory_limit,
+            fresh=config.sandbox_per_rollout,
         )
+        await programs.begin()
         self.candidates = Candidates(programs, seconds=config.python_timeout_seconds, memory=config.memory_limit)
 
     async def stop(self) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import re
 
+from gym.server.slots import kept, last_box, unwrapped
 from gym.wire.answers import fenced_blocks, without_blocks
 
 Board = list[list[int]]
 _BOX = "\\boxed{"
+_GRID = re.compile(r"[\d\s,;|\[\].]+")
 _SIGN = re.compile(r"[^\s\w]")
 _DIGITS = frozenset("0123456789")
 
@@ -16,13 +18,12 @@ _DIGITS = frozenset("0123456789")
 def read_board(text: str, *, strict: bool = False) -> Board | None:
     r"""Of the box, or of all text: every line's single digits are a row. None where the rows differ in length.
 
-    Strict reads the last box alone, and JSON in it as well.
+    Strict reads the last box that holds something alone, and JSON in it as well; words in it make it no grid.
     """
     text = without_blocks(text, "think")
     if strict:
-        opening = text.rfind(_BOX)
-        inside = text[opening + len(_BOX) :].partition("}")[0] if opening >= 0 else ""
-        return as_board(_json(inside)) or _rows(inside)
+        inside = unwrapped(kept(text, last_box(text)) or "")
+        return (as_board(_json(inside)) or _rows(inside)) if _GRID.fullmatch(inside) else None
     opening, closing = text.find(_BOX), text.rfind("}")
     return _rows(text[opening + len(_BOX) : closing] if 0 <= opening < closing else text)
 

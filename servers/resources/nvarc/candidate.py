@@ -29,7 +29,8 @@ class Candidates:
     async def run(self, code: str, inputs: list[list[int]]) -> Ran:
         """`transform(inputs)` of the code. The expected output never goes there."""
         asked = f"{json.dumps(code)}\n{json.dumps(inputs)}"
-        (outcome,) = await self._programs.run(self._harness, [asked], fn="answer", bounds=self._bounds)
+        async with self._programs.for_rollout() as programs:
+            (outcome,) = await programs.run(self._harness, [asked], fn="answer", bounds=self._bounds, imports=code)
         return read_outcome(outcome, self._bounds.cpu)
 
     async def aclose(self) -> None:

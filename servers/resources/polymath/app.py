@@ -8,7 +8,6 @@ from weights import weighted_rates
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
 from gym.server.mathematics import Mathematics
-from gym.wire.answers import last_boxed
 from gym.wire.failures import RolloutError
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 
@@ -45,14 +44,17 @@ class Polymath(ResourcesServer[None]):
     async def verify(self, rollout: PolymathTask) -> dict[str, Any]:
         """1.0 when math-verify finds the answer equal to the expected one."""
         text = rollout.output_text
-        if self.strict:
-            box = last_boxed(text)
-            text = "" if box is None else f"\\boxed{{{box}}}"
         if not text.strip():
-            return _reply(False, None, "strict: nothing stands in a box" if self.strict else "the answer is empty")
-        told = await self.mathematics.compare(rollout.expected_answer, text)
+            return _reply(False, None, "the answer is empty")
+        compare = self.mathematics.compare_box if self.strict else self.mathematics.compare
+        told = await compare(rollout.expected_answer, text)
+        if told.hedged:
+            return _reply(False, told.extracted, f"strict: {told.hedged}")
         if told.bad_gold:
             raise RolloutError("row", f"expected_answer: {rollout.expected_answer[:200]!r} is no mathematics")
+        if told.too_costly:
+            reply = _reply(False, None, f"comparing the answer costs too much ({told.too_costly})")
+            return {**reply, "library_error": told.too_costly}
         reason = "the answer holds no mathematics" if told.extracted is None else "the answer is not equal"
         return _reply(told.equal, told.extracted, "" if told.equal else reason)
 

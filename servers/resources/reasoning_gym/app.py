@@ -6,8 +6,9 @@ from pydantic import Field
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
-from gym.server.workers import WorkerOutOfMemory, WorkerRaised, Workers
-from gym.wire.answers import cut_out, last_boxed
+from gym.server.slots import kept, last_box, last_pair
+from gym.server.workers import AnswerTooCostly, WorkerRaised, Workers
+from gym.wire.answers import cut_out
 from gym.wire.failures import RolloutError
 from gym.wire.rows import Tolerant
 
@@ -57,9 +58,11 @@ class ReasoningGym(ResourcesServer[None]):
             return 0.0, f"an answer of {len(answer)} characters answers nothing"
         entry = {"question": rollout.question, "answer": rollout.answer, "metadata": rollout.metadata.model_dump()}
         try:
-            return float(await self.workers.call("score", task, answer, entry, self.config.strict)), ""
-        except WorkerOutOfMemory as error:
-            return 0.0, error.message
+            asked = (entry, self.config.strict)
+            score = await self.workers.check("score", task, answer, *asked, blank=(task, "", *asked), field="metadata")
+            return float(score), ""
+        except AnswerTooCostly as error:
+            return 0.0, str(error)
         except WorkerRaised as error:
             if error.type_name == "UnknownTask":
                 raise RolloutError("row", f"metadata.source_dataset: reasoning-gym has no task {task!r}") from None
@@ -71,12 +74,12 @@ class ReasoningGym(ResourcesServer[None]):
 
 
 def extract(text: str, *, strict: bool) -> str:
-    """The last `<answer>`, else what is boxed, else all of it; strict wants it marked in one of these ways."""
+    """The last `<answer>`, else what is boxed, else all of it; strict wants it marked, and not taken back."""
+    if strict:
+        return kept(text, last_pair(text, "answer") or last_box(text)) or ""
     marked, _ = cut_out(text, "<answer>", "</answer>")
     if marked:
         return marked[-1].strip()
-    if strict:
-        return (last_boxed(text) or "").strip()
     return (first_boxed(text) or text).strip()
 
 

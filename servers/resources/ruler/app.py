@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+from guesses import is_alone, plain, precision
 from pydantic import Field, StringConstraints
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
@@ -35,12 +36,18 @@ class Ruler(ResourcesServer[None]):
     async def verify(self, rollout: RulerTask) -> dict[str, Any]:
         """The share of the strings that the answer holds; for questions, whether it holds any."""
         answer, reason = self.read(rollout)
-        held = [text.lower() in answer for text in rollout.outputs]
+        held = [self.holds(answer, text.lower()) for text in rollout.outputs]
         share, some = sum(held) / len(held), float(any(held))
         reward = some if rollout.subset.startswith(QUESTIONS) else share
+        if self.strict and reward:
+            reward *= precision(answer, [text.lower() for text in rollout.outputs])
         fields = {"reward": reward, "string_match_all_single": share, "string_match_part_single": some}
         fields |= {f"{rollout.subset}_{name}": fields[name] for name in list(fields)[1:]}
         return fields if reward == 1.0 else {**fields, "reason": reason or f"{sum(held)} of {len(held)} strings found"}
+
+    def holds(self, answer: str, text: str) -> bool:
+        """Strictly as a word of its own: 12 is not in 123."""
+        return is_alone(text, answer) if self.strict else text in answer
 
     def read(self, rollout: RulerTask) -> tuple[str, str]:
         """The text to search, and why it is none."""
@@ -49,7 +56,7 @@ class Ruler(ResourcesServer[None]):
             return "", "the answer repeats the prompt"
         if self.strict and len(answer) > SPACE_OF_STRICT + 2 * sum(map(len, rollout.outputs)):
             return "", "the answer is too long for what was asked"
-        return answer, ""
+        return plain(answer) if self.strict else answer, ""
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         return pass_and_majority(replies) | pass_and_majority_by("subset", replies)

@@ -12,7 +12,6 @@ from gym.server import ResourcesServer, VerifyRequest
 from gym.server.config import Settings
 from gym.server.judge import Judge, JudgeConfig, Prompt, find_file, not_for_a_judge
 from gym.wire import items
-from gym.wire.failures import RolloutError
 from gym.wire.pass_rates import pass_and_majority
 
 HERE = Path(__file__).parent
@@ -36,7 +35,6 @@ class Simpleqa(ResourcesServer[None]):
 
     def __init__(self, config: SimpleqaConfig, settings: Settings) -> None:
         super().__init__(config, settings)
-        self.strict = config.strict
         self.judge = Judge(self, config)
         self.prompt = load_prompt(config.judge_prompt_path)
 
@@ -48,15 +46,9 @@ class Simpleqa(ResourcesServer[None]):
             return _reply("not_attempted", answer, None, [], reason)
         question = rollout.question or items.last_user_text(rollout.responses_create_params.input)
         values = {"question": question, "expected_answer": rollout.expected_answer, "generation": answer}
-        told = await self.judge.ask(self.prompt.fill(values, untrusted=("generation",)))
-        if not told.text.strip():
-            raise RolloutError("judge", "the judge said nothing")
-        grade = read_grade(told.text, last=self.strict)
-        if grade is None and self.strict:
-            raise RolloutError("judge", "the judge answered without a grade that can be read")
-        verdict = GRADES[grade or "C"]
-        reason = f"the judge says: {verdict}" if grade else "the judge gave no grade that can be read"
-        return _reply(verdict, answer, told.text, [told.evaluation(grade)], reason)
+        said, grade = await self.judge.ask_verdict(self.prompt.fill(values, untrusted=("generation",)), read_grade)
+        verdict = GRADES[grade]
+        return _reply(verdict, answer, said.text, [said.evaluation(grade)], f"the judge says: {verdict}")
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         """Each verdict as a score of its own; F1 of correctness over the questions and over the attempts."""

@@ -7,11 +7,13 @@ from typing import Annotated, Any, Literal
 from comparison import Call, Comparator, Verdict, read_call
 from pydantic import AfterValidator, Field
 from rules import Category, ComparatorConfig
+from texts import is_about, is_copy
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
-from gym.server.workers import Workers, WorkerTimeout
-from gym.wire.calls import greatest_pairing, read_arguments
+from gym.server.workers import Workers
+from gym.wire import items
+from gym.wire.calls import greatest_pairing, read_arguments, refuse_unoffered
 from gym.wire.failures import RolloutError
 from gym.wire.rows import Tolerant
 
@@ -51,10 +53,13 @@ class SingleStepTask(VerifyRequest):
 
 class SingleStepToolUse(ResourcesServer[None]):
     reverify_mode = "stateless"
+    constant_floor = 0.2
+    constant_floor_reason = "one example of five asks for a message, and any message is one"
     config: SingleStepConfig
 
     def __init__(self, config: SingleStepConfig, settings: Settings) -> None:
         super().__init__(config, settings)
+        self.config = config
         self.rules = config.tool_call_comparator_config
         self.counts_calls = config.strict or self.rules.counts_calls
         self.one = Comparator(self.rules, strict=config.strict)
@@ -69,17 +74,36 @@ class SingleStepToolUse(ResourcesServer[None]):
 
     async def judge(self, rollout: SingleStepTask) -> Verdict:
         expected, calls = rollout.expected_action, rollout.function_calls
+        wanted = [] if isinstance(expected, ExpectedMessage) else _calls_of(expected)
+        await self.refuse_unusable(wanted, rollout.responses_create_params.tools)
         if not calls and not rollout.output_text.strip():
             return Verdict(0.0, Category.NO_ACTION)
         if isinstance(expected, ExpectedMessage):
-            return Verdict(0.0, Category.NO_MESSAGE) if calls else Verdict(1.0, Category.MESSAGE)
+            return Verdict(0.0, Category.NO_MESSAGE) if calls else self.judge_message(expected.content, rollout)
         if not calls:
             return Verdict(0.0, Category.NO_CALL)
-        wanted = [read_call(one.name, one.arguments) for one in _calls_of(expected)]
         given = [read_call(one.get("name"), one.get("arguments")) for one in calls[: MAX_CALLS + 1]]
         if len(wanted) > 1 or len(given) > 1:
             return self.judge_several(wanted, given)
         return await self.judge_one(wanted[0], given[0], rollout.responses_create_params.tools)
+
+    async def refuse_unusable(self, wanted: Sequence[Call], tools: list[dict[str, Any]]) -> None:
+        """An expected call that the row's own tools do not allow has no right answer."""
+        refuse_unoffered((one.name for one in wanted), tools, field="expected_action")
+        if not tools or not self.rules.validate_against_declared_tool_schema or len(wanted) != 1:
+            return
+        if unfit := await self.find_unfit(wanted[0], tools):
+            said = str(unfit).replace("_", " ")
+            raise RolloutError("row", f"expected_action: {wanted[0].name} by the row's own tools: {said}")
+
+    def judge_message(self, wanted: str, rollout: SingleStepTask) -> Verdict:
+        """What it says does not matter; in strict mode it is about the same, and no copy of what was said before."""
+        if self.config.strict:
+            said = items.input_items(rollout.responses_create_params.input)
+            before = "\n".join(items.item_text(one, "\n") for one in said)
+            if is_copy(rollout.output_text, before) or not is_about(rollout.output_text, wanted):
+                return Verdict(0.0, Category.OTHER_MESSAGE)
+        return Verdict(1.0, Category.MESSAGE)
 
     async def judge_one(self, wanted: Call, given: Call, tools: list[dict[str, Any]]) -> Verdict:
         if self.rules.validate_against_declared_tool_schema and (unfit := await self.find_unfit(given, tools)):
@@ -93,10 +117,8 @@ class SingleStepToolUse(ResourcesServer[None]):
             return Category.NOT_DECLARED
         if call.arguments is None:
             return Category.NO_JSON
-        try:
-            conforms = await self.workers.call("conforms", call.arguments, schema)
-        except WorkerTimeout as error:  # of CPU time, so another try would end the same
-            raise RolloutError("timeout", f"the schema of {call.name}: {error}", retryable=False) from None
+        field = f"the schema of {call.name}"
+        conforms = await self.workers.check("conforms", call.arguments, schema, blank=({}, schema), field=field)
         return None if conforms else Category.NOT_CONFORMING
 
     def judge_several(self, wanted: Sequence[Call], given: Sequence[Call]) -> Verdict:
@@ -131,8 +153,9 @@ class SingleStepToolUse(ResourcesServer[None]):
         await self.workers.close()
 
 
-def _calls_of(expected: ExpectedCall | ExpectedCalls) -> list[ExpectedCall]:
-    return expected.calls if isinstance(expected, ExpectedCalls) else [expected]
+def _calls_of(expected: ExpectedCall | ExpectedCalls) -> list[Call]:
+    calls = expected.calls if isinstance(expected, ExpectedCalls) else [expected]
+    return [read_call(one.name, one.arguments) for one in calls]
 
 
 def _nearest_miss(verdicts: Sequence[Verdict]) -> Category | None:

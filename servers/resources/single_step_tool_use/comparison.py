@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 from rules import NO_RULES, ArgumentRules, Category, ComparatorConfig
-from texts import words_of
+from texts import says_the_same, words_of
 
 from gym.wire.calls import greatest_matching, read_arguments
 
@@ -136,7 +136,7 @@ class Comparator:
 
     def _is_alike(self, wanted: str, given: str, rules: ArgumentRules) -> bool:
         if self.strict:
-            return wanted.lower().split() == given.lower().split()
+            return says_the_same(wanted, given)
         config = self.config
         keep_quotes = config.keep_quotes if rules.keep_quotes is None else rules.keep_quotes
         words, others = words_of(wanted, keep_quotes=keep_quotes), words_of(given, keep_quotes=keep_quotes)

@@ -17,6 +17,7 @@ class Category(StrEnum):
     NO_CALL = "no_call"
     MESSAGE = "expected_message"
     NO_MESSAGE = "call_instead_of_message"
+    OTHER_MESSAGE = "message_about_something_else"
     CALL = "expected_call"
     CALLS = "expected_calls"
     OTHER_COUNT = "other_number_of_calls"

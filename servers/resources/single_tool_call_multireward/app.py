@@ -3,10 +3,12 @@
 from typing import Any
 
 from pydantic import BaseModel
-from scoring import Call, read_calls, required_of, score
+from scoring import Call, read_calls, required_of, score, why_invalid
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest, tool
 from gym.server.config import Settings
+from gym.wire.calls import refuse_unoffered
+from gym.wire.failures import RolloutError
 from gym.wire.pass_rates import pass_and_majority
 from gym.wire.rows import Tolerant
 
@@ -50,7 +52,11 @@ class SingleToolCallMultireward(ResourcesServer[None]):
         """The sum of three rewards of 1.0 each."""
         calls = read_calls(rollout.response.output)
         expected = Call(rollout.expected_call.name, rollout.expected_call.arguments, valid=True)
-        offered = required_of(rollout.responses_create_params.tools)
+        tools = rollout.responses_create_params.tools
+        offered = required_of(tools)
+        refuse_unoffered([expected.name], tools, field="expected_call")
+        if self.strict and offered and (unfit := why_invalid([expected], offered, strict=True)):
+            raise RolloutError("row", f"expected_call: no call is right and valid: {unfit}")
         scores, reason = score(rollout.response.output, calls, expected, offered, strict=self.strict)
         fields: dict[str, Any] = {
             "reward": sum(scores.values()),

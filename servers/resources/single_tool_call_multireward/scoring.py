@@ -60,7 +60,7 @@ def score(
 ) -> tuple[dict[str, float], str]:
     """The three rewards, and why they are not all full."""
     wrong_call = _why_incorrect(calls, expected, strict=strict)
-    bad_schema = _why_invalid(calls, offered, strict=strict)
+    bad_schema = why_invalid(calls, offered, strict=strict)
     bad_format = _why_unformed(output, calls)
     scores = {
         "correctness": float(not wrong_call),
@@ -99,7 +99,7 @@ def _same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _why_invalid(calls: Sequence[Call], offered: Mapping[str, Schema], *, strict: bool) -> str:
+def why_invalid(calls: Sequence[Call], offered: Mapping[str, Schema], *, strict: bool) -> str:
     """Only the first call is looked at."""
     if not calls:
         return "there is no tool call"

@@ -21,6 +21,8 @@ class Counter:
 
 class StatefulCounter(ResourcesServer[Counter]):
     reverify_mode = "unsupported"  # the reward stands in the session, not in the response
+    constant_floor = 0.2
+    constant_floor_reason = "one example of five is right as it stands: nothing has to be added"
 
     async def seed(self, row: CounterRow, state: Counter | None) -> Counter:
         """A session that is seeded again keeps the count that it has."""

@@ -2,12 +2,13 @@
 
 from typing import Annotated, Any
 
-from extraction import ExtractionMode, extract_answer
+from extraction import ExtractionMode, extract_answer, strict_answer
 from matching import score
 from pydantic import StringConstraints
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
+from gym.server.slots import unwrapped
 from gym.wire.pass_rates import pass_and_majority
 
 
@@ -32,11 +33,13 @@ class StringMatch(ResourcesServer[None]):
 
     async def verify(self, rollout: StringMatchTask) -> dict[str, Any]:
         """1.0 when the extracted answer is the expected one, 0.98 when it is a number that is nearly it."""
-        answer = extract_answer(rollout.joined_text, rollout.extraction_mode)
+        answer = (strict_answer if self.strict else extract_answer)(rollout.joined_text, rollout.extraction_mode)
         if answer is None:
             reason = f"no answer in the form {rollout.extraction_mode!r}"
             return {"reward": 0.0, "extracted_answer": None, "reason": reason}
-        reward = score(answer, rollout.expected_answer, case_sensitive=rollout.case_sensitive, strict=self.strict)
+        forms = (answer, unwrapped(answer)) if self.strict else (answer,)
+        wanted, exact = rollout.expected_answer, rollout.case_sensitive
+        reward = max(score(form, wanted, case_sensitive=exact, strict=self.strict) for form in dict.fromkeys(forms))
         fields = {"reward": reward, "extracted_answer": answer}
         if reward == 1.0:
             return fields

@@ -6,6 +6,7 @@ import re
 from collections import deque
 from typing import Literal
 
+from gym.server.slots import kept, last_box, last_line
 from gym.wire.answers import last_boxed
 
 ExtractionMode = Literal["boxed", "final_answer", "last_line", "full_response"]
@@ -25,6 +26,14 @@ def extract_answer(text: str, mode: ExtractionMode) -> str | None:
     if mode == "last_line":
         return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), None)
     return text.strip() or None
+
+
+def strict_answer(text: str, mode: ExtractionMode) -> str | None:
+    """The same of the last box or `Answer:` that says something, in whatever Markdown, where nothing takes it back."""
+    if mode in ("last_line", "full_response"):
+        return extract_answer(text, mode)
+    slots = [last_box(text), last_line(text) if mode == "final_answer" else None]
+    return kept(text, max((slot for slot in slots if slot), key=lambda slot: slot.begin, default=None))
 
 
 def boxed(text: str) -> str | None:

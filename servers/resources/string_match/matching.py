@@ -16,6 +16,7 @@ _COMMANDS = ("boxed", "text", "textbf", "textit", "texttt", "mathrm", "mathbf", 
 _LATEX = re.compile(rf"\\(?:{'|'.join((*_COMMANDS, 'emph', 'url'))})\{{|[{{}}]")
 _MATH_SIGNS = re.compile(r"\\[()\[\]]|\$")
 _THOUSANDS = re.compile(r"(?<!\d)(\d+),(\d+)")
+_WHOLE_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _UNITS = re.compile(r"\^\{?\\circ\}?|\\circ|°|cm[²³]?|mm|km|m[²³]?|kg")
 _UNITS_AFTER_A_NUMBER = re.compile(r"(?<=\d)\s*(?:\^\{?\\circ\}?|\\circ|°|(?:cm|mm|km|m)(?:\^?[23])?|kg)\s*$")
 _SIGNS = str.maketrans(
@@ -55,7 +56,7 @@ def score(answer: str, expected: str, *, case_sensitive: bool, strict: bool) -> 
 
 
 def _rules(*, strict: bool) -> Iterator[Callable[[str], str]]:
-    yield from (str, as_number, without_thousands, without_latex)
+    yield from (str, as_number, between_thousands if strict else without_thousands, without_latex)
     yield from (whole_list, whole_states) if strict else (as_list, with_states)
 
 
@@ -76,6 +77,11 @@ def as_number(text: str) -> str:
 
 def without_thousands(text: str) -> str:
     return _THOUSANDS.sub(r"\1\2", text).replace("\\%", "%")
+
+
+def between_thousands(text: str) -> str:
+    """The same, where `1,2` is not 12."""
+    return _WHOLE_THOUSANDS.sub("", text).replace("\\%", "%")
 
 
 def as_list(text: str) -> str:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
-from gym.server.workers import WorkerRaised, Workers, WorkerTimeout
+from gym.server.workers import WorkerRaised, Workers
 from gym.wire.failures import RolloutError
 
 NOTHING = {"reward": 0.0, "render_score": 0.0, "key_validation_score": 0.0, "raw_output_score": 0.0}
@@ -54,9 +54,9 @@ class StructEval(ResourcesServer[None]):
     async def score(self, text: str, rollout: StructEvalTask) -> dict[str, Any]:
         asked = (rollout.output_type, rollout.raw_output_metric, self.config.strict)
         try:
-            told: dict[str, Any] = await self.workers.call("score", text, *asked)
-        except WorkerTimeout as error:  # of CPU time, so another try would end the same
-            raise RolloutError("timeout", f"raw_output_metric: {error}", retryable=False) from None
+            told: dict[str, Any] = await self.workers.check(
+                "score", text, *asked, blank=("", *asked), field="raw_output_metric"
+            )
         except WorkerRaised as error:
             if error.type_name != "BadPath":
                 raise

@@ -21,8 +21,8 @@ def score(text: str, kind: str, paths: list[str], strict: bool) -> dict[str, Any
     kind = kind.lower()
     value, error_type, message = read(extract_code(text, decode=not strict), kind)
     wanted = [(path, tokens_of(path)) for path in paths]
-    found = [path for path, tokens in wanted if not error_type and exists(value, tokens)]
-    if strict and paths and not found and not error_type:  # any line of prose is YAML, and a header of CSV
+    found = [path for path, tokens in wanted if not error_type and exists(value, tokens, filled=strict)]
+    if strict and not found and not error_type:  # any line of prose is YAML, and a header of CSV
         error_type, message = "no_path", "It parses, and has none of the expected paths"
     rendered = float(not error_type)
     keys = len(found) / len(paths) if paths else 0.0
@@ -118,20 +118,35 @@ class BadPath(ValueError):
     """A row's path that cannot be read."""
 
 
-def exists(node: Any, tokens: list[str]) -> bool:
+def exists(node: Any, tokens: list[str], *, filled: bool = False) -> bool:
+    """`filled`: with something in it. A skeleton of names alone has nothing."""
     if not tokens:
-        return True
+        return not filled or is_filled(node)
     token, rest = tokens[0], tokens[1:]
     if token == "*":
-        return isinstance(node, list) and any(exists(item, rest) for item in node)
+        return isinstance(node, list) and any(exists(item, rest, filled=filled) for item in node)
     if token.startswith("[") and token.endswith("]"):
         index = int(token[1:-1]) if token[1:-1].strip().isdecimal() else -1
-        return isinstance(node, list) and 0 <= index < len(node) and exists(node[index], rest)
+        return isinstance(node, list) and 0 <= index < len(node) and exists(node[index], rest, filled=filled)
     if not isinstance(node, dict):
         return False
     if "csv_headers" in node and token.startswith("csv::"):
-        return token.removeprefix("csv::") in (node["csv_headers"] or ()) and not rest
+        return not rest and has_column(node, token.removeprefix("csv::"), filled=filled)
     if token in node:
-        return exists(node[token], rest)
+        return exists(node[token], rest, filled=filled)
     attribute = token.removeprefix("@")
-    return attribute != token and attribute in node and exists(node[attribute], rest)
+    return attribute != token and attribute in node and exists(node[attribute], rest, filled=filled)
+
+
+def has_column(table: dict[str, Any], name: str, *, filled: bool) -> bool:
+    named = name in (table["csv_headers"] or ())
+    return named and (not filled or any(is_filled(row.get(name)) for row in table["csv_rows"]))
+
+
+def is_filled(value: Any) -> bool:
+    """A letter or a digit somewhere inside; a number, a date and a yes or no are something."""
+    if isinstance(value, dict):
+        return any(is_filled(one) for one in value.values())
+    if isinstance(value, list):
+        return any(is_filled(one) for one in value)
+    return value is not None and any(char.isalnum() for char in str(value))

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
-from gym.server.workers import Workers, WorkerTimeout
-from gym.wire.failures import RolloutError
+from gym.server.workers import Workers
 
 MAX_MESSAGE = 200
 
@@ -50,10 +49,7 @@ class StructuredOutputs(ResourcesServer[None]):
 
     async def verify(self, rollout: StructuredTask) -> dict[str, Any]:
         """1.0 when the answer parses and conforms to the schema, all its properties there and no other."""
-        try:
-            kind, message = await self.judge(rollout)
-        except WorkerTimeout as error:  # of CPU time, so another try would end the same
-            raise RolloutError("timeout", f"schema_str: {error}", retryable=False) from None
+        kind, message = await self.judge(rollout)
         if not kind:
             return {"reward": 1.0, "error_type": None, "error_message": None}
         return {"reward": 0.0, "error_type": kind, "error_message": message, "reason": f"{kind}: {message}"}
@@ -66,12 +62,17 @@ class StructuredOutputs(ResourcesServer[None]):
                 payload = read_payload(rollout)
             except NoPayload as error:
                 return error.kind, str(error)
-            kind, message = await self.workers.call("conform_payload", payload, rollout.schema_str, strict)
+            asked = (rollout.schema_str, strict)
+            kind, message = await self.workers.check(
+                "conform_payload", payload, *asked, blank=({}, *asked), field="schema_str"
+            )
         elif not (text := rollout.output_text).strip():
             return "empty_response", "No assistant response text"
         else:
-            asked = (rollout.schema_str, rollout.schema_type, self.config.xml_coerce_types, strict)
-            kind, message = await self.workers.call("conform_text", text, *asked)
+            given = (rollout.schema_str, rollout.schema_type, self.config.xml_coerce_types, strict)
+            kind, message = await self.workers.check(
+                "conform_text", text, *given, blank=("", *given), field="schema_str"
+            )
         return kind, message
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:

@@ -23,8 +23,9 @@ def conform_text(text: str, schema_str: str, kind: str, coerce_xml: bool, strict
     schema, verdict = _read_schema(schema_str, strict)
     if verdict != FINE:
         return verdict
+    text = unfenced(text) if strict else text
     try:
-        value = parse(kind, unfenced(text) if strict else text, strict=strict)
+        value = parse(kind, text, strict=strict)
     except Exception as error:  # noqa: BLE001 (whatever a parser says about a model's text)
         return "parse_error", _told(error)
     if kind == "csv" and not value and not _is_header(text, schema):

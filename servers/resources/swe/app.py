@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import posixpath
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import editing
-import harbor
 from answers import patch_in
 from grading import ACTIVATE, Grade, Grader, report_of
+from harbor import HarborGrader
 from places import PlaceConfig, Places
 from pydantic import Field
-from repository import Repository
+from repository import Repository, is_of_the_sandbox
 from tasks import SweRow, SweVerify, Task, task_of
 
-from gym.sandbox.client import Sandbox, Sandboxes, Shell
+from gym.sandbox.client import Sandbox, SandboxEnded, Sandboxes, Shell
 from gym.server import ResourcesConfig, ResourcesServer, tool
 from gym.server.asgi import CURRENT
+from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecResult
 
 
@@ -28,9 +29,13 @@ class SweConfig(ResourcesConfig):
     step_timeout: float = Field(default=600.0, gt=0)  # of one command of the agent
     max_output: int = Field(default=16_000, ge=200)  # characters of a command or a file that the model is shown
     max_patch: int = Field(default=8 << 20, ge=1)
+    look_again: bool = True  # what passes is run once more with its tests made to fail: twice the time of a solved row
     max_gradings: int = Field(default=16, ge=1)
     plain_image: str | None = None  # where the provider has no images: its one, in which repositories are made by hand
     python: str = ""  # the interpreter that runs the tests, where it is none of the usual
+
+
+GONE: Final = (404, 410)  # the broker's word for a shell that has ended
 
 
 @dataclass
@@ -54,7 +59,9 @@ class Swe(ResourcesServer[State]):
         self.sandboxes = Sandboxes.from_settings(self.settings)
         await self.sandboxes.begin()
         self.places = Places(self.sandboxes, self.config.places, self.config.plain_image)
-        self.grader = Grader(self.places, timeout=self.config.eval_timeout, python=self.config.python)
+        timeout, python = self.config.eval_timeout, self.config.python
+        self.grader = Grader(self.places, timeout=timeout, python=python, look_again=self.config.look_again)
+        self.harbor = HarborGrader(self.places)
         self.gradings = asyncio.Semaphore(self.config.max_gradings)
 
     async def stop(self) -> None:
@@ -84,13 +91,14 @@ class Swe(ResourcesServer[State]):
     @tool
     async def bash(self, state: State, command: str, timeout: float | None = None) -> str:
         """Run a command in a shell that stays: its directory and variables are kept from one call to the next."""
-        if state.shell is None or state.shell.ended:
-            again = "The shell had ended; this is a new one.\n" if state.shell else ""
-            state.shell = await self._open_shell(state)
-        else:
-            again = ""
         seconds = min(timeout or self.config.step_timeout, self.config.step_timeout)
-        result = await state.shell.run(command, timeout=seconds, max_output=self.config.max_output * 4)
+        try:
+            again = "The shell had ended; this is a new one.\n" if await self._has_ended(state) else ""
+            if state.shell is None or again:
+                state.shell = await self._open_shell(state)
+            result = await state.shell.run(command, timeout=seconds, max_output=self.config.max_output * 4)
+        except RolloutError as error:
+            return f"Error: {told_to_the_model(error)}"
         return again + self._tell(result, seconds)
 
     @tool
@@ -99,12 +107,15 @@ class Swe(ResourcesServer[State]):
     ) -> dict[str, Any]:
         """Run a command in a shell of its own; answers with its output and its return code."""
         seconds = min(timeout or self.config.step_timeout, self.config.step_timeout)
-        shell = await self._shell_of(state)
-        script = f"{ACTIVATE}{command}" if shell.endswith("bash") else command
-        # One stream, in the order in which things were written.
-        argv = ["sh", "-c", 'exec "$0" -c "$1" 2>&1', shell, script]
-        where = cwd or state.folder or None
-        result = await state.box.exec(argv, cwd=where, timeout=seconds, max_output=self.config.max_output * 16)
+        try:
+            shell = await self._shell_of(state)
+            script = f"{ACTIVATE}{command}" if shell.endswith("bash") else command
+            # One stream, in the order in which things were written.
+            argv = ["sh", "-c", 'exec "$0" -c "$1" 2>&1', shell, script]
+            where = cwd or state.folder or None
+            result = await state.box.exec(argv, cwd=where, timeout=seconds, max_output=self.config.max_output * 16)
+        except RolloutError as error:
+            return {"output": told_to_the_model(error), "returncode": -1, "exception_info": ""}
         code = -1 if result.exit_code is None else result.exit_code
         late = f"the command was ended after {seconds:g} s" if result.timed_out else ""
         return {"output": result.stdout.text, "returncode": code, "exception_info": late}
@@ -116,6 +127,8 @@ class Swe(ResourcesServer[State]):
             return await editing.view(state.box, self._path(state, path), view_range, self.config.max_output)
         except editing.Told as told:
             return f"Error: {told}"
+        except RolloutError as error:
+            return f"Error: {told_to_the_model(error)}"
 
     @tool
     async def edit(
@@ -140,6 +153,8 @@ class Swe(ResourcesServer[State]):
             return await editing.insert(box, where, insert_line, new_str or "")
         except editing.Told as told:
             return f"Error: {told}"
+        except RolloutError as error:
+            return f"Error: {told_to_the_model(error)}"
 
     # The verdict.
 
@@ -148,7 +163,7 @@ class Swe(ResourcesServer[State]):
         task = task_of(rollout)
         async with self.gradings:
             if task.harbor is not None:
-                return await harbor.grade(task, task.harbor, state.box if state else None, self.places, rollout_id())
+                return await self.harbor.grade(task, task.harbor, state.box if state else None, rollout_id())
             patch, loosely, reason = await self._patch(task, rollout, state)
             if state is not None:
                 await state.box.delete()
@@ -182,6 +197,18 @@ class Swe(ResourcesServer[State]):
     def _path(self, state: State, path: str) -> str:
         return posixpath.normpath(posixpath.join(state.folder or "/", path))
 
+    async def _has_ended(self, state: State) -> bool:
+        """By its own command, or since: whatever else runs in the sandbox may end it."""
+        if state.shell is None or state.shell.ended:
+            return state.shell is not None
+        try:
+            await state.shell.run(":")
+        except RolloutError as error:
+            if error.status not in GONE or (await state.box.inspect()).state != "running":
+                raise
+            return True
+        return state.shell.ended
+
     async def _shell_of(self, state: State) -> str:
         found = await state.box.exec("command -v bash || command -v sh")
         return found.stdout.text.strip() or "/bin/sh"
@@ -200,6 +227,13 @@ class Swe(ResourcesServer[State]):
         if result.oom:
             return f"{text}\n[The command was ended: no memory was left.]".lstrip()
         return text if result.exit_code == 0 else f"{text}\n[exit code {result.exit_code}]".lstrip()
+
+
+def told_to_the_model(error: RolloutError) -> str:
+    """What came of something that was done in the sandbox. An engine's failure is raised again."""
+    if isinstance(error, SandboxEnded) or is_of_the_sandbox(error):
+        return error.message
+    raise error
 
 
 def rollout_id() -> str:

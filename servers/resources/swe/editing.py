@@ -67,9 +67,11 @@ async def read(box: Sandbox, path: str) -> str:
         info = await box.stat(path)
         if info.kind == "dir":
             raise Told(f"{path} is a folder.")
+        if info.kind == "other":
+            raise Told(f"{path} is no regular file: use the shell.")
         if info.size > MOST_BYTES:
             raise Told(f"{path} is {info.size} bytes, more than {MOST_BYTES}: use the shell.")
-        data = await box.get(path)
+        data = await box.get(path, most=MOST_BYTES)  # what it is may have changed since, or be a link's or /proc's
     except FileProblem as problem:
         raise Told(explain(problem, path)) from None
     try:
@@ -88,6 +90,7 @@ async def write(box: Sandbox, path: str, text: str) -> None:
 
 def explain(problem: FileProblem, path: str) -> str:
     known = {errno.ENOENT: "is not there", errno.EACCES: "may not be touched", errno.EISDIR: "is a folder"}
+    known |= {errno.EINVAL: "is no regular file: use the shell", errno.EFBIG: "is too large: use the shell"}
     known |= {errno.ENOTDIR: "goes through something that is no folder", errno.EROFS: "cannot be written"}
     return f"{path} {known.get(problem.errno, problem.message)}."
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import secrets
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
-from controls import make_controls
+from controls import Control, make_controls, spoil
 from places import Places
 from reports import Run, Statuses, Verdict, judge, nothing_passed, parser_of, read_records, through_parser
 from repository import Repository
@@ -30,7 +30,8 @@ if [ -f /opt/miniconda3/bin/activate ]; then . /opt/miniconda3/bin/activate; con
 """
 FIND_PYTHON: Final = """
 for one in "$GYM_PYTHON" python3 /usr/bin/python3 python; do
-  if [ -n "$one" ] && "$one" -c 'import pytest' 2>/dev/null; then exec "$one" "$1"; fi
+  # Not from the repository, whose modules would stand before those of the interpreter.
+  if [ -n "$one" ] && (cd / && "$one" -c 'import pytest') 2>/dev/null; then exec "$one" "$1"; fi
 done
 echo 'no python here has pytest' >&2
 exit 127
@@ -67,10 +68,11 @@ class Lost(RolloutError):
 
 
 class Grader:
-    def __init__(self, places: Places, *, timeout: float, python: str = "") -> None:
+    def __init__(self, places: Places, *, timeout: float, python: str = "", look_again: bool = True) -> None:
         self._places = places
         self._timeout = timeout
         self._python = python
+        self._looks_again = look_again
         self._gold_seconds: dict[str, float] = {}
 
     async def grade(self, task: Task, patch: str, rollout: str, *, loosely: bool) -> Grade:
@@ -79,7 +81,10 @@ class Grader:
         if not patch.strip():
             return Grade(0.0, "the patch is empty", tests=nothing_passed(task))
         try:
-            return await self._try_twice(task, patch, rollout, loosely=loosely)
+            grade = await self._try_twice(task, patch, rollout, loosely=loosely)
+            if grade.reward and task.controls and self._looks_again and shell_command(task) is None:
+                return await self._look_again(task, patch, rollout, grade, loosely=loosely)
+            return grade
         except Slow as slow:
             return await self._blame(task, slow, rollout)
 
@@ -96,6 +101,18 @@ class Grader:
                 raise
             grade = Grade(0.0, applied=True, tests=nothing_passed(task))
             raise Slow(f"the tests lost two sandboxes ({lost.message})", grade) from None
+
+    async def _look_again(self, task: Task, patch: str, rollout: str, first: Grade, *, loosely: bool) -> Grade:
+        """In another fresh sandbox the tests that were to pass are made to fail, under their own names: a patch that
+        knows which outcomes are asked for forges them here too."""
+        try:
+            again = await self._try(task, patch, rollout, loosely=loosely, again=True)
+        except Lost as lost:
+            raise RolloutError("sandbox", lost.message, server=lost.server) from None
+        first.seconds += again.seconds
+        if not again.reward:
+            first.reward, first.reason, first.tests = 0.0, again.reason, nothing_passed(task)
+        return first
 
     async def _blame(self, task: Task, slow: Slow, rollout: str) -> Grade:
         """The patch is to blame when the gold patch passes well within the limits; else nobody knows."""
@@ -117,17 +134,19 @@ class Grader:
         slow.grade.reason = f"{slow}; with the gold patch they take {self._gold_seconds[key]:.1f} s"
         return slow.grade
 
-    async def _try(self, task: Task, patch: str, rollout: str, *, loosely: bool) -> Grade:
+    async def _try(self, task: Task, patch: str, rollout: str, *, loosely: bool, again: bool = False) -> Grade:
         repository = await self._places.open_repository(task, "grading", rollout)
         try:
-            return await self._try_in(repository, task, patch, loosely=loosely)
+            return await self._try_in(repository, task, patch, loosely=loosely, again=again)
         finally:
             await repository.box.delete()
 
-    async def _try_in(self, repository: Repository, task: Task, patch: str, *, loosely: bool) -> Grade:
+    async def _try_in(self, repository: Repository, task: Task, patch: str, *, loosely: bool, again: bool) -> Grade:
         if task.test_patch and not await repository.fits(task.test_patch):
             raise RolloutError("row", "test_patch does not apply to base_commit")
         if said := await repository.apply(patch, loosely=loosely):
+            if await repository.is_full():
+                raise Slow("no disk was left for the patch", Grade(0.0, tests=nothing_passed(task)))
             return Grade(0.0, f"the patch does not apply: {said}", tests=nothing_passed(task))
         grade = Grade(0.0, applied=True, tests=nothing_passed(task))
         grade.restored = await repository.restore_protected(task)
@@ -136,22 +155,27 @@ class Grader:
             return grade
         if command := shell_command(task):
             return await self._run_shell(repository, task, command, grade)
-        return await self._run_pytest(repository, task, grade)
+        return await self._run_pytest(repository, task, grade, again=again)
 
-    async def _run_pytest(self, repository: Repository, task: Task, grade: Grade) -> Grade:
+    async def _run_pytest(self, repository: Repository, task: Task, grade: Grade, *, again: bool) -> Grade:
         files = await repository.existing(files_with_tests(task))
-        controls = make_controls(files) if task.controls else {}
+        texts = await repository.texts(files) if task.controls else {}
+        wanted = {name.partition("[")[0] for name in task.FAIL_TO_PASS}
+        controls = {path: spoil(path, text, wanted) for path, text in texts.items()} if again else make_controls(texts)
+        if again and not any(control.ids for control in controls.values()):
+            return replace(grade, reward=1.0)
         for path, control in controls.items():
-            await repository.box.put(f"{repository.folder}/{path}", control.text, append=True)
+            await repository.box.put(f"{repository.folder}/{path}", control.text)
         runner, word = f"{repository.desk}/{secrets.token_hex(6)}.py", secrets.token_hex(16)
         await repository.box.put(runner, RUNNER.read_bytes())
         asked = {"word": word, "folder": repository.folder, "arguments": pytest_arguments(task, files)}
         result = await self._exec(repository, task, ACTIVATE + FIND_PYTHON, runner, stdin=orjson.dumps(asked))
         run = read_records(result.stdout.data, word)
-        names = [f"{path}::{name}" for path, control in controls.items() for name in control.names]
-        return self._conclude(task, result, run, grade, controls=names)
+        return self._conclude(task, result, run, grade, tuple(controls.values()), again=again)
 
-    def _conclude(self, task: Task, result: ExecResult, run: Run, grade: Grade, *, controls: list[str]) -> Grade:
+    def _conclude(
+        self, task: Task, result: ExecResult, run: Run, grade: Grade, controls: tuple[Control, ...], *, again: bool
+    ) -> Grade:
         grade.seconds = result.seconds
         if not run.started and result.timed_out:
             raise RolloutError("timeout", f"pytest had not even started after {result.seconds:.0f} s")
@@ -163,9 +187,11 @@ class Grader:
         if result.stdout.dropped or not run.complete or run.exit_code != result.exit_code:
             grade.reason = "the test run did not come to its own end"
             return grade
-        if not believable(run.statuses, controls):
+        if not believable(run.statuses, controls, selected=selects(task)):
             grade.reason = "tests that must fail did not: outcomes are not to be believed"
             return grade
+        if again:
+            return replace(grade, reward=1.0)
         verdict = judge(task, through_parser(run.statuses, parser_of(task)))
         why = next((f"{name}: {run.reasons[name]}" for name in verdict.failed if run.reasons.get(name)), "")
         return self._score(verdict, grade, why)
@@ -211,13 +237,32 @@ class Grader:
             raise Lost("sandbox", error.message, server=error.server) from None
 
 
-def believable(statuses: Statuses, controls: list[str]) -> bool:
-    """Every control failed, in all files of which anything was seen; and controls count for nothing else."""
-    told = {name: statuses.pop(name, None) for name in controls}
-    seen = {name.partition("::")[0] for name in statuses if "::" in name}
-    return all(
-        status in ("FAILED", "ERROR") for name, status in told.items() if status or name.partition("::")[0] in seen
-    )
+def believable(statuses: Statuses, controls: Iterable[Control], *, selected: bool = False) -> bool:
+    """Every control failed, as far as its original ran; and controls count for nothing else."""
+    files = {name.partition("::")[0] for name in statuses if "::" in name}
+    believed = True
+    for control in controls:
+        for name, original in control.ids.items():
+            told, theirs = _told(statuses, name), _told(statuses, original)
+            ran = bool(theirs) if original else name.partition("::")[0] in files
+            skipped = set(theirs.values()) == {"SKIPPED"} == set(told.values())
+            failed = bool(told) and set(told.values()) <= {"FAILED", "ERROR"}
+            believed = believed and (failed or skipped or (not told and (selected or not ran)))
+    for control in controls:
+        for name in [one for own in control.ids for one in _told(statuses, own)]:
+            statuses.pop(name, None)
+    return believed
+
+
+def _told(statuses: Statuses, name: str) -> Statuses:
+    """Of a test, whatever its parameters."""
+    return {one: status for one, status in statuses.items() if one == name or one.startswith(f"{name}[")}
+
+
+def selects(task: Task) -> bool:
+    """Does the row's command name the tests that run, so that others do not?"""
+    words = shlex.split(task.test_command or "")
+    return any("::" in word or word.startswith(("-k", "--deselect")) for word in words)
 
 
 def shell_command(task: Task) -> str | None:

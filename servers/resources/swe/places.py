@@ -36,6 +36,11 @@ class Places:
         self._config = config
         self._host = host
 
+    def check_isolated(self) -> None:
+        """For what writes at the root of a file system."""
+        if self._host:
+            raise RolloutError("row", "a Harbor task needs a provider with images: its paths are at the root")
+
     async def open(self, task: Task, role: str, rollout: str, *, source: dict[str, Any] | None = None) -> Sandbox:
         """One as the row describes it, and nothing done to it yet."""
         config = self._config

@@ -5,6 +5,8 @@ Git runs without the configuration of the repository's user, and never runs what
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +15,13 @@ from typing import Final
 from protection import is_protected
 from tasks import Task
 
-from gym.sandbox.client import Sandbox
+from gym.sandbox.client import FileProblem, Sandbox, SandboxEnded
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecResult
 
 GIT_SECONDS: Final = 300.0
+ROOM: Final = 256 << 10  # bytes that a disk with room takes
+MOST_TEXT: Final = 8 << 20  # of a file with tests
 GIT_ENV: Final = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -95,6 +99,11 @@ RESTORE: Final = 'xargs -0 -r git checkout -q "$1" --'
 REMOVE: Final = "xargs -0 -r rm -rf --"
 
 
+def is_of_the_sandbox(error: RolloutError) -> bool:
+    """Its own system's answer: no `sh` is left in it, no folder, no process to be had."""
+    return error.kind == "sandbox" and not error.retryable and error.status == 422
+
+
 @dataclass
 class Repository:
     """`folder` inside `box`; `tree` is what it was when it was made ready, and `desk` a folder of ours beside it."""
@@ -112,7 +121,14 @@ class Repository:
 
     async def take_patch(self, most: int) -> tuple[str | None, str]:
         """Everything that changed since, untracked and binary files too; None with the reason."""
-        result = await self._git(DIFF, self.desk, self.tree, max_output=most + 1)
+        try:
+            result = await self._git(DIFF, self.desk, self.tree, max_output=most + 1)
+        except SandboxEnded as ended:
+            return None, ended.message
+        except RolloutError as error:
+            if not is_of_the_sandbox(error):
+                raise
+            return None, f"no patch could be taken: {error.message}"
         if not result.ok:
             return None, f"no patch could be taken: {result.stderr.text.strip()[-300:] or 'git did not end'}"
         if result.stdout.dropped or len(result.stdout.data) > most:
@@ -127,10 +143,25 @@ class Repository:
         result = await self._git(APPLY, path, "1" if loosely else "")
         if result.ok:
             return ""
-        said = result.stderr.text.strip()
-        if "No space left" in said:
-            raise RolloutError("sandbox", f"no disk was left for the patch: {said[-200:]}")
-        return said[-400:] or "git did not end in time"
+        return result.stderr.text.strip()[-400:] or "git did not end in time"
+
+    async def is_full(self) -> bool:
+        """Whether the disk takes no more: tried, for what git says may be the name of a file."""
+        try:
+            await self.box.put(f"{self.desk}/room", bytes(ROOM))
+            await self.box.put(f"{self.folder}/.git/gym-room", bytes(ROOM))
+            await self.box.remove(f"{self.folder}/.git/gym-room")
+        except FileProblem as problem:
+            return problem.errno in (errno.ENOSPC, errno.EDQUOT)
+        return False
+
+    async def texts(self, paths: Sequence[str]) -> dict[str, str]:
+        """Of those that are not too large and in UTF-8."""
+        found: dict[str, str] = {}
+        for path in paths:
+            with contextlib.suppress(UnicodeDecodeError):
+                found[path] = (await self.box.get(f"{self.folder}/{path}", most=MOST_TEXT)).decode()
+        return found
 
     async def fits(self, patch: str) -> bool:
         path = f"{self.desk}/{secrets.token_hex(4)}.patch"

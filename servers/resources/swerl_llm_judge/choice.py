@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from gym.server.slots import kept, last_pair, unwrapped
+
 GradingMode = Literal["lenient", "strict"]
 _SOLE = re.compile(r"\s*\[?([A-Za-z])\]?\s*")
 _LONE = re.compile(r"[^\W\d_]+")
@@ -14,11 +16,10 @@ OPENING, CLOSING = "<solution>", "</solution>"
 def extract_choice(text: str, allowed: frozenset[str], mode: GradingMode, *, only: bool = False) -> str | None:
     """`lenient`: the first letter of the last block that stands alone. `strict`: the first block that is one letter.
 
-    `only`: the last block counts in either mode, and it holds one letter and nothing else.
+    `only`: the last block that holds something counts in either mode, and it is one letter and nothing else.
     """
     if only:
-        blocks = solution_blocks(text, any_case=True)[-1:]
-        found = _SOLE.fullmatch(blocks[0]) if blocks else None
+        found = _SOLE.fullmatch(unwrapped(kept(text, last_pair(text, "solution")) or ""))
         letter = found.group(1) if found else None
     elif mode == "strict":
         whole = (_SOLE.fullmatch(block) for block in solution_blocks(text, any_case=False))

@@ -8,7 +8,7 @@ from sql_text import extract_sql
 
 from gym.server import ResourcesServer, VerifyRequest
 from gym.server.config import Settings
-from gym.server.judge import Judge, JudgeConfig, Prompt, insist_on_verdicts, not_for_a_judge
+from gym.server.judge import Judge, JudgeConfig, Prompt, not_for_a_judge
 from gym.wire.failures import RolloutError
 from gym.wire.pass_rates import pass_and_majority
 
@@ -83,19 +83,14 @@ class TextToSql(ResourcesServer[None]):
             swap=SWAPPED if self.config.check_twice_swap else None,
             untrusted=("second_answer",),
             system=self.config.judge_system_message or None,
-            mode="last" if self.config.strict else "first",
         )
-        if self.config.strict:
-            insist_on_verdicts(told.evaluations)
         fields["judge_evaluations"] = told.evaluations
         if told.equal and told.swapped is not False:
             return {**fields, "reward": 1.0, "judge_passed": True, "failure_reason": "none"}
         if told.equal:
             failed = _failed(fields, "judge_evaluation_failed", "the judge said otherwise in the other order")
             return {**failed, "reward": self.config.reward_if_swap_fails}
-        silent = told.evaluations[-1]["verdict_label"] is None
-        said = "the judge gave no verdict that can be read" if silent else "the judge says that the queries differ"
-        return _failed(fields, "judge_evaluation_failed", said)
+        return _failed(fields, "judge_evaluation_failed", "the judge says that the queries differ")
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         return pass_and_majority(replies)

@@ -16,15 +16,17 @@ from office.desk import Office, load_seed
 from office.outcome import differing, read_arguments, replay
 from office.schemas import SPECS, schema_of
 from office.toolbox import run_tool
+from office.truth import Calls, WrongTruth, replay_truth
 from pydantic import BaseModel, ConfigDict
 
-from gym.server import ResourcesConfig, ResourcesServer, Row, VerifyRequest
+from gym.server import ResourcesConfig, ResourcesServer, Row, Tolerated, VerifyRequest
 from gym.server.config import Settings
 from gym.server.tools import Tool
 from gym.wire.failures import RolloutError
 
 HERE = Path(__file__).parent
 MANY_CALLS = 50  # more of them than these are replayed beside the event loop
+FAILS = "a call that fails changes nothing in the office, and what is left there is what counts"
 NO_SESSION = "Session not initialized. Please call seed_session first."
 
 
@@ -37,6 +39,10 @@ class TruthCall(BaseModel):
     model_config = ConfigDict(extra="allow")
     name: str
     arguments: str
+
+
+class WorkplaceRow(Row):
+    ground_truth: list[TruthCall] | None = None
 
 
 class WorkplaceTask(VerifyRequest):
@@ -70,6 +76,7 @@ class OfficeTool(Tool):
 class WorkplaceAssistant(ResourcesServer[Office]):
     reverify_mode = "stateless"
     config: WorkplaceConfig
+    tolerates = tuple(Tolerated(change, FAILS) for change in ("list of guesses", "both options"))
 
     def __init__(self, config: WorkplaceConfig, settings: Settings) -> None:
         super().__init__(config, settings)
@@ -77,7 +84,9 @@ class WorkplaceAssistant(ResourcesServer[Office]):
         self.seed_tables = load_seed(HERE / config.tables)
         self.tools = {name: _make_tool(name) for name in SPECS}
 
-    async def seed(self, row: Row) -> Office:
+    async def seed(self, row: WorkplaceRow) -> Office:
+        """A row whose truth does nothing on these tables is refused before a policy works on it."""
+        await self.replay_truth(_calls(row.ground_truth or []))
         return Office.open(self.seed_tables)
 
     async def unseeded(self) -> Office:
@@ -85,11 +94,8 @@ class WorkplaceAssistant(ResourcesServer[Office]):
 
     async def verify(self, rollout: WorkplaceTask) -> dict[str, Any]:
         """1.0 when the calls of the response leave the same office behind as those of the row's truth."""
-        truth = [(call.name, call.arguments) for call in rollout.ground_truth]
+        wanted = await self.replay_truth(_calls(rollout.ground_truth))
         made = [(str(call.get("name")), call.get("arguments")) for call in rollout.function_calls]
-        if self.strict:
-            _refuse_unusable(truth)
-        wanted = await self.replay(truth)
         found = await self.replay(made)
         if tables := differing(found, wanted, strict=self.strict):
             return {"reward": 0.0, "reason": f"the end state differs in: {', '.join(tables)}"}
@@ -101,6 +107,15 @@ class WorkplaceAssistant(ResourcesServer[Office]):
         if len(calls) <= MANY_CALLS:  # a call takes a tenth of a millisecond
             return replay(self.seed_tables, calls, drop_nulls=self.strict)
         return await asyncio.to_thread(replay, self.seed_tables, calls, drop_nulls=self.strict)
+
+    async def replay_truth(self, truth: Calls) -> Office:
+        try:
+            if len(truth) <= MANY_CALLS:
+                return replay_truth(self.seed_tables, truth, strict=self.strict)
+            return await asyncio.to_thread(replay_truth, self.seed_tables, truth, strict=self.strict)
+        except WrongTruth as error:
+            which = f"the setting `tables` is {self.config.tables}: is the row made for other tables?"
+            raise RolloutError("row", f"ground_truth: {error}. {which}") from None
 
     def extend(self, app: FastAPI) -> None:
         """A tool that nobody has is told apart from a session that nobody opened."""
@@ -121,10 +136,8 @@ async def _not_called() -> None:
     """An OfficeTool finds its function by name."""
 
 
-def _refuse_unusable(truth: list[tuple[str, str]]) -> None:
-    for name, arguments in truth:
-        if name not in SPECS or read_arguments(arguments) is None:
-            raise RolloutError("row", f"ground_truth: {name}({arguments[:80]}) is no call of a tool of this office")
+def _calls(truth: list[TruthCall]) -> Calls:
+    return [(call.name, call.arguments) for call in truth]
 
 
 def _why_idle(made: list[tuple[str, Any]], rollout: WorkplaceTask) -> str:

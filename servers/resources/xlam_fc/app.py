@@ -1,21 +1,28 @@
 """Function calling: every expected call, and no other, made with the expected arguments."""
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
-from gym.wire.calls import greatest_matching, read_arguments, same_json
+from gym.wire.calls import greatest_matching, read_arguments, refuse_unoffered, same_json
 from gym.wire.items import Item
 from gym.wire.rows import Tolerant
 
 MAX_CALLS = 1_000  # more are no answer
 
 
+def _is_object(arguments: dict[str, Any] | str) -> dict[str, Any] | str:
+    """Of an expected call: without arguments that can be read, any call of the function would be right."""
+    if not isinstance(read_arguments(arguments), dict):
+        raise ValueError("an object is needed, or its JSON text")
+    return arguments
+
+
 class ExpectedCall(Tolerant):
     name: str
-    arguments: dict[str, Any] | str = Field(default_factory=dict)
+    arguments: Annotated[dict[str, Any] | str, AfterValidator(_is_object)] = Field(default_factory=dict)
 
 
 class XlamFcConfig(ResourcesConfig):
@@ -46,6 +53,8 @@ class Call:
 
 class XlamFc(ResourcesServer[None]):
     reverify_mode = "stateless"
+    constant_floor = 0.2
+    constant_floor_reason = "for one example of five no call is right, and a text makes none"
     config: XlamFcConfig
 
     def __init__(self, config: XlamFcConfig, settings: Settings) -> None:
@@ -54,6 +63,8 @@ class XlamFc(ResourcesServer[None]):
 
     async def verify(self, rollout: XlamFcTask) -> dict[str, Any]:
         """1.0 when the calls are the expected ones, in any order."""
+        names = (one.name for one in rollout.expected_answers)
+        refuse_unoffered(names, rollout.responses_create_params.tools, field="expected_answers")
         wanted = [Call(one.name, one.arguments) for one in rollout.expected_answers]
         given = [Call(one.get("name"), one.get("arguments")) for one in rollout.function_calls]
         correct = self.count(wanted, given) if len(given) <= MAX_CALLS else 0

@@ -59,8 +59,10 @@ class Provider:
 
 
 @asynccontextmanager
-async def serving(module: ModuleType, **fields: Any) -> AsyncIterator[tuple[Provider, Any]]:
-    provider, http = Provider(), HttpClient()
+async def serving(
+    module: ModuleType, provider: Provider | None = None, **fields: Any
+) -> AsyncIterator[tuple[Provider, Any]]:
+    provider, http = provider or Provider(), HttpClient()
     async with running(provider) as upstream:
         given = {"openai_base_url": f"{upstream}/v1", "openai_api_key": "sk-abcdef", "openai_model": "real", **fields}
         async with running(module.OpenAI.app(given, name="policy_model")) as url:
@@ -190,3 +192,57 @@ def test_the_shipped_config_names_the_three_policy_settings() -> None:
         "openai_api_key": "${policy_api_key}",
         "openai_model": "${policy_model_name}",
     }
+
+
+class ChatOnly(Provider):
+    """No /responses; `models` that it does not know are a 404 of another kind."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.refusal = (404, {"detail": "Not Found"}) if scope.get("path", "").endswith("/responses") else None
+        if self.unknown:
+            self.refusal = (404, {"error": {"message": "The model `real` does not exist"}})
+        await super().__call__(scope, receive, send)
+
+    unknown = False
+
+
+async def test_a_chat_endpoint_is_found_out_at_the_first_call_and_remembered(module: ModuleType) -> None:
+    async with serving(module, provider=ChatOnly()) as (provider, ask):
+        replies = [await ask("/v1/responses", {"input": "x"}) for _ in range(3)]
+    assert [path for path, _, _ in provider.asked] == ["/v1/responses", *["/v1/chat/completions"] * 3]
+    assert {status for status, _ in replies} == {200}
+
+
+async def test_a_model_that_neither_dialect_knows_is_told_in_the_first_ones_words(module: ModuleType) -> None:
+    provider = ChatOnly()
+    provider.unknown = True
+    async with serving(module, provider=provider) as (_, ask):
+        status, reply = await ask("/v1/responses", {"input": "x"})
+        provider.unknown = False
+        again, _ = await ask("/v1/responses", {"input": "x"})
+    assert (status, again) == (502, 200)
+    assert "does not exist" in reply["error"]["message"]
+
+
+async def test_an_endpoint_that_speaks_responses_is_never_asked_for_chat(module: ModuleType) -> None:
+    async with serving(module) as (provider, ask):
+        await ask("/v1/responses", {"input": "x"})
+        provider.refusal = (404, {"error": {"message": "gone"}})
+        status, _ = await ask("/v1/responses", {"input": "x"})
+    assert status == 502
+    assert {path for path, _, _ in provider.asked} == {"/v1/responses"}
+
+
+async def test_a_wrong_upstream_api_is_named_by_the_failure(module: ModuleType) -> None:
+    async with serving(module, provider=ChatOnly(), upstream_api="responses") as (provider, ask):
+        status, reply = await ask("/v1/responses", {"input": "x"})
+    assert status == 502
+    assert "upstream_api=chat" in reply["error"]["message"]
+    assert len(provider.asked) == 1
+
+
+@pytest.mark.parametrize("value", ["everything in 10.0.0.0", ["10.0.0.0/99"]])
+def test_a_bad_policy_urls_is_told_at_the_start(module: ModuleType, value: Any) -> None:
+    fields = {"openai_base_url": "http://127.0.0.1:1/v1", "openai_model": "m", "policy_urls": value}
+    with pytest.raises(GymError, match="policy_urls"):
+        asyncio.run(module.OpenAI.app(fields, name="policy_model").start())

@@ -22,6 +22,7 @@ from gym.wire import items
 
 HERE = Path(__file__).resolve().parents[1]
 Body = dict[str, Any]
+TOKENS = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
 
 
 @pytest.fixture(scope="module")
@@ -479,3 +480,26 @@ def test_a_file_of_answers_that_says_something_else_is_refused(scripted: ModuleT
     path.write_text(line)
     with pytest.raises(GymError, match="a line is"):
         sys.modules["policy_answers"].Answers.load(path)
+
+
+async def test_made_up_token_ids_are_contiguous_small_and_the_same_in_every_run(scripted: ModuleType) -> None:
+    fields = {"return_token_id_information": True, "vocabulary_size": 50}
+    talk: list[Any] = [{"role": "user", "content": "What is the weather in Oslo?"}]
+    before: list[int] = []
+    for turn in range(3):
+        params = {"input": talk, "tools": [tool("look")] if turn < 2 else []}
+        async with policy(scripted, fields) as ask:
+            reply = await ask(params)
+        async with policy(scripted, fields) as ask:
+            other = await ask(params)
+        last = reply["output"][-1]
+        prompt, ids, log_probs = (last[key] for key in TOKENS)
+        assert prompt[: len(before)] == before
+        assert [other["output"][-1][key] for key in TOKENS] == [prompt, ids, log_probs]
+        assert len(ids) == len(log_probs) == reply["usage"]["output_tokens"] > 0
+        assert max(prompt + ids) < 50
+        assert all(-2 <= one <= 0 for one in log_probs)
+        before = prompt + ids
+        talk += reply["output"]
+        outputs = [items.function_call_output(call["call_id"], "ok") for call in items.function_calls(reply["output"])]
+        talk += outputs or [{"role": "user", "content": f"And then? {turn}"}]

@@ -63,13 +63,14 @@ def told(gold: str, predicted: str, *, steps: int = 2_000_000, strict: bool = Fa
         ("SELECT town FROM branches ORDER BY 1", "SELECT town FROM branches ORDER BY 1", True, True),
         ("SELECT genre FROM books", "SELECT DISTINCT genre FROM books", True, False),
         ("SELECT DISTINCT genre FROM books", "SELECT genre FROM books", True, False),
+        ("SELECT COUNT(*) FROM branches", "SELECT 4", True, False),
         ("SELECT 1", "SELECT 1.0", True, True),
         ("SELECT 1", "SELECT '1'", False, False),
         ("SELECT 1, 2", "SELECT 2, 1", False, False),
         ("SELECT 1", "SELECT 1 UNION SELECT 2", False, False),
         ("SELECT 1 UNION SELECT 2", "SELECT 1", False, False),
-        ("SELECT 1 WHERE 0", "SELECT 1, 2 WHERE 0", True, False),
-        ("SELECT NULL", "SELECT NULL", True, True),
+        ("SELECT 1", "SELECT 1 WHERE 0", False, False),
+        ("SELECT NULL, 1", "SELECT NULL, 1", True, True),
         ("SELECT x'00ff'", "SELECT x'00ff'", True, True),
         ("SELECT 1 LIMIT 1", "SELECT abs(random()) * 0 + 1", True, None),
     ],
@@ -101,7 +102,13 @@ def test_what_is_equal(gold: str, predicted: str, loose: bool, strict: bool | No
     ],
 )
 def test_what_a_query_cannot_do(query: str) -> None:
-    assert set(told("SELECT 1 WHERE 0", query)) == {"predicted"}
+    assert set(told("SELECT 1", query)) == {"predicted"}
+
+
+@pytest.mark.parametrize("gold", ["SELECT 1 WHERE 0", "SELECT NULL", "SELECT SUM(pages), NULL FROM books WHERE 0"])
+@pytest.mark.parametrize("strict", [False, True])
+def test_an_expected_query_that_finds_nothing_has_no_right_answer(gold: str, strict: bool) -> None:
+    assert set(told(gold, gold, strict=strict)) == {"gold"}
 
 
 ENDLESS = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT"
@@ -182,4 +189,4 @@ def test_the_databases_are_what_their_script_writes(tmp_path: Path, monkeypatch:
     make_databases.main()
     for file in sorted(tmp_path.iterdir()):
         assert file.read_text("utf-8") == (HERE / "data" / "databases" / file.name).read_text("utf-8")
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == 5

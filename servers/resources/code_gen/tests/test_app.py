@@ -40,8 +40,9 @@ async def test_a_case_is_worth_what_it_says(access: Access, case: dict[str, Any]
     assert ("reason" in told.body) == (told.body["reward"] < 1)
 
 
-async def test_a_provider_without_images_says_that_it_builds_none() -> None:
-    fields = {"num_processes": 1, "sandbox_build": "science"}
+async def test_a_provider_without_images_says_that_it_builds_none_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("FROM python:3.13-slim\n")
+    fields = {"num_processes": 1, "sandbox_build": str(tmp_path)}
     with broker_process(grant=Grant(images=("*",), build=True, warm=0)) as access:
         app = CodeGen.app(fields, name="code_gen", **access.settings)
         async with running(app) as url, Caller(url) as caller:

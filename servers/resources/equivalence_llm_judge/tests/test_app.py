@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from gym.server.base import ServerApp
 from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
 from gym.server.fuzz import fuzz_verify
+from gym.server.judge_noise import expected, rehearse
 from gym.server.serve import load_app
-from gym.server.testing import Caller, Scripted, running, scripted_judge
+from gym.server.testing import Caller, Scripted, body_of, running, scripted_judge
 from gym.wire.items import message, response
 
 HERE = Path(__file__).parents[1]
@@ -134,3 +135,11 @@ async def test_a_policy_that_would_judge_itself_is_refused_in_strict() -> None:
         async with running(app):
             pass
     assert "would grade itself" in str(app.failure)
+
+
+@pytest.mark.parametrize(("label", "other", "reward"), [("[[A=B]]", "[[A!=B]]", 1.0), ("[[A!=B]]", "[[A=B]]", 0.0)])
+async def test_however_a_judge_words_its_label_it_counts_and_what_cannot_be_read_is_no_0(
+    label: str, other: str, reward: float
+) -> None:
+    body = body_of(ROWS[2], "Mitochondria")
+    assert await rehearse(load_app(HERE / "app.py"), body, label, other) == expected(reward)

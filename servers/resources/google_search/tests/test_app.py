@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from answers import first_box, last_box, parse_option
+from answers import first_box, parse_option
 from app import GoogleSearch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -126,7 +126,7 @@ def test_the_printed_form_of_a_text_is_what_is_read() -> None:
     assert parse_option([message("\\boxed{A\nB}")], strict=False)[0] == r"A\nB"
     assert parse_option([message(r"\boxed{\frac{1}{2}}")], strict=False)[0] == r"\\frac{1"
     assert parse_option([message(r"\boxed{\frac{1}{2}}")], strict=True)[0] == r"\frac{1}{2}"
-    assert last_box(r"\boxed{A} \boxed{B") == "A"
+    assert parse_option([message(r"\boxed{A} \boxed{B")], strict=True)[0] == "A"
 
 
 ANYTHING = st.recursive(

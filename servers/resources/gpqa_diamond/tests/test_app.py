@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from letters import extract_letter
+from letters import extract_letter, strict_letter
 
 from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
 from gym.server.fuzz import fuzz_verify
 from gym.server.serve import load_app
 from gym.server.testing import Caller, running
+from gym.wire.choices import Options
 
 HERE = Path(__file__).parents[1]
 ROWS: list[dict[str, Any]] = [
@@ -44,7 +45,7 @@ def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
         (r"\boxed{\mathrm{b}}", None, "B"),
         (r"\boxed{\mathrm{B}}", "B", "B"),
         (r"\boxed{\text{ c }}", None, "C"),
-        (r"\boxed{A or B}", "B", "B"),
+        (r"\boxed{A or B}", "B", None),
         (r"\boxed{ABC} Answer: D", "D", "D"),
         (r"Answer: A \boxed{}", "A", "A"),
         ("__Answer__: *c*. ", "C", "C"),
@@ -56,7 +57,30 @@ def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
 )
 def test_which_letter_is_read(text: str, letter: str | None, strictly: str | None) -> None:
     assert extract_letter(text) == letter
-    assert extract_letter(text, strict=True) == strictly
+    assert strict_letter(text, Options({})) == strictly
+
+
+@pytest.mark.parametrize("form", [r"So \boxed{{{}}}.", "**Answer:** {}\r\n", r"Answer: \boxed{{{}}}"])
+def test_strict_takes_a_slot_that_names_one_option_and_no_other(form: str) -> None:
+    options = Options.of([{"A": "1.2 eV"}, {"B": "3.0 eV"}, {"C": "12"}, {"D": "none of these"}])
+    for right in ("B", "(b)", "**B**", "B) 3.0 eV", "Option B", "3.0 eV", r"\text{B}", "B."):
+        assert strict_letter(form.format(right), options) == "B", right
+    for wrong in (
+        "not B",
+        "neither A nor B",
+        "(A) (B)",
+        "A = B",
+        "A or B",
+        "B or C",
+        "A, B, C, D",
+        "B) 12",
+        "B is wrong",
+        "E",
+    ):
+        assert strict_letter(form.format(wrong), options) is None, wrong
+    assert strict_letter(form.format("B") + r" I put it in \boxed{} as asked.", options) == "B"
+    assert strict_letter(form.format("B") + " No wait, it is C.", options) is None
+    assert strict_letter(form.format("B") + r" No wait, \boxed{C}", options) == "C"
 
 
 async def test_metrics_count_majorities_and_silence() -> None:

@@ -191,3 +191,8 @@ IFBENCH: list[Sample] = [
     ("repeat:repeat_span", {"prompt_to_repeat": "Say hi right now", "n_start": 1, "n_end": 3}, "Hi right", "hi"),
 ]
 SAMPLES = IFEVAL + IFTRAIN + IFBENCH
+
+# Answers that follow in strict mode, where punctuation is no word.
+STRICT_GOOD = {
+    "count:counting_composition": "I am so. You are so.\n***\nHe is so. We are so.\n***\nIt is so. So be it."
+}

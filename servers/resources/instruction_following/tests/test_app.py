@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from app import InstructionFollowing
+from instruction_samples import IFBENCH, IFEVAL, IFTRAIN, STRICT_GOOD
 
 from gym.server.cases import CASES, load_cases, run_cases
 from gym.server.serve import load_app
@@ -38,7 +40,7 @@ async def test_the_configuration_overrules_how_a_row_is_graded() -> None:
     assert (await verify(app, body_of(ROWS[0], "<<A walk>>\nUp, up."))).body["reward"] == pytest.approx(2 / 3)
 
 
-async def test_a_pattern_of_a_row_that_never_ends_is_a_time_out_and_no_reward() -> None:
+async def test_an_answer_on_which_a_pattern_of_the_row_never_ends_is_worth_0_and_no_new_attempt() -> None:
     row = ROWS[0] | {"verifier_metadata": {"instruction_id_list": ["keywords:existence"], "kwargs": None}}
     row["verifier_metadata"]["kwargs"] = [{"keywords": ["(a+)+$"]}]
     app = InstructionFollowing.app({"cpu_seconds": 0.5}, name="i")
@@ -47,8 +49,8 @@ async def test_a_pattern_of_a_row_that_never_ends_is_a_time_out_and_no_reward() 
         quick = await other.post("/verify", body_of(ROWS[0], TITLE))
         assert quick.body["reward"] == 1.0
         told = await slow
-    assert (told.status, told.body["error"]["kind"], told.body["error"]["retryable"]) == (504, "timeout", False)
-    assert "verifier_metadata.kwargs" in told.body["error"]["message"]
+    assert (told.status, told.body["reward"], told.body["library_error"]) == (200, 0.0, "timeout")
+    assert "checking the answer costs too much" in told.body["reason"]
 
 
 async def test_an_answer_of_five_megabytes_follows_nothing_and_says_why() -> None:
@@ -75,3 +77,49 @@ async def test_metrics_count_rows_and_instructions() -> None:
         assert (await caller.get("/reverify_mode")).body == "stateless"
     assert told["mean/instruction_accuracy"] == 0.75
     assert told["pass@2/accuracy"] == 100.0
+
+
+PROMPT = "Tell me of tea. Say hi there to all my friends."
+EMPTY = ("", " ", ".", '""', "🙂", "\u200b", "```\n```", "½ ①", PROMPT, f"> {PROMPT.upper()}\r\n", f'"{PROMPT}"')
+LINES = {  # answers whose lines end as they do on Windows, or are followed by several empty ones
+    "paragraphs:paragraphs2": (({}), "One.\r\n\r\nTwo."),
+    "length_constraints:nth_paragraph_first_word": (
+        {"num_paragraphs": 2, "nth_paragraph": 2, "first_word": "Then"},
+        "First.\r\n \r\n\r\n\r\nThen so.",
+    ),
+    "copy:copy": ({"prompt_to_repeat": "Say hi.\r\nThen go."}, "Say hi.\nThen go."),
+    "custom:csv_city": ({}, "\n\nID,Country,City,Year,Count\r\n" + "1,Chad,Sarh,2001,5\r\n" * 7),
+}
+
+
+def asking(instruction: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    asked = {"instruction_id_list": [instruction], "kwargs": [kwargs], "prompt": PROMPT}
+    return {"responses_create_params": {"input": PROMPT}, "verifier_metadata": asked}
+
+
+@pytest.mark.parametrize("suite", ["ifeval", "ifbench"])
+async def test_in_strict_no_instruction_is_followed_by_an_answer_without_content_or_by_the_prompt(suite: str) -> None:
+    samples = IFBENCH if suite == "ifbench" else [*IFEVAL, *IFTRAIN]
+    paid: list[tuple[str, str]] = []
+    async with running(InstructionFollowing.app({"strict": True, "suite": suite}, name="i")) as url, Caller(url) as one:
+        for instruction, kwargs, good, _bad in samples:
+            row = asking(instruction, kwargs)
+            rewards = {text: (await one.post("/verify", body_of(row, text))).body["reward"] for text in EMPTY}
+            paid += [(instruction, text) for text, reward in rewards.items() if reward]
+            good = STRICT_GOOD.get(instruction, good)
+            assert (await one.post("/verify", body_of(row, good))).body["reward"] == 1.0, instruction
+    assert not paid
+
+
+async def test_a_copy_of_the_whole_prompt_pays_where_a_copy_is_asked_for() -> None:
+    app = InstructionFollowing.app({"strict": True}, name="i")
+    row = asking("copy:copy", {"prompt_to_repeat": PROMPT})
+    assert (await verify(app, body_of(row, PROMPT))).body["reward"] == 1.0
+
+
+@pytest.mark.parametrize("instruction", LINES)
+async def test_how_lines_end_and_how_many_are_empty_costs_nothing_in_strict(instruction: str) -> None:
+    kwargs, text = LINES[instruction]
+    for strict in (False, True):
+        app = InstructionFollowing.app({"strict": strict}, name="i")
+        assert (await verify(app, body_of(asking(instruction, kwargs), text))).body["reward"] == float(strict)

@@ -54,6 +54,35 @@ def test_an_instruction_is_followed_by_one_answer_and_not_by_the_other(sample: S
     assert not CHECKS[instruction](bad, Given(kwargs)), bad
 
 
+def test_what_opens_a_quotation_is_another_token_than_what_closes_it() -> None:
+    assert not CHECKS["keywords:start_end"]('"Any answer at all in quotes"', Given({}))
+    assert CHECKS["count:count_unique"]('no "word" twice', Given({}))
+    assert not CHECKS["count:count_unique"]('no "word" word', Given({}))
+
+
+@pytest.mark.parametrize(
+    ("instruction", "kwargs", "text", "lax", "strict"),
+    [
+        ("keywords:start_end", {}, "**Any text at all**", True, False),
+        ("keywords:start_end", {}, "'Any text at all'", True, False),
+        ("keywords:start_end", {}, "Tea is tea", True, True),
+        ("count:count_unique", {}, 'A "cup", a "jug", one pan.', False, False),
+        ("count:count_unique", {}, 'A "cup", one "jug", two pans.', False, True),
+        ("keywords:keyword_specific_position", {"keyword": "tea", "n": 1, "m": 4}, "So, I drink tea.", False, True),
+        ("words:keywords_specific_position", {"keyword": "tea", "n": 1, "m": 4}, 'I drink "Tea".', True, False),
+        ("count:counting_composition", {"n_sent": 1, "n_words": 2}, "I am.\n***\nI was.\n***\nI go.", False, True),
+        ("keywords:palindrome", {}, "This is a text", True, False),
+        ("keywords:palindrome", {}, "So it has a Level.", True, True),
+        ("detectable_format:bigram_wrapping", {}, "text", True, False),
+        ("detectable_format:sentence_hyphens", {}, "Any text.", True, False),
+    ],
+)
+def test_what_strict_sees_and_the_reference_does_not(
+    instruction: str, kwargs: dict[str, Any], text: str, lax: bool, strict: bool
+) -> None:
+    assert [CHECKS[instruction](text, Given(kwargs, strict=one)) for one in (False, True)] == [lax, strict]
+
+
 @pytest.mark.parametrize("sample", [one for one in SAMPLES if one[1]], ids=lambda sample: sample[0])
 def test_an_instruction_without_its_kwargs_is_not_followed_and_says_what_is_missing(sample: Sample) -> None:
     instruction, kwargs, good, _bad = sample

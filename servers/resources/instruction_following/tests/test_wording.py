@@ -34,7 +34,7 @@ def test_text_is_cut_into_sentences(text: str, expected: list[str]) -> None:
         ("I don't.", ["I", "do", "n't", "."]),
         ("It's (well-known), no?", ["It", "'s", "(", "well-known", ")", ",", "no", "?"]),
         ("The U.S. won. Yes.", ["The", "U.S.", "won", ".", "Yes", "."]),
-        ('"Hi!"', ['"', "Hi", "!", '"']),
+        ('"Hi!"', ["``", "Hi", "!", "''"]),
         ("3.5 and 1,000", ["3.5", "and", "1,000"]),
     ],
 )

@@ -13,7 +13,8 @@ from app import MathWithCode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gym.sandbox.client import Sandboxes
+from gym.sandbox.client import SandboxEnded, Sandboxes
+from gym.sandbox.pipe import Pipe
 from gym.server.testing import Caller, running
 from gym.wire.items import message, response
 from tests.support.sandbox_programs import Access, answer, broker_process
@@ -104,6 +105,22 @@ async def test_an_interpreter_that_ended_is_replaced_and_says_so(access: Access,
         assert (await execute(caller, "kept"))["error_message"] == "name 'kept' is not defined"
 
 
+async def test_code_that_ended_its_sandbox_is_told_and_the_next_begins_in_another(
+    access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def ended(_: Pipe) -> bytes:
+        raise SandboxEnded("it needed more than its memory")
+
+    async with serving(access) as caller:
+        await execute(caller, "kept = 7")
+        with monkeypatch.context() as patch:
+            patch.setattr(Pipe, "read", ended)
+            told = await execute(caller, "kept")
+        assert told["success"] is False
+        assert "the code ended its sandbox (it needed more than its memory)" in told["error_message"]
+        assert (await execute(caller, "kept"))["error_message"] == "name 'kept' is not defined"
+
+
 async def test_what_a_call_forked_answers_nothing(access: Access) -> None:
     async with serving(access) as caller:
         told = await execute(caller, "import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\npid > 0")
@@ -118,6 +135,35 @@ async def test_output_is_cut_in_its_middle_and_the_commands_own_comes_too(access
         assert told["stdout"].startswith("aaa")
         assert told["stdout"].endswith("end\nsub\n")
         assert len(told["stdout"]) < 1100
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "'\\ud800'",
+        "raise ValueError('\\ud800\\udcff')",
+        "print('\\ud800')",
+        "import os; os.write(1, bytes(range(256)))",
+        "import sys; sys.stderr.buffer.write(bytes([255]))",
+    ],
+)
+async def test_what_is_no_text_is_told_as_text(access: Access, code: str) -> None:
+    async with serving(access) as caller:
+        told = await execute(caller, code)
+        assert "".join(str(one) for one in told.values()).encode()
+        assert (await execute(caller, "1 + 1"))["result"] == "2"
+
+
+async def test_a_package_that_is_promised_and_missing_is_a_failure(
+    access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("session.PACKAGES", ("no_such_package",))
+    async with serving(access, sandbox_image="python:3.13-slim") as caller:
+        told = await caller.post("/execute_python", {"code": "import no_such_package"})
+        assert (told.status, told.body["error"]["kind"]) == (500, "sandbox")
+        assert "imports no_such_package" in told.body["error"]["message"]
+        raised = await execute(caller, "raise ModuleNotFoundError(\"No module named 'no_such_package'\")")
+        assert raised["success"] is False
 
 
 async def test_the_end_of_a_session_removes_its_sandbox(access: Access) -> None:

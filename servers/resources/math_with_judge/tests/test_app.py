@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from gym.server.base import ServerApp
 from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
 from gym.server.fuzz import fuzz_verify
+from gym.server.judge_noise import expected, rehearse
 from gym.server.serve import load_app
-from gym.server.testing import Caller, Scripted, running, scripted_judge
+from gym.server.testing import Caller, Scripted, body_of, running, scripted_judge
 from gym.wire.items import message, response
 
 HERE = Path(__file__).parents[1]
@@ -40,7 +41,7 @@ def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
     )
 
 
-@pytest.mark.parametrize("verdict", ["[[A=B]]", "no idea"])
+@pytest.mark.parametrize("verdict", ["[[A=B]]", "[[A!=B]]"])
 def test_no_well_formed_request_breaks_it_with_a_judge(verdict: str) -> None:
     fuzz_verify(load_app(HERE / "app.py"), ROWS, texts=["\\boxed{3}"], examples=40, judge=verdict)
 
@@ -90,7 +91,8 @@ async def test_an_answer_that_never_ends_is_killed_and_the_next_one_is_compared(
     async with running(app) as url, Caller(url) as caller:
         endless = response([message(r"\boxed{9^{9^{9^{9}}}}")], model="m")
         told = await caller.post("/verify", ROWS[0] | {"response": endless})
-        assert (told.status, told.body["error"]["kind"]) == (504, "timeout")
+        assert (told.status, told.body["reward"], told.body["library_error"]) == (200, 0.0, "timeout")
+        assert "costs too much" in told.body["reason"]
         told = await caller.post("/verify", ROWS[0] | {"response": response([message(r"\boxed{400}")], model="m")})
         assert told.body["reward"] == 1.0
 
@@ -104,3 +106,12 @@ async def test_metrics_tell_the_librarys_word_from_the_judges() -> None:
         told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
     assert told["pass@1/symbolic_accuracy"] == 50.0
     assert told["pass@1/judge_accuracy"] == 100.0
+
+
+@pytest.mark.parametrize(("label", "other", "reward"), [("[[A=B]]", "[[A!=B]]", 1.0), ("[[A!=B]]", "[[A=B]]", 0.0)])
+async def test_however_a_judge_words_its_label_it_counts_and_what_cannot_be_read_is_no_0(
+    label: str, other: str, reward: float
+) -> None:
+    body = body_of(ROWS[0], "four hundred")
+    outcomes = await rehearse(load_app(HERE / "app.py"), body, label, other, should_use_judge=True)
+    assert outcomes == expected(reward)

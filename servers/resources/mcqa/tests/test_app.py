@@ -84,11 +84,10 @@ async def test_what_is_no_pattern_is_skipped_and_named() -> None:
     assert "output_regex" in told["reason"]
 
 
-async def test_a_pattern_that_never_ends_fails_the_row_instead_of_the_answer() -> None:
+async def test_an_answer_on_which_a_pattern_never_ends_is_worth_0_and_no_new_attempt() -> None:
     told = await verify("a" * 64 + "b", template_metadata={"output_regex": "(a+)+$"})
-    assert (told.status, told.body["error"]["kind"]) == (422, "row")
-    assert told.body["error"]["retryable"] is False
-    assert "output_regex" in told.body["error"]["message"]
+    assert (told.status, told.body["reward"], told.body["library_error"]) == (200, 0.0, "timeout")
+    assert "output_regex" in told.body["reason"]
 
 
 @pytest.mark.parametrize("options", [[], None])

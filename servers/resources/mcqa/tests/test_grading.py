@@ -6,7 +6,7 @@ import random
 import time
 
 import pytest
-from grading import GradingMode, extract_answer
+from grading import GradingMode, extract_answer, strict_answer
 
 from gym.wire.answers import last_boxed
 from gym.wire.choices import Options, match_to_answer
@@ -83,10 +83,10 @@ def test_strict_wants_one_capital_in_the_last_box(text: str, letter: str | None)
         ("b", None),
     ],
 )
-def test_a_letter_in_a_typeface_is_read_where_that_is_asked_for(text: str, letter: str | None) -> None:
+def test_strict_reads_a_letter_in_a_typeface_or_before_an_empty_box(text: str, letter: str | None) -> None:
     assert extract_answer(text, OPTIONS, "strict_single_letter_boxed") is None
-    assert extract_answer(text, OPTIONS, "strict_single_letter_boxed", styled=True) == letter
-    assert extract_answer(text, OPTIONS, "lenient_answer_colon", styled=True) is None
+    assert strict_answer(text, OPTIONS, "strict_single_letter_boxed") == letter
+    assert strict_answer(text, OPTIONS, "lenient_answer_colon") is None
 
 
 @pytest.mark.parametrize(
@@ -225,3 +225,49 @@ def test_a_long_answer_made_to_be_slow_is_not(mode: GradingMode, piece: str) -> 
     begun = time.process_time()
     extract_answer(text, OPTIONS, mode)
     assert time.process_time() - begun < 5.0  # linear: tens of milliseconds; quadratic: minutes
+
+
+@pytest.mark.parametrize(
+    ("said", "letter"),
+    [
+        *(
+            ("B", "B"),
+            ("**B**", "B"),
+            ("(b).", "B"),
+            ("B) Rome", "B"),
+            ("Rome", "B"),
+            ("Option B", "B"),
+            ("it is (B)", "B"),
+        ),
+        *(("$\\text{B}$", "B"), ("B, since it lies on the Tiber", "B")),
+        *(
+            (one, None)
+            for one in ("not B", "neither A nor B", "(A) (B)", "A or B", "A = B", "A, B", "A/B", "A B C", "B or C")
+        ),
+        *(
+            (one, None)
+            for one in ("anything but B", "B is wrong", "B) Paris", "either B", "B, not A", "D", "maybe B or so")
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    ("mode", "form"),
+    [
+        ("strict_single_letter_boxed", r"So \boxed{{{}}}."),
+        ("lenient_boxed", r"So \boxed{{{}}}."),
+        ("lenient_answer_colon", "Answer: {}"),
+        ("lenient_answer_colon_md", "**Answer:** {}"),
+    ],
+)
+def test_strict_takes_a_slot_that_names_one_option_in_every_mode(
+    said: str, letter: str | None, mode: GradingMode, form: str
+) -> None:
+    assert strict_answer(form.format(said), OPTIONS, mode) == letter
+
+
+@pytest.mark.parametrize("mode", ["lenient_answer_colon", "lenient_answer_colon_md"])
+def test_strict_reads_the_last_answer_line_that_says_something(mode: GradingMode) -> None:
+    assert strict_answer("Answer: A\nNo.\n**Answer: B**\r\n", OPTIONS, mode) == "B"
+    assert strict_answer("Answer: B\nI put it behind `Answer:` as asked.", OPTIONS, mode) == "B"
+    assert strict_answer("Answer: B\nNo wait, that is wrong.", OPTIONS, mode) is None
+    assert strict_answer("Wrong answer: B", OPTIONS, mode) is None

@@ -90,10 +90,20 @@ async def test_what_cannot_be_read_is_worth_0_with_a_reason(output: list[Item], 
     assert reason in told.body["reason"]
 
 
-async def test_a_row_that_expects_nothing_is_never_right() -> None:
-    told = await verify(hand_in([]), expected_synonyms=[], expected_synonym_values=[])
-    assert (told.status, told.body["reward"], told.body["set_overlap"]) == (200, 0.0, 0.0)
-    assert "expects no values" in told.body["reason"]
+@pytest.mark.parametrize(
+    ("synonyms", "values", "said"),
+    [
+        ([], [], "nothing can be right"),
+        (["Blazing", "Warm"], [711, 299], "the tool gives [711, 407]"),
+        (["Blazing", "Warm"], [711], "the tool gives [711, 407]"),
+    ],
+)
+async def test_a_row_whose_values_the_tool_does_not_give_is_the_rows_fault(
+    synonyms: list[str], values: list[int], said: str
+) -> None:
+    told = await verify(hand_in(values), expected_synonyms=synonyms, expected_synonym_values=values)
+    assert (told.status, told.body["error"]["kind"]) == (422, "row")
+    assert said in told.body["error"]["message"]
 
 
 async def test_a_row_without_its_fields_is_the_rows_fault() -> None:

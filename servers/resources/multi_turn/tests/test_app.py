@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
 import pytest_asyncio
-from app import MultiTurn, holds
+from app import MultiTurn
+from holding import stands_by
 
 from gym.server.fuzz import fuzz_verify
 from gym.server.testing import Caller, running
@@ -78,12 +80,55 @@ async def test_verify_plays_a_talk_again(caller: Caller) -> None:
     assert "end" in half.body["reason"]
 
 
-def test_strict_wants_the_answer_alone() -> None:
-    assert holds("2", "it is 12", alone=False)
-    assert not holds("2", "it is 12", alone=True)
-    assert not holds("2", "it is 2.5", alone=True)
-    assert holds("2", "it is 2.", alone=True)
-    assert not holds("  ", "anything", alone=False)
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        *(
+            ("2", "it is 2."),
+            ("2", "**2**"),
+            ("10", "14 - 4 = 10"),
+            ("51", "17 times 3 is 51 (17 * 3)."),
+            ("51", "It is 51"),
+        ),
+        *(
+            ("red", "Red."),
+            ("red", "Well, red."),
+            ("red", "Red.\n\nI hope this helps. Ask me more."),
+            ("51", "**51**\n\nI hope this helps."),
+            ("red", "The one left over is red, which mixes no green."),
+            ("Tagus", "Tagus"),
+        ),
+    ],
+)
+def test_strict_takes_an_answer_that_names_the_expected_one(expected: str, text: str) -> None:
+    assert stands_by(expected, text)
+
+
+@pytest.mark.parametrize(
+    ("expected", "text"),
+    [
+        *(
+            ("2", "it is 12"),
+            ("2", "it is 2.5"),
+            ("51", "49, 50, 51"),
+            ("51", "50 or 51"),
+            ("51", "50 51"),
+            ("51", "51, 52"),
+        ),
+        *(
+            ("51", "51. No wait, 54"),
+            ("51", "not 51"),
+            ("51", "51 is wrong"),
+            ("51", "51\n52"),
+            ("51", ""),
+            ("  ", "anything"),
+        ),
+        *(("red", "red, yellow or blue"), ("red", "blue or red"), ("red", "yellow, blue, red"), ("red", "red/blue")),
+        *(("red", "It is not red"), ("red", "red\nblue"), ("red", "red and blue"), ("red", "It is red. It is blue.")),
+    ],
+)
+def test_strict_takes_no_list_of_guesses_and_no_denial(expected: str, text: str) -> None:
+    assert not stands_by(expected, text)
 
 
 def test_any_output_and_any_row_are_answered() -> None:

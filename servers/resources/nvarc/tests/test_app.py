@@ -23,7 +23,9 @@ from gym.server.serve import load_app
 from gym.server.testing import Caller, running
 from gym.wire.failures import RolloutError
 from gym.wire.items import message, response
-from tests.support.sandbox_programs import Access, broker_process
+from tests.support.hostile import HOSTILE
+from tests.support.sandbox_programs import Access, broker_process, fenced
+from tests.support.sandbox_programs import answer as answer_of
 
 HERE = Path(__file__).parents[1]
 ROWS: list[dict[str, Any]] = [
@@ -221,3 +223,29 @@ async def test_a_server_for_code_does_not_start_without_a_sandbox() -> None:
     app = load_app(HERE / "app.py").configured({"agent_mode": "inductive"}, name="nvarc")
     with pytest.raises(UserError, match="grants it none"):
         await app.start()
+
+
+async def test_whatever_code_does_to_be_let_off_is_worth_nothing(access: Access) -> None:
+    fields = {"agent_mode": "inductive", "python_max_concurrency": 1, "python_timeout_seconds": 1}
+    settings = {**fields, "memory_limit": "256m", "sandbox_image": "python:3.13-slim"}
+    app = load_app(HERE / "app.py").configured(settings, **access.settings)
+    row = {"responses_create_params": {"input": "?"}, "test_input": [[1]], "expected_output": [[2]]}
+    async with running(app) as url, Caller(url) as caller:
+        for name, code in HOSTILE.items():
+            told = await caller.post("/verify", row | {"response": answer_of(fenced(code))})
+            assert (told.status, told.body.get("reward"), bool(told.body.get("reason"))) == (200, 0.0, True), (
+                name,
+                told,
+            )
+        right = "def transform(grid): return [[2]]"
+        assert (await caller.post("/verify", row | {"response": answer_of(fenced(right))})).body["reward"] == 1.0
+
+
+async def test_a_package_that_the_sandbox_lacks_is_a_failure(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gym.sandbox.programs.PACKAGES", ("no_such_package",))
+    app = load_app(HERE / "app.py").configured({"agent_mode": "inductive"}, **access.settings)
+    row = {"responses_create_params": {"input": "?"}, "test_input": [[1]], "expected_output": [[2]]}
+    code = "import no_such_package\ndef transform(grid): return [[2]]"
+    async with running(app) as url, Caller(url) as caller:
+        told = await caller.post("/verify", row | {"response": answer_of(fenced(code))})
+    assert (told.status, told.body["error"]["kind"]) == (500, "sandbox")

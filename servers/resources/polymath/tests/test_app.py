@@ -14,6 +14,7 @@ from gym.server.fuzz import fuzz_verify
 from gym.server.mathematics import Mathematics, without_delimiters
 from gym.server.serve import load_app
 from gym.server.testing import Caller, running
+from gym.wire.failures import RolloutError
 from gym.wire.items import message, response
 
 HERE = Path(__file__).parents[1]
@@ -66,14 +67,32 @@ async def test_what_is_equal(expected: str, answer: str, equal: bool) -> None:
         await mathematics.close()
 
 
-async def test_an_answer_that_never_ends_fails_the_rollout_and_the_next_one_is_compared() -> None:
+async def test_an_answer_that_never_ends_is_worth_0_and_the_next_one_is_compared() -> None:
     app = load_app(HERE / "app.py").configured({"library_verifier_timeout_seconds": 1.0})
     endless = r"\boxed{9^{9^{9^{9}}}}"
     async with running(app) as url, Caller(url) as caller:
         told = await caller.post("/verify", ROWS[1] | {"response": response([message(endless)], model="m")})
-        assert (told.status, told.body["error"]["kind"]) == (504, "timeout")
+        assert (told.status, told.body["reward"], told.body["library_error"]) == (200, 0.0, "timeout")
+        assert "costs too much" in told.body["reason"]
         told = await caller.post("/verify", ROWS[1] | {"response": response([message(r"\boxed{3}")], model="m")})
         assert told.body["reward"] == 1.0
+
+
+async def test_an_expected_answer_that_takes_too_long_by_itself_is_the_rows_fault() -> None:
+    mathematics = Mathematics(seconds=0.001)
+    try:
+        with pytest.raises(RolloutError, match="cannot be read") as told:
+            await mathematics.compare("x^2 + 2x + 1", r"\boxed{(x + 1)^2}")
+    finally:
+        await mathematics.close()
+    assert told.value.kind == "row"
+
+
+async def test_a_box_that_stands_before_a_long_tail_counts() -> None:
+    text = r"So \boxed{3}. " + "That was long. " * 2_000
+    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+        told = await caller.post("/verify", ROWS[1] | {"response": response([message(text)], model="m")})
+    assert told.body["reward"] == 1.0
 
 
 async def test_metrics_come_for_each_language_and_weighted() -> None:

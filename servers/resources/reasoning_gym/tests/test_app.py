@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from app import ReasoningGym, extract
-from make_rows import rows
+from generate import entry_to_row, make_entry
 from reasoning_gym.factory import DATASETS
 
 from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
@@ -32,7 +32,7 @@ async def test_every_case_ends_as_its_line_says() -> None:
 
 
 async def test_every_task_gives_its_own_answer_full_marks_and_nothing_to_an_empty_one() -> None:
-    made = {row["metadata"]["source_dataset"]: row for row in rows(TASKS, 1, 7, {})}
+    made = {task: entry_to_row(make_entry(task, {}, 7)) for task in TASKS}
     assert sorted(made) == TASKS
     assert {task for task, row in made.items() if row["answer"] is None} == MANY_ANSWERS
     async with running(ReasoningGym.app({"strict": True}, name="rg")) as url, Caller(url) as caller:
@@ -47,7 +47,8 @@ async def test_every_task_gives_its_own_answer_full_marks_and_nothing_to_an_empt
 
 async def test_floors_are_the_packages_own_without_strict() -> None:
     async with running(ReasoningGym.app({}, name="rg")) as url, Caller(url) as caller:
-        for row in rows(["countdown", "emoji_mystery", "puzzle24", "sentence_reordering"], 1, 8, {}):
+        for task in ("countdown", "emoji_mystery", "puzzle24", "sentence_reordering"):
+            row = entry_to_row(make_entry(task, {}, 8))
             score = await _score(caller, row, "<answer>zzz</answer>")
             assert math.isfinite(score)
             assert 0 < score <= 0.05
@@ -75,7 +76,11 @@ def test_no_well_formed_request_breaks_it(strict: bool) -> None:
         (r"\boxed{\frac{1}{2}}", r"\frac{1", r"\frac{1}{2}"),
         ("just text", "just text", ""),
         ("<answer>open", "<answer>open", ""),
-        ("<answer>a<answer>b</answer> </answer>", "a<answer>b", "a<answer>b"),
+        ("<answer>a<answer>b</answer> </answer>", "a<answer>b", "b"),
+        ("inside <answer> tags: So <answer>7</answer>", "tags: So <answer>7", "7"),
+        ("<answer>7</answer> as asked: <answer></answer>", "", "7"),
+        ("<answer>7</answer>, between <answer> and </answer>", "and", "7"),
+        ("<answer>7</answer> No wait, that is wrong.", "7", ""),
         (r"\boxed{} \boxed{2}", "2", "2"),
         (r"\boxed{open", r"\boxed{open", ""),
         ("<answer></answer>", "", ""),

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from gym.server.base import ServerApp
 from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
 from gym.server.fuzz import fuzz_verify
+from gym.server.judge_noise import expected, rehearse
 from gym.server.serve import load_app
-from gym.server.testing import Caller, Scripted, running, scripted_judge
+from gym.server.testing import Caller, Scripted, body_of, running, scripted_judge
 from gym.wire.items import message, response
 
 HERE = Path(__file__).parents[1]
@@ -49,7 +50,7 @@ def test_no_well_formed_request_breaks_it(judge: str) -> None:
         ("A: CORRECT", "A"),
         ("B - it contradicts", "B"),
         ("Grade: B", "B"),
-        ("The final grade is A", None),
+        ("The final grade is A", "A"),
         ("Final grade: A", "A"),
         ("`A`", "A"),
         ("After a look, no.\nB", "B"),
@@ -60,7 +61,7 @@ def test_no_well_formed_request_breaks_it(judge: str) -> None:
         ("The answer is INCORRECT.", "B"),
         ("CORRECT", "A"),
         ("NOT_ATTEMPTED", "C"),
-        ("It is correct", None),
+        ("It is correct", "A"),
         ("<think>A or B? A.</think>\nB", "B"),
         ("<think>A", None),
         ("", None),
@@ -70,9 +71,18 @@ def test_a_grade_is_a_letter_of_its_own_or_a_word(text: str, grade: str | None) 
     assert read_grade(text) == grade
 
 
-def test_first_or_last_line() -> None:
-    assert read_grade("A\nrather\nB") == "A"
-    assert read_grade("A\nrather\nB", last=True) == "B"
+def test_of_several_grades_the_last_one_counts() -> None:
+    assert read_grade("A\nrather\nB") == "B"
+
+
+@pytest.mark.parametrize(
+    ("label", "other", "reward"), [("A", "B", 1.0), ("INCORRECT", "CORRECT", 0.0), ("C", "A", 0.0)]
+)
+async def test_however_a_judge_words_its_grade_it_counts_and_what_cannot_be_read_is_no_0(
+    label: str, other: str, reward: float
+) -> None:
+    body = body_of(ROWS[0], "In 1971.")
+    assert await rehearse(load_app(HERE / "app.py"), body, label, other) == expected(reward)
 
 
 @given(st.text(max_size=200))

@@ -95,6 +95,10 @@ def test_what_is_near_enough_passes(wanted: Any, given: Any) -> None:
         ({"a": 2.5}, {"a": 10**400}, 0.0),
         ({"a": "cancel the order"}, {"a": "Cancel  the ORDER"}, 1.0),
         ({"a": "cancel the order"}, {"a": "order the cancel"}, 0.0),
+        ({"a": "the airline cancelled the flight"}, {"a": "flight cancelled by the airline"}, 1.0),
+        ({"a": "the airline cancelled the flight"}, {"a": "the airline has not cancelled the flight"}, 0.0),
+        ({"a": "the airline cancelled 2 flights"}, {"a": "the airline cancelled 3 flights"}, 0.0),
+        ({"a": "the airline cancelled the flight"}, {"a": "the the airline"}, 0.0),
     ],
 )
 def test_strict_compares_as_a_reader_would(wanted: Any, given: Any, score: float) -> None:

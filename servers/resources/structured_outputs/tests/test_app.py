@@ -56,13 +56,14 @@ async def test_xml_texts_stay_texts_where_types_are_not_wanted() -> None:
     assert (told["reward"], told["error_type"]) == (0.0, "validation_error")
 
 
-async def test_a_pattern_of_a_schema_that_never_ends_is_a_time_out_and_no_reward() -> None:
+async def test_an_answer_on_which_a_pattern_of_the_schema_never_ends_is_worth_0_and_no_new_attempt() -> None:
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
     row = ROWS[0] | {"schema_str": json.dumps(schema)}
     told = await verify(
         StructuredOutputs.app({"cpu_seconds": 0.5}, name="s"), body_of(row, json.dumps({"x": "a" * 64 + "b"}))
     )
-    assert (told.status, told.body["error"]["kind"], told.body["error"]["retryable"]) == (504, "timeout", False)
+    assert (told.status, told.body["reward"], told.body["library_error"]) == (200, 0.0, "timeout")
+    assert "checking the answer costs too much" in told.body["reason"]
 
 
 async def test_a_reference_to_an_address_is_an_error_and_not_a_download() -> None:

@@ -103,6 +103,13 @@ def test_lax_where_the_reference_is_and_not_in_strict_mode() -> None:
         ("x: 2024-01-05", "yaml", text, "validation_error", ""),
         ('```json\n{"x": 1}\n```', "json", number, "parse_error", ""),
         ('{"x": true}', "json", number, "validation_error", "validation_error"),
+        ('\ufeff\n{"x": 1}', "json", number, "parse_error", ""),
+        ('\r\n <?xml version="1.0"?><x>1</x>', "xml", number, "parse_error", ""),
+        ("\n \t\r\nx\r\n1\r\n", "csv", {"items": number}, "validation_error", ""),
+        ("x\n1\n  \n", "csv", {"items": number}, "validation_error", ""),
+        ("\n\nx\n", "csv", {"items": number}, "validation_error", ""),
+        ("```csv\n\nx\n1\n```", "csv", {"items": number}, "validation_error", ""),
+        ("\n\nx,y\n1\n", "csv", {"items": number}, "validation_error", "validation_error"),
     ):
         assert judge(answer, kind, schema) == lax, answer
         assert judge(answer, kind, schema, strict=True) == strict, answer

@@ -53,7 +53,7 @@ ABC = frozenset("ABC")
         ("<solution>Fix</solution>", None, None, None),
         ("<solution>A</solution><solution>B</solution>", "B", "A", "B"),
         ("<solution>A</solution><solution>both</solution>", None, "A", None),
-        ("<solution>one <solution>A</solution>", "A", "A", None),
+        ("<solution>one <solution>A</solution>", "A", "A", "A"),
         ("<solution></solution>", None, None, None),
         ("<solution>A", None, None, None),
         ("A", None, None, None),

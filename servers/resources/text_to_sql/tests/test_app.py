@@ -14,8 +14,9 @@ from sql_text import extract_sql
 from gym.server.base import ServerApp
 from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
 from gym.server.fuzz import fuzz_verify
+from gym.server.judge_noise import expected, rehearse
 from gym.server.serve import load_app
-from gym.server.testing import Caller, Scripted, running, scripted_judge
+from gym.server.testing import Caller, Scripted, body_of, running, scripted_judge
 from gym.wire.items import message, response
 
 HERE = Path(__file__).parents[1]
@@ -108,3 +109,11 @@ def test_a_long_answer_made_to_be_slow_is_not(piece: str) -> None:
     begun = time.process_time()
     extract_sql(text)
     assert time.process_time() - begun < 5.0  # linear: milliseconds; quadratic: minutes
+
+
+@pytest.mark.parametrize(("label", "other", "reward"), [("[[A=B]]", "[[A!=B]]", 1.0), ("[[A!=B]]", "[[A=B]]", 0.0)])
+async def test_however_a_judge_words_its_label_it_counts_and_what_cannot_be_read_is_no_0(
+    label: str, other: str, reward: float
+) -> None:
+    body = body_of(ROWS[2], "```sql\nSELECT 1;\n```")
+    assert await rehearse(load_app(HERE / "app.py"), body, label, other) == expected(reward)

@@ -9,8 +9,8 @@ from office.matching import contains
 from office.paging import page_of
 from office.table import Row
 
-_STATUSES = ("Qualified", "Won", "Lost", "Lead", "Proposal")
-_PRODUCTS = ("Software", "Hardware", "Services", "Consulting", "Training")
+STATUSES = ("Qualified", "Won", "Lost", "Lead", "Proposal")
+PRODUCTS = ("Software", "Hardware", "Services", "Consulting", "Training")
 _FIELDS = (
     *("customer_name", "assigned_to_email", "customer_email", "customer_phone", "last_contact_date"),
     *("product_interest", "status", "notes", "follow_up_by"),
@@ -66,10 +66,10 @@ class CustomerRelationshipManagerTool:
     def update_customer(self, customer_id: Any = None, field: Any = None, new_value: Any = None) -> Any:
         if not customer_id or not field or not new_value:
             return "Customer ID, field, or new value not provided."
-        if field == "status" and new_value not in _STATUSES:
-            return f"Status not valid. {_choices(_STATUSES)}"
-        if field == "product_interest" and new_value not in _PRODUCTS:
-            return f"Product interest not valid. {_choices(_PRODUCTS)}"
+        if field == "status" and new_value not in STATUSES:
+            return f"Status not valid. {_choices(STATUSES)}"
+        if field == "product_interest" and new_value not in PRODUCTS:
+            return f"Product interest not valid. {_choices(PRODUCTS)}"
         if field in ("customer_email", "assigned_to_email"):
             new_value = new_value.lower()
         customers = self._office.customers

@@ -49,6 +49,18 @@ def differing(one: Office, other: Office, *, strict: bool) -> list[str]:
     return [name for name in TABLES if not same(getattr(one, name), getattr(other, name))]
 
 
+def changed_tables(before: Office, after: Office, *, strict: bool) -> list[str]:
+    """The tables that one call has changed, as `differing` would see it; what it has not touched costs nothing."""
+    return [name for name in TABLES if _has_changed(getattr(before, name), getattr(after, name), strict)]
+
+
+def _has_changed(before: Table, after: Table, strict: bool) -> bool:
+    if before is after:
+        return False
+    same = _same_facts if strict else _same_frame
+    return len(before) != len(after) or not same(before, after)
+
+
 def _same_frame(one: Table, other: Table) -> bool:
     """As two data frames are equal after their texts were lowered, labels included."""
     if one is other:
@@ -72,12 +84,19 @@ def _same_facts(one: Table, other: Table) -> bool:
         return True
     if "file_path" in one.columns:
         return set(map(_facts, one.rows)) == set(map(_facts, other.rows))
-    return _kept(one) == _kept(other) and _added(one) == _added(other)
+    return _same_kept(_kept(one), _kept(other)) and _added(one) == _added(other)
 
 
-def _kept(table: Table) -> Mapping[int, frozenset[tuple[str, str]]]:
+def _same_kept(one: Mapping[int, Row], other: Mapping[int, Row]) -> bool:
+    if one.keys() != other.keys():
+        return False
+    pairs = ((row, other[origin]) for origin, row in one.items())
+    return all(row is its or _facts(row) == _facts(its) for row, its in pairs)
+
+
+def _kept(table: Table) -> Mapping[int, Row]:
     pairs = zip(table.origins, table.rows, strict=True)
-    return {origin: _facts(row) for origin, row in pairs if origin != NEW}
+    return {origin: row for origin, row in pairs if origin != NEW}
 
 
 def _added(table: Table) -> Counter[frozenset[tuple[str, str]]]:

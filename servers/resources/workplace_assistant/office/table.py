@@ -33,7 +33,7 @@ class Table:
         return self.find(column, value) is not None
 
     def append(self, row: Row, *, label: int | None = None) -> Table:
-        """With a label the other labels stay; without one they are counted anew."""
+        """With a label the other labels stay; without one they are counted again."""
         labels = tuple(range(len(self.rows) + 1)) if label is None else (*self.labels, label)
         if label is None and self.labels == labels[:-1]:
             labels = (*self.labels, len(self.rows))  # the numbers that the seed has already

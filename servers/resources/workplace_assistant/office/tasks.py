@@ -8,10 +8,10 @@ from typing import Any
 from office.desk import Office
 from office.matching import contains
 
-_LISTS = ("Backlog", "In Progress", "In Review", "Completed")
-_BOARDS = ("Back end", "Front end", "Design")
-_BAD_LIST = f"List not valid. Please choose from: {', '.join(map(repr, _LISTS))}."
-_BAD_BOARD = f"Board not valid. Please choose from: {', '.join(map(repr, _BOARDS))}."
+LISTS = ("Backlog", "In Progress", "In Review", "Completed")
+BOARDS = ("Back end", "Front end", "Design")
+_BAD_LIST = f"List not valid. Please choose from: {', '.join(map(repr, LISTS))}."
+_BAD_BOARD = f"Board not valid. Please choose from: {', '.join(map(repr, BOARDS))}."
 _BAD_ASSIGNEE = "Assignee email not valid. Please choose from the list of team members."
 _ADDRESS = re.compile(r"[\w.%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}\n?", re.ASCII)
 
@@ -66,9 +66,9 @@ class ProjectManagementTool:
         assignee = assigned_to_email.lower()
         if not self._is_assignee(assignee):
             return _BAD_ASSIGNEE
-        if list_name not in _LISTS:
+        if list_name not in LISTS:
             return _BAD_LIST
-        if board not in _BOARDS:
+        if board not in BOARDS:
             return _BAD_BOARD
         tasks = self._office.tasks
         task_id = str(int(tasks.last_id("task_id")) + 1).zfill(8)
@@ -96,9 +96,9 @@ class ProjectManagementTool:
             return "Task ID, field, or new value not provided."
         if field == "assigned_to_email":
             new_value = new_value.lower()
-        if field == "board" and new_value not in _BOARDS:
+        if field == "board" and new_value not in BOARDS:
             return _BAD_BOARD
-        if field == "list_name" and new_value not in _LISTS:
+        if field == "list_name" and new_value not in LISTS:
             return _BAD_LIST
         if field == "assigned_to_email" and not self._is_assignee(new_value):
             return _BAD_ASSIGNEE

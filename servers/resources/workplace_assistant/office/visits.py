@@ -8,11 +8,11 @@ from typing import Any
 from office.desk import Office
 from office.table import Row
 
-_VALUES = (
+VALUES = (
     *("total_visits", "session_duration_seconds", "user_engaged"),
     *("visits_direct", "visits_referral", "visits_search_engine", "visits_social_media"),
 )
-_PLOTS = ("bar", "line", "scatter", "histogram")
+PLOTS = ("bar", "line", "scatter", "histogram")
 
 
 class AnalyticsTool:
@@ -32,9 +32,9 @@ class AnalyticsTool:
             return "Start date not provided."
         if not time_max:
             return "End date not provided."
-        if value_to_plot not in _VALUES:
-            return f"Value to plot must be one of {', '.join(map(repr, _VALUES))}"
-        if plot_type not in _PLOTS:
+        if value_to_plot not in VALUES:
+            return f"Value to plot must be one of {', '.join(map(repr, VALUES))}"
+        if plot_type not in PLOTS:
             return "Plot type must be one of 'bar', 'line', 'scatter', or 'histogram'"
         path = f"plots/{time_min}_{time_max}_{value_to_plot}_{plot_type}.png"
         self._office.plots = self._office.plots.append({"file_path": path})

@@ -21,6 +21,7 @@ from office.desk import Office, load_seed
 from office.outcome import TABLES, differing, replay
 from office.schemas import SPECS
 from office.toolbox import CHANGING, run_tool
+from office.truth import WrongTruth, replay_truth
 
 from gym.errors import UserError
 from gym.server.testing import Caller, running
@@ -119,6 +120,31 @@ async def test_verify_needs_no_session_and_may_be_asked_again() -> None:
     async with office() as caller:
         assert (await caller.get("/reverify_mode")).body == "stateless"
         assert [(await caller.post("/verify", body)).body["reward"] for _ in range(2)] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("strict", [False, True])
+async def test_a_row_of_other_tables_is_refused_before_a_policy_works_on_it(strict: bool) -> None:
+    truth = [{"name": "email_delete_email", "arguments": '{"email_id": "00000999"}'}]
+    row = ROWS[0] | {"ground_truth": truth}
+    async with office({"strict": strict}) as caller:
+        asked = [
+            await caller.post("/seed_session", row),
+            await caller.post("/verify", row | {"response": response([], model="m")}),
+            await caller.post("/seed_session", row | {"ground_truth": truth * (MANY_CALLS + 1)}),
+        ]
+        good = [await caller.post("/seed_session", one) for one in ROWS]
+    for told in asked:
+        assert (told.status, told.body["error"]["kind"], told.body["error"]["retryable"]) == (422, "row", False)
+        for part in ("email_delete_email", "00000999", "Email not found", "`tables` is data/tables"):
+            assert part in told.body["error"]["message"]
+    assert [told.status for told in good] == [200] * len(ROWS)
+
+
+def test_a_truth_that_only_reads_is_an_empty_one() -> None:
+    calls = [("email_search_emails", '{"query": "no such words anywhere"}')]
+    assert replay_truth(SEED, calls, strict=True) == Office.open(SEED)
+    with pytest.raises(WrongTruth, match=r"search_emails.* fails: Error executing"):
+        replay_truth(SEED, [("email_search_emails", '{"cc": 1}')], strict=False)
 
 
 async def test_the_tools_are_the_same_over_mcp() -> None:

@@ -1,0 +1,74 @@
+"""What a program does to be let off: it is worth 0, with a reason, and the next answer is worth what it is worth."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from app import CodeGen
+
+from gym.server.testing import Caller, running
+from tests.support.hostile import HOSTILE
+from tests.support.sandbox_programs import Access, answer, broker_process, fenced
+
+TESTS = {"unit_tests": {"inputs": ["1\n"], "outputs": ["2\n"]}}
+
+
+@pytest.fixture(scope="module", params=["subprocess", pytest.param("docker", marks=pytest.mark.docker)])
+def access(request: pytest.FixtureRequest) -> Iterator[Access]:
+    with broker_process(request.param) as found:
+        yield found
+
+
+@asynccontextmanager
+async def serving(access: Access, **fields: Any) -> AsyncIterator[Caller]:
+    settings = {"num_processes": 1, "unit_test_timeout_secs": 0.5, "memory_limit": "256m", **fields}
+    app = CodeGen.app(settings, name="code_gen", **access.settings)
+    async with running(app) as url, Caller(url) as caller:
+        yield caller
+
+
+async def graded(caller: Caller, code: str, **changes: Any) -> tuple[int, Any]:
+    row = {"responses_create_params": {"input": "?"}, "verifier_metadata": TESTS | changes}
+    told = await caller.post("/verify", row | {"response": answer(fenced(code))})
+    return told.status, told.body
+
+
+async def test_whatever_a_program_does_to_be_let_off_is_worth_nothing(access: Access) -> None:
+    image = {"sandbox_image": "python:3.13-slim"}
+    async with serving(access, **image) as caller:
+        for name, code in HOSTILE.items():
+            status, body = await graded(caller, code)
+            assert (status, body.get("reward"), bool(body.get("reason"))) == (200, 0.0, True), (name, body)
+        assert (await graded(caller, "print(int(input()) + 1)"))[1]["reward"] == 1.0
+
+
+async def test_a_value_that_is_no_text_is_worth_nothing(access: Access) -> None:
+    async with serving(access, sandbox_image="python:3.13-slim") as caller:
+        tests = {"unit_tests": {"inputs": ["1"], "outputs": ['"x"'], "fn_name": "f"}}
+        for code in ("def f(a): return '\\ud800'", "def f(a): return ['\\udcff', {'\\ud800': 1}]"):
+            status, body = await graded(caller, code, **tests)
+            assert (status, body["reward"], bool(body["reason"])) == (200, 0.0, True), body
+
+
+async def test_a_package_that_the_sandbox_lacks_is_a_failure_and_not_the_answers(
+    access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the source and by what the place said before: not by what the program says."""
+    monkeypatch.setattr("gym.sandbox.programs.PACKAGES", ("no_such_package",))
+    async with serving(access, sandbox_image="python:3.13-slim") as caller:
+        status, body = await graded(caller, "from no_such_package.deep import x\nprint(2)")
+        assert (status, body["error"]["kind"], body["error"]["retryable"]) == (500, "sandbox", False)
+        assert "imports no_such_package" in body["error"]["message"]
+        for code in (
+            "raise ModuleNotFoundError(\"No module named 'no_such_package'\")",
+            "text = 'import no_such_package'\nprint(text)",
+            "try:\n    import no_such_package\nexcept ImportError:\n    print(3)",
+            "import no_such_module_at_all",
+        ):
+            status, body = await graded(caller, code)
+            assert (status, body["reward"]) == (200, 0.0), (code, body)
+        right = "try:\n    import no_such_package\nexcept ImportError:\n    print(2)"
+        assert (await graded(caller, right))[1]["reward"] == 1.0
