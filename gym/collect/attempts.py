@@ -9,22 +9,24 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from gym.collect.breaker import Breaker
 from gym.collect.options import AttemptOptions
 from gym.collect.provenance import Circumstances, describe_headers
-from gym.collect.replies import NotKept, Rolled, read_reply
+from gym.collect.replicas import Header, Replica
+from gym.collect.replies import NotKept, Rolled, read_reply, without_key, without_key_in_failure
 from gym.collect.rows import Task
-from gym.collect.targets import Replica, Targets
-from gym.labels import HEADER_ROLLOUT, HEADER_TIMEOUT
+from gym.collect.targets import Targets
+from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.server.http import HttpClient, NotSent, Reply
-from gym.wire.failures import RolloutError
+from gym.wire.failures import RolloutError, has_no_route
 
 _GRACE_SECONDS = 2.0  # a server that obeys its deadline has a better story to tell than a closed connection
 _LONGEST_BACKOFF = 30.0
+_ROUTER_STARTS_SECONDS, _ROUTER_LOOK_SECONDS = 10.0, 0.2  # until it has read its files it answers 404
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,18 @@ class Ended:
     rolled: Rolled | None
     failure: RolloutError | None
     how: Circumstances
+
+
+class Turnstile(Protocol):
+    """Says when each attempt of a rollout may begin, where more than the number of workers decides it."""
+
+    async def enter(self) -> Mapping[str, Any]:
+        """Returns when it is this attempt's turn: what its line is to say about it, to which `leave` may add."""
+        ...
+
+    def leave(self) -> None:
+        """After each `enter`, once."""
+        ...
 
 
 @dataclass(slots=True)
@@ -75,19 +89,27 @@ class Attempts:
     def paused_reason(self) -> str:
         return "; ".join(one.reason for one in self.breakers.values() if one.reason)
 
-    async def run(self, task: Task) -> Ended | None:
-        """None when the run stopped before the rollout was one: another run will do it."""
+    async def run(self, task: Task, turnstile: Turnstile | None = None, *, tries: int = 0) -> Ended | None:
+        """None when the run stopped before the rollout was one: another run will do it. `tries` were made before."""
         breaker = self.breakers[task.agent]
-        charged = tries = 0
+        charged = 0
         taken = time.monotonic()
-        while await breaker.admit():
+        while (noted := await _admit(breaker, turnstile)) is not None:
             tries += 1
+            number = breaker.begin(task.key)
             stack, digest = self.targets.stack, self.targets.digests.get(task.agent, "")
             started, clock = time.time(), time.monotonic()
-            rolled, failure, told = await self._attempt(task, tries)
+            try:
+                rolled, failure, told = await self._attempt(task, tries)
+            except asyncio.CancelledError:
+                breaker.forget(number)
+                raise
+            finally:
+                if turnstile is not None:
+                    turnstile.leave()
             seconds, queued = time.monotonic() - clock, clock - taken
-            how = Circumstances(tries, started, seconds, queued, stack, digest[:16], told)
-            held = breaker.record(task.key, failure)
+            how = Circumstances(tries, started, seconds, queued, stack, digest[:16], {**told, **noted})
+            held = breaker.record(number, failure)
             if failure is None:
                 return Ended(rolled, None, how)
             charged += held
@@ -107,11 +129,11 @@ class Attempts:
         try:
             reply = await self._send(task, number)
             told = describe_headers(reply)
-            return read_reply(reply, task.agent), None, told
+            return without_key(read_reply(reply, task.agent), task.secret), None, told
         except NotKept:
             return None, None, told
         except RolloutError as failure:
-            return None, failure, told
+            return None, without_key_in_failure(failure, task.secret), told
         finally:
             self.in_flight -= 1
 
@@ -135,21 +157,35 @@ class Attempts:
                 raise RolloutError("agent", f"lost on the way: {error}", server=task.agent) from error
         raise RolloutError("agent", f"cannot be reached: {last}", server=task.agent)
 
-    async def _post(self, replica: Replica, body: bytes, headers: tuple[tuple[bytes, bytes], ...]) -> Reply:
+    async def _post(self, replica: Replica, body: bytes, headers: tuple[Header, ...]) -> Reply:
+        if replica.vanished:
+            raise NotSent("it vanished or hangs, and its stack has not heard of it since")
         replica.in_flight += 1
         replica.served += 1
+        ends = time.monotonic() + _ROUTER_STARTS_SECONDS
         try:
-            return await self.http.request(
-                "POST",
-                replica.url + "/run",
-                body=body,
-                headers=headers + replica.headers,
-                timeout=self.options.timeout + min(self.options.timeout, _GRACE_SECONDS),
-            )
+            while True:
+                reply = await replica.wait_for(self._request(replica, body, headers))
+                if not has_no_route(reply.status, reply.body):
+                    if replica.id and _is_routers_own(reply):
+                        self.targets.shun(replica)
+                    return reply
+                if replica.id or time.monotonic() >= ends:  # others may have one
+                    raise NotSent("the router has no route to it")
+                await asyncio.sleep(_ROUTER_LOOK_SECONDS)  # it has just started: no agent has seen the row
         finally:
             replica.in_flight -= 1
 
-    def _headers(self, task: Task, number: int) -> tuple[tuple[bytes, bytes], ...]:
+    def _request(self, replica: Replica, body: bytes, headers: tuple[Header, ...]) -> Awaitable[Reply]:
+        return self.http.request(
+            "POST",
+            replica.url + "/run",
+            body=body,
+            headers=headers + replica.headers,
+            timeout=self.options.timeout + min(self.options.timeout, _GRACE_SECONDS),
+        )
+
+    def _headers(self, task: Task, number: int) -> tuple[Header, ...]:
         rollout = f"{self.run_id}-{task.task_index}-{task.rollout_index}" + (f"-a{number}" if number > 1 else "")
         return (
             (HEADER_ROLLOUT.encode(), rollout.encode()),
@@ -163,3 +199,21 @@ class Attempts:
                 await self._stopped.wait()
         except TimeoutError:
             return
+
+
+async def _admit(breaker: Breaker, turnstile: Turnstile | None) -> Mapping[str, Any] | None:
+    """Who waits for a turn may find the breaker open when it comes: it gives its place back until that has changed."""
+    if turnstile is None:
+        return {} if await breaker.admit() else None
+    while True:
+        noted = await turnstile.enter()
+        if breaker.admit_now():
+            return noted
+        turnstile.leave()
+        if not await breaker.wait_for_change():
+            return None
+
+
+def _is_routers_own(reply: Reply) -> bool:
+    """It did not get through, or lost the replica on the way: an agent names the kind of its failures."""
+    return reply.status in (502, 503, 504) and reply.header(HEADER_ERROR.encode()) is None

@@ -75,7 +75,7 @@ class Collector:
             await first_of(feed.start(), stop.drain.wait())
             if self._exit_code:
                 raise ConfigError(
-                    fold_problems(self._bad_rows, _MOST_SHOWN), "mend them, or go on without them: --skip-bad-rows"
+                    fold_problems(self._bad_rows, _MOST_SHOWN), "fix them, or go on without them: --skip-bad-rows"
                 )
             await self._collect(feed, stop)
         finally:
@@ -186,7 +186,8 @@ class Collector:
         return self._options.skip_bad_rows
 
     def _tell_pause(self, agent: str, reason: str) -> None:
-        self._on_event(Notice(f"paused: {reason}" if reason else f"{agent} works again"))
+        text = f"paused: {reason}" if reason else f"{agent} works again"
+        self._on_event(Notice(text, paused=bool(reason)))
 
     def _fail(self, error: InfraError) -> None:
         self._error = self._error or error
@@ -249,6 +250,7 @@ class Collector:
             in_flight=attempts.in_flight,
             retries=attempts.retries,
             paused_reason=attempts.paused_reason,
+            held=self._targets.held,
             stopping=self._stopping,
         )
 

@@ -20,6 +20,22 @@ class AgentProgress:
     done: int = 0
     failed: int = 0
     mean_reward: float | None = None  # over the done ones: a failure has no reward
+    failures: Mapping[str, int] = field(default_factory=dict)  # by kind
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Calls that a model server holds back, because its provider refuses too many."""
+
+    instance: str
+    provider: str
+    waiting: int = 0  # calls, now
+    refused: int = 0  # in the last seconds
+    seconds: int = 10
+
+    def __str__(self) -> str:
+        told = f"{self.instance}: {self.waiting:,} calls wait, {self.provider} refused {self.refused:,}"
+        return f"{told} in the last {self.seconds} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +55,7 @@ class Progress:
     eta_seconds: float | None = None
     elapsed: float = 0.0
     paused_reason: str = ""
+    held: tuple[Held, ...] = ()
     stopping: bool = False
     agents: Mapping[str, AgentProgress] = field(default_factory=dict)
     failures: Mapping[str, int] = field(default_factory=dict)  # by kind
@@ -57,6 +74,7 @@ class Notice:
     """One line that a person should read: a pause, a cut line, files moved aside."""
 
     text: str
+    paused: bool = False  # why nothing is asked for now
 
 
 @dataclass(frozen=True, slots=True)

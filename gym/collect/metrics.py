@@ -15,6 +15,7 @@ from typing import IO, Any
 import orjson
 
 from gym.collect.columns import Column
+from gym.collect.provenance import BREAK
 from gym.collect.replies import STAMP
 from gym.collect.rows import AGENT_REF, PARAMS
 from gym.collect.spilled import SpilledTries
@@ -33,6 +34,7 @@ class AgentRows:
 
     def __init__(self) -> None:
         self.count = 0
+        self.breaks = 0  # rollouts whose token ids do not add up
         self.columns: dict[str, Column] = {}
         self.tries = Tries()
         self._size = 0
@@ -41,6 +43,7 @@ class AgentRows:
     def add(self, row: dict[str, Any]) -> None:
         fitted = self.fits
         self.count += 1
+        self.breaks += BREAK in (row.get(STAMP) or ())
         for name, value in numbers(row).items():
             self.columns.setdefault(name, Column()).append(value)
         self.tries.add(row, row["reward"])
@@ -122,7 +125,8 @@ async def aggregate_agents(agents: dict[str, AgentRows], ask: Ask) -> list[dict[
                 entry = await asyncio.to_thread(rows.baseline)
             if isinstance(own := entry["agent_metrics"], dict):
                 extra = await asyncio.to_thread(extra_metrics, rows.tries)
-                entry["agent_metrics"] = {**extra, **own}  # what a server says itself stands
+                broken = {"tokens_breaks": rows.breaks} if rows.breaks else {}
+                entry["agent_metrics"] = {**broken, **extra, **own}  # what a server says itself stands
             entries.append({AGENT_REF: {"name": name}, **entry})
     finally:
         for rows in agents.values():

@@ -13,8 +13,10 @@ from typing import Any
 from gym.collect.rows import PARAMS
 from gym.labels import HEADER_SDK
 from gym.server.http import Reply
+from gym.wire.token_ids import find_break
 
 _TIMING, _SDK = b"server-timing", HEADER_SDK.encode()
+BREAK = "tokens_break"
 _LONGEST = 200  # of a name or digest that a peer chose: a stamp has to stay small
 _MOST_HOPS = 8
 
@@ -55,7 +57,7 @@ def describe_headers(reply: Reply) -> dict[str, Any]:
 
 
 def describe_rollout(parsed: Mapping[str, Any]) -> dict[str, Any]:
-    """What a verified rollout says: `model`, `tokens`, `seed`."""
+    """What a verified rollout says: `model`, `tokens`, `seed`; `tokens_break` where its token ids do not add up."""
     told: dict[str, Any] = {}
     response = parsed.get("response")
     if isinstance(response, dict):
@@ -64,6 +66,8 @@ def describe_rollout(parsed: Mapping[str, Any]) -> dict[str, Any]:
             told["model"] = model[:_LONGEST]
         if isinstance(usage, dict):
             told["tokens"] = _tokens(usage)
+        if broken := find_break(response.get("output")):
+            told[BREAK] = broken
     params = parsed.get(PARAMS)
     seed = params.get("seed") if isinstance(params, dict) else None
     if isinstance(seed, int) and not isinstance(seed, bool) and abs(seed) < 1 << 63:

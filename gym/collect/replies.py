@@ -14,7 +14,9 @@ from gym.collect.rows import AGENT_REF, Task
 from gym.server.http import Reply
 from gym.wire.failures import RolloutError, error_from_reply
 from gym.wire.metrics import ROLLOUT, TASK
+from gym.wire.policy_endpoint import mask_key, mask_text
 from gym.wire.splice import splice
+from gym.wire.text import repair_body
 
 STAMP = "_gym"  # the collector's own field, always the last of a line: resume finds it without parsing
 FAILURE_CLASS = "_ng_failure_class"
@@ -54,7 +56,8 @@ def read_reply(reply: Reply, agent: str) -> Rolled:
     """The rollout in a reply; whatever is none raises, and never passes as a reward of 0."""
     if reply.status >= 400:
         raise _refusal(reply, agent)
-    parsed = _parse(reply.body, reply.status, agent)
+    body = repair_body(reply.body)
+    parsed = _parse(body, reply.status, agent)
     if parsed.get(NO_PERSIST):
         raise NotKept
     if parsed.get(FAILURE_CLASS):
@@ -63,7 +66,23 @@ def read_reply(reply: Reply, agent: str) -> Rolled:
     if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not math.isfinite(reward):
         found = "no reward" if "reward" not in parsed else f"the reward {str(reward)[:80]!r}, which is no number"
         raise RolloutError("resources", f"the reply of {agent} holds {found}", server=agent)
-    return Rolled(reply.body, parsed, float(reward), describe_rollout(parsed))
+    return Rolled(body, parsed, float(reward), describe_rollout(parsed))
+
+
+def without_key(rolled: Rolled, key: str) -> Rolled:
+    """Our agents repeat no key of a row's own endpoint; others echo the whole row."""
+    masked = mask_key(rolled.parsed, key) if key else rolled.parsed
+    if masked == rolled.parsed:
+        return rolled
+    return Rolled(orjson.dumps(masked), masked, rolled.reward, describe_rollout(masked))
+
+
+def without_key_in_failure(failure: RolloutError, key: str) -> RolloutError:
+    if key:
+        failure.what = failure.message = mask_text(failure.message, key)
+        if isinstance(failure, SoftFailure):
+            failure.parsed = mask_key(failure.parsed, key)
+    return failure
 
 
 def rollout_line(rolled: Rolled, task: Task, how: Circumstances) -> bytes:
@@ -94,7 +113,7 @@ def failure_line(failure: RolloutError, task: Task, how: Circumstances) -> bytes
 
 
 def is_terminal(failure: RolloutError) -> bool:
-    """Only another row would help: a resume leaves it alone. Infrastructure gets mended, so the rest is tried again."""
+    """Only another row would help: a resume leaves it alone. Infrastructure gets fixed, so the rest is tried again."""
     if isinstance(failure, SoftFailure):
         return failure.terminal
     return failure.kind in ("row", "budget")

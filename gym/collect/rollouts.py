@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -53,7 +52,7 @@ async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: Sto
         await targets.connect()
         targets.check_agent(options.agent)
         try:
-            output = await _open_output(options, files, targets.digests, tally, stop)
+            output = await _open_output(options, files, targets, tally, stop)
         except Stopped:
             return Summary(EXIT_STOPPED, tally.progress(), options.output, reason="stopped before it began")
         stack.callback(output.close)
@@ -64,7 +63,7 @@ async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: Sto
 
 
 async def _open_output(
-    options: CollectOptions, files: tuple[str, ...], digests: Mapping[str, str], tally: Tally, stop: StopSwitch
+    options: CollectOptions, files: tuple[str, ...], targets: Targets, tally: Tally, stop: StopSwitch
 ) -> Output:
     """Reads back what an earlier run wrote, which may take minutes: in a thread, and Ctrl-C ends it."""
 
@@ -74,7 +73,7 @@ async def _open_output(
 
     def read_and_open() -> Output:
         identity = options.identity(digest_inputs(files))
-        stack = StackOfRun(digests, options.accept_changes)
+        stack = StackOfRun(targets.digests, options.accept_changes, targets.strict)
         return open_output(options.output, identity, fresh=options.fresh, on_done=on_done, stack=stack)
 
     return await asyncio.to_thread(read_and_open)

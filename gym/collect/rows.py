@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
+from pydantic_core import from_json
 
 from gym.collect.keys import DoneKeys, RowIndex, format_key, row_digest
 from gym.collect.source import Line
 from gym.config.aliases import known_as
+from gym.config.redact import redact
 from gym.errors import Problem
 from gym.wire.metrics import ROLLOUT, TASK
+from gym.wire.policy_endpoint import KEY, URL, mask_key
+from gym.wire.text import write_any_json
 
 AGENT_REF = "agent_ref"
 PARAMS = "responses_create_params"
@@ -30,10 +35,17 @@ class Task:
     task_index: int
     rollout_index: int
     where: str
+    secret: str = field(default="", repr=False)  # the key of an endpoint that the row brings along
+    masked: bytes = b""  # `raw` without it
 
     @property
     def body(self) -> bytes:
         return self.raw[:-1] + self.extra
+
+    @property
+    def written(self) -> bytes:
+        """The body as a file may hold it."""
+        return (self.masked or self.raw)[:-1] + self.extra
 
 
 class BadLine(ValueError):
@@ -67,6 +79,12 @@ class TaskReader:
         self.total = 0  # tasks of this shard, done ones included
         self.rows = 0
 
+    def for_agent(self, agent: str) -> TaskReader:
+        """A reader of other rows in the same run: keys and indices go on, rows that name no agent are of this one."""
+        other = copy(self)
+        other._rules = replace(self._rules, agent=agent)
+        return other
+
     def read(
         self, lines: Iterable[Line], materialize: Callable[[bytes], object] | None = None
     ) -> Iterator[Task | Problem]:
@@ -83,14 +101,15 @@ class TaskReader:
             for digest, repeat, task in tasks:
                 self.total += 1
                 if materialize is not None:
-                    materialize(task.body + b"\n")
+                    materialize(task.written + b"\n")
                 if not self._done.has(digest, repeat):
                     yield task
 
     def _line_to_tasks(self, line: Line) -> list[tuple[int, int, Task]]:
         row = parse_row(line)
         agent = find_agent(row, line, self._rules)
-        digest = row_digest(line.raw)
+        secret = secret_of(row)
+        digest = row_digest(mask_row(line.raw, secret))  # a key that is another one each time makes no other row
         index, first = self._lines.find(digest)
         self._lines.count(digest, self._rules.repeats)
         task_index, first_rollout = self._indices(row, index, first)
@@ -98,6 +117,7 @@ class TaskReader:
         if index % parts != part - 1:
             return []
         raw, fields = self._prepare(line.raw, row, agent)
+        masked = mask_row(raw, secret)
         where = f"{line.file}:{line.number}"
         return [
             (
@@ -111,6 +131,8 @@ class TaskReader:
                     task_index,
                     first_rollout + repeat,
                     where,
+                    secret,
+                    masked if masked is not raw else b"",
                 ),
             )
             for repeat in range(self._rules.repeats)
@@ -158,6 +180,23 @@ def parse_row(line: Line) -> dict[str, Any]:
     if not isinstance(row[PARAMS], dict):
         raise _bad(line, f"is {_kind(row[PARAMS])}, not an object", key=PARAMS, hint='write {"input": [...]}')
     return row
+
+
+def secret_of(row: Mapping[str, Any]) -> str:
+    """The key that must not be written down; "" for the many rows that bring none."""
+    key = row.get(KEY)
+    return key if isinstance(key, str) else ""
+
+
+def mask_row(raw: bytes, secret: str) -> bytes:
+    """The same object where there is nothing to hide."""
+    if b"policy_" not in raw:
+        return raw
+    row = from_json(raw)
+    masked = mask_key(row, secret)
+    if isinstance(masked.get(URL), (str, list)):
+        masked[URL] = redact(masked[URL])
+    return raw if masked == row else write_any_json(masked)
 
 
 def find_agent(row: dict[str, Any], line: Line, rules: RowRules) -> str:
@@ -208,6 +247,8 @@ def _kind(value: object) -> str:
 
 
 def _json_hint(raw: bytes) -> str:
+    if KEY.encode() in raw:
+        return "the line is not shown here, for it holds a key; a data set has one JSON object on each line"
     try:
         raw.decode()
     except UnicodeDecodeError as error:

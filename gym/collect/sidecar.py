@@ -42,6 +42,7 @@ class StackOfRun:
 
     instances: Mapping[str, str] = field(default_factory=dict)
     accept_changes: bool = False
+    strict: tuple[str, ...] = ()  # verifiers in their strict mode
 
 
 def check_sidecar(paths: OutputPaths, identity: Mapping[str, Any], size: int, stack: StackOfRun) -> list[str]:
@@ -49,7 +50,7 @@ def check_sidecar(paths: OutputPaths, identity: Mapping[str, Any], size: int, st
     told = _read(paths, identity, size)
     _check_identity(paths, told["identity"], identity)
     allowed = stack.accept_changes or not size  # failures alone are no rollouts that could be mixed
-    stacks, notices = _next_stacks(paths, told.get("stacks") or [], stack.instances, allowed=allowed)
+    stacks, notices = _next_stacks(paths, told.get("stacks") or [], stack, allowed=allowed)
     now = {**told, "pid": os.getpid(), "gym": __version__, "stacks": stacks}
     write_whole(paths.run, orjson.dumps(now, option=orjson.OPT_INDENT_2))
     return notices
@@ -103,20 +104,27 @@ def _check_identity(paths: OutputPaths, before: Mapping[str, Any], identity: Map
 
 
 def _next_stacks(
-    paths: OutputPaths, stacks: list[dict[str, Any]], instances: Mapping[str, str], *, allowed: bool
+    paths: OutputPaths, stacks: list[dict[str, Any]], stack: StackOfRun, *, allowed: bool
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The stacks that the rollouts come from, oldest first; the last one is the one of now."""
+    instances = stack.instances
     before: dict[str, str] = stacks[-1]["instances"] if stacks else {}
     if before == instances:
         return stacks, []
-    changes = differences(before, instances)
+    changes = [*differences(before, instances), *(_strictness(stacks[-1], stack) if stacks else ())]
     if changes and not allowed:
         raise UserError(
             f"{paths.rollouts} was collected from another stack\n    " + "\n    ".join(changes),
             "start that stack again, choose another -o, say --fresh, or --accept-changes to mix the two",
         )
     now = {"since": _now(), "digest": digest_stack(instances), "instances": dict(instances)}
+    now |= {"strict": list(stack.strict)} if stack.strict else {}
     return [*stacks, now], [f"the stack has changed: {'; '.join(changes)}"] if changes else []
+
+
+def _strictness(before: Mapping[str, Any], stack: StackOfRun) -> list[str]:
+    then, now = ", ".join(before.get("strict") or ()), ", ".join(stack.strict)
+    return [f"strict: {then or 'nothing'} then, {now or 'nothing'} now"] if then != now else []
 
 
 def _show(identity: Mapping[str, Any], key: str) -> str:

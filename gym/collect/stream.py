@@ -82,6 +82,24 @@ async def collect_from(
         await run
 
 
+def ended_to_rollout(task: Task, ended: Ended) -> Rollout:
+    """What became of a task, with the line that `gym rollouts` would have written."""
+    rolled, failure = ended.rolled, ended.failure
+    line = rollout_line(rolled, task, ended.how) if rolled else b""
+    return Rollout(
+        row=int(task.where.rpartition(":")[2]) - 1,
+        repeat=parse_key(task.key)[1],
+        key=task.key,
+        agent=task.agent,
+        attempt=ended.how.attempt,
+        seconds=ended.how.seconds,
+        reward=rolled.reward if rolled else None,
+        result=rolled.parsed if rolled else None,
+        failure=failure,
+        line=failure_line(failure, task, ended.how) if failure else line,
+    )
+
+
 async def _run(attempts: Attempts, work: Callable[[], Coroutine[None, None, None]]) -> None:
     try:
         async with asyncio.TaskGroup() as group:
@@ -103,26 +121,9 @@ def _worker(
             ended = await attempts.run(task)
             if ended is not None and (ended.rolled or ended.failure):
                 await room.acquire()
-                ready.put_nowait(_to_rollout(task, ended))
+                ready.put_nowait(ended_to_rollout(task, ended))
 
     return work
-
-
-def _to_rollout(task: Task, ended: Ended) -> Rollout:
-    rolled, failure = ended.rolled, ended.failure
-    line = rollout_line(rolled, task, ended.how) if rolled else b""
-    return Rollout(
-        row=int(task.where.rpartition(":")[2]) - 1,
-        repeat=parse_key(task.key)[1],
-        key=task.key,
-        agent=task.agent,
-        attempt=ended.how.attempt,
-        seconds=ended.how.seconds,
-        reward=rolled.reward if rolled else None,
-        result=rolled.parsed if rolled else None,
-        failure=failure,
-        line=failure_line(failure, task, ended.how) if failure else line,
-    )
 
 
 async def _cancel(task: asyncio.Task[None]) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter, deque
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from gym.collect.events import AgentProgress, Progress
+from gym.collect.events import AgentProgress, Held, Progress
 
 _RATE_SECONDS = 10.0
 
@@ -14,11 +14,12 @@ _RATE_SECONDS = 10.0
 @dataclass(slots=True)
 class _Agent:
     done: int = 0
-    failed: int = 0
     reward: float = 0.0
+    failures: Counter[str] = field(default_factory=Counter)
 
     def view(self) -> AgentProgress:
-        return AgentProgress(self.done, self.failed, self.reward / self.done if self.done else None)
+        mean = self.reward / self.done if self.done else None
+        return AgentProgress(self.done, self.failures.total(), mean, dict(self.failures))
 
 
 class Tally:
@@ -41,7 +42,7 @@ class Tally:
         self._reward += reward
 
     def add_failure(self, agent: str, kind: str) -> None:
-        self._agents.setdefault(agent, _Agent()).failed += 1
+        self._agents.setdefault(agent, _Agent()).failures[kind] += 1
         self._failed += 1
         self._failures[kind] += 1
 
@@ -58,7 +59,13 @@ class Tally:
         return self._failed > 0 and not self._done
 
     def progress(
-        self, *, in_flight: int = 0, retries: int = 0, paused_reason: str = "", stopping: bool = False
+        self,
+        *,
+        in_flight: int = 0,
+        retries: int = 0,
+        paused_reason: str = "",
+        held: tuple[Held, ...] = (),
+        stopping: bool = False,
     ) -> Progress:
         now = time.monotonic()
         ended = self._done + self._failed + self.dropped
@@ -78,6 +85,7 @@ class Tally:
             eta_seconds=left / rate if left is not None and rate > 0 else None,
             elapsed=now - self._began,
             paused_reason=paused_reason,
+            held=held,
             stopping=stopping,
             agents={name: one.view() for name, one in sorted(self._agents.items())},
             failures=dict(self._failures),

@@ -1,6 +1,6 @@
 """Where the agents of a stack listen: read from its discovery document, and read again when something fails.
 
-Replicas that can be reached from here are called directly, the others through the router.
+Replicas that can be reached from here are called directly, the others through the router, each by its own route.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from urllib.parse import quote, urlsplit
 
+import orjson
 from pydantic import ValidationError
 
+from gym.collect.events import Held
 from gym.collect.provenance import digest_stack
+from gym.collect.replicas import Header, Lookout, Replica
 from gym.errors import InfraError, UserError
 from gym.labels import SERVER_PREFIX
 from gym.server.http import HttpClient, Reply
 from gym.wire.discovery import Discovery, InstanceView
+from gym.wire.failures import has_no_route
 
 AGENT_TYPE = "responses_api_agents"
 _REFRESH_SECONDS = 5.0
@@ -27,22 +31,7 @@ _ASK_SECONDS = 10.0
 _TRY_SECONDS = 1.0
 _TELL_SECONDS = 2.0
 
-Header = tuple[bytes, bytes]
 Look = Callable[[], Awaitable[Discovery]]
-
-
-class Replica:
-    """One address that takes rollouts of an agent, and how many it has."""
-
-    __slots__ = ("headers", "healthy", "in_flight", "served", "shunned_until", "url")
-
-    def __init__(self, url: str, headers: tuple[Header, ...] = ()) -> None:
-        self.url = url
-        self.headers = headers
-        self.healthy = True
-        self.in_flight = 0
-        self.served = 0
-        self.shunned_until = 0.0
 
 
 class Targets:
@@ -58,19 +47,26 @@ class Targets:
         self._base = stack_url.rstrip("/")
         self._auth: tuple[Header, ...] = ((b"authorization", b"Bearer " + token.encode()),) if token else ()
         self._replicas: dict[str, list[Replica]] = {}
+        self._chosen: dict[str, Replica] = {}  # by agent: where the router chooses
+        self._lookout = Lookout(http, f"{self._base}/vanished", self._auth)
         self._reachable: dict[str, bool] = {}  # by host: asked once
         self._stale = asyncio.Event()
         self._document = Discovery(stack="")
         self.digests: dict[str, str] = {}  # by instance, as far as the stack tells
         self.stack = ""  # the digest of them all
+        self.strict: tuple[str, ...] = ()  # verifiers in their strict mode
+        self.held: tuple[Held, ...] = ()  # what model servers hold back, as of the last look
+        self._tells_held = look is None
 
     @property
     def agents(self) -> Collection[str]:
         return self._replicas.keys()
 
     async def connect(self) -> None:
-        """Reads the document; the errors of this first time are the user's to mend."""
+        """Reads the document; the errors of this first time are the user's to fix."""
         await self._adopt(await self._read())
+        if self._base:
+            self._http.expect_health(self._base)  # the router itself answers, whatever is behind it
         if not self._replicas:
             raise UserError(f"the stack at {self._base} has no agent", "start one that has: gym up NAME")
 
@@ -81,6 +77,15 @@ class Targets:
             raise UserError(f"the stack at {self._base} has no agent {agent!r}", f"it has {' or '.join(near)}")
 
     async def keep_fresh(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._keep_document())
+            group.create_task(self._keep_lookout())
+
+    async def _keep_lookout(self) -> None:
+        while True:
+            await asyncio.sleep(await self._lookout.look([one for group in self._replicas.values() for one in group]))
+
+    async def _keep_document(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(_REFRESH_SECONDS):
@@ -93,16 +98,28 @@ class Targets:
                 await self._adopt(await self._read())
             except (UserError, InfraError):
                 continue  # the addresses that we have may serve on; a breaker speaks up when they do not
+            await self._look_at_held()
 
     def pick(self, agent: str, tried: Collection[Replica] = ()) -> Replica | None:
-        """The healthy replica with the fewest rollouts in flight; an ailing one where there is no other."""
+        """The healthy replica with the fewest rollouts in flight; an ailing one where there is no other. When none of
+        those that the router leads to takes it, the router may choose: its answer says what ails them."""
         choice = [one for one in self._replicas.get(agent, ()) if one not in tried]
         if not choice:
-            return None
+            chosen = self._choose_by_router(agent)
+            return None if chosen is None or chosen in tried else chosen
         if len(choice) == 1:
             return choice[0]
         now = time.monotonic()
-        return min(choice, key=lambda one: (not one.healthy, one.shunned_until > now, one.in_flight, one.served))
+        return min(choice, key=lambda one: self._rank(one, now))
+
+    def _rank(self, one: Replica, now: float) -> tuple[bool, bool, bool, int, int]:
+        lost = one.vanished or self._http.is_lost(one.url)
+        return lost, not one.healthy, one.shunned_until > now, one.in_flight, one.served
+
+    def _choose_by_router(self, agent: str) -> Replica | None:
+        if not any(one.id for one in self._replicas.get(agent, ())):
+            return None
+        return self._chosen.setdefault(agent, self._routed_place(agent))
 
     def shun(self, replica: Replica) -> None:
         """It refused a connection or broke one: others first for a while."""
@@ -134,10 +151,23 @@ class Targets:
         """What ails these instances now; "" when all of them answer."""
         for name in names:
             instance = self._document.instances.get(name)
-            for replica in self._places(name, instance) if instance else ():
+            places = self._places(name, instance) if instance else ()
+            for replica in (self._routed_place(name),) if any(one.id for one in places) else places:
                 if trouble := await self._ask(name, replica):
                     return trouble
         return ""
+
+    async def _look_at_held(self) -> None:
+        """From the console, which asks every server now and then; an older one does not know."""
+        if not self._tells_held:
+            return
+        try:
+            reply = await self._http.request("GET", f"{self._base}/held", headers=self._auth, timeout=_TELL_SECONDS)
+            self._tells_held = reply.status not in (404, 405)
+            told = orjson.loads(reply.body)["held"] if reply.status == 200 else ()
+            self.held = tuple(Held(**one) for one in told)
+        except (OSError, TimeoutError, ValueError, KeyError, TypeError):
+            self.held = ()
 
     async def _ask(self, name: str, replica: Replica) -> str:
         try:
@@ -146,6 +176,8 @@ class Targets:
             )
         except (OSError, TimeoutError) as error:
             return f"{name} does not answer: {error}"
+        if has_no_route(reply.status, reply.body):
+            return f"the router has no route to {name} yet"
         return f"{name} answers {reply.status} to /healthz" if reply.status >= 500 else ""
 
     async def _read(self) -> Discovery:
@@ -173,6 +205,7 @@ class Targets:
         self._document = document
         self.digests = {name: one.digest for name, one in document.instances.items()}
         self.stack = digest_stack(self.digests)
+        self.strict = tuple(name for name, one in document.instances.items() if one.strict)
         replicas = [one for instance in document.instances.values() for one in instance.replicas]
         urls = {} if self._routes_all else {_host(one.url): one.url for one in replicas}
         async with asyncio.TaskGroup() as group:
@@ -183,7 +216,7 @@ class Targets:
             if instance.type == AGENT_TYPE:
                 self._keep(name, self._places(name, instance))
         for name in self._replicas.keys() - document.instances.keys():
-            self._replicas[name] = [Replica(self._routed(name), self._auth)]
+            self._replicas[name] = [self._routed_place(name)]
 
     def _keep(self, name: str, places: list[Replica]) -> None:
         known = {one.url: one for one in self._replicas.get(name, ())}
@@ -193,15 +226,30 @@ class Targets:
         self._replicas[name] = [known.get(place.url, place) for place in places]
 
     def _places(self, name: str, instance: InstanceView) -> list[Replica]:
-        """Its replicas, when each can be reached from here; else the router, which knows them."""
+        """Its replicas, when each can be reached from here; else by the router, which may have a way to each."""
         direct: list[Replica] = []
         for one in instance.replicas:
             if not self._reachable.get(_host(one.url)):
-                return [Replica(self._routed(name), self._auth)]
+                return self._routed_places(name, instance)
             replica = Replica(one.url.rstrip("/"))
             replica.healthy = one.healthy
+            if instance.sdk:
+                self._http.expect_health(replica.url)
             direct.append(replica)
-        return direct or [Replica(self._routed(name), self._auth)]
+        return direct or [self._routed_place(name)]
+
+    def _routed_places(self, name: str, instance: InstanceView) -> list[Replica]:
+        routed = []
+        for one in instance.replicas:
+            if not one.route:  # the router chooses: an older stack, or no agent
+                return [self._routed_place(name)]
+            replica = Replica(self._base + one.route, self._auth, one.id)
+            replica.healthy = one.healthy
+            routed.append(replica)
+        return routed
+
+    def _routed_place(self, name: str) -> Replica:
+        return Replica(self._routed(name), self._auth)
 
     def _routed(self, name: str) -> str:
         return f"{self._base}{SERVER_PREFIX}{quote(name, safe='')}"

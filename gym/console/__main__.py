@@ -5,16 +5,20 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from pathlib import Path
 
 from gym.console.app import Deps, make_app
 from gym.console.page import load_page
 from gym.console.probes import Prober
+from gym.console.reconcile import Reconciler
 from gym.console.settings import Settings, read_settings
 from gym.console.sources import LiveSources
+from gym.console.upstreams import UpstreamAdmin
 from gym.errors import GymError
 from gym.server import serve
 from gym.server.config import Settings as ServeSettings
 from gym.server.http import HttpClient
+from gym.server.refusing import Rules
 
 
 def main() -> int:
@@ -22,7 +26,7 @@ def main() -> int:
     try:
         settings = read_settings(os.environ)
         told = ServeSettings(name="console", listen=settings.listen, drain_seconds=settings.drain_seconds)
-        serve.run_app(make_app(make_deps(settings)), told)
+        serve.run_app(make_app(make_deps(settings)), told, rules=Rules(pages=True, near=True))
     except GymError as error:
         sys.stderr.write(f"{error}\n")
         return 1
@@ -32,7 +36,16 @@ def main() -> int:
 def make_deps(settings: Settings) -> Deps:
     client = HttpClient()
     sources = LiveSources(settings.discovery, settings.config, client)
-    return Deps(sources, Prober(client), load_page(), settings.token)
+    prober = Prober(client)
+    admin = UpstreamAdmin(sources, prober, settings.upstreams, contained=settings.wanted is not None)
+    return Deps(sources, prober, load_page(), settings.token, admin=admin, keeper=make_keeper(settings))
+
+
+def make_keeper(settings: Settings) -> Reconciler | None:
+    """Where a runtime gave us the files to write; elsewhere somebody else keeps the routes."""
+    if settings.wanted is None or settings.routes is None:
+        return None
+    return Reconciler(settings.wanted, Path(settings.discovery), settings.routes)
 
 
 if __name__ == "__main__":

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, get_args
 from urllib.parse import unquote
 
 import orjson
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.routing import Route
 
 from gym import __version__, labels
-from gym.console import collections, views
+from gym.console import collections, groups, views
 from gym.console.collections import Collections
-from gym.console.guard import NotFromHere, check_origin, is_admitted
+from gym.console.groups import OpenStreams
+from gym.console.guard import is_admitted
 from gym.console.origin import find_origin
 from gym.console.page import Page
 from gym.console.probes import Probe
-from gym.console.rollouts import RolloutService, error_body
+from gym.console.rollouts import LinesResponse, RolloutService, error_body
 from gym.console.sources import ServerFacts, Sources
+from gym.console.upstreams import MOST_BYTES, UpstreamAdmin
+from gym.console.vanished import Vanished
 from gym.errors import GymError, InfraError, UserError
+from gym.trainers import shares
 from gym.wire.discovery import Discovery
+from gym.wire.failures import NO_ROUTE, RolloutError
+from gym.wire.foreign import Why, refusal_words
 
 HEALTH = ("/healthz", "/livez", "/readyz", "/health")
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
@@ -35,6 +45,12 @@ class Probing(Protocol):
     async def probe(self, discovery: Discovery, facts: Mapping[str, ServerFacts]) -> Mapping[str, Probe]: ...
 
 
+class Keeping(Protocol):
+    trouble: str
+
+    async def run(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class Deps:
     sources: Sources
@@ -42,6 +58,10 @@ class Deps:
     page: Page
     token: str = field(default="", repr=False)
     board: Collections = field(default_factory=Collections)
+    vanished: Vanished = field(default_factory=Vanished)
+    streams: OpenStreams = field(default_factory=OpenStreams)
+    admin: UpstreamAdmin | None = None
+    keeper: Keeping | None = None  # of the stack's routes, where that is this console's task
 
 
 def make_app(deps: Deps) -> Starlette:
@@ -53,14 +73,34 @@ def make_app(deps: Deps) -> Starlette:
         Route("/global_config_dict_yaml", console.global_config),
         Route("/server_instances", console.server_instances),
         Route("/auth", console.auth),
+        Route("/same-origin", console.same_origin),
+        Route("/refused/{why}", console.refused, methods=METHODS),
         Route("/collections", console.collections),
         Route("/collections", console.hear, methods=["POST"]),
+        Route("/held", console.held),
+        Route("/vanished", console.vanished),
         Route("/rollouts", console.rollouts, methods=["POST"]),
+        Route("/rollouts/{id}", console.steer, methods=["GET", "POST"]),
+        Route(shares.PATH, console.shares, methods=["GET", "POST"]),
+        Route("/admin/models/{name:path}/upstreams", console.upstreams, methods=["GET", "PUT", "DELETE"]),
         *(Route(path, console.health) for path in HEALTH),
         Route("/s/{rest:path}", console.unrouted, methods=METHODS),
         Route("/{rest:path}", console.nowhere, methods=METHODS),
     ]
-    return Starlette(routes=routes)
+    return Starlette(routes=routes, lifespan=lambda _: _kept(deps))
+
+
+@asynccontextmanager
+async def _kept(deps: Deps) -> AsyncIterator[None]:
+    keeper = deps.keeper
+    work = asyncio.get_running_loop().create_task(keeper.run(), name="routes") if keeper else None
+    try:
+        yield
+    finally:
+        deps.vanished.close()
+        if work is not None:
+            work.cancel()
+            await asyncio.wait([work])
 
 
 class Console:
@@ -78,7 +118,7 @@ class Console:
         return await self._live(request, views.servers_view)
 
     async def server_instances(self, request: Request) -> Response:
-        return await self._live(request, views.server_instances_view)
+        return await self._live(request, partial(views.server_instances_view, now=time.time()))
 
     async def discovery(self, request: Request) -> Response:
         found = await self._deps.sources.discovery()
@@ -90,46 +130,106 @@ class Console:
         return _json(views.config_yaml(found, self._deps.sources.config(), find_origin(request.headers, found.router)))
 
     async def health(self, request: Request) -> Response:
+        if self._deps.keeper is not None and (trouble := self._deps.keeper.trouble):
+            return _json({"status": trouble}, status=503)
         return _json({"status": "ok"})
 
     async def auth(self, request: Request) -> Response:
         """The router asks before it lets anyone in from wider than loopback."""
         if is_admitted(request.headers.get("authorization", ""), self._deps.token):
             return Response(status_code=200, headers=NO_STORE)
-        told = {
-            "error": "this stack asks for its token",
-            "how": f"send `Authorization: Bearer $GYM_TOKEN`, or set {labels.ENV_TOKEN} for gym",
-        }
-        refusal = _json(told, status=401)
-        for challenge in CHALLENGES:
-            refusal.headers.append("www-authenticate", challenge)
-        return refusal
+        return _asks_for_token()
+
+    async def upstreams(self, request: Request) -> Response:
+        """Of a model. Where the stack has a token it is asked for here too: servers inside do not have it."""
+        admin, token = self._deps.admin, self._deps.token
+        if token and not is_admitted(request.headers.get("authorization", ""), token):
+            return _asks_for_token()
+        name = request.path_params["name"]
+        try:
+            if admin is None:
+                raise UserError("this console looks after no models", "ask the router of a stack: gym ps")
+            if request.method == "PUT":
+                return _json(await admin.put(name, await _read_small(request, MOST_BYTES)))
+            return _json(await (admin.delete(name) if request.method == "DELETE" else admin.show(name)))
+        except GymError as error:
+            return _refusal(error)
+
+    async def same_origin(self, request: Request) -> Response:
+        """The router asks about what carries an Origin. Who is foreign was refused before it came here."""
+        return Response(status_code=204, headers=NO_STORE)
+
+    async def refused(self, request: Request) -> Response:
+        """Where the router sends what it does not let through."""
+        asked = request.path_params["why"]
+        why: Why = asked if asked in get_args(Why) else "page"
+        words = refusal_words(why, request.headers)
+        error = RolloutError("row", words.text)
+        headers = {labels.HEADER_ERROR: error.kind}
+        return Response(error.to_body(), words.status, {**NO_STORE, **headers}, "application/json")
 
     async def collections(self, request: Request) -> Response:
         """What collects now, on any machine."""
-        return _json({"collections": self._deps.board.running()})
+        running = self._deps.board.running()
+        if any(not one["pid"] for one in running):  # of this process; the others say what is held for them
+            held = await self._held()
+            running = [one if one["pid"] else {**one, "progress": {**one["progress"], "held": held}} for one in running]
+        return _json({"collections": running})
+
+    async def held(self, request: Request) -> Response:
+        """Calls that wait because a provider refuses them."""
+        return _json({"held": await self._held()})
+
+    async def vanished(self, request: Request) -> Response:
+        """Agents' replicas that nothing can be heard of: asked by who awaits a reply of one through the router."""
+        return _json({"vanished": self._deps.vanished.look(await self._deps.sources.discovery())})
+
+    async def _held(self) -> list[dict[str, Any]]:
+        found, config = await self._deps.sources.discovery(), self._deps.sources.config()
+        return views.held_view(found, await self._deps.prober.probe(found, config.servers))
 
     async def hear(self, request: Request) -> Response:
         """A collector says how it is getting on."""
         try:
-            check_origin(request.headers)
             self._deps.board.hear(await _read_small(request, collections.MOST_BYTES))
         except GymError as error:
             return _refusal(error)
         return Response(status_code=204, headers=NO_STORE)
 
     async def rollouts(self, request: Request) -> Response:
-        """Rows in, rollouts out as they finish."""
+        """Rows in, rollouts or groups out as they finish."""
+        deps = self._deps
         try:
-            check_origin(request.headers)
-            service = RolloutService(self._deps.sources, self._deps.board, self._deps.token)
-            lines = await service.open(request)
+            opened = await RolloutService(deps.sources, deps.board, deps.token, deps.streams).open(request)
         except GymError as error:
             return _refusal(error)
-        return StreamingResponse(lines, headers=NO_STORE, media_type="application/x-ndjson")
+        return LinesResponse(opened, NO_STORE)
+
+    async def steer(self, request: Request) -> Response:
+        """How a stream of groups is getting on, and what its trainer wants of it meanwhile."""
+        streams, id = self._deps.streams, request.path_params["id"]
+        try:
+            if request.method == "GET":
+                return _json(streams.find(id).stats().to_dict())
+            return _json(await streams.obey(id, await _read_small(request, groups.MOST_BYTES)))
+        except GymError as error:
+            return _refusal(error)
+
+    async def shares(self, request: Request) -> Response:
+        """A stream claims its part of the stack's places; or: who has a part."""
+        claims = self._deps.streams.claims
+        if request.method == "GET":
+            return _json({"shares": claims.view()})
+        try:
+            granted = claims.hear(await _read_small(request, shares.MOST_BYTES))
+        except GymError as error:
+            return _refusal(error)
+        return Response(shares.granted_to_body(granted), headers=NO_STORE, media_type="application/json")
 
     async def unrouted(self, request: Request) -> Response:
         """Below /s/ the router sends us what it has no server for."""
+        if request.scope["path"].startswith(labels.REPLICA_PREFIX):
+            return Response(NO_ROUTE, 404, NO_STORE, "text/plain")  # take another one: nobody has seen it
         found, config = await self._deps.sources.discovery(), self._deps.sources.config()
         asked = request.scope["path"].removeprefix(labels.SERVER_PREFIX)
         known = views.instances(found, config)
@@ -138,18 +238,29 @@ class Console:
             return _json(views.unknown_instance(asked.partition("/")[0][:200], known), status=404)
         probes = await self._deps.prober.probe(found, config.servers)
         failure = views.unreachable(name, known[name], probes)
-        headers = {labels.HEADER_ERROR: failure.kind}
+        headers = {labels.HEADER_ERROR: failure.kind, "retry-after": "1"}
         return Response(failure.to_body(), failure.status, {**NO_STORE, **headers}, "application/json")
 
     async def nowhere(self, request: Request) -> Response:
-        pages = ["/", "/servers", "/discovery", "/collections", "/rollouts", "/metrics"]
-        pages += ["/global_config_dict_yaml", "/server_instances"]
+        pages = ["/", "/servers", "/discovery", "/collections", "/held", "/vanished", "/rollouts", "/shares"]
+        pages += ["/metrics", "/global_config_dict_yaml", "/server_instances", "/admin/models/NAME/upstreams"]
         return _json({"error": f"nothing at {request.url.path[:200]}", "try": pages}, status=404)
 
     async def _live(self, request: Request, view: Callable[..., Any]) -> Response:
         found, config = await self._deps.sources.discovery(), self._deps.sources.config()
         probes = await self._deps.prober.probe(found, config.servers)
         return _json(view(found, config, probes, find_origin(request.headers, found.router)))
+
+
+def _asks_for_token() -> Response:
+    told = {
+        "error": "this stack asks for its token",
+        "how": f"send `Authorization: Bearer $GYM_TOKEN`, or set {labels.ENV_TOKEN} for gym",
+    }
+    refusal = _json(told, status=401)
+    for challenge in CHALLENGES:
+        refusal.headers.append("www-authenticate", challenge)
+    return refusal
 
 
 async def _read_small(request: Request, most: int) -> bytes:
@@ -162,8 +273,8 @@ async def _read_small(request: Request, most: int) -> bytes:
 
 
 def _refusal(error: GymError) -> Response:
-    """403 for who may not, 422 for what is wrong with the question, 503 for what is wrong here."""
-    status = 403 if isinstance(error, NotFromHere) else 503 if isinstance(error, InfraError) else 422
+    """422 for what is wrong with the question, 503 for what is wrong here."""
+    status = 503 if isinstance(error, InfraError) else 422
     return Response(error_body(error), status, NO_STORE, "application/json")
 
 

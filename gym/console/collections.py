@@ -31,6 +31,14 @@ class AgentView(Tolerant):
     mean_reward: float | None = None
 
 
+class HeldView(Tolerant):
+    instance: Words
+    provider: Words = ""
+    waiting: Count = 0
+    refused: Count = 0
+    seconds: Count = 10
+
+
 class ProgressView(Tolerant):
     done: Count = 0
     failed: Count = 0
@@ -44,6 +52,7 @@ class ProgressView(Tolerant):
     eta_seconds: float | None = None
     elapsed: float = 0.0
     paused_reason: Words = ""
+    held: Annotated[tuple[HeldView, ...], Field(max_length=100)] = ()
     stopping: bool = False
     agents: Annotated[dict[str, AgentView], Field(max_length=100)] = {}
     failures: Annotated[dict[str, Count], Field(max_length=100)] = {}

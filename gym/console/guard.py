@@ -5,21 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Mapping
-from urllib.parse import urlsplit
-
-from gym.errors import UserError
-
-
-class NotFromHere(UserError):
-    """A page of another site made a browser ask."""
-
-
-def check_origin(headers: Mapping[str, str]) -> None:
-    """What changes something is refused to other sites' pages: a browser of this machine passes as its owner."""
-    origin = headers.get("origin", "")
-    if origin and urlsplit(origin).netloc not in (headers.get("host"), headers.get("x-forwarded-host")):
-        raise NotFromHere(f"pages of {origin[:200]} may not do this", "send it from a program, or from this console")
 
 
 def is_admitted(authorization: str, token: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,13 +12,15 @@ import orjson
 
 from gym.config.redact import redact
 from gym.console.sources import ServerFacts
+from gym.labels import BLOCKED
 from gym.server.http import HttpClient, NotSent
 from gym.wire.discovery import Discovery, ReplicaView
+from gym.wire.failures import error_from_reply
 
 TIMEOUT_SECONDS = 1.0
 FRESH_SECONDS = 1.0
 AT_ONCE = 128
-SAID_ALREADY = frozenset({"status", "name", "type", "version"})
+SAID_ALREADY = frozenset({"status", "name", "type", "version", "started"})
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Probe:
     detail: str = ""
     milliseconds: float = 0.0
     health: Mapping[str, Any] = field(default_factory=dict)
+    started: float = 0.0  # seconds since the epoch; 0: it does not say
 
     @property
     def ok(self) -> bool:
@@ -54,6 +57,12 @@ class Prober:
                 self._taken, self._generation = time.monotonic(), discovery.generation
             return self._found
 
+    async def ask(self, replicas: Iterable[ReplicaView]) -> Mapping[str, Probe]:
+        """Replicas of our own servers, at this moment."""
+        async with asyncio.TaskGroup() as group:
+            tasks = {one.id: group.create_task(self._ask(one, ours=True)) for one in replicas}
+        return {id: task.result() for id, task in tasks.items()}
+
     async def _ask_all(self, discovery: Discovery, facts: Mapping[str, ServerFacts]) -> dict[str, Probe]:
         tasks: dict[str, asyncio.Task[Probe]] = {}
         async with asyncio.TaskGroup() as group:
@@ -77,17 +86,27 @@ class Prober:
                 return Probe("unknown_error", f"{type(error).__name__}: {error}")
         taken = (time.perf_counter() - started) * 1000
         if reply.status == 200 or (not ours and reply.status != 503):
-            return Probe("success", "", round(taken, 1), _told(reply.body))
-        return Probe("unknown_error", f"/healthz answered {reply.status}", round(taken, 1), _told(reply.body))
+            told = _parse(reply.body)
+            return Probe("success", "", round(taken, 1), _health(told), _started(told))
+        why = error_from_reply(reply.status, reply.body, server="", kind="agent").message
+        detail = why if why.startswith(BLOCKED) else f"/healthz answered {reply.status}"
+        return Probe("unknown_error", detail, round(taken, 1), _health(_parse(reply.body)))
 
 
-def _told(body: bytes) -> Mapping[str, Any]:
-    """What a server says of itself beyond that it is well; another's words, so nothing secret passes."""
+def _parse(body: bytes) -> Mapping[str, Any]:
     try:
         parsed = orjson.loads(body) if len(body) < 65536 else None
     except orjson.JSONDecodeError:
         return {}
-    if not isinstance(parsed, dict):
-        return {}
-    told: Mapping[str, Any] = redact({key: value for key, value in parsed.items() if key not in SAID_ALREADY})
-    return told
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _health(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a server says of itself beyond that it is well; another's words, so nothing secret passes."""
+    health: Mapping[str, Any] = redact({key: value for key, value in told.items() if key not in SAID_ALREADY})
+    return health
+
+
+def _started(told: Mapping[str, Any]) -> float:
+    started = told.get("started")
+    return float(started) if isinstance(started, (int, float)) else 0.0

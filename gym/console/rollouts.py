@@ -1,4 +1,4 @@
-"""`POST /rollouts`: rows in, verified rollouts out as NDJSON while they finish. Gone when its client goes.
+"""`POST /rollouts`: rows in, verified rollouts or groups out as NDJSON while they finish. Gone when its client goes.
 
 The client's reading speed is the run's: what it does not take is not begun.
 """
@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import io
 import secrets
+import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Annotated, Any
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from gym.collect import AttemptOptions, Rollout, collect_from
 from gym.collect.aio import allow_connections
@@ -24,14 +28,17 @@ from gym.collect.findings import fold_problems
 from gym.collect.rows import RowRules, TaskReader
 from gym.collect.source import row_to_line
 from gym.collect.tally import Tally
-from gym.collect.targets import Targets
+from gym.collect.targets import AGENT_TYPE, Targets
 from gym.console.collections import Collections
+from gym.console.groups import KEYS, OpenStreams, open_groups, read_group_order
 from gym.console.sources import Sources
 from gym.errors import GymError, Problem, UserError
 from gym.server.http import HttpClient
 from gym.wire.failures import RolloutError
+from gym.wire.policy_endpoint import KEY
 
 MOST_BYTES = 1 << 30
+MOST_WITH_KEYS = 64 << 20  # of rows that bring keys of their own: they stay in memory
 IN_MEMORY = 1 << 20  # of a body; more of it lies in a file
 MOST_PROBLEMS = 20
 
@@ -49,6 +56,33 @@ class Order(BaseModel):
     max_pause: Annotated[float, Field(ge=0)] = 600.0
 
 
+async def _nothing() -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A collection that has begun, or begins with its first line."""
+
+    lines: AsyncIterator[bytes]
+    headers: dict[str, str] = field(default_factory=dict)
+    close: Callable[[], Awaitable[None]] = _nothing
+
+
+class LinesResponse(StreamingResponse):
+    """Closes what it streams even where its client went before the first line."""
+
+    def __init__(self, opened: Opened, headers: Mapping[str, str]) -> None:
+        super().__init__(opened.lines, headers={**headers, **opened.headers}, media_type="application/x-ndjson")
+        self._opened = opened
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._opened.close()
+
+
 @dataclass(frozen=True, slots=True)
 class RolloutService:
     """Collects inside the stack, from the console's own knowledge of it."""
@@ -56,17 +90,33 @@ class RolloutService:
     sources: Sources
     board: Collections
     token: str = ""
+    streams: OpenStreams = field(default_factory=OpenStreams)
 
-    async def open(self, request: Request) -> AsyncIterator[bytes]:
-        """The stream of lines; whatever is wrong with the order is raised before it begins."""
+    async def open(self, request: Request) -> Opened:
+        """Whatever is wrong with the order is raised before anything begins."""
         body = await _read_body(request)
         try:
-            rows, order = _read_order(body, request.headers.get("content-type", ""), request.query_params)
+            rows, told = _read_order(body, request.headers.get("content-type", ""), request.query_params)
+            if any(key in told for key in KEYS):
+                return await self._open_groups(rows, told, body)
+            if rows is None:
+                raise UserError("there are no `rows`", 'send {"rows": [...]}, or one row a line')
+            order = _parse_options(told)
             allow_connections(order.concurrency)
-            return await self._prepare(rows, order, body)
+            return Opened(await self._prepare(rows, order, body))
         except BaseException:
             body.close()
             raise
+
+    async def _open_groups(self, rows: Iterable[object] | None, told: Mapping[str, Any], body: IO[bytes]) -> Opened:
+        order = read_group_order(rows, told)
+        found = await self.sources.discovery()
+        names = [name for name, one in found.instances.items() if one.type == AGENT_TYPE]
+        if not order.options.skip_bad_rows:
+            for part in order.sources:
+                await asyncio.to_thread(_refuse_bad_rows, part.rows, part.name, part.agent, names)
+        lines = await open_groups(order, self.sources, self.streams, self.board, self.token, body)
+        return Opened(lines.read(), lines.headers, lines.close)
 
     async def _prepare(self, rows: Iterable[object], order: Order, body: IO[bytes]) -> AsyncIterator[bytes]:
         http = HttpClient()
@@ -74,8 +124,7 @@ class RolloutService:
         targets = Targets(http, found.router or "http://router", self.token, look=self.sources.discovery)
         await targets.connect()
         targets.check_agent(order.agent)
-        if problems := await asyncio.to_thread(_check_rows, rows, order, targets):
-            raise UserError("\n".join(map(str, problems)), "mend them; nothing was run")
+        await asyncio.to_thread(_refuse_bad_rows, rows, "rows", order.agent, targets.agents)
         return self._stream(targets, http, rows, order, body)
 
     async def _stream(
@@ -110,20 +159,31 @@ def error_body(error: GymError) -> bytes:
 async def _read_body(request: Request) -> IO[bytes]:
     """Whole before anything runs: a router may not let answers through while it still takes the question."""
     body: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 (lives as long as the stream)
-    size = 0
+    size, end, most = 0, b"", MOST_BYTES
     async for chunk in request.stream():
         size += len(chunk)
-        if size > MOST_BYTES:
-            raise UserError(f"the body is larger than {MOST_BYTES >> 20} MiB", "send the rows in several requests")
+        if most == MOST_BYTES and KEY.encode() in end + chunk:  # a key does not go to the disk
+            body, most = _in_memory(body), MOST_WITH_KEYS
+        if size > most:
+            raise UserError(f"the body is larger than {most >> 20} MiB", "send the rows in several requests")
         body.write(chunk)
+        end = chunk[-len(KEY) :]
     body.seek(0)
     return body
 
 
-def _read_order(body: IO[bytes], kind: str, query: Mapping[str, str]) -> tuple[Iterable[object], Order]:
-    """JSONL, one row a line; or one object with `rows` and options in it."""
+def _in_memory(body: IO[bytes]) -> IO[bytes]:
+    body.seek(0)
+    moved = io.BytesIO()
+    shutil.copyfileobj(body, moved)
+    body.close()
+    return moved
+
+
+def _read_order(body: IO[bytes], kind: str, query: Mapping[str, str]) -> tuple[Iterable[object] | None, dict[str, Any]]:
+    """JSONL, one row a line; or one object with `rows` (or, for groups, `sources`) and options in it."""
     if "ndjson" in kind or "jsonl" in kind or _is_row(body.readline()):
-        return _Lines(body), _parse_options(dict(query))
+        return _Lines(body), dict(query)
     body.seek(0)
     try:
         told = orjson.loads(body.read())
@@ -132,9 +192,9 @@ def _read_order(body: IO[bytes], kind: str, query: Mapping[str, str]) -> tuple[I
     if not isinstance(told, dict):
         raise UserError("the body is no object", 'send {"rows": [...]}, or one row a line')
     rows, nested = told.pop("rows", None), told.pop("options", {})
-    if not isinstance(rows, list) or not isinstance(nested, dict):
+    if not isinstance(rows, list | None) or not isinstance(nested, dict):
         raise UserError("`rows` must be a list, and `options`, where there are any, an object", 'send {"rows": [...]}')
-    return rows, _parse_options({**query, **nested, **told})
+    return rows, {**query, **nested, **told}
 
 
 def _parse_options(told: Mapping[str, Any]) -> Order:
@@ -156,7 +216,7 @@ def _is_row(line: bytes) -> bool:
         told = orjson.loads(line)
     except orjson.JSONDecodeError:
         return False
-    return isinstance(told, dict) and "rows" not in told
+    return isinstance(told, dict) and not {"rows", "sources"} & told.keys()
 
 
 class _Lines:
@@ -170,13 +230,14 @@ class _Lines:
         return (line for line in self._file if line.strip())
 
 
-def _check_rows(rows: Iterable[object], order: Order, targets: Targets) -> list[Problem]:
-    reader = TaskReader(RowRules(agents=frozenset(targets.agents), agent=order.agent))
-    lines = (row_to_line(row, "rows", number) for number, row in enumerate(rows, 1))
+def _refuse_bad_rows(rows: Any, name: str, agent: str, agents: Collection[str]) -> None:
+    reader = TaskReader(RowRules(agents=frozenset(agents), agent=agent))
+    lines = (row_to_line(row, name, number) for number, row in enumerate(rows, 1))
     found = [item for item in reader.read(lines) if isinstance(item, Problem)]
     if not reader.rows:
         raise UserError("no rows", 'send {"rows": [...]}, or one row a line')
-    return fold_problems(found, MOST_PROBLEMS)
+    if found:
+        raise UserError("\n".join(map(str, fold_problems(found, MOST_PROBLEMS))), "fix them; nothing was run")
 
 
 def _count(tally: Tally, rollout: Rollout) -> None:

@@ -17,6 +17,9 @@ class Settings:
     listen: str = "127.0.0.1:0"
     drain_seconds: float = 5.0
     token: str = field(default="", repr=False)
+    wanted: Path | None = None  # with `routes`: this console keeps the stack's routes
+    routes: Path | None = None
+    upstreams: Path | None = None  # with a folder for each model
 
 
 def read_settings(environ: Mapping[str, str]) -> Settings:
@@ -33,6 +36,9 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         listen=environ.get(labels.ENV_LISTEN, "127.0.0.1:0"),
         drain_seconds=float(environ.get(labels.ENV_DRAIN, "5")),
         token=_read_token(environ),
+        wanted=Path(environ[labels.ENV_WANTED]) if environ.get(labels.ENV_WANTED) else None,
+        routes=Path(environ[labels.ENV_ROUTES]) if environ.get(labels.ENV_ROUTES) else None,
+        upstreams=Path(environ[labels.ENV_UPSTREAMS]) if environ.get(labels.ENV_UPSTREAMS) else None,
     )
 
 

@@ -30,6 +30,7 @@ class ServerFacts(BaseModel):
     type: ServerType
     implementation: str
     prefix: str
+    slug: str = ""
     launch: str = "sdk"
     directory: str = ""
     entrypoint: str = "app.py"

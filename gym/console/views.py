@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from gym import labels
 from gym.config.redact import redact
@@ -19,6 +19,32 @@ from gym.wire.failures import FailureKind, RolloutError
 AGENT = "responses_api_agents"
 KINDS: dict[str, FailureKind] = {"responses_api_models": "model", "resources_servers": "resources", AGENT: "agent"}
 NOT_ASKED = Probe("unknown_error", "not asked yet")
+
+
+def held_view(discovery: Discovery, probes: Mapping[str, Probe]) -> list[dict[str, Any]]:
+    """`/held`: the model servers whose providers refuse calls, and how many calls wait for it."""
+    found = []
+    for name, one in discovery.instances.items():
+        told = [probes.get(each.id, NOT_ASKED).health.get("upstream") for each in one.replicas]
+        refusals = [each for each in told if isinstance(each, Mapping) and each.get("throttled")]
+        waiting, refused = _sum(refusals, "waiting"), _sum(refusals, "refused_lately")
+        if waiting or refused:
+            provider = ", ".join(dict.fromkeys(_host(url) for each in refusals for url in each.get("urls", ())))
+            seconds = _sum(refusals[:1], "lately_seconds")
+            entry = {"instance": name, "provider": provider, "waiting": waiting, "refused": refused}
+            found.append({**entry, "seconds": seconds})
+    return found
+
+
+def _sum(told: Iterable[Mapping[str, Any]], key: str) -> int:
+    return sum(value for one in told if isinstance(value := one.get(key), int))
+
+
+def _host(url: object) -> str:
+    try:
+        return urlsplit(str(url)).netloc
+    except ValueError:
+        return ""
 
 
 def prefix_of(name: str, config: ConsoleConfig) -> str:
@@ -41,10 +67,11 @@ def servers_view(
 
 
 def server_instances_view(
-    discovery: Discovery, config: ConsoleConfig, probes: Mapping[str, Probe], origin: Origin
+    discovery: Discovery, config: ConsoleConfig, probes: Mapping[str, Probe], origin: Origin, *, now: float
 ) -> list[dict[str, Any]]:
     """`/server_instances` as a head server lists them, one entry an instance, reached through the router."""
-    return [_head_entry(name, one, config, probes, origin) for name, one in instances(discovery, config).items()]
+    known = instances(discovery, config)
+    return [_head_entry(name, one, config, probes, origin, now) for name, one in known.items()]
 
 
 def config_yaml(discovery: Discovery, config: ConsoleConfig, origin: Origin) -> str:
@@ -66,8 +93,13 @@ def config_yaml(discovery: Discovery, config: ConsoleConfig, origin: Origin) -> 
 
 def unreachable(name: str, one: InstanceView, probes: Mapping[str, Probe]) -> RolloutError:
     """The console was asked in the place of an instance that it knows: nobody else could answer."""
-    said = "; ".join(f"{each.id}: {probes.get(each.id, NOT_ASKED).detail or 'answers'}" for each in one.replicas[:3])
-    message = f"{name} has no healthy replica ({said or one.state}). See: gym ps, gym logs {name}"
+    found = {each.id: probes.get(each.id, NOT_ASKED) for each in one.replicas}
+    if well := [id for id, probe in found.items() if probe.ok]:
+        # Asked just now, and well: whoever looks after the routes will find it so too, and no reason is to be made up.
+        message = f"{name} answers again ({', '.join(well[:3])}), and is not routed yet: ask again in a second"
+    else:
+        said = "; ".join(f"{id}: {probe.detail}" for id, probe in list(found.items())[:3])
+        message = f"{name} has no healthy replica ({said or one.state}). See: gym ps, gym logs {name}"
     return RolloutError(KINDS[one.type], message, server=name, retryable=True, status=503)
 
 
@@ -131,12 +163,13 @@ def _state(one: InstanceView, probes: Mapping[str, Probe]) -> str:
 
 
 def _head_entry(
-    name: str, one: InstanceView, config: ConsoleConfig, probes: Mapping[str, Probe], origin: Origin
+    name: str, one: InstanceView, config: ConsoleConfig, probes: Mapping[str, Probe], origin: Origin, now: float
 ) -> dict[str, Any]:
     prefix = prefix_of(name, config)
     facts = config.servers.get(name)
     found = [probes.get(each.id, NOT_ASKED) for each in one.replicas]
     first = next((each for each in found if each.ok), found[0] if found else Probe("connection_error"))
+    started = min((each.started for each in found if each.started), default=now)  # who is not ours does not say
     return {
         "process_name": name,
         "server_type": one.type,
@@ -144,13 +177,13 @@ def _head_entry(
         "dir_path": facts.directory if facts else "",
         "entrypoint": facts.entrypoint if facts else "app.py",
         "host": origin.host,
-        "port": f"{origin.port}{prefix}",
+        "port": origin.port,  # clients insist on an integer here; `url` has the prefix
         "url": origin.url + prefix,
         "pid": None,
         "config_path": name,
-        "start_time": None,
+        "start_time": started,
         "status": first.outcome,
-        "uptime_seconds": None,
+        "uptime_seconds": round(max(now - started, 0.0), 1),
         "replicas": len(one.replicas),
         "healthy_replicas": sum(each.ok for each in found),
     }

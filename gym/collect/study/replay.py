@@ -1,6 +1,6 @@
 """Runs the tools and the verifier of recorded rollouts again, without a model, and tells whatever comes out otherwise.
 
-Each rollout is seeded anew; its recorded calls are issued in their order, with the session's cookies.
+Each rollout is seeded again; its recorded calls are issued in their order, with the session's cookies.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Verifiers:
 
 @asynccontextmanager
 async def open_verifiers(stack_url: str, token: str = "") -> AsyncIterator[Verifiers]:
-    """Reads the stack's configuration; the errors of that are the user's to mend."""
+    """Reads the stack's configuration; the errors of that are the user's to fix."""
     base = stack_url.rstrip("/")
     http = BearerClient(token)
     try:

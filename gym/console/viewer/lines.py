@@ -1,6 +1,6 @@
 """One file of rollouts as columns: where each line is and its key facts, 48 bytes a line; the text stays on the disk.
 
-Lines that were appended since the last look are read on the next one; a file that was replaced is read anew.
+Lines that were appended since the last look are read on the next one; a file that was replaced is read again.
 """
 
 from __future__ import annotations

@@ -1,0 +1,125 @@
+"""Keeps the routes of a stack what they should be, for as long as the stack lives and whatever became of the commands.
+
+Wanted is what is on disk; seen is who runs and is well; the difference goes into discovery and the router's file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from gym.console.health import Health
+from gym.console.names import Names, Place
+from gym.render.compose import PORT
+from gym.render.routes import write_routes
+from gym.render.wanted import Beat, Leavers, Sight, Wanted, discovery_of, read_wanted, read_work
+from gym.server.http import HttpClient
+from gym.server.waiting import wait_for_event
+from gym.wire.discovery import Discovery
+
+LOOK_SECONDS: Final = 0.3
+Stamp = tuple[int, int, int]
+log = logging.getLogger("gym.console")
+
+
+class Reconciler:
+    """`trouble` says why the routes may be old; "" when they are not."""
+
+    def __init__(self, folder: Path, discovery: Path, routes: Path, port: int = PORT) -> None:
+        self._port = port
+        self._folder = folder
+        self._discovery = discovery
+        self._routes = routes
+        self._names = Names()
+        self._beat = Beat()
+        self._leavers = Leavers()
+        self._written: tuple[Wanted, Discovery, tuple[Stamp, ...]] | None = None
+        self.trouble = "the routes were not looked at yet"
+
+    async def run(self) -> None:
+        """For ever."""
+        client = HttpClient()
+        health = Health(client, self._port)
+        try:
+            while True:
+                health.changed.clear()
+                self._note(await self._tried(health))
+                await wait_for_event(health.changed, LOOK_SECONDS)
+        finally:
+            await health.aclose()
+            await client.aclose()
+
+    async def _tried(self, health: Health) -> str:
+        try:
+            return await self._turn(health)
+        except Exception as error:  # noqa: BLE001 (the next turn may go better, and nobody else would make one)
+            return f"the routes could not be written: {error or type(error).__name__}"
+
+    async def _turn(self, health: Health) -> str:
+        wanted = read_wanted(self._folder)
+        if wanted is None:
+            return f"nobody wrote down what the stack is to be, in {self._folder}"
+        if wanted.down:
+            return ""
+        places = await self._names.find(wanted)
+        ours, others = _told_apart(wanted, places)
+        health.watch(ours, others)
+        seen = {name: _sights(found, health) for name, found in places.items()}
+        found = discovery_of(wanted, seen, self._leaving(seen))
+        self._write(wanted, found)
+        return ""
+
+    def _write(self, wanted: Wanted, found: Discovery) -> None:
+        """Also when somebody else changed a file, or it is gone: good is only what a later look finds good."""
+        now = (wanted, found, self._stamps())
+        if self._written == now:
+            return
+        changed = write_routes(self._discovery, self._routes, wanted, found)
+        self._written = None if changed else now
+        if changed:
+            log.info("routes: %s", _summary(found))
+
+    def _stamps(self) -> tuple[Stamp, ...]:
+        return tuple(_stamp(path) for path in (self._discovery, self._routes))
+
+    def _leaving(self, seen: Mapping[str, list[Sight]]) -> frozenset[str]:
+        work = read_work(self._folder)
+        if not self._beat.hears(work, asyncio.get_running_loop().time()):
+            return frozenset()
+        return self._leavers.now(work, {one.host for group in seen.values() for one in group if one.healthy})
+
+    def _note(self, trouble: str) -> None:
+        if trouble and trouble != self.trouble:
+            log.error("%s", trouble)
+        self.trouble = trouble
+
+
+def _sights(places: tuple[Place, ...], health: Health) -> list[Sight]:
+    """A container may have an address of each family."""
+    hosts: dict[str, bool] = {}
+    for one in places:
+        hosts[one.host] = hosts.get(one.host, False) or health.is_well(one)
+    return [Sight(host, well) for host, well in hosts.items()]
+
+
+def _told_apart(wanted: Wanted, places: Mapping[str, tuple[Place, ...]]) -> tuple[frozenset[Place], frozenset[Place]]:
+    sdk = {one.name for one in wanted.services if one.launch == "sdk"}
+    ours = frozenset(place for name in places.keys() & sdk for place in places[name])
+    return ours, frozenset(place for name in places.keys() - sdk for place in places[name])
+
+
+def _summary(found: Discovery) -> str:
+    states = {name: one.state for name, one in found.instances.items()}
+    ill = [f"{name} {state}" for name, state in states.items() if state != "healthy"]
+    return f"{len(states) - len(ill)} of {len(states)} instances are healthy" + (f"; {', '.join(ill)}" if ill else "")
+
+
+def _stamp(path: Path) -> Stamp:
+    try:
+        found = path.stat()
+    except OSError:
+        return (0, 0, 0)
+    return (found.st_ino, found.st_mtime_ns, found.st_size)

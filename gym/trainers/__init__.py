@@ -1,0 +1,19 @@
+"""What trainers need of a collector: groups of rollouts, sampled, blended and paced as training wants them."""
+
+from gym.trainers.blend import BlendPart, Source
+from gym.trainers.groups import RolloutGroup
+from gym.trainers.options import Curriculum, GroupOptions, read_options
+from gym.trainers.stream import GroupStream, StreamStats
+from gym.trainers.sync import SyncGroupStream
+
+__all__ = [
+    "BlendPart",
+    "Curriculum",
+    "GroupOptions",
+    "GroupStream",
+    "RolloutGroup",
+    "Source",
+    "StreamStats",
+    "SyncGroupStream",
+    "read_options",
+]
