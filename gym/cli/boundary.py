@@ -30,7 +30,7 @@ MACHINE_TROUBLE = {
     errno.ENOSPC: ("no space is left on the disk", "Free some space (`df -h` shows where), then run this again."),
     errno.EDQUOT: ("the disk quota is used up", "Free some space, then run this again."),
     errno.EROFS: ("the file system is read-only", "Run this from a folder you can write to."),
-    errno.EACCES: ("permission denied", "Run this from a folder you can write to, or mend its permissions."),
+    errno.EACCES: ("permission denied", "Run this from a folder you can write to, or fix its permissions."),
     errno.EMFILE: ("too many open files", "Raise the limit: `ulimit -n 65536`, then run this again."),
 }
 

@@ -26,7 +26,7 @@ class Finding(NamedTuple):
     level: Literal["ok", "warn", "fail"]
     name: str
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 def run_checks(environ: Mapping[str, str]) -> tuple[Finding, ...]:
@@ -93,8 +93,8 @@ def check_cache(folder: Path) -> Finding:
         with tempfile.TemporaryFile(dir=folder):
             return Finding("ok", "cache", str(folder))
     except OSError as error:
-        mend = "set GYM_CACHE_DIR to a folder you can write to"
-        return Finding("fail", "cache", f"{folder}: {error.strerror}", mend)
+        fix = "set GYM_CACHE_DIR to a folder you can write to"
+        return Finding("fail", "cache", f"{folder}: {error.strerror}", fix)
 
 
 def check_disk(folder: Path) -> Finding:
@@ -126,7 +126,7 @@ def check_search_path(value: str) -> Finding:
     folders = [folder for folder in value.split(os.pathsep) if folder]
     missing = [folder for folder in folders if not Path(folder).is_dir()]
     if missing:
-        return Finding("warn", ENV_PATH, f"no such folder: {', '.join(missing)}", f"mend {ENV_PATH}")
+        return Finding("warn", ENV_PATH, f"no such folder: {', '.join(missing)}", f"fix {ENV_PATH}")
     return Finding("ok", ENV_PATH, ", ".join(folders) or "not set")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console, RenderableType
+from rich.segment import Segment
 from rich.status import Status
 from rich.table import Table
 from rich.text import Text
@@ -25,10 +27,31 @@ STATE_STYLE = {
     "unhealthy": "red",
     "exited": "red",
 }
+# Escape sequences of colour are dropped, all other control characters are shown: whoever wrote a description, a log or
+# an error's text may move no cursor, set no title or clipboard, and turn no text around.
+COLOURS = re.compile(r"(?:\x1b\[|\x9b)[0-9;:]*m")
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """The text without anything that a terminal would obey; lines and tabs stay."""
+    return CONTROLS.sub(_picture, COLOURS.sub("", text))
+
+
+def _picture(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    return chr(0x2400 + number) if number < 0x20 else "\u2421" if number == 0x7F else "\ufffd"
+
+
+class SafeConsole(Console):
+    """The one way to the terminal for everything that is laid out, live tables and tracebacks included."""
+
+    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+        return super()._render_buffer(one if one.control else Segment(printable(one.text), one.style) for one in buffer)
 
 
 def out() -> Console:
-    """Standard output as it is now; made anew each time, so a redirected stream is honoured."""
+    """Standard output as it is now; made again each time, so a redirected stream is honoured."""
     return _console(stderr=False)
 
 
@@ -50,13 +73,14 @@ def show(renderable: RenderableType = "") -> None:
 
 
 def show_raw(text: str) -> None:
-    """Text for another program or a file: not one character added, wrapped or coloured."""
-    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    """Text for another program or a file: not one character added, wrapped or coloured; on a terminal it is safe."""
+    whole = text if text.endswith("\n") else text + "\n"
+    sys.stdout.write(printable(whole) if sys.stdout.isatty() else whole)
 
 
 def show_line(line: str) -> None:
     """One line of a stream, at once."""
-    sys.stdout.write(line + "\n")
+    sys.stdout.write((printable(line) if sys.stdout.isatty() else line) + "\n")
     sys.stdout.flush()
 
 
@@ -84,7 +108,7 @@ def busy(what: str) -> AbstractContextManager[object]:
 
 def note_line(line: str) -> None:
     """One line of a stream beside the result, for a program to read."""
-    sys.stderr.write(line + "\n")
+    sys.stderr.write((printable(line) if sys.stderr.isatty() else line) + "\n")
     sys.stderr.flush()
 
 
@@ -138,7 +162,7 @@ def state_text(state: str) -> Text:
 def _console(*, stderr: bool) -> Console:
     """Lines are folded to a terminal's width; in a file or a pipe a line stays a line."""
     terminal = (sys.stderr if stderr else sys.stdout).isatty()
-    return Console(stderr=stderr, highlight=False, soft_wrap=not terminal, width=None if terminal else PIPE_WIDTH)
+    return SafeConsole(stderr=stderr, highlight=False, soft_wrap=not terminal, width=None if terminal else PIPE_WIDTH)
 
 
 def format_duration(seconds: float) -> str:

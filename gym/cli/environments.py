@@ -26,7 +26,7 @@ def pytest_command(entry: CatalogEntry) -> tuple[str, ...]:
     python = server_python(entry, cache)
     if python == Path(sys.executable) and find_spec("pytest"):
         return str(python), "-m", "pytest"
-    return str(python), "-c", BOOT, str(pytest_folder(cache))
+    return str(python), "-c", BOOT, str(pytest_folder(cache, python))
 
 
 def cached_python(entry: CatalogEntry) -> Path:
@@ -46,21 +46,25 @@ def server_python(entry: CatalogEntry, cache: Path) -> Path:
     return prepare_environment(service, cache)
 
 
-def pytest_folder(cache: Path) -> Path:
-    """pytest and what tests need beside it, installed once for this Python."""
+def pytest_folder(cache: Path, python: Path) -> Path:
+    """pytest and what tests need beside it, installed once for each version of Python."""
     digest = hashlib.sha256(" ".join(PYTEST).encode()).hexdigest()[:8]
-    folder = cache / "pytest" / f"{sys.version_info.major}.{sys.version_info.minor}-{digest}"
+    folder = cache / "pytest" / f"{_version_of(python)}-{digest}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with Path(f"{folder}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.is_dir():
-            _install(folder)
+            _install(folder, python)
     return folder
 
 
-def _install(folder: Path) -> None:
+def _version_of(python: Path) -> str:
+    return run_program([str(python), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).strip()
+
+
+def _install(folder: Path, python: Path) -> None:
     uv = str(find_program("uv", package="uv"))
     half = folder.with_name(f"{folder.name}.half")
     shutil.rmtree(half, ignore_errors=True)
-    run_program([uv, "pip", "install", "--quiet", "--python", sys.executable, "--target", str(half), *PYTEST])
+    run_program([uv, "pip", "install", "--quiet", "--python", str(python), "--target", str(half), *PYTEST])
     half.rename(folder)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 
 from gym.cli.summary import EXAMPLE
-from gym.config import find_server, search_roots
+from gym.config import find_server, path_variants, search_roots
 from gym.errors import UserError
 
 
@@ -27,9 +29,9 @@ def find_rows(named: list[str], rows: list[str], agent: str) -> tuple[tuple[str,
 
 
 def _find_input(given: str) -> str:
-    """A file of that name wins over a server's."""
-    if not re.fullmatch(r"[A-Za-z_][\w-]*", given) or Path(given).is_file():
-        return given
+    """A file of that name wins over a server's; a path of NeMo Gym's tree is found where the server is here."""
+    if Path(given).is_file() or not re.fullmatch(r"[A-Za-z_][\w-]*", given):
+        return _find_file(given)
     entry = find_server(given, search_roots(Path.cwd(), os.environ))
     example = entry.directory / EXAMPLE
     if not example.is_file():
@@ -38,6 +40,24 @@ def _find_input(given: str) -> str:
             f"Give a JSONL file: gym rollouts ROWS.jsonl -o {given}.jsonl",
         )
     return str(example)
+
+
+def _find_file(given: str) -> str:
+    variants = [] if Path(given).is_file() else path_variants(given)[1:]
+    found = (root / one for root in search_roots(Path.cwd(), os.environ) for one in variants)
+    return str(next((path for path in found if path.is_file()), given))
+
+
+def parse_params(text: str) -> dict[str, Any]:
+    try:
+        params = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"--params is no JSON: {error}", """--params '{"temperature": 1}'""") from None
+    if not isinstance(params, dict):
+        raise UserError("--params is a JSON object.", """--params '{"temperature": 1}'""")
+    if wrong := {"input", "tools"} & params.keys():
+        raise UserError(f"--params would give every row the same {min(wrong)}.", "Write that into the rows.")
+    return params
 
 
 def parse_shard(text: str) -> tuple[int, int]:

@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lock": ("Carry and pin", "Write down what a stack is made of, for `gym up --locked`."),
     "save": ("Carry and pin", "Write a built stack to one file."),
     "load": ("Carry and pin", "Bring up a saved stack; needs no network."),
+    "ask": ("Collect", "Ask an agent one question, or one row, and read the conversation."),
     "rollouts": ("Collect", "Collect verified rollouts over a data set."),
     "view": ("Collect", "Read rollouts in a browser, or write them as a page."),
     "profile": ("After collecting", "Show how hard each task was; keep those between."),
@@ -39,11 +40,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "list": ("Write servers", "List the servers that can be named."),
     "info": ("Write servers", "Show what a server is, where it lives and how to start it."),
     "new": ("Write servers", "Make a new server from a template."),
+    "migrate": ("Write servers", "Copy servers of a NeMo Gym checkout into our layout."),
     "test": ("Write servers", "Run a server's own tests and verifier cases in its own environment."),
     "audit": ("Write servers", "Measure how good an environment's verifier is."),
     "config": ("Look inside", "Print the merged, checked configuration, secrets masked."),
     "render": ("Look inside", "Print what a runtime would be given."),
-    "doctor": ("Look inside", "Check this machine; say what mends what is missing."),
+    "doctor": ("Look inside", "Check this machine; say what fixes what is missing."),
     "version": ("Look inside", "Print versions."),
 }
 

@@ -36,7 +36,13 @@ StackName = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 StartTimeout = Annotated[
-    float, typer.Option("--timeout", metavar="SECONDS", min=1, help="How long servers may take to get healthy.")
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=1,
+        help="How long servers may take to get healthy; default: 120, more where many share few cores.",
+    ),
 ]
 Items = Annotated[
     list[str] | None,
@@ -51,6 +57,12 @@ ModelName = Annotated[
 ]
 Replicas = Annotated[
     list[str] | None, typer.Option("--replicas", metavar="NAME=N", help="Replicas of an instance; may be repeated.")
+]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Every verifier's strict mode: to train against; without, to compare with published numbers."
+    ),
 ]
 Servers = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Instances; all of them when none.")]
 

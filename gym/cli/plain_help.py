@@ -12,9 +12,28 @@ class PlainCommand(TyperCommand):
         return _without_types(super().get_params(ctx))
 
 
+# Words that people bring along from other programs, and what they are called here.
+INSTEAD = {
+    "run": "gym up NAMES starts servers, gym rollouts collects, gym ask AGENT asks one question",
+    "start": "gym up NAMES",
+    "stop": "gym down",
+    "status": "gym ps",
+    "prepare": "gym rollouts checks rows as it reads them",
+    "init": "gym new resources NAME",
+    "collect": "gym rollouts INPUT -o OUTPUT",
+    "eval": "gym up NAMES, then gym rollouts INPUT -o OUTPUT",
+    "serve": "gym up NAMES",
+}
+
+
 class PlainGroup(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         return _without_types(super().get_params(ctx))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in INSTEAD and self.get_command(ctx, args[0]) is None:
+            ctx.fail(f"No such command '{args[0]}'. Here it is: {INSTEAD[args[0]]}.")
+        return super().resolve_command(ctx, args)
 
 
 def _without_types(params: list[Any]) -> list[Any]:

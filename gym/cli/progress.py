@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from rich.console import Group, RenderableType
@@ -62,11 +62,18 @@ def show_summary(summary: Summary) -> None:
     """What was collected, by agent; what failed, by kind; where it is."""
     progress = summary.progress
     rows = [
-        (name, f"{one.done:,}", format_reward(one.mean_reward), f"{one.failed:,}")
+        (name, f"{one.done:,}", format_reward(one.mean_reward), _counted(one.failed, one.failures))
         for name, one in sorted(progress.agents.items())
     ]
     if len(rows) != 1:
-        rows.append(("all", f"{progress.done:,}", format_reward(progress.mean_reward), f"{progress.failed:,}"))
+        rows.append(
+            (
+                "all",
+                f"{progress.done:,}",
+                format_reward(progress.mean_reward),
+                _counted(progress.failed, progress.failures),
+            )
+        )
     columns = ("AGENT", "ROLLOUTS", "MEAN REWARD", "FAILURES")
     console.show(console.make_table(columns, rows, right=columns[1:]))
     console.show()
@@ -83,7 +90,7 @@ def _facts(summary: Summary) -> dict[str, str]:
     bad = len(summary.bad_rows)
     return {
         "rollouts": str(summary.output),
-        "failures": f"{summary.failures_file}  ({_kinds(progress)})" if summary.failures_file else "",
+        "failures": f"{summary.failures_file}  ({_kinds(progress.failures)})" if summary.failures_file else "",
         "metrics": str(summary.metrics_file or ""),
         "bad rows": f"{bad} left out" if bad else "",
         "earlier": f"{progress.resumed:,} rollouts were there already" if progress.resumed else "",
@@ -104,6 +111,8 @@ class _PlainReporter:
         elif self._clock() >= self._next:
             self._next = self._clock() + PLAIN_SECONDS
             console.note(progress_line(event) + ("  paused" if event.paused_reason else ""), style="")
+            if event.held:
+                console.note(held_line(event), style="yellow")
 
 
 class _BarReporter:
@@ -126,6 +135,8 @@ class _BarReporter:
         )
         if progress.paused_reason:
             return Group(grid, Text(f"paused: {progress.paused_reason}", style="yellow"))
+        if progress.held:
+            return Group(grid, Text(held_line(progress), style="yellow"))
         if progress.stopping:
             return Group(grid, Text("stopping: rollouts in flight are finished; Ctrl-C again drops them", "yellow"))
         return grid
@@ -146,8 +157,13 @@ def progress_line(progress: Progress) -> str:
     if progress.eta_seconds is not None:
         parts.append(f"eta {console.format_duration(progress.eta_seconds)}")
     if progress.failed:
-        parts.append(f"{progress.failed:,} failed ({_kinds(progress)})")
+        parts.append(f"{progress.failed:,} failed ({_kinds(progress.failures)})")
     return "  ".join(parts)
+
+
+def held_line(progress: Progress) -> str:
+    """`held back: policy_model: 12 calls wait, api.openai.com refused 40 in the last 10 s`."""
+    return f"held back: {'; '.join(map(str, progress.held))}"
 
 
 def _mean_rate(progress: Progress) -> float:
@@ -159,5 +175,10 @@ def format_reward(reward: float | None) -> str:
     return "-" if reward is None else f"{reward:.3f}"
 
 
-def _kinds(progress: Progress) -> str:
-    return ", ".join(f"{kind} {count:,}" for kind, count in sorted(progress.failures.items()))
+def _counted(failed: int, kinds: Mapping[str, int]) -> str:
+    """`3 (judge 2, timeout 1)`; `0` where there is none."""
+    return f"{failed:,} ({_kinds(kinds)})" if kinds else f"{failed:,}"
+
+
+def _kinds(failures: Mapping[str, int]) -> str:
+    return ", ".join(f"{kind} {count:,}" for kind, count in sorted(failures.items()))

@@ -14,10 +14,10 @@ from gym.render.compose import reach_host, render_compose, rewrite_urls
 from gym.render.traefik import traefik_dynamic, traefik_static
 from gym.runtime.compose.images import plan_images
 from gym.runtime.compose.layout import compose_facts
-from gym.runtime.compose.runtime import default_cache
 from gym.runtime.compose.sealing import seal
+from gym.runtime.local.environments import cache_dir
 from gym.runtime.sandbox import with_docker
-from gym.wire.discovery import Discovery, InstanceView, ReplicaView
+from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
 
 Target = Literal["plan", "traefik", "compose"]
 
@@ -39,7 +39,10 @@ def _traefik(plan: Plan) -> str:
 
 
 def _view(service: Service) -> InstanceView:
-    replicas = tuple(ReplicaView(id=one, url=f"http://{one}:8000") for one in service.replica_ids())
+    replicas = tuple(
+        ReplicaView(id=one, url=f"http://{one}:8000", route=replica_route(service.type, one))
+        for one in service.replica_ids()
+    )
     return InstanceView(type=service.type, implementation=service.implementation, replicas=replicas)
 
 
@@ -48,5 +51,5 @@ def _compose(plan: Plan, secrets: Mapping[str, str], home: Path) -> str:
     reached, _ = reach_host(with_docker(plan))
     sealed = seal(reached, {path: rewrite_urls(value) for path, value in secrets.items()})
     with tempfile.TemporaryDirectory() as folder:
-        images = plan_images(sealed.plan, Path(folder), default_cache(os.environ))
+        images = plan_images(sealed.plan, Path(folder), cache_dir(os.environ))
     return render_compose(sealed.plan, compose_facts(sealed.plan, home, images.by_instance, images.base))

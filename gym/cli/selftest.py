@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from gym.cli.audit.process import Finding
+from gym.cli.audit.subject import Finding
 from gym.cli.summary import EXAMPLE
 from gym.cli.verifying import FindPython, audit_server, run_verifier_cases
-from gym.config import CatalogEntry
+from gym.config import CatalogEntry, is_foreign
 from gym.config.yaml_source import read_yaml
 from gym.errors import GymError, ProgramFailed
 from gym.runtime.programs import run_program
@@ -23,13 +23,17 @@ from gym.server.cases import CASES, Outcome, load_cases, missing_kinds
 from gym.wire.rows import Row
 
 EXAMPLE_ROWS = 5
+ENTRYPOINT = "app.py"
 MAKER = Path("scripts") / "examples"  # of a checkout; elsewhere nobody could make these
 EXAMPLE_RESULTS = ("data/example_rollouts.jsonl", "data/example_metrics.json")
 TEST_SECONDS = 600.0
 OPTIONS = ("-q", "--tb=short", "--import-mode=importlib", "-p", "no:cacheprovider")
 # Tests mean the same wherever a server's folder lies: settings of a folder above it do not apply, its own do.
 SETTINGS = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
-NO_SETTINGS = ("-c", os.devnull, "-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function")
+NO_SETTINGS = (
+    *("-c", os.devnull, "-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function"),
+    *("-o", "markers=long: takes minutes", "-m", "not long"),
+)
 
 
 class Report(NamedTuple):
@@ -61,8 +65,12 @@ def check_server(
     find_python: FindPython | None = None,
     *,
     audit: bool = False,
+    strict: bool = False,
 ) -> Report:
-    """One server's folder, tests and cases; the finders give the command, and may make an environment for it."""
+    """One server's folder, tests and cases; the finders give the command, and may make an environment for it.
+
+    `strict`: the cases of a perfect policy are paid in strict mode as well.
+    """
     began = time.monotonic()
     tests, output = _run_tests(entry, find_pytest)
     problems = list(find_gaps(entry))
@@ -71,6 +79,7 @@ def check_server(
     if find_python is not None and (entry.directory / CASES).is_file():
         try:
             outcomes = run_verifier_cases(entry, find_python)
+            outcomes += run_verifier_cases(entry, find_python, strict=True) if strict else ()
             findings = audit_server(entry, find_python, quick=True) if audit else ()
         except ProgramFailed as error:
             problems.append(_last_words(error.output))
@@ -93,7 +102,7 @@ def find_gaps(entry: CatalogEntry) -> Iterator[str]:
         yield from _row_problems(example)
     elif entry.type == "resources_servers":
         yield f"no {EXAMPLE} with {EXAMPLE_ROWS} rows"
-    if entry.type == "resources_servers":
+    if entry.type == "resources_servers" and not is_foreign(entry.directory, ENTRYPOINT):
         yield from _verifier_gaps(entry)
 
 
@@ -149,12 +158,21 @@ def _run_tests(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequen
     try:
         with tempfile.TemporaryDirectory() as scratch:  # tests leave nothing in the server's folder
             env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_STORAGE_DIRECTORY": scratch}
+            if is_foreign(folder, ENTRYPOINT):
+                env["PYTHONPATH"] = os.pathsep.join([_upstream_tree(entry, Path(scratch)), env.get("PYTHONPATH", "")])
             argv = (*find_pytest(entry), *options)
             return _last_line(run_program(argv, cwd=folder, env=env, timeout=TEST_SECONDS)), ""
     except ProgramFailed as error:
         return _last_line(error.output), error.output
     except GymError as error:
         return "could not run", str(error)
+
+
+def _upstream_tree(entry: CatalogEntry, scratch: Path) -> str:
+    """Tests of a server written against nemo_gym import it by its place in that tree: resources_servers.NAME.app."""
+    (scratch / "tree" / entry.type).mkdir(parents=True)
+    (scratch / "tree" / entry.type / entry.directory.name).symlink_to(entry.directory.absolute())
+    return str(scratch / "tree")
 
 
 def _last_words(output: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import orjson
+from pydantic import ValidationError
 
 from gym import labels
 from gym.cli import console
@@ -20,6 +22,7 @@ from gym.runtime.compose import find_engine
 from gym.runtime.compose.runtime import ComposeRuntime
 from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import prepare_home
+from gym.wire.discovery import Discovery
 
 RuntimeName = Literal["compose", "local"]
 STATE_DIR = ".gym"
@@ -85,6 +88,15 @@ def running(session: Session) -> StackStatus:
     return status
 
 
+def strict_verifiers(home: Path) -> tuple[str, ...]:
+    """Those in their strict mode, as the stack itself tells."""
+    for path in (home / "discovery.json", home / "discovery" / "discovery.json"):
+        with contextlib.suppress(OSError, ValidationError):
+            found = Discovery.model_validate_json(path.read_bytes())
+            return tuple(name for name, one in found.instances.items() if one.strict)
+    return ()
+
+
 def router_of(stack: str) -> str:
     """Where the stack that runs here answers; what is not well in it is told, since callers would wait for it."""
     status = running(find_session(stack))
@@ -138,10 +150,11 @@ def load_named(
     model: str | None = None,
     files: list[Path] | None = None,
     replicas: list[str] | None = None,
+    strict: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> Stack:
     """The stack of what was typed. `config_paths=[...]` on the command line or in env.yaml names servers too."""
-    stack = load_stack(load_request(items, model=model, files=files, replicas=replicas, environ=environ))
+    stack = load_stack(load_request(items, model=model, files=files, replicas=replicas, strict=strict, environ=environ))
     if not stack.instances:
         raise UserError(
             "Nothing is named: give at least one server, or a configuration file with -c.",
@@ -156,6 +169,7 @@ def load_request(
     model: str | None = None,
     files: list[Path] | None = None,
     replicas: list[str] | None = None,
+    strict: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> LoadRequest:
     """What the command line says, as the config module takes it."""
@@ -167,6 +181,7 @@ def load_request(
         files=tuple(files or ()),
         overrides=overrides,
         replicas=parse_counts(replicas or [], "--replicas"),
+        strict=strict,
         cwd=cwd,
         roots=search_roots(cwd, environ),
         environ=dict(environ),

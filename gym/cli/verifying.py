@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from gym.cli.audit.process import Finding
+from gym.cli.audit.subject import Finding
 from gym.cli.trial_broker import trial_broker
 from gym.config import CatalogEntry, own_fields
 from gym.config.checks import FACTS
+from gym.config.strict import declares_strict
 from gym.runtime.programs import run_program
 from gym.server.cases import CASES, Outcome
 
@@ -22,15 +23,21 @@ NOT_SAID = ("${", "???")  # filled in by other files, which a case does without
 FindPython = Callable[[CatalogEntry], Path]
 
 
-def run_verifier_cases(entry: CatalogEntry, find_python: FindPython) -> tuple[Outcome, ...]:
-    """Every case of the server's file, in its order; none where it has no file."""
-    if not (entry.directory / CASES).is_file():
+def run_verifier_cases(entry: CatalogEntry, find_python: FindPython, *, strict: bool = False) -> tuple[Outcome, ...]:
+    """Every case of the server's file, in its order; none where it has no file.
+
+    `strict`: what a perfect policy answers, in strict mode. The other cases say themselves in which mode they hold.
+    """
+    if not (entry.directory / CASES).is_file() or (strict and not declares_strict(entry.directory)):
         return ()
-    return tuple(Outcome(**one) for one in _run("gym.server.cases", entry, find_python, {}))
+    return tuple(Outcome(**one) for one in _run("gym.server.cases", entry, find_python, {"strict": strict}))
 
 
-def audit_server(entry: CatalogEntry, find_python: FindPython, *, quick: bool) -> tuple[Finding, ...]:
-    return tuple(Finding(**one) for one in _run("gym.cli.audit.process", entry, find_python, {"quick": quick}))
+def audit_server(
+    entry: CatalogEntry, find_python: FindPython, *, quick: bool, only: Sequence[str] = (), strict: bool = False
+) -> tuple[Finding, ...]:
+    told = {"quick": quick, "only": list(only), "strict": strict}
+    return tuple(Finding(**one) for one in _run("gym.cli.audit.process", entry, find_python, told))
 
 
 def case_fields(entry: CatalogEntry) -> dict[str, Any]:

@@ -33,6 +33,7 @@ PIECES = (
     "**",
     "a b\n",
 )
+REFUSALS = ("I cannot help with that.", "I'm sorry, but I don't know the answer to this question.")
 LABELS = (
     "[[A=B]]",
     "CORRECT",
@@ -93,6 +94,8 @@ def _all(request: Mapping[str, Any], row: Mapping[str, Any], right: list[Item]) 
     yield Answer("oversized", [items.message("gravel " * (OVERSIZED // 7))])
     for piece in PIECES:
         yield Answer("hostile texts", [items.message(f"{piece * (HOSTILE // len(piece))}~")])
+    for text in REFUSALS:
+        yield Answer("refusal", [items.message(text)])
     yield from _odd(right)
 
 

@@ -9,8 +9,9 @@ import asyncio
 import sys
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,16 +20,23 @@ import orjson
 from gym.cli.audit.answers import Answer, worthless_answers
 from gym.cli.audit.bad_rows import BadRow, bad_rows
 from gym.cli.audit.figures import is_leak, percentile, resident_bytes, slope
+from gym.cli.audit.paid import always_the_same, repeat, take_bytes, take_surrogates
+from gym.cli.audit.subject import AT_ONCE, Finding, Subject, finding, reward_of, with_output
+from gym.cli.audit.surface import pay_all_options, pay_harmless, pay_right_then_wrong, refuse_near_misses
 from gym.errors import UserError
 from gym.server.base import ServerApp
 from gym.server.cases import CASES, Bench, Case, load_cases, start, started
 from gym.server.resources import ResourcesServer
 from gym.server.serve import load_app
-from gym.server.testing import Answered, Scripted
+from gym.server.testing import Answered, Scripted, read_lines
 from gym.wire import items
 
-AT_ONCE = 100
 TIMED = 200
+EXAMPLES = Path("data") / "example.jsonl"
+Check = Callable[[], Awaitable[list[Finding]]]
+MakeChecks = Callable[[Subject, bool], dict[str, Check]]
+STRICT = "strict"
+SURFACE = ("all options", "right then wrong", "harmless changes", "near misses")
 BLOCKED = 1.0  # seconds of the event loop's own CPU time for one verify: everybody else waits
 SLOW = 0.3  # seconds: a verify that starts containers; of those an audit asks for fewer
 FEW = 12
@@ -36,42 +44,25 @@ SAMPLES = 30
 LEAST_SAMPLES = 4
 
 
-@dataclass
-class Finding:
-    """One line of the report."""
-
-    check: str
-    passed: bool
-    detail: str
-    figures: dict[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A running server and the cases that say what a perfect policy would answer."""
-
-    bench: Bench
-    oracles: tuple[Case, ...]
-    floor: float
-    floor_reason: str
-    refusing: tuple[Scripted, ...]  # what an honest judge says of a worthless answer
-    at_once: int = AT_ONCE
-
-
 def main(folder: Path, out: Path, spec: Mapping[str, Any]) -> int:
     app = load_app(folder / "app.py")
     if not isinstance(app, ServerApp):
         raise UserError(f"{folder.name}/app.py is no server of this SDK: it cannot be audited in process.")
     cases = load_cases(folder / CASES)
-    oracles = tuple(case for case in cases if case.oracle and "response" in case.request)
-    if not oracles:
+    if not oracles_of(cases):
         raise UserError(
             f"{folder.name}/{CASES}: no case is marked as an oracle's.",
             'Set "oracle": true on full_reward cases that answer example rows as a perfect policy would.',
         )
-    findings = asyncio.run(audit(app, spec["name"], spec["fields"], cases, oracles, quick=spec["quick"]))
+    rows = tuple(read_lines(folder / EXAMPLES)) if (folder / EXAMPLES).is_file() else ()
+    options = {"quick": spec["quick"], "only": spec.get("only", ()), "strict": spec.get("strict", False)}
+    findings = asyncio.run(audit(app, spec["name"], spec["fields"], cases, rows, **options))
     out.write_bytes(b"".join(orjson.dumps(asdict(one)) + b"\n" for one in findings))
     return 0
+
+
+def oracles_of(cases: Sequence[Case]) -> tuple[Case, ...]:
+    return tuple(case for case in cases if case.oracle and "response" in case.request)
 
 
 async def audit(
@@ -79,25 +70,99 @@ async def audit(
     name: str,
     fields: Mapping[str, Any],
     cases: Sequence[Case],
-    oracles: tuple[Case, ...],
+    rows: tuple[Mapping[str, Any], ...] = (),
     *,
     quick: bool,
+    only: Sequence[str] = (),
+    strict: bool = False,
 ) -> list[Finding]:
-    """All findings. Cases of another configuration than the first oracle's stay out."""
-    config = oracles[0].config
+    """All findings, or those of the checks `only`. Cases of another configuration than the first oracle's stay out.
+
+    A verifier with a strict mode is audited in both modes, with `strict` in that one alone. What an answer's looks do
+    binds in strict mode, and elsewhere is shown: the default is its original's.
+    """
+    plain = {**fields, **oracles_of(cases)[0].config}
+    first = {**plain, STRICT: True} if strict else plain
+    async with started(app, name, first) as bench:
+        has_strict = _has_strict(bench)
+        subject = _subject(bench, cases, rows, is_strict=strict)
+        findings = await _find(subject, _checks, quick, only)
+    if strict or plain.get(STRICT):
+        return findings
+    findings = [_shown_only(one) if one.check in SURFACE else one for one in findings]
+    if not has_strict:
+        return findings
+    async with started(app, name, {**plain, STRICT: True}) as bench:
+        subject = _subject(bench, cases, rows, is_strict=True)
+        again = [one for one in only if one in _rewards(subject, quick)]
+        return findings if only and not again else findings + await _find(subject, _rewards, quick, again)
+
+
+def _shown_only(found: Finding) -> Finding:
+    return replace(found, passed=True, binding=False)
+
+
+async def _find(subject: Subject, make: MakeChecks, quick: bool, only: Sequence[str]) -> list[Finding]:
+    findings = [await score_oracles(subject)]
+    if subject.bench.verify_seconds > SLOW:
+        subject = replace(subject, oracles=subject.oracles[:1] if quick else subject.oracles, at_once=FEW)
+    for check in _chosen(make(subject, quick), only):
+        findings += await check()
+    return [replace(one, mode="strict") for one in findings] if subject.is_strict else findings
+
+
+def _subject(bench: Bench, cases: Sequence[Case], rows: tuple[Mapping[str, Any], ...], *, is_strict: bool) -> Subject:
+    oracles = oracles_of(cases)
+    mine = tuple(one for one in oracles if one.config == oracles[0].config)
     refusing = next((one.judge for one in cases if one.judge and one.expected_reward == 0.0), ())
-    async with started(app, name, {**fields, **config}) as bench:
-        floor, reason = _floor(bench)
-        mine = tuple(one for one in oracles if one.config == config)
-        subject = Subject(bench, mine, floor, reason, refusing)
-        findings = [await score_oracles(subject)]
-        if slow := bench.verify_seconds > SLOW:
-            subject = replace(subject, oracles=mine[:1] if quick else mine, at_once=FEW)
-        findings += [*await score_worthless(subject), await refuse_bad_rows(subject)]
-        findings += [await repeat(subject), await crowd(subject)]
-        findings += [await time_verify(subject, FEW if slow else 50 if quick else TIMED)]
-        findings += [await watch_memory(subject, 500 if quick else 10_000, seconds=15.0 if quick else 120.0)]
-    return findings
+    floor, reason = _floor(bench)
+    return Subject(bench, mine, floor, reason, refusing, rows, is_strict=is_strict)
+
+
+def _has_strict(bench: Bench) -> bool:
+    server = bench.app.server
+    return isinstance(server, ResourcesServer) and STRICT in type(server.config).model_fields
+
+
+def _chosen(checks: Mapping[str, Check], only: Sequence[str]) -> list[Check]:
+    if unknown := [one for one in only if one not in checks]:
+        raise UserError(f"no check is called {unknown[0]!r}.", f"There are: {', '.join(checks)}")
+    return [checks[one] for one in only or checks]
+
+
+def _checks(subject: Subject, quick: bool) -> dict[str, Check]:
+    """In the order of the report; the memory's last, since it takes longest."""
+    times = FEW if subject.is_slow else 50 if quick else TIMED
+    memory = partial(watch_memory, subject, 500 if quick else 10_000, seconds=15.0 if quick else 120.0)
+    return {
+        **_rewards(subject, quick),
+        "lone surrogates": _alone(partial(take_surrogates, subject)),
+        "no UTF-8": _alone(partial(take_bytes, subject)),
+        "bad rows": _alone(partial(refuse_bad_rows, subject)),
+        "same twice": _alone(partial(repeat, subject)),
+        "concurrent": _alone(partial(crowd, subject)),
+        "time": _alone(partial(time_verify, subject, times)),
+        "memory": _alone(memory),
+    }
+
+
+def _rewards(subject: Subject, quick: bool) -> dict[str, Check]:
+    """What is paid for: the only ones that a strict mode changes."""
+    return {
+        "worthless answers": partial(score_worthless, subject),
+        "constant answers": _alone(partial(always_the_same, subject)),
+        "all options": _alone(partial(pay_all_options, subject)),
+        "right then wrong": _alone(partial(pay_right_then_wrong, subject)),
+        "harmless changes": _alone(partial(pay_harmless, subject)),
+        "near misses": _alone(partial(refuse_near_misses, subject)),
+    }
+
+
+def _alone(check: Callable[[], Awaitable[Finding]]) -> Check:
+    async def run() -> list[Finding]:
+        return [await check()]
+
+    return run
 
 
 def _floor(bench: Bench) -> tuple[float, str]:
@@ -108,30 +173,32 @@ def _floor(bench: Bench) -> tuple[float, str]:
 async def score_oracles(subject: Subject) -> Finding:
     wrong = []
     for case in subject.oracles:
-        got = _told(await subject.bench.ask(case))
+        got = reward_of(await subject.bench.ask(case))
         if got != case.expected_reward:
             wrong.append(f"{case.name}: {got}, not {case.expected_reward}")
-    return _finding("oracle answers", wrong, f"{len(subject.oracles)} answers of a perfect policy score full")
+    return finding("oracle answers", wrong, f"{len(subject.oracles)} answers of a perfect policy score full")
 
 
 async def score_worthless(subject: Subject) -> list[Finding]:
     """One finding a kind of answer: none may score more than the floor, be anything but a reward, or block the loop."""
     wrong: dict[str, list[str]] = {}
     count: dict[str, int] = defaultdict(int)
+    paid: dict[str, float] = defaultdict(float)
     for case in subject.oracles:
         for answer in worthless_answers(case.request):
             count[answer.check] += 1
             told = wrong.setdefault(answer.check, [])
             began = time.thread_time()
-            got = _told(await subject.bench.ask(_worthless(case, subject), _with_output(case, answer.output)))
+            got = reward_of(await subject.bench.ask(subject.worthless(case), with_output(case, answer.output)))
             spent = time.thread_time() - began
+            paid[answer.check] = max(paid[answer.check], got if isinstance(got, float) else 0.0)
             if not isinstance(got, float) or got > max(subject.floor, case.floor):
                 told.append(f"{case.name}: {_shown(answer)} got {got}")
             elif spent > BLOCKED:
                 told.append(f"{case.name}: {_shown(answer)} kept the event loop busy for {spent:.1f} s")
     why = _floors(subject)
     return [
-        _finding(check, told, f"{count[check]} answers score nothing{why}", answers=count[check])
+        finding(check, told, f"{count[check]} answers score nothing{why}", answers=count[check], paid=paid[check])
         for check, told in wrong.items()
     ]
 
@@ -142,14 +209,14 @@ async def refuse_bad_rows(subject: Subject) -> Finding:
     wrong = []
     rows = list(bad_rows(case.request, few=subject.at_once < AT_ONCE))
     for bad in rows:
-        told = await subject.bench.ask(_worthless(case, subject), bad.request)
+        told = await subject.bench.ask(subject.worthless(case), bad.request)
         if fault := _fault_of_refusal(bad, told):
             wrong.append(f"{bad.wrong}: {fault}")
-    return _finding("bad rows", wrong, f"{len(rows)} rows get a reward, or a 422 that names the field")
+    return finding("bad rows", wrong, f"{len(rows)} rows get a reward, or a 422 that names the field")
 
 
 def _fault_of_refusal(bad: BadRow, answer: Answered | str) -> str:
-    told = _told(answer)
+    told = reward_of(answer)
     if isinstance(told, float):
         return f"got {told}, and breaks the contract" if bad.refused else ""
     named = told.startswith("422 row:") and bad.field in told
@@ -164,15 +231,6 @@ def _floors(subject: Subject) -> str:
     return "".join(f", or {floor:g} ({reason})" for reason, floor in reasons.items())
 
 
-async def repeat(subject: Subject) -> Finding:
-    wrong = []
-    for case in subject.oracles:
-        first, second = [_told(await subject.bench.ask(case)) for _ in range(2)]
-        if first != second:
-            wrong.append(f"{case.name}: {first}, then {second}")
-    return _finding("same twice", wrong, "the same answer twice scores the same")
-
-
 async def crowd(subject: Subject) -> Finding:
     """As many rollouts at once score as they do one after another."""
     rollouts = _mixture(subject)
@@ -180,7 +238,7 @@ async def crowd(subject: Subject) -> Finding:
     alone = []
     for case, request in rollouts:
         asked = len(subject.bench.judge.asked)
-        alone.append(_told(await subject.bench.ask(case, request)))
+        alone.append(reward_of(await subject.bench.ask(case, request)))
         for body, text in zip(subject.bench.judge.asked[asked:], case.judge, strict=False):
             heard[_digest(body)].append(text)
     subject.bench.judge.answer = lambda body: _next(heard[_digest(body)])
@@ -189,11 +247,11 @@ async def crowd(subject: Subject) -> Finding:
     finally:
         subject.bench.judge.answer = None
     wrong = [
-        f"{case.name}: {one} alone, {_told(many)} among {subject.at_once}"
+        f"{case.name}: {one} alone, {reward_of(many)} among {subject.at_once}"
         for (case, _), one, many in zip(rollouts, alone, together, strict=True)
-        if one != _told(many)
+        if one != reward_of(many)
     ]
-    return _finding("concurrent", wrong, f"{subject.at_once} at once score as one after another")
+    return finding("concurrent", wrong, f"{subject.at_once} at once score as one after another")
 
 
 async def time_verify(subject: Subject, count: int) -> Finding:
@@ -230,7 +288,7 @@ async def watch_memory(subject: Subject, count: int, *, seconds: float) -> Findi
 def _mixture(subject: Subject) -> list[tuple[Case, dict[str, Any]]]:
     """Right and wrong answers to several rows, in turns."""
     wrong = [
-        (_worthless(case, subject), _with_output(case, answer.output))
+        (subject.worthless(case), with_output(case, answer.output))
         for case in subject.oracles
         for answer in worthless_answers(case.request)
         if answer.check in ("empty", "random", "label injection")
@@ -240,41 +298,10 @@ def _mixture(subject: Subject) -> list[tuple[Case, dict[str, Any]]]:
     return [turns[number % 2][number // 2 % len(turns[number % 2])] for number in range(subject.at_once)]
 
 
-def _worthless(case: Case, subject: Subject) -> Case:
-    """The same row, nothing done, and a judge that sees it."""
-    return case.model_copy(update={"steps": (), "judge": subject.refusing * 20})
-
-
-def _with_output(case: Case, output: list[dict[str, Any]]) -> dict[str, Any]:
-    return {**case.request, "response": {**case.request["response"], "output": output}}
-
-
-def _told(answer: Answered | str) -> float | str:
-    """The reward, or what came instead."""
-    if isinstance(answer, str):
-        return answer
-    body = answer.body if isinstance(answer.body, dict) else {}
-    reward = body.get("reward")
-    if answer.status == 200 and isinstance(reward, float):
-        return reward
-    error = body.get("error")
-    return (
-        f"{answer.status} {error.get('kind')}: {error.get('message')}"
-        if isinstance(error, dict)
-        else f"{answer.status}"
-    )
-
-
 def _shown(answer: Answer) -> str:
     texts = (items.item_text(item) or orjson.dumps(item).decode() for item in answer.output)
     text = " | ".join(texts).strip() or "silence"
     return repr(text if len(text) <= 60 else f"{text[:60]}…")
-
-
-def _finding(check: str, wrong: Iterable[str], fine: str, **figures: float) -> Finding:
-    told = list(wrong)
-    more = f" … and {len(told) - 3} more" if len(told) > 3 else ""
-    return Finding(check, not told, "; ".join(told[:3]) + more if told else fine, figures)
 
 
 def _digest(body: Mapping[str, Any]) -> bytes:

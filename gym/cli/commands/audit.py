@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,16 +12,22 @@ import typer
 from rich.text import Text
 
 from gym.cli import console
+from gym.cli.audit.subject import Finding
 from gym.cli.environments import cached_python
 from gym.cli.options import AsJson
 from gym.cli.verifying import audit_server
 from gym.config import find_server, search_roots
+from gym.config.strict import declares_strict
 from gym.errors import UserError
+
+MODES = ("default", "strict")
 
 
 def command(
     name: Annotated[str, typer.Argument(help="A resources server's name, as `gym list` shows it.")],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer verifies; the memory figure says little.")] = False,
+    only: Annotated[list[str] | None, typer.Option("--only", metavar="CHECK", help="This check; repeatable.")] = None,
+    strict: Annotated[bool, typer.Option("--strict", help="In strict mode alone; else in both.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Measure how good an environment's verifier is.
@@ -30,12 +37,40 @@ def command(
     entry = find_server(name, search_roots(Path.cwd(), os.environ))
     if entry.type != "resources_servers":
         raise UserError(f"{entry.name} has no verifier: only resources servers do.", "`gym list --type resources`")
+    if strict and not declares_strict(entry.directory):
+        console.note(f"{entry.name} has one mode: it is audited in that.")
+        strict = False
     with console.busy(f"auditing {entry.name}: " + ("seconds" if quick else "up to some minutes")):
-        findings = audit_server(entry, cached_python, quick=quick)
+        findings = audit_server(entry, cached_python, quick=quick, only=only or (), strict=strict)
     if as_json:
         console.show_json([asdict(one) for one in findings])
     else:
-        passed, failed = Text("passed", style="green"), Text("failed", style="bold red")
-        rows = [(one.check, passed if one.passed else failed, one.detail) for one in findings]
-        console.show(console.make_table(("CHECK", "", "FOUND"), rows))
+        console.show(console.make_table(("CHECK", "DEFAULT", "STRICT", "FOUND"), table_rows(findings)))
     return int(not all(one.passed for one in findings))
+
+
+def table_rows(findings: Iterable[Finding]) -> list[tuple[str | Text, ...]]:
+    """One line a check: how it went in each mode, what the answers earned, and what was found where it went wrong."""
+    found: dict[str, dict[str, Finding]] = {}
+    for one in findings:
+        found.setdefault(one.check, {})[one.mode] = one
+    return [(check, *(_verdict(modes.get(mode)) for mode in MODES), _detail(modes)) for check, modes in found.items()]
+
+
+def _verdict(finding: Finding | None) -> Text:
+    if finding is None:
+        return Text("")
+    figures = finding.figures
+    earned = f"{figures['paid']:.2g}" if "paid" in figures else ""
+    if not finding.binding:
+        wrong = f"{figures['wrong']:g} of {figures['tried']:g}" if "wrong" in figures else ""
+        return Text(wrong or earned, style="yellow" if figures.get("wrong") or figures.get("paid") else "")
+    word, style = ("passed", "green") if finding.passed else ("failed", "bold red")
+    return Text(f"{word} {earned}".rstrip(), style=style)
+
+
+def _detail(modes: Mapping[str, Finding]) -> str:
+    told = {mode: one.detail for mode, one in modes.items()}
+    if len(set(told.values())) == 1:
+        return next(iter(told.values()))
+    return "\n".join(f"{mode}: {detail}" for mode, detail in told.items())

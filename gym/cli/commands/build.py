@@ -8,7 +8,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.live import live_status
-from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, StackName
+from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, StackName, Strict
 from gym.cli.session import home_here, load_named
 from gym.config import collect_secrets
 from gym.plan import make_plan
@@ -21,6 +21,7 @@ def command(
     items: Items = None,
     model: ModelName = None,
     files: ConfigFiles = None,
+    strict: Strict = False,
     push: Push = "",
     stack: StackName = DEFAULT_STACK,
 ) -> int:
@@ -28,7 +29,7 @@ def command(
 
     Example: gym build simple_weather mcqa --push registry.example.org/team
     """
-    loaded = load_named(items, model=model, files=files)
+    loaded = load_named(items, model=model, files=files, strict=strict)
     plan = make_plan(loaded, name=stack)
     with live_status("building images") as on_status:
         built = ComposeRuntime().build(home_here(stack), plan, collect_secrets(loaded), on_status, push=push)

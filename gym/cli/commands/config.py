@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from gym.cli import console
-from gym.cli.options import AsJson, ConfigFiles, Items, ModelName, Replicas
+from gym.cli.options import AsJson, ConfigFiles, Items, ModelName, Replicas, Strict
 from gym.cli.session import load_named
 from gym.config import Instance, Stack, redact
 
@@ -16,11 +16,12 @@ def command(
     items: Items = None,
     model: ModelName = None,
     files: ConfigFiles = None,
+    strict: Strict = False,
     replicas: Replicas = None,
     as_json: AsJson = False,
 ) -> int:
     """Print the merged, checked configuration of servers, secrets masked."""
-    stack = load_named(items, model=model, files=files, replicas=replicas)
+    stack = load_named(items, model=model, files=files, replicas=replicas, strict=strict)
     for notice in stack.notices:
         console.note(notice)
     tree = redact(_stack_to_tree(stack))

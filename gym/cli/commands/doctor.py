@@ -1,4 +1,4 @@
-"""`gym doctor`: is this machine fit to run stacks? Each finding with the command that mends it."""
+"""`gym doctor`: is this machine fit to run stacks? Each finding with the command that fixes it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def command(as_json: AsJson = False) -> int:
 
 
 def _rows(finding: Finding) -> Iterator[tuple[str | Text, ...]]:
-    """What was found, and below it what mends it."""
+    """What was found, and below it what fixes it."""
     yield Text(*MARKS[finding.level]), finding.name, finding.found
-    if finding.mend:
-        yield "", "", Text(finding.mend, style="cyan")
+    if finding.fix:
+        yield "", "", Text(finding.fix, style="cyan")

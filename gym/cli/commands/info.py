@@ -18,7 +18,8 @@ from gym.cli.live import KINDS
 from gym.cli.options import AsJson
 from gym.cli.reading import code, readme, row_code
 from gym.cli.summary import EXAMPLE, relative
-from gym.config import CatalogEntry, find_server, search_roots
+from gym.config import CatalogEntry, find_server, own_fields, search_roots
+from gym.config.strict import VERIFIERS, declares_strict
 
 
 def command(
@@ -28,7 +29,7 @@ def command(
     entry = find_server(name, search_roots(Path.cwd(), os.environ))
     if as_json:
         fields = [one._asdict() for one in row_fields(entry.directory / EXAMPLE)]
-        console.show_json({**entry.model_dump(mode="json"), "row_fields": fields})
+        console.show_json({**entry.model_dump(mode="json"), "strict": _strict(entry), "row_fields": fields})
         return 0
     facts = [(Text(label, style="bold"), value) for label, value in _facts(entry).items() if value]
     console.show(console.make_table(("", ""), facts))
@@ -65,6 +66,7 @@ def _facts(entry: CatalogEntry) -> dict[str, str]:
         "about": entry.description or "",
         "domain": entry.domain or "",
         "kind": entry.kind,
+        "strict": _strict(entry),
         "licence": entry.licence or "",
         "also": ", ".join(entry.aliases),
         "folder": relative(directory),
@@ -73,6 +75,16 @@ def _facts(entry: CatalogEntry) -> dict[str, str]:
         "examples": relative(example) if example.is_file() else "",
         "start": _start(entry),
     }
+
+
+def _strict(entry: CatalogEntry) -> str:
+    if entry.type != VERIFIERS:
+        return ""
+    if not declares_strict(entry.directory):
+        return "no such mode"
+    return (
+        "on, by its own configuration" if own_fields(entry).get("strict") is True else f"gym up {entry.name} --strict"
+    )
 
 
 def _start(entry: CatalogEntry) -> str:

@@ -16,11 +16,12 @@ from gym.errors import UserError
 from gym.labels import ROUTER_PORT
 from gym.plan import RouterPlan
 from gym.runtime.compose import ComposeRuntime
-from gym.runtime.compose.ship import load_stack_file
+from gym.runtime.compose.ship import describe_saved, find_loosened, load_stack_file, read_saved
 
 Source = Annotated[Path, typer.Argument(metavar="FILE", help="What `gym save` wrote.")]
 Port = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The router's port; 0: any.")]
 Secrets = Annotated[Path | None, typer.Option("--secrets", metavar="DIR", help="A folder with one file a secret.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Load it although it loosens the isolation of its containers.")]
 OnlyImages = Annotated[bool, typer.Option("--no-start", help="Load the images and start nothing.")]
 
 
@@ -29,7 +30,8 @@ def command(
     port: Port = ROUTER_PORT,
     secrets: Secrets = None,
     no_start: OnlyImages = False,
-    timeout: StartTimeout = 120,
+    trust: Trust = False,
+    timeout: StartTimeout = None,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
     """Load a saved stack and start it.
@@ -38,7 +40,13 @@ def command(
     """
     home = home_here(stack)
     open_session(stack, "compose")
-    manifest = load_stack_file(source, home)
+    found = read_saved(source)
+    for line in (f"{source} will run:", *(f"  {one}" for one in describe_saved(found))):
+        console.note(line)
+    if trust:
+        for one in find_loosened(found):
+            console.note(f"trusted: {one}", style="yellow")
+    manifest = load_stack_file(source, home, trust=trust)
     console.note(f"loaded {len(manifest.images)} servers of stack '{manifest.plan.stack}'")
     if no_start:
         return 0

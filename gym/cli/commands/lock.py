@@ -20,6 +20,13 @@ def command(output: Target = Path("gym.lock"), stack: StackName = DEFAULT_STACK)
 
     Example: gym up mcqa && gym lock && git add gym.lock
     """
-    lock = ComposeRuntime().lock(find_session(stack).home, output)
-    console.note(f"{output}: {len(lock.instances)} images, {len(lock.datasets)} data sets")
+    lock = ComposeRuntime().lock(find_session(stack).home, output, _show_unhashed)
+    hashed = sum(bool(one.hashed) for one in lock.instances.values())
+    counted = f"{len(lock.instances)} images, requirements of {hashed} with hashes, {len(lock.datasets)} data sets"
+    console.note(f"{output}: {counted}")
     return 0
+
+
+def _show_unhashed(instance: str, why: str) -> None:
+    """Its image and its versions are locked all the same."""
+    console.note(f"{instance}: its requirements are locked without hashes, uv could not find them: {why}", "yellow")

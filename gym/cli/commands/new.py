@@ -22,13 +22,14 @@ FOLDERS: dict[Kind, str] = {"resources": "resources", "agent": "agents", "model"
 def command(
     kind: Annotated[Kind, typer.Argument(help="What the server is.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: a-z, 0-9 and _.")],
+    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="The folder that it is made in.")] = None,
 ) -> int:
     """Make a new server from a template, in ./servers when there is such a folder, else in ./NAME."""
     check_name(name)
     taken = [one for one in list_servers(search_roots(Path.cwd(), os.environ)) if name in (one.name, *one.aliases)]
     if taken:
         raise UserError(f"There is a server '{name}' already: {taken[0].directory}.", "Choose another name.")
-    folder = _parent(kind) / name
+    folder = (_parent(kind) if to is None else to.absolute()) / name
     values = {"name": name, "class_name": class_name(name), "title": name.replace("_", " ").capitalize()}
     write_tree(folder, render_tree(asset_dir("templates") / kind, values))
     console.show(Text.assemble(("made     ", "bold"), relative(folder)))

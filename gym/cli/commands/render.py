@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName
+from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName, Strict
 from gym.cli.rendering import Target, render_plan
 from gym.cli.session import find_session, home_here, load_named
 from gym.config import collect_secrets
@@ -18,13 +18,14 @@ def command(
     items: Items = None,
     model: ModelName = None,
     files: ConfigFiles = None,
+    strict: Strict = False,
     replicas: Replicas = None,
     target: Annotated[Target, typer.Option(metavar="plan|traefik|compose", help="What to print.")] = "plan",
     differ: Annotated[bool, typer.Option("--diff", help="Print what `gym up` would change.")] = False,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
     """Print the plan of a stack, or the files a runtime would be given, or how it differs from what runs."""
-    loaded = load_named(items, model=model, files=files, replicas=replicas)
+    loaded = load_named(items, model=model, files=files, replicas=replicas, strict=strict)
     for notice in loaded.notices:
         console.note(notice)
     plan = make_plan(loaded, name=stack)

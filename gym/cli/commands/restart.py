@@ -8,7 +8,7 @@ from gym.cli.options import DEFAULT_STACK, Servers, StackName, StartTimeout
 from gym.cli.session import find_session, running
 
 
-def command(names: Servers = None, timeout: StartTimeout = 120, stack: StackName = DEFAULT_STACK) -> int:
+def command(names: Servers = None, timeout: StartTimeout = None, stack: StackName = DEFAULT_STACK) -> int:
     """Restart instances, all of them when none is named, and wait until they are healthy."""
     session = find_session(stack)
     running(session)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gym.cli import console
-from gym.cli.inputs import find_rows, parse_shard
+from gym.cli.ailments import ailments_of, no_ailments, with_ailments
+from gym.cli.inputs import find_rows, parse_params, parse_shard
 from gym.cli.options import DEFAULT_STACK, StackName
 from gym.cli.progress import follow_progress, show_summary
 from gym.cli.session import read_token, router_of
@@ -34,8 +36,11 @@ Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", help="Fo
 Attempts = Annotated[int, typer.Option("--max-attempts", metavar="N", min=1, help="Tries of one rollout.")]
 MaxPause = Annotated[float, typer.Option("--max-pause", metavar="SECONDS", help="Give up when paused for longer.")]
 Drain = Annotated[float, typer.Option("--drain", metavar="SECONDS", help="To finish what is in flight on Ctrl-C.")]
+Params = Annotated[
+    str, typer.Option("--params", metavar="JSON", help="Over every row's create params: '{\"temperature\": 1}'.")
+]
 Shard = Annotated[str, typer.Option("--shard", metavar="I/N", help="Only part I of N.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Move earlier output aside and begin anew.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Move earlier output aside and begin again.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad-rows", help="List malformed rows and go on.")]
 Accept = Annotated[bool, typer.Option("--accept-changes", help="Resume although the stack is another one by now.")]
 Routed = Annotated[bool, typer.Option("--through-router", help="Call agents through the router, never directly.")]
@@ -58,6 +63,7 @@ def command(
     max_attempts: Attempts = 3,
     max_pause: MaxPause = 600,
     drain: Drain = 30,
+    params: Params = "{}",
     shard: Shard = "1/1",
     fresh: Fresh = False,
     skip_bad_rows: SkipBad = False,
@@ -83,6 +89,7 @@ def command(
         max_pause=max_pause,
         drain=drain,
         shard=parse_shard(shard),
+        params=parse_params(params),
         fresh=fresh,
         skip_bad_rows=skip_bad_rows,
         accept_changes=accept_changes,
@@ -90,7 +97,8 @@ def command(
         token=read_token(token_file, os.environ),
     )
     with follow_progress(bad_rows=skip_bad_rows, as_json=as_json) as on_event:
-        summary = run_collection(options, on_event)
+        look = no_ailments if url else partial(ailments_of, stack)
+        summary = run_collection(options, with_ailments(on_event, look))
     if as_json:
         console.show_json(summary.to_dict())
     else:

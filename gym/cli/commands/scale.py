@@ -14,7 +14,7 @@ from gym.cli.session import find_session, running
 
 def command(
     counts: Annotated[list[str], typer.Argument(metavar="NAME=N", help="Instances and how many replicas each.")],
-    timeout: StartTimeout = 120,
+    timeout: StartTimeout = None,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
     """Change how many replicas instances have: gym scale mcqa=4."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,7 @@ SandboxProvider = Annotated[
 def command(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Servers.")] = None,
     all_servers: Annotated[bool, typer.Option("--all", help="Every server that `gym list` shows.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Oracle cases in strict mode too.")] = False,
     sandbox: SandboxProvider = None,
 ) -> int:
     """Run the tests and verifier cases of servers, each in its own environment. With --all, also a quick audit."""
@@ -34,7 +36,8 @@ def command(
         return _test_provider(sandbox, names or [])
     entries = _find_entries(names or [], all_servers=all_servers)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        runs = [pool.submit(check_server, one, pytest_command, cached_python, audit=all_servers) for one in entries]
+        check = partial(check_server, find_pytest=pytest_command, find_python=cached_python)
+        runs = [pool.submit(check, one, audit=all_servers, strict=strict) for one in entries]
         for number, run in enumerate(as_completed(runs), 1):
             report = run.result()
             _show_trouble(report)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
@@ -11,12 +12,13 @@ import typer
 
 from gym.cli import console
 from gym.cli.live import live_status
-from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName, StartTimeout
+from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName, StartTimeout, Strict
 from gym.cli.providers import settle_provider
+from gym.cli.sandbox.builds import show_builds
 from gym.cli.session import Session, choose_runtime, load_named, open_session, read_token
 from gym.cli.summary import show_started
 from gym.config import Stack, collect_secrets
-from gym.errors import GymError, UserError
+from gym.errors import GymError, NotUp, UserError
 from gym.labels import ENV_TOKEN, ROUTER_PORT
 from gym.plan import Plan, RouterPlan, changes_to_text, diff, is_loopback, make_plan
 from gym.runtime.compose import ComposeRuntime
@@ -43,7 +45,7 @@ SandboxProvider = Annotated[
 ]
 
 
-Locked = Annotated[bool, typer.Option("--locked", help="Refuse a stack that differs from the lock file.")]
+Locked = Annotated[bool, typer.Option("--locked", help="Build as the lock file says; refuse what differs from it.")]
 LockFile = Annotated[Path, typer.Option("--lock-file", metavar="FILE", help="What `gym lock` wrote.")]
 WatchFlag = Annotated[bool, typer.Option("--watch", help="Rebuild and replace a server when its files change.")]
 
@@ -52,6 +54,7 @@ def command(
     items: Items = None,
     model: ModelName = None,
     files: ConfigFiles = None,
+    strict: Strict = False,
     overrides: Overrides = None,
     runtime: Annotated[
         Literal["compose", "local"] | None,
@@ -65,7 +68,7 @@ def command(
     watch: WatchFlag = False,
     locked: Locked = False,
     lock_file: LockFile = Path("gym.lock"),
-    timeout: StartTimeout = 120,
+    timeout: StartTimeout = None,
     sandbox_provider: SandboxProvider = None,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
@@ -76,7 +79,8 @@ def command(
     token = read_token(token_file)
     router = _router(bind, port, token)
     words = [*(items or []), *([f"sandbox_provider={sandbox_provider}"] if sandbox_provider else [])]
-    loaded = load_named(words, model=model, files=files, replicas=replicas)
+    load = partial(load_named, words, model=model, files=files, replicas=replicas, strict=strict)
+    loaded = load()
     name, why = choose_runtime(runtime)
     for line in (*loaded.notices, why):
         console.note(line)
@@ -92,14 +96,21 @@ def command(
                 console.note(line)
         _show_changes(session, plan)
         secrets = collect_secrets(loaded) | ({ENV_TOKEN: token} if token else {})
-        with live_status(f"starting stack '{stack}'") as on_status:
-            status = session.runtime.up(session.home, plan, secrets, on_status, timeout=timeout)
-        show_started(status, plan)
+        try:
+            with live_status(f"starting stack '{stack}'") as on_status:
+                status = session.runtime.up(session.home, plan, secrets, on_status, timeout=timeout)
+            if plan.sandbox is not None:
+                show_builds(session)
+            show_started(status, plan)
+        except NotUp as error:  # the rest is up, and a change of its files may be what it needs
+            if not watch:
+                raise
+            console.show_error(error)
         return Started(plan, stamps)
 
     started = start(loaded)
     if watch:
-        return _watch(started, lambda: start(load_named(words, model=model, files=files, replicas=replicas)))
+        return _watch(started, lambda: start(load()))
     return _attach(session) if attach else 0
 
 

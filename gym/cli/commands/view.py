@@ -16,6 +16,7 @@ from gym.console.viewer.embed import embed_rollouts
 from gym.console.viewer.shelf import Shelf
 from gym.errors import UserError
 from gym.server.config import Settings
+from gym.server.refusing import Rules
 from gym.server.serve import listen, run_app
 
 LARGE = 256 << 20
@@ -46,7 +47,8 @@ def command(files: Files, output: Output = None, sample: Sample = None, port: Po
         console.note("Ctrl-C ends it.")
         if open_it:
             webbrowser.open(url)
-        run_app(make_app(shelf), Settings(name="view", listen=f"fd:{listener.detach()}", drain_seconds=1))
+        settings = Settings(name="view", listen=f"fd:{listener.detach()}", drain_seconds=1)
+        run_app(make_app(shelf), settings, rules=Rules(pages=True))
     return 0
 
 

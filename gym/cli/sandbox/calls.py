@@ -53,16 +53,26 @@ def stream_exec(broker: Broker, sandbox: str, request: dict[str, Any], stdin: by
     body = orjson.dumps({**request, "stdin": {"base64": base64.b64encode(stdin).decode()}, "stream": True})
     with connect(broker) as line:
         reply = _send(_Connection(line), broker, "POST", f"/sandboxes/{quote(sandbox, safe='')}/exec", body)
-        while text := reply.readline():
-            if text.strip():
-                yield orjson.loads(text)
+        yield from _lines(reply)
+
+
+def follow_builds(broker: Broker) -> Iterator[dict[str, Any]]:
+    """The lines of what is being built, until nothing is."""
+    with connect(broker) as line:
+        yield from _lines(_send(_Connection(line), broker, "GET", "/images/coming", b""))
+
+
+def _lines(reply: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
+    while text := reply.readline():
+        if text.strip():
+            yield orjson.loads(text)
 
 
 class _Connection(http.client.HTTPConnection):
     """Over a line that is there already."""
 
     def __init__(self, line: Any) -> None:
-        super().__init__("sandbox")
+        super().__init__("localhost")  # the broker is asked over a line of its own machine
         self.sock = line
 
     def connect(self) -> None:

@@ -19,6 +19,7 @@ from gym.render.compose import PORT
 from gym.runtime.base import ReplicaStatus
 from gym.runtime.compose.engine import docker_environ, engine_host
 from gym.runtime.sandbox import read_tokens
+from gym.server.keepalive import keep_alive
 
 CONNECT_SECONDS: Final = 10.0
 # `cat` on the right reads what we write; a background process of a shell would be given no standard input.
@@ -61,6 +62,7 @@ def connect(broker: Broker) -> Iterator[socket.socket]:
     except OSError as error:
         raise UserError(f"The sandbox broker does not answer: {error.strerror or error}.", "gym ps") from error
     line.settimeout(None)
+    keep_alive(line)
     with line:
         yield line
 

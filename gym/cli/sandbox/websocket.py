@@ -15,7 +15,8 @@ def upgrade(line: socket.socket, path: str, token: str) -> bytes:
     """What came right behind the broker's answer. A refusal is told in its words."""
     key = base64.b64encode(os.urandom(16))
     line.sendall(
-        b"GET %b HTTP/1.1\r\nhost: sandbox\r\nauthorization: Bearer %b\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
+        b"GET %b HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer %b\r\n"
+        b"upgrade: websocket\r\nconnection: Upgrade\r\n"
         b"sec-websocket-version: 13\r\nsec-websocket-key: %b\r\n\r\n" % (path.encode(), token.encode(), key)
     )
     head, rest = _read_head(line)

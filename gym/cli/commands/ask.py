@@ -1,0 +1,86 @@
+"""`gym ask`: one question, or one row, to an agent of a running stack; the conversation as it went."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import orjson
+import typer
+
+from gym.cli import console
+from gym.cli.options import DEFAULT_STACK, AsJson, StackName
+from gym.cli.session import read_token, router_of
+from gym.client import Stack, conversation
+from gym.errors import UserError
+
+Agent = Annotated[str, typer.Argument(metavar="AGENT", help="An agent of the stack: gym ps shows them.")]
+Question = Annotated[str, typer.Argument(metavar="QUESTION", help="What a user would say.")]
+RowAt = Annotated[
+    str, typer.Option("--row", metavar="FILE[:LINE]", help="A row of a JSONL file instead: it is verified too.")
+]
+NoTools = Annotated[bool, typer.Option("--no-tools", help="Offer the model no tools of the environment.")]
+Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="For the answer.")]
+Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack that is not of this folder.")]
+TokenFile = Annotated[
+    Path | None, typer.Option("--token-file", metavar="FILE", help="The bearer token of that router.")
+]
+
+
+def command(
+    agent: Agent,
+    question: Question = "",
+    row: RowAt = "",
+    no_tools: NoTools = False,
+    timeout: Timeout = 3600,
+    as_json: AsJson = False,
+    url: Url = "",
+    token_file: TokenFile = None,
+    stack: StackName = DEFAULT_STACK,
+) -> int:
+    """Ask one thing: gym ask simple_weather_simple_agent "What is the weather in Paris?"."""
+    if bool(question) == bool(row):
+        raise UserError("Ask one question, or one row.", 'gym ask AGENT "..." or gym ask AGENT --row rows.jsonl:3')
+    asked = read_row(row) if row else {}
+    with Stack.connect(url or router_of(stack), token=read_token(token_file, os.environ), timeout=timeout) as found:
+        if row:
+            answer = found.run({**asked, "agent_ref": {"type": "responses_api_agents", "name": agent}})
+        else:
+            answer = found.ask(agent, question, **({"tools": []} if no_tools else {}))
+    if as_json:
+        console.show_json(answer)
+        return 0
+    for line in told(answer):
+        console.show_line(line)
+    return 0
+
+
+def read_row(where: str) -> dict[str, Any]:
+    """`rows.jsonl` is its first line, `rows.jsonl:3` its third."""
+    found = re.fullmatch(r"(.+?)(?::([1-9]\d*))?", where)
+    path, number = Path(found[1] if found else where), int(found[2] or 1) if found else 1
+    try:
+        with path.open("rb") as lines:
+            line = next((line for at, line in enumerate(lines, 1) if at == number), None)
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}", "--row FILE.jsonl:LINE") from None
+    if line is None:
+        raise UserError(f"{path} has no line {number}", "Lines count from 1.")
+    try:
+        row = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise UserError(f"{path}:{number}: no JSON: {error}", "A row is one JSON object a line.") from None
+    if not isinstance(row, dict):
+        raise UserError(f"{path}:{number}: a row is a JSON object", "A row is one JSON object a line.")
+    return row
+
+
+def told(answer: dict[str, Any]) -> Iterator[str]:
+    """The conversation, then the verdict where there is one."""
+    yield from conversation(answer.get("response") or answer)
+    if "reward" in answer:
+        reason = f"  ({answer['reason']})" if answer.get("reason") else ""
+        yield f"reward {answer['reward']:g}{reason}"
