@@ -1,6 +1,61 @@
-"""What every test stands on: property tests that do not depend on how fast or how lucky the machine is today."""
+"""What every test stands on: a bound on its time, and property tests that do not depend on how fast the machine is."""
 
+from __future__ import annotations
+
+import faulthandler
+import signal
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from types import FrameType
+
+import pytest
 from hypothesis import settings
 
 settings.register_profile("steady", deadline=None, derandomize=True)
 settings.load_profile("steady")
+
+TEST_SECONDS = 600.0  # far beyond the slowest: what hangs costs this much, and not the whole run
+LONG_TIMES = 4  # for those that download, which nobody waits for
+
+collect_ignore = ["support/upstream_tree"]  # its tests run in the environment of the servers they belong to
+
+
+@contextmanager
+def bounded(item: pytest.Item) -> Generator[None, None, None]:
+    """What takes longer fails, with the stacks of all threads, and the next test runs."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    seconds = TEST_SECONDS * (LONG_TIMES if item.get_closest_marker("long") else 1)
+
+    def give_up(_number: int, _frame: FrameType | None) -> None:
+        faulthandler.dump_traceback(file=2, all_threads=True)
+        pytest.fail(f"{item.nodeid} took longer than {seconds:g} s; the stacks of all threads are above")
+
+    former = signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    with bounded(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    with bounded(item):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    with bounded(item):
+        return (yield)

@@ -29,7 +29,8 @@ async def verdicts(pool: Programs, count: int) -> tuple[list[tuple[str, str]], f
     began = time.perf_counter()
 
     async def one(at: int) -> tuple[str, str]:
-        (outcome,) = await pool.run(CODES[at % len(CODES)], [f"{at % 97} {at % 89}\n"], bounds=Bounds(cpu=5))
+        async with pool.for_rollout() as programs:
+            (outcome,) = await programs.run(CODES[at % len(CODES)], [f"{at % 97} {at % 89}\n"], bounds=Bounds(cpu=5))
         return outcome.end, outcome.stdout
 
     found = await asyncio.gather(*(one(at) for at in range(count)))
@@ -56,6 +57,10 @@ async def measure(access: Access, count: int, places: int) -> None:
         second, again = await verdicts(pool, count)
         await pool.aclose()
         plain = await baseline(sandboxes, min(count, 200), places) / min(count, 200)
+        strict = Programs(sandboxes, image=IMAGE, most=places, fresh=True)
+        alone = min(count, 40)
+        _, fresh = await verdicts(strict, alone)
+        print(f"a sandbox for each rollout: {alone / fresh:.1f} programs/s")  # noqa: T201
     differ = sum(one != other for one, other in zip(first, second, strict=True))
     load = os.getloadavg()[0]
     print(f"pool: {count / seconds:.0f} and {count / again:.0f} programs/s; {differ} of {count} verdicts differ")  # noqa: T201

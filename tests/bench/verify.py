@@ -157,7 +157,8 @@ def request_of(server: str, case: str, size: int) -> bytes:
     body["padding"] = "x" * max(0, size - len(json.dumps(body)))
     text = json.dumps(body).encode()
     return (
-        b"POST /verify HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(text)
+        b"POST /verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+        % len(text)
         + text
     )
 

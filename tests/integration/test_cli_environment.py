@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import zipfile
 from pathlib import Path
 
 from tests.support.cli import gym
+from tests.support.wheels import write_wheel
 
 TEST = """
 import tiny
@@ -23,7 +23,7 @@ async def test_an_async_test_runs_as_well() -> None:
 def test_a_server_with_requirements_is_tested_in_its_own_environment(tmp_path: Path) -> None:
     env = {"GYM_CACHE_DIR": str(tmp_path / "cache")}
     assert gym("new", "resources", "mine", cwd=tmp_path).returncode == 0
-    wheel = make_wheel(tmp_path / "tiny-1.0-py3-none-any.whl")
+    wheel = write_wheel(tmp_path, "tiny", "ANSWER = 42\n")
     (tmp_path / "mine" / "requirements.txt").write_text(f"tiny @ file://{wheel}\n")
     (tmp_path / "mine" / "tests" / "test_tiny.py").write_text(TEST)
     done = gym("test", "mine", cwd=tmp_path, env=env, timeout=180)
@@ -42,16 +42,3 @@ def test_a_requirement_that_cannot_be_had_is_shown_in_uv_s_words(tmp_path: Path)
     assert "absent-1.0" in done.stdout
     assert "requirements.txt" in done.stdout
     assert "Traceback" not in done.stdout + done.stderr
-
-
-def make_wheel(path: Path) -> Path:
-    """A package of one line, built from nothing."""
-    info = "tiny-1.0.dist-info"
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("tiny.py", "ANSWER = 42\n")
-        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
-        archive.writestr(
-            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        )
-        archive.writestr(f"{info}/RECORD", "")
-    return path

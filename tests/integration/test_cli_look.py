@@ -92,7 +92,7 @@ def test_doctor_checks_the_machine_and_says_what_mends_it(tmp_path: Path) -> Non
     assert found["python"]["level"] == found["uv"]["level"] == found["traefik"]["level"] == "ok"
     assert re.match(r"\d+\.\d+", found["traefik"]["found"])
     assert found["cache"]["level"] == "fail"
-    assert "GYM_CACHE_DIR" in found["cache"]["mend"]
+    assert "GYM_CACHE_DIR" in found["cache"]["fix"]
     assert found["container engine"]["level"] == "warn"
     assert found["GYM_PATH"]["level"] == "warn"
 

@@ -171,7 +171,9 @@ def test_a_server_that_exits_at_once_shows_its_last_words_and_the_next_command(f
     assert done.returncode == 1
     assert "No module named 'no_such_module_anywhere'" in done.stderr
     assert "gym logs broken" in done.stderr
+    assert "gym down" in done.stderr
     assert "bug:" not in done.stderr
+    assert gym("down", cwd=folder).returncode == 0
     assert processes_of(folder) == []
 
 
@@ -181,6 +183,7 @@ def test_a_server_that_never_gets_healthy_is_given_up_in_time(folder: Path) -> N
     assert done.returncode == 1
     assert "slow" in done.stderr
     assert "gym logs slow" in done.stderr
+    assert gym("down", cwd=folder).returncode == 0
     assert processes_of(folder) == []
 
 

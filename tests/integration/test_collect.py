@@ -300,6 +300,14 @@ def test_a_full_disk_stops_the_run_with_what_is_written_whole(tmp_path: Path) ->
     assert sorted(row["id"] for row in read(tmp_path / "X.jsonl")) == list(range(500))
 
 
+def test_a_router_that_has_not_read_its_files_costs_no_attempt(tmp_path: Path) -> None:
+    unrouted = {"fail_times": 3, "status": 404, "words": "404 page not found\n"}
+    with fake_agent() as agent:
+        summary = run(options(agent, tmp_path, ({"id": number, "fake": unrouted} for number in range(20))))
+    assert (summary.progress.done, summary.progress.failed, summary.progress.retries) == (20, 0, 0)
+    assert {row["_gym"]["attempt"] for row in read(tmp_path / "X.jsonl")} == {1}
+
+
 def test_a_broken_server_pauses_the_run_and_burns_no_rows(tmp_path: Path) -> None:
     told = {"error": {"kind": "model", "server": "policy_model", "message": "connection refused", "retryable": True}}
     with fake_agent() as agent:

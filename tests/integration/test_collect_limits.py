@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import orjson
@@ -48,20 +50,30 @@ async def test_a_storm_of_429_fails_no_rollout_and_slows_no_other_agent(folder: 
         assert up.returncode == 0, up.stderr
         output = folder / "X.jsonl"
         collector = await asyncio.create_subprocess_exec(
-            *(GYM, "rollouts", str(write_rows(folder / "in.jsonl")), "-o", str(output)), cwd=folder, env=environment()
+            *(GYM, "rollouts", str(write_rows(folder / "in.jsonl")), "-o", str(output), "--json"),
+            cwd=folder,
+            env=environment(),
+            stderr=asyncio.subprocess.PIPE,
         )
         try:
             await until(lambda: len(provider.asked) > 5 and finished(output) == {"mcqa_simple_agent": ROWS})
             told = await asyncio.to_thread(upstream_of, folder)
             assert (told["at_once"], told["throttled"] > 0) == (1, True)
+            held = await asyncio.to_thread(wait_for_held, folder)
+            assert (held["instance"], held["provider"]) == ("busy_model", urlsplit(provider.url).netloc)
+            assert held["waiting"] > 0
             provider.failures.clear()
             async with asyncio.timeout(60):
-                assert await collector.wait() == 0
+                _, said = await collector.communicate()
+            assert collector.returncode == 0
         finally:
             if collector.returncode is None:
                 collector.kill()
     assert finished(output) == {"mcqa_simple_agent": ROWS, "busy_agent": ROWS}
     assert not (folder / "X_failures.jsonl").read_bytes()
+    events = [json.loads(line) for line in said.splitlines() if line.startswith(b"{")]
+    holders = {held["instance"] for event in events for held in event.get("held", ())}
+    assert holders == {"busy_model"}
     attempts = {orjson.loads(line)["_gym"]["attempt"] for line in output.read_bytes().splitlines()}
     assert attempts == {1}
 
@@ -85,6 +97,20 @@ def finished(output: Path) -> dict[str, int]:
             name = orjson.loads(line)["agent_ref"]["name"]
             counts[name] = counts.get(name, 0) + 1
     return counts
+
+
+def wait_for_held(folder: Path) -> dict[str, Any]:
+    """What the page shows of the collection."""
+    router = json.loads(gym("ps", "--json", cwd=folder).stdout)["router"]
+    ends = time.monotonic() + 60
+    while time.monotonic() < ends:
+        with urlopen(f"{router}/collections", timeout=10) as reply:
+            for one in json.loads(reply.read())["collections"]:
+                for held in one["progress"]["held"]:
+                    found: dict[str, Any] = held
+                    return found
+        time.sleep(0.2)
+    raise AssertionError("no collection says that calls are held back")
 
 
 def upstream_of(folder: Path) -> dict[str, Any]:

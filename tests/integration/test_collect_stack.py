@@ -93,7 +93,7 @@ class Stack:
     ) -> Iterator[http.client.HTTPResponse]:
         """On a connection that is closed behind it."""
         with closing(http.client.HTTPConnection(urlsplit(self.router).netloc, timeout=60)) as connection:
-            connection.request(method, path, body, headers)
+            connection.request(method, path, body, {"content-type": "application/json", **headers})
             with connection.getresponse() as reply:
                 yield reply
 

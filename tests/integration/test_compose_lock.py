@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +12,12 @@ import pytest
 
 from gym.errors import UserError
 from gym.runtime.compose import ComposeRuntime
+from gym.runtime.compose.build import BuildFailed
+from gym.runtime.compose.images import python_image
+from gym.runtime.compose.layout import Layout
+from gym.runtime.compose.pins import LABEL_LOCKED
 from gym.runtime.watch import wait_for_change, watched_folders
-from tests.support.docker import Stand, call, stand_in, write_server
+from tests.support.docker import Stand, call, engine_client, stand_in, write_server
 
 pytestmark = pytest.mark.docker
 
@@ -61,6 +66,44 @@ def test_a_locked_stack_starts_as_it_was_and_refuses_to_be_another(stand: Stand,
     assert status is not None
     assert status.healthy  # what ran goes on as it was
     assert json.loads(call(status, "POST", "/s/echo/version", {})[1]) == {"version": "one"}
+
+
+def test_an_image_that_is_gone_is_built_from_the_lock_alone_by_its_hashes(stand: Stand, tmp_path: Path) -> None:
+    write_server(stand.cwd, "echo", ECHO, requirements="six\n")
+    stand.up("echo")
+    lock = stand.runtime.lock(stand.home, tmp_path / "gym.lock", lambda *words: pytest.fail(" ".join(words)))
+    hashed = "\n".join(lock.instances["echo"].hashed)
+    assert "six==" in hashed
+    assert hashed.count("--hash=sha256:") >= 2  # of every file that an index has of that version
+    stand.down()
+    image, base = lock.instances["echo"].image, lock.bases[python_image()]
+    with engine_client() as client:
+        client.images.remove(image)
+
+    stand.runtime = ComposeRuntime(locked=tmp_path / "gym.lock")
+    assert stand.up("echo").healthy
+    text = (stand.home / "build" / "echo.Dockerfile").read_text()
+    assert "uv pip install --quiet --compile-bytecode --require-hashes --no-deps -r /opt/gym/locked.txt" in text
+    with engine_client() as client:
+        made = client.images.get(image)
+        assert made.id != lock.instances["echo"].id  # of another moment
+        marked = client.images.get(read_base(stand))
+        known = client.images.get(python_image())
+        assert marked.labels[LABEL_LOCKED]
+        assert base in (known.id, *(one.partition("@")[2] for one in known.attrs["RepoDigests"]))
+    assert stand.up("echo").healthy  # and is what the lock says from then on
+    stand.down()
+    with engine_client() as client:
+        client.images.remove(image)
+
+    forged = re.sub("--hash=sha256:[0-9a-f]{64}", f"--hash=sha256:{'0' * 64}", (tmp_path / "gym.lock").read_text())
+    (tmp_path / "gym.lock").write_text(forged)
+    with pytest.raises(BuildFailed, match="(?i)hash mismatch"):
+        stand.up("echo")
+
+
+def read_base(stand: Stand) -> str:
+    return Layout(stand.home).read_state().base_image
 
 
 def test_a_lock_that_cannot_be_read_is_an_error_with_the_command_that_writes_one(stand: Stand, tmp_path: Path) -> None:

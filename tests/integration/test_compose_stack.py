@@ -152,7 +152,7 @@ def test_killing_a_replica_loses_its_own_sessions_only_and_it_comes_back(stand: 
 
 def test_down_means_gone_also_when_the_files_are(stand: Stand) -> None:
     stand.up("mcqa")
-    for path in ("compose.yaml", "state.json", "plan.json"):
+    for path in ("compose.yaml", "state.json", "wanted/wanted.json"):
         (stand.home / path).unlink()
     assert stand.down() is True
     assert ids_of(stand) == {}

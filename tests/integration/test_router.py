@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ import yaml
 from gym.plan.model import Plan
 from gym.render.files import write_atomically
 from gym.render.traefik import route_prefix
+from gym.server.peer_health import QUESTION
 from tests.support import router as support
 from tests.support.router import Answer, Backend, Router, ask, eventually, router, service
 
@@ -87,6 +89,34 @@ def test_a_refused_connection_is_tried_elsewhere(routed: Router, backends: list[
     assert {(answer.json()["backend"], answer.json()["body"]) for answer in answers} == {("two", "row")}
 
 
+def test_the_route_of_a_replica_leads_to_this_one_alone_and_to_nobody_when_it_is_gone(
+    tmp_path: Path, backends: list[Backend], console: Backend
+) -> None:
+    agent = service("an_agent", type="responses_api_agents")
+    with router(tmp_path, (agent,), {"an_agent": [backends[0].url, backends[1].url]}, console.url) as running:
+        for number, name in ((1, "one"), (2, "two")):
+            told = [ask(running.url, f"/s/~an-agent-{number}/run?x=1").json() for _ in range(6)]
+            assert {(one["backend"], one["path"]) for one in told} == {(name, "/run?x=1")}
+        assert {ask(running.url, "/s/an_agent/x").json()["backend"] for _ in range(6)} == {"one", "two"}
+        link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+        for foreign in ({"origin": "http://evil.example"}, link):
+            asked = console.paths()
+            ask(running.url, "/s/~an-agent-1/run", headers=foreign)
+            assert console.paths()[len(asked) :] in (["/same-origin"], ["/refused/page"])
+        running.show({"an_agent": [backends[0].url]})
+        gone = "/s/~an-agent-2/run"
+        eventually(lambda: ask(running.url, gone).json()["backend"] == "console", what="the console's turn")
+
+
+def test_the_router_itself_tells_that_it_is_there(routed: Router, console: Backend) -> None:
+    """Else a console that hangs would look like a router that hangs, and end the rollouts that pass it."""
+    host, _, port = routed.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), 30) as line:
+        line.sendall(QUESTION)
+        assert line.recv(1024).startswith(b"HTTP/1.1 400 ")
+    assert "/healthz" not in console.paths()
+
+
 def test_a_request_that_was_sent_is_never_sent_again(routed: Router, backends: list[Backend]) -> None:
     for backend in backends:
         backend.drop_after_reading = True
@@ -105,7 +135,7 @@ def test_scaling_by_rewriting_the_file_drops_no_request(routed: Router, backends
         counted: Counter[tuple[int, str]] = Counter()
         connection = http.client.HTTPConnection(routed.url.removeprefix("http://"), timeout=30)
         while not stop.is_set():
-            connection.request("POST", "/s/mcqa/run", body=b"row")
+            connection.request("POST", "/s/mcqa/run", body=b"row", headers={"content-type": "application/json"})
             reply = connection.getresponse()
             body = reply.read()
             counted[reply.status, json.loads(body)["backend"] if reply.status == 200 else body.decode()] += 1

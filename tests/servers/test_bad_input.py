@@ -8,15 +8,18 @@ import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import orjson
 import pytest
 
 from gym.cli.audit.answers import worthless_answers
 from gym.cli.audit.bad_rows import WRONG, bad_rows
-from gym.cli.audit.process import Subject, refuse_bad_rows
+from gym.cli.audit.process import refuse_bad_rows
+from gym.cli.audit.subject import Subject
 from gym.cli.verifying import case_fields
 from gym.config import find_server
 from gym.server.cases import CASES, load_cases, started
 from gym.server.testing import Caller
+from gym.wire.items import function_call, message
 from tests.support.shipped import RESOURCES, SERVERS, folder_of, shipped_app, why_not_here
 
 HERE = [name for name in RESOURCES if not why_not_here(name)]
@@ -64,6 +67,29 @@ async def test_an_answer_that_is_none_is_worth_nothing_and_is_told_why(name: str
             assert told.status == 200, (answer.check, told.body)
             if told.body["reward"] == 0.0:
                 assert told.body.get("reason"), (answer.check, str(answer.output)[:200])
+
+
+HALF_A_PAIR = (
+    "\\ud800",
+    "x\\udc00 \\ud83d",
+    '{\\"a\\": \\"\\\\ud800\\"}',
+    "```python\\nprint('\\\\udcff \\ud800')\\n```",
+)
+
+
+@every_server
+async def test_an_answer_that_is_no_text_is_worth_nothing_and_loses_no_rollout(name: str) -> None:
+    """Half a surrogate pair, as an escape and as bytes: in a message, in its reasoning, in what it calls."""
+    async with subject_of(name) as subject, Caller(subject.bench.url) as caller:
+        row = {**subject.oracles[0].request}
+        for text in (*(half.encode() for half in HALF_A_PAIR), b"\xed\xa0\x80 \xff"):
+            await caller.post("/seed_session", {key: value for key, value in row.items() if key != "response"})
+            output = [message("TEXT"), function_call("TEXT", "TEXT", call_id="TEXT"), message("TEXT")]
+            row["response"] = {**row["response"], "output": output}
+            told = await caller.post("/verify", orjson.dumps(row).replace(b"TEXT", text))
+            assert told.status == 200, (text, told.body)
+            if told.body["reward"] == 0.0:
+                assert told.body.get("reason"), text
 
 
 @pytest.mark.parametrize("name", WITH_TOOLS)

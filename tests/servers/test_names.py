@@ -29,6 +29,7 @@ NAMES = {
     "mini_swe_agent": ("mini_swe_agent_2",),
     "openai": ("openai_model",),
     "azure_openai": ("azure_openai_model",),
+    "vllm_model": ("vllm",),
 }
 PAIRS = [(older, name) for name, all_ in NAMES.items() for older in all_]
 

@@ -47,6 +47,7 @@ VARIANTS = {
     "nvarc": {"nvarc_inductive", "nvarc_transductive"},
     "structeval": {"structeval_nonrenderable"},
     "equivalence_llm_judge": {"lc_judge", "nl2bash-equivalency"},
+    "xstest": {"xstest_wildguard"},
 }
 # The others are fuzzed by tests of their own, which know which texts are worth trying.
 FUZZED_HERE = [
@@ -139,7 +140,7 @@ async def bench_of(name: str) -> AsyncIterator[Bench]:
     """The server with its own settings, and a judge where it asks for one."""
     with configured_app(name) as (app, fields):
         async with started(app, name, fields) as bench:
-            bench.judge.answer = lambda _: "No. [[A!=B]] INCORRECT"
+            bench.judge.answer = lambda _: "No.\n[[A!=B]]\nINCORRECT\n2_full_refusal"
             yield bench
 
 

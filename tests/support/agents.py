@@ -1,6 +1,7 @@
 """A fake agent in a process of its own: it does what each row's `fake` field says, and is a whole stack's discovery.
 
-`fake`: {"delay", "status", "body", "fail_times", "kind", "retryable", "raw", "drop"}; none of them: a reward.
+`fake`: {"delay", "status", "body", "fail_times", "words", "kind", "retryable", "raw", "drop"}; none of them: a reward,
+with "odd" 1 and 0 in turns, by the repeat; {"slow_from", "delay_then"}: repeats from this one on take so long.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Fake:
     replicas: tuple[str, ...] = ()
     constant: bytes = b""
     delay: float = 0.0
-    broken: dict[str, Any] = field(default_factory=dict)  # a reply for every /run, until it is mended
+    broken: dict[str, Any] = field(default_factory=dict)  # a reply for every /run, until it is fixed
     seen: Counter[str] = field(default_factory=Counter)
     runs: int = 0
     most: int = 0
@@ -42,6 +43,7 @@ class Fake:
     headers: list[dict[str, str]] = field(default_factory=list)
     aggregated: list[int] = field(default_factory=list)
     token: str = ""
+    routes: bool = False  # one for each replica
     mute: bool = False  # knows no /aggregate_metrics
 
     async def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes] | None:
@@ -61,7 +63,7 @@ class Fake:
                 setattr(self, name, value)
             return 200, b"{}"
         if path == "/stats":
-            stats = {"runs": self.runs, "most": self.most, "seen": self.seen, "headers": self.headers}
+            stats = {"runs": self.runs, "now": self.now, "most": self.most, "seen": self.seen, "headers": self.headers}
             return 200, orjson.dumps({**stats, "aggregated": self.aggregated})
         if path == "/aggregate_metrics" and not self.mute:
             rows = orjson.loads(body)["verify_responses"]
@@ -91,6 +93,8 @@ class Fake:
         fake = row.get("fake") or {}
         if fake.get("delay"):
             await asyncio.sleep(fake["delay"])
+        if "slow_from" in fake and row["_ng_rollout_index"] >= fake["slow_from"]:
+            await asyncio.sleep(fake["delay_then"])
         if self.broken:
             return self.broken.get("status", 500), orjson.dumps(self.broken.get("body", {}))
         if fake.get("drop"):
@@ -98,21 +102,25 @@ class Fake:
         if "raw" in fake:
             return 200, fake["raw"].encode()
         if self.seen[key] <= fake.get("fail_times", 0) or fake.get("fail_times") == -1:
-            return fake.get("status", 500), orjson.dumps(fake.get("body", {}))
+            words = fake["words"].encode() if "words" in fake else orjson.dumps(fake.get("body", {}))
+            return fake.get("status", 500), words
         return 200, verified(row)
 
     def discovery(self) -> dict[str, Any]:
         urls = self.replicas or (self.url,)
         replicas = [{"id": f"agent-{number}", "url": url} for number, url in enumerate(urls, 1)]
+        if self.routes:
+            replicas = [{**one, "route": f"/s/~{one['id']}"} for one in replicas]
         one = {"type": "responses_api_agents", "implementation": "fake", "replicas": replicas}
         return {"stack": "fake", "router": self.url, "instances": dict.fromkeys(self.names, one)}
 
 
 def verified(row: dict[str, Any]) -> bytes:
-    """The contract's reply; its reward depends on the row alone."""
+    """The contract's reply; its reward depends on the row and its repeat alone."""
     response = {"output": [], "usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}}
-    extra = row.get("fake", {}).get("extra", {}) if isinstance(row.get("fake"), dict) else {}
-    return orjson.dumps({**row, "response": response, "reward": row.get("expected", 1.0), **extra})
+    fake = row["fake"] if isinstance(row.get("fake"), dict) else {}
+    reward = row["_ng_rollout_index"] % 2 if fake.get("odd") else row.get("expected", 1.0)
+    return orjson.dumps({**row, "response": response, "reward": reward, **fake.get("extra", {})})
 
 
 class Connection(asyncio.Protocol):
@@ -190,6 +198,7 @@ async def serve(descriptor: int, options: dict[str, Any]) -> None:
         constant=constant,
         delay=options.get("delay", 0.0),
         token=options.get("token", ""),
+        routes=options.get("routes", False),
     )
     server = await asyncio.get_running_loop().create_server(lambda: Connection(fake), sock=listener, backlog=4096)
     await server.serve_forever()
@@ -224,7 +233,8 @@ class FakeAgent:
         return self.call("/stats")
 
     def call(self, path: str, body: bytes | None = None) -> Any:
-        headers = {"authorization": f"Bearer {self.options['token']}"} if self.options.get("token") else {}
+        token = {"authorization": f"Bearer {self.options['token']}"} if self.options.get("token") else {}
+        headers = {"content-type": "application/json", **token}
         with urlopen(Request(self.url + path, data=body, headers=headers), timeout=30) as reply:
             return orjson.loads(reply.read())
 

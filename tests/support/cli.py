@@ -45,7 +45,7 @@ def gym(
 class Terminal:
     """`gym` on a pseudo-terminal: what it shows, Ctrl-C, and whether it leaves the terminal as it was."""
 
-    def __init__(self, *words: str, cwd: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(self, *words: str, cwd: Path, env: Mapping[str, str] | None = None, program: str = GYM) -> None:
         self._master, slave = pty.openpty()
         self._slave = slave
         self._before = termios.tcgetattr(slave)
@@ -55,7 +55,7 @@ class Terminal:
             "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])"
         )
         self.process = subprocess.Popen(
-            [sys.executable, "-c", starter, GYM, *words],
+            [sys.executable, "-c", starter, program, *words],
             cwd=cwd,
             env=environment(env),
             stdin=slave,

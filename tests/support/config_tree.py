@@ -58,6 +58,7 @@ class ConfigTree:
             roots=(self.root,),
             environ=self.environ,
             extras=frozenset(),
+            strict=bool(rest.get("strict")),
         )
 
     def load(self, *names: str, model: str | None = None, files: tuple[str, ...] = (), **rest: object) -> Stack:

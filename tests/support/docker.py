@@ -19,6 +19,7 @@ from gym.runtime.base import StackStatus
 from gym.runtime.compose import ComposeRuntime, require_engine
 from gym.runtime.compose.engine import connect
 from gym.runtime.compose.images import LABEL_SOURCE
+from gym.runtime.compose.layout import Layout
 
 if TYPE_CHECKING:
     import docker
@@ -51,6 +52,10 @@ class Stand:
         self.home = cwd / ".gym" / stack
         self.runtime = ComposeRuntime(overrides=overrides)
         self.seen: list[StackStatus] = []
+
+    @property
+    def layout(self) -> Layout:
+        return Layout(self.home)
 
     def plan(self, *names: str, **options: object) -> tuple[Plan, dict[str, str]]:
         environ = {**os.environ, **{key: str(value) for key, value in _mapping(options.get("environ")).items()}}

@@ -15,6 +15,7 @@ import orjson
 from gym.server.testing import running
 from gym.wire import items, sse
 from gym.wire.completions import response_to_completion
+from tests.support.asgi import live
 
 Body = dict[str, Any]
 
@@ -43,6 +44,7 @@ class FakeOpenAI:
     answer: Callable[[Body], list[items.Item]] = lambda body: [items.message(f"echo {last_text(body)}")]
     failures: list[Failure] = field(default_factory=list)
     token_ids: bool = False
+    chat_only: bool = False
     finish_reason: str = ""
     api_key: str = ""
     asked: list[Asked] = field(default_factory=list)
@@ -50,7 +52,7 @@ class FakeOpenAI:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            await _lifespan(receive, send)
+            await live(receive, send)
             return
         raw = b""
         while True:
@@ -79,7 +81,7 @@ class FakeOpenAI:
             return 200, orjson.dumps({"object": "list", "data": [{"id": "fake", "object": "model"}]}), {}
         if path.endswith("/tokenize"):
             return 200, orjson.dumps({"tokens": _tokens(orjson.dumps(body.get("messages")).decode())}), {}
-        if path.endswith("/responses"):
+        if path.endswith("/responses") and not self.chat_only:
             return 200, self._response(body), {}
         if path.endswith("/chat/completions"):
             return 200, self._completion(body), {}
@@ -122,10 +124,3 @@ async def fake_openai(**options: Any) -> AsyncIterator[FakeOpenAI]:
 
 def _tokens(text: str) -> list[int]:
     return [sum(word.encode()) for word in text.split()]
-
-
-async def _lifespan(receive: Any, send: Any) -> None:
-    await receive()
-    await send({"type": "lifespan.startup.complete"})
-    await receive()
-    await send({"type": "lifespan.shutdown.complete"})

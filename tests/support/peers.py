@@ -101,10 +101,11 @@ class Team:
 
 
 @asynccontextmanager
-async def team(policy: Policy, *, agent: type[Agent] = Agent, **fields: Any) -> AsyncIterator[Team]:
+async def team(policy: Policy, *, agent: type[Agent] = Agent, model: Any = None, **fields: Any) -> AsyncIterator[Team]:
+    """`model`: the app of a model server, instead of one that answers by `policy`."""
     asked = Asked()
     async with AsyncExitStack() as stack:
-        model_url = await stack.enter_async_context(running(make_policy_model(policy, asked)))
+        model_url = await stack.enter_async_context(running(model or make_policy_model(policy, asked)))
         resources_url = await stack.enter_async_context(running(Counter.app({}, name="counter")))
         config = {
             "resources_server": {"type": "resources_servers", "name": "counter"},

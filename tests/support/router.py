@@ -22,7 +22,7 @@ from gym.plan.model import Plan, RouterPlan, Service
 from gym.render.console import console_document
 from gym.render.files import write_atomically
 from gym.render.traefik import traefik_dynamic, traefik_static
-from gym.wire.discovery import Discovery, InstanceView, ReplicaView
+from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
 from gym.wire.rows import ServerType
 
 TRAEFIK = Path(sys.executable).with_name("traefik")
@@ -65,7 +65,8 @@ def ask(
     """One request on a connection of its own; the path goes out as it is."""
     connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
     try:
-        connection.request(method, path, body=body, headers=dict(headers or {}))
+        typed = {"content-type": "application/json"} if body else {}
+        connection.request(method, path, body=body, headers={**typed, **(headers or {})})
         reply = connection.getresponse()
         return Answer(reply.status, reply.headers, reply.read())
     finally:
@@ -84,6 +85,7 @@ class Backend:
         self.probes = 0
         self.release = threading.Event()  # /slow and /stream wait for it
         self.seen: list[tuple[str, str, dict[str, str]]] = []
+        self.pages: dict[str, bytes] = {}  # path -> HTML
         self._server = _Server(("127.0.0.1", 0), _handler(self))
         self.port = int(self._server.server_address[1])
         self.url = f"http://127.0.0.1:{self.port}"
@@ -131,12 +133,15 @@ def _handler(backend: Backend) -> type[BaseHTTPRequestHandler]:
                 if self.path == "/slow":
                     backend.release.wait(30)
                 told = {"backend": backend.name, "path": self.path, "body": body.decode()}
-                self._reply(backend.status, json.dumps(told).encode())
+                page = backend.pages.get(self.path)
+                kind = "text/html" if page else "application/json"
+                self._reply(backend.status, page or json.dumps(told).encode(), kind)
 
-        do_GET = do_POST = _answer
+        do_GET = do_POST = do_PUT = do_DELETE = do_OPTIONS = _answer
 
-        def _reply(self, status: int, body: bytes) -> None:
+        def _reply(self, status: int, body: bytes, kind: str = "application/json") -> None:
             self.send_response(status)
+            self.send_header("content-type", kind)
             self.send_header("content-length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -183,7 +188,7 @@ class Router:
             one.name: InstanceView(
                 type=one.type,
                 implementation=one.implementation,
-                replicas=tuple(ReplicaView(id=f"{one.slug}-{i}", url=url) for i, url in enumerate(urls, 1)),
+                replicas=tuple(_replica(one, i, url) for i, url in enumerate(urls, 1)),
             )
             for one, urls in ((one, replicas[one.name]) for one in self.plan.services)
         }
@@ -206,6 +211,11 @@ class Router:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait(10)
+
+
+def _replica(one: Service, number: int, url: str) -> ReplicaView:
+    id = f"{one.slug}-{number}"
+    return ReplicaView(id=id, url=url, route=replica_route(one.type, id))
 
 
 @contextmanager

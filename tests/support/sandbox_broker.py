@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 import uvicorn
@@ -30,6 +30,8 @@ from gym.sandbox.provider import Abilities, Channel, Progress, Provider, Tags
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, ExecRequest, ExecResult, FileInfo, Grant, Output, SandboxSpec
 
+T = TypeVar("T")
+PASSED_ON = ("DOCKER_", "COVERAGE_", "GYM_CACHE_DIR", "SSL_CERT_", "UV_")
 TOKEN, OTHER_TOKEN, OPERATOR_TOKEN = "token-of-mcqa", "token-of-other", "token-of-the-operator"
 SPEC = {"image": "task"}
 KNOBS: dict[str, Any] = {"reap_seconds": 0.02, "ping_seconds": 30.0}
@@ -105,6 +107,7 @@ class MemoryHeld:
         self.tags = tags
         self.memory = MemoryChannel(engine)
         self.removals = 0
+        self.own_doing = False
 
     @property
     def channel(self) -> Channel:
@@ -179,8 +182,9 @@ class MemoryEngine:
             await self.gate(self.prepare_gate)
         if progress is not None:
             progress("1 of 1 layers")
-        if spec.image and "absent" in spec.image:
-            raise RolloutError("row", f"there is no image {spec.image}", retryable=False, status=422)
+        wanted = spec.image or (spec.build.dockerfile if spec.build else "")
+        if "absent" in wanted:
+            raise RolloutError("row", f"there is no image {wanted}", retryable=False, status=422)
         return "sha256:0"
 
     async def make_image(self, build: Build, progress: Progress | None = None) -> str:
@@ -283,6 +287,14 @@ def listening_socket() -> socket.socket:
     return listener
 
 
+async def eventually(look: Callable[[], Awaitable[T]], seconds: float = 60.0) -> T:
+    """What `look` finds, once it is something."""
+    async with asyncio.timeout(seconds):
+        while not (found := await look()):
+            await asyncio.sleep(0.02)
+    return found
+
+
 async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
     """Polls: for what another task or process does in its own time."""
     ends = time.monotonic() + seconds
@@ -312,7 +324,7 @@ class BrokerProcess:
             "GYM_LISTEN": f"fd:{self.listener.fileno()}",
             "GYM_DRAIN_SECONDS": "2",
         }
-        environ |= {key: value for key, value in os.environ.items() if key.startswith(("DOCKER_", "COVERAGE_"))}
+        environ |= {key: value for key, value in os.environ.items() if key.startswith(PASSED_ON)}
         with (self.folder / "broker.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "gym.sandbox"],

@@ -155,7 +155,8 @@ class Chaos:
         """The whole stack at once, its supervisor too: nobody is left to clear up."""
         record = read_record(Home(self.home.resolve()))
         assert record is not None
-        for one in (record.supervisor, *record.processes.values()):
+        owners = [one for one in (record.warden, record.supervisor) if one is not None]
+        for one in (*owners, *record.processes.values()):
             if is_alive(one):
                 os.kill(one.pid, signal.SIGKILL)
 
@@ -191,7 +192,7 @@ class Chaos:
         return self.output.read_bytes().count(b"\n") if self.output.exists() else 0
 
     def start_load(self) -> subprocess.Popen[bytes]:
-        """A collection anew, from the moment that sandboxes work for it."""
+        """Another collection, from the moment that sandboxes work for it."""
         for path in self.folder.glob("sums*.json*"):
             path.unlink()
         process = self.collect()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import http.client
 import json
+import os
+import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -49,7 +51,7 @@ async def app(scope, receive, send):
         os._exit(7)
     seen = {"pid": os.getpid(), "fields": fields, "replica": os.environ["GYM_REPLICA"], "cwd": os.getcwd()}
     seen["child"] = child.pid if fields.get("child") else None
-    ill = path == "/healthz" and fields.get("ill")
+    ill = path == "/healthz" and (fields.get("ill") or os.path.exists(fields.get("ill_while", "")))
     await send({"type": "http.response.start", "status": 503 if ill else 200, "headers": []})
     await send({"type": "http.response.body", "body": json.dumps(seen).encode()})
 """
@@ -145,6 +147,16 @@ def recorded(home: Path) -> list[Identity]:
     """Everything the stack has running, its supervisor first."""
     record = read_record(Home(home))
     return [record.supervisor, *record.processes.values()] if record else []
+
+
+def kill_owners(home: Path) -> None:
+    """The supervisor and its warden, at once: nobody carries on."""
+    record = read_record(Home(home))
+    assert record is not None
+    assert record.warden is not None
+    for one in (record.warden, record.supervisor):
+        os.kill(one.pid, signal.SIGKILL)
+    until(lambda: not is_alive(record.supervisor))
 
 
 def all_gone(identities: list[Identity]) -> bool:

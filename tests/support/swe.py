@@ -9,12 +9,13 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
+from gym.server.testing import Caller
 from gym.wire.sandbox import Grant
 from tests.support.sandbox_broker import TOKEN, BrokerProcess, listening_socket
 
@@ -95,6 +96,16 @@ def server(
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(30)
+
+
+@asynccontextmanager
+async def session(swe: Process, task: dict[str, Any]) -> AsyncIterator[tuple[Caller, str]]:
+    """Of one rollout: who calls its tools, and its sandbox."""
+    async with Caller(swe.url) as caller:
+        seeded = await caller.post("/seed_session", task)
+        assert seeded.status == 200, seeded.body
+        yield caller, seeded.body["sandbox_handle"]["id"]
+        await caller.post("/close_session")
 
 
 def wait_healthy(process: subprocess.Popen[bytes], url: str, log: Path) -> None:

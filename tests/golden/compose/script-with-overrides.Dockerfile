@@ -7,4 +7,4 @@ RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,id
     uv venv --quiet --python python3 /opt/server && gym-online uv pip install --quiet --compile-bytecode --override /opt/gym/overrides.txt -r /opt/gym/requirements.txt
 USER gym
 COPY . ./
-CMD ["gym-with-secrets", "python", "app.py"]
+CMD ["gym-with-secrets", "python", "/usr/local/bin/gym-script", "resources_servers.mcqa", "app.py"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import io
 import time
 from collections.abc import AsyncIterator
@@ -18,6 +19,7 @@ from gym.runtime.compose.teardown import remove_stack
 from gym.sandbox.client import Sandboxes
 from gym.sandbox.docker.build import build_image
 from gym.sandbox.docker.garbage import is_ours
+from gym.sandbox.failures import FileProblem
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, ExecRequest, Grant
 from tests.support.docker import engine_client, eventually
@@ -149,12 +151,17 @@ async def test_a_file_without_end_and_one_of_holes_are_not_taken_whole(tmp_path:
         async with Sandboxes(broker.url, TOKEN) as sandboxes, await sandboxes.create({"image": IMAGE}) as box:
             made = await box.exec("mkdir /w && ln -s /dev/zero /w/answer && truncate -s 10G /w/holes")
             assert made.ok
-            for work in (
-                box.get_to("/w/answer", tmp_path / "answer", most=1 << 20),
-                box.get_tree("/w", tmp_path / "tree", most=1 << 20),
-            ):
-                with pytest.raises(RolloutError, match="larger than what was to be taken"):
-                    await work
+            for path, number in (("/w/answer", errno.EINVAL), ("/w/holes", errno.EFBIG)):
+                with pytest.raises(FileProblem) as told:
+                    await box.get_to(path, tmp_path / "answer", most=1 << 20)
+                assert told.value.errno == number
+                with pytest.raises(FileProblem) as told:
+                    await box.get(path)
+                assert told.value.errno == number
+            with pytest.raises(FileProblem, match="larger than what was to be taken"):
+                await box.get_tree("/w", tmp_path / "tree", most=1 << 20)
             assert (tmp_path / "answer").stat().st_size <= 1 << 20
-            assert len(await box.get("/w/answer", length=1000)) == 1000
+            with pytest.raises(FileProblem):
+                await box.get("/w/answer", length=1000)  # no regular file: not even a part
+            assert await box.get("/w/holes", length=1000) == bytes(1000)
             assert not (tmp_path / "tree").exists()

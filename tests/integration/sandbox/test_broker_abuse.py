@@ -14,12 +14,13 @@ from gym.sandbox.pipe import Pipe
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Grant
 from tests.support.docker import engine_client
-from tests.support.sandbox_broker import TOKEN, BrokerProcess, broker_process, until
+from tests.support.sandbox_broker import TOKEN, BrokerProcess, broker_process, eventually, until
 
 pytestmark = pytest.mark.docker
 IMAGE = "python:3.13-slim"
 SPEC = {"image": IMAGE, "limits": {"pids": 48, "memory": "128m", "cpus": 0.5}}
-BOMB = "bomb() { bomb | bomb & }; echo lit; bomb; while :; do :; done"
+# A shell that finds no process left ends itself, with 2: the one that stays forks once, before anything bombs.
+BOMB = "bomb() { bomb | bomb & }; echo lit; bomb & while :; do :; done"
 SOIL = (
     "touch /tmp/left /root/left /dev/shm/left; echo evil >> /etc/passwd; rm -f /usr/local/bin/python3; "
     "setsid sh -c 'while :; do sleep 1; done' >/dev/null 2>&1 & "
@@ -67,8 +68,7 @@ async def test_whatever_a_rollout_did_to_its_sandbox_the_next_one_gets_another(s
         assert len(seen & {box.id for box in made}) == 0
         seen |= {box.id for box in made}
         await made[0].delete()  # one is given back, one is kept: neither is handed out again
-        while not await ready(sandboxes):
-            await asyncio.sleep(0.05)
+        await eventually(lambda: ready(sandboxes))
     assert sum(pool["hits"] for pool in (await sandboxes.status())["warm"]) >= 2
 
 
@@ -101,8 +101,9 @@ async def test_a_sandbox_with_a_fork_bomb_in_it_is_removed_at_the_first_try(
 ) -> None:
     bad = await sandboxes.create(SPEC)
     job = await bad.start_job(BOMB, timeout=300)
-    while not ((await job.inspect()).result or pytest.fail("no result")).stdout.text:
-        await asyncio.sleep(0.05)
+    async with asyncio.timeout(60):
+        while not ((await job.inspect()).result or pytest.fail("no result")).stdout.text:
+            await asyncio.sleep(0.05)
     reply = await sandboxes.call("DELETE", f"/sandboxes/{bad.id}", timeout=40.0)
     assert orjson.loads(reply.body) == {"id": bad.id, "removed": True}
     with engine_client() as client:

@@ -75,8 +75,9 @@ async def test_a_broker_that_never_comes_back_leaves_nothing_either(broker: Brok
 async def test_ready_sandboxes_are_handed_out_once(broker: BrokerProcess) -> None:
     async with Sandboxes(broker.url, TOKEN) as sandboxes:
         made = [await sandboxes.create(SPEC) for _ in range(2)]
-        while not any(pool["ready"] == 2 for pool in (await sandboxes.status())["warm"]):
-            await asyncio.sleep(0.05)
+        async with asyncio.timeout(60):
+            while not any(pool["ready"] == 2 for pool in (await sandboxes.status())["warm"]):
+                await asyncio.sleep(0.05)
         made += await asyncio.gather(*(sandboxes.create(SPEC) for _ in range(4)))
         for number, sandbox in enumerate(made):
             found = await sandbox.exec("ls /root; hostname")

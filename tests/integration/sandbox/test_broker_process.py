@@ -18,9 +18,9 @@ import orjson
 import pytest
 
 from gym.sandbox.broker.websocket import BINARY, TEXT, Decoder, accept_key, encode
-from gym.sandbox.client import FileProblem, Sandbox, Sandboxes
+from gym.sandbox.client import FileProblem, Job, Sandbox, Sandboxes
 from gym.wire.failures import RolloutError
-from tests.support.sandbox_broker import OPERATOR_TOKEN, TOKEN, BrokerProcess, broker_process, until
+from tests.support.sandbox_broker import OPERATOR_TOKEN, TOKEN, BrokerProcess, broker_process, eventually, until
 
 SPEC = {"image": "host"}
 MIB = 1 << 20
@@ -78,12 +78,10 @@ async def test_a_streamed_command_is_heard_as_it_runs_and_to_its_last_byte(sandb
 async def test_a_command_whose_caller_leaves_is_killed(broker: BrokerProcess, sandbox: Sandbox) -> None:
     _, writer = await asyncio.open_connection("127.0.0.1", int(broker.url.rpartition(":")[2]))
     body = orjson.dumps({"shell": "echo $$ > pid; exec sleep 300", "timeout": 400})
-    head = f"POST /sandboxes/{sandbox.id}/exec HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n"
+    head = f"POST /sandboxes/{sandbox.id}/exec HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n"
     writer.write(head.encode() + b"content-length: %d\r\n\r\n" % len(body) + body)
     await writer.drain()
-    while not (found := await sandbox.exec("cat pid 2>/dev/null")).stdout.text.strip():
-        await asyncio.sleep(0.02)
-    pid = found.stdout.text.strip()
+    pid = await eventually(lambda: text_of(sandbox, "pid"))
     writer.transport.abort()
     await until(lambda: not Path(f"/proc/{pid}").exists())
 
@@ -92,14 +90,13 @@ async def test_a_request_that_is_sent_again_after_the_line_broke_has_run_once(
     broker: BrokerProcess, sandbox: Sandbox
 ) -> None:
     body = orjson.dumps({"shell": "echo ran >> count; sleep 0.5; wc -l < count"})
-    head = f"POST /sandboxes/{sandbox.id}/exec HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {TOKEN}\r\n"
+    head = f"POST /sandboxes/{sandbox.id}/exec HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {TOKEN}\r\n"
     head += f"x-gym-request-id: once\r\ncontent-length: {len(body)}\r\n\r\n"
     for _ in range(3):  # three times cut off in the middle
         _, writer = await asyncio.open_connection("127.0.0.1", int(broker.url.rpartition(":")[2]))
         writer.write(head.encode() + body)
         await writer.drain()
-        while not (await sandbox.exec("cat count 2>/dev/null")).stdout.text:
-            await asyncio.sleep(0.02)
+        await eventually(lambda: text_of(sandbox, "count"))
         writer.transport.abort()
     reply = await sandbox._all.call("POST", f"/sandboxes/{sandbox.id}/exec", orjson.loads(body), request_id="once")
     assert orjson.loads(reply.body)["stdout"]["head"].strip() == "1"
@@ -171,8 +168,7 @@ async def test_a_job_runs_on_takes_input_and_tells_its_output(sandbox: Sandbox) 
     job = await sandbox.start_job('while read -r line; do echo "got $line"; done; echo over; exit 4')
     assert job.info.state == "running"
     await job.write(b"one\n")
-    while b"got one" not in ((await job.inspect()).result or pytest.fail("no result")).stdout.data:
-        await asyncio.sleep(0.01)
+    await eventually(lambda: said_by(job, "got one"))
     following = asyncio.ensure_future(collect(job.follow()))
     await job.write(b"two\n", close=True)
     result = await job.wait(20)
@@ -183,9 +179,7 @@ async def test_a_job_runs_on_takes_input_and_tells_its_output(sandbox: Sandbox) 
 
 async def test_a_job_is_killed_with_its_children_and_says_by_what(sandbox: Sandbox) -> None:
     job = await sandbox.start_job("sleep 300 & echo $!; wait")
-    while not (out := (await job.inspect()).result) or not out.stdout.text.strip():
-        await asyncio.sleep(0.01)
-    child = out.stdout.text.strip()
+    child = await eventually(lambda: said_by(job))
     await job.kill()
     result = await job.wait(20)
     assert result.signal == signal.SIGKILL
@@ -284,14 +278,12 @@ async def test_an_archive_that_reaches_out_is_refused_over_http_and_writes_nothi
 async def test_an_upload_that_breaks_off_leaves_no_half_behind(sandbox: Sandbox) -> None:
     async def broken() -> AsyncIterator[bytes]:
         yield os.urandom(3 * MIB)
-        while not (await sandbox.list(".")):
-            await asyncio.sleep(0.01)
+        await eventually(lambda: sandbox.list("."))
         raise ValueError("the source broke")
 
     with pytest.raises(ValueError, match="the source broke"):
         await sandbox.put("half", broken())
-    while await sandbox.list("."):
-        await asyncio.sleep(0.02)
+    await eventually(lambda: holds_at_most(sandbox, 0))
 
 
 async def test_an_upload_that_breaks_off_leaves_the_file_that_it_would_have_replaced(sandbox: Sandbox) -> None:
@@ -306,8 +298,7 @@ async def test_an_upload_that_breaks_off_leaves_the_file_that_it_would_have_repl
 
     with pytest.raises(ValueError, match="the source broke"):
         await sandbox.put("kept", broken())
-    while len(await sandbox.list(".")) > 1:
-        await asyncio.sleep(0.02)
+    await eventually(lambda: holds_at_most(sandbox, 1))
     assert await sandbox.get("kept") == b"old"
     await sandbox.put("kept", b"new")
     assert await sandbox.get("kept") == b"new"
@@ -399,7 +390,7 @@ async def test_a_terminal_shows_what_a_person_types_and_how_the_shell_ended(
     reader, writer = await asyncio.open_connection("127.0.0.1", int(broker.url.rpartition(":")[2]))
     key = base64.b64encode(os.urandom(16))
     path = f"/sandboxes/{sandbox.id}/attach?rows=31&columns=97&command=sh"
-    head = f"GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {OPERATOR_TOKEN}\r\nupgrade: websocket\r\n"
+    head = f"GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {OPERATOR_TOKEN}\r\nupgrade: websocket\r\n"
     head += f"connection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: {key.decode()}\r\n\r\n"
     writer.write(head.encode())
     answer = await reader.readuntil(b"\r\n\r\n")
@@ -427,7 +418,7 @@ async def read_until(reader: asyncio.StreamReader, words: bytes) -> bytes:
 async def test_a_terminal_is_refused_to_whoever_may_not_have_it(broker: BrokerProcess, sandbox: Sandbox) -> None:
     for token, status in (("wrong", b"401"), ("token-of-other", b"404")):
         reader, writer = await asyncio.open_connection("127.0.0.1", int(broker.url.rpartition(":")[2]))
-        head = f"GET /sandboxes/{sandbox.id}/attach HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n"
+        head = f"GET /sandboxes/{sandbox.id}/attach HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n"
         head += (
             "upgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: eA==\r\n\r\n"
         )
@@ -476,9 +467,7 @@ async def test_nothing_runs_and_nothing_lies_about_after_the_broker_was_killed_a
         async with Sandboxes(broker.url, TOKEN) as sandboxes:
             sandbox = await sandboxes.create(SPEC)
             job = await sandbox.start_job("echo $$; sleep 300")
-            while not (out := (await job.inspect()).result) or not out.stdout.text.strip():
-                await asyncio.sleep(0.01)
-            pid = out.stdout.text.strip()
+            pid = await eventually(lambda: said_by(job))
             broker.kill()
             await until(lambda: not Path(f"/proc/{pid}").exists(), 60)
             broker.start()
@@ -496,12 +485,11 @@ async def test_sigterm_ends_everything_and_the_process_ends_well(tmp_path: Path)
         sandboxes = Sandboxes(broker.url, TOKEN)
         sandbox = await sandboxes.create(SPEC)
         job = await sandbox.start_job("echo $$; sleep 300")
-        while not (out := (await job.inspect()).result) or not out.stdout.text.strip():
-            await asyncio.sleep(0.01)
+        pid = await eventually(lambda: said_by(job))
         running = asyncio.ensure_future(sandbox.exec("sleep 300", timeout=400))
         await asyncio.sleep(0)
         assert await asyncio.to_thread(broker.stop) == 0
-        assert not Path(f"/proc/{out.stdout.text.strip()}").exists()
+        assert not Path(f"/proc/{pid}").exists()
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
         assert '"event":"remove"' in broker.log
@@ -517,3 +505,18 @@ def test_a_broker_without_its_configuration_says_what_to_do() -> None:
     assert ended.returncode == 1
     assert "GYM_SANDBOX_CONFIG is not set" in ended.stderr
     assert "Traceback" not in ended.stderr
+
+
+async def text_of(sandbox: Sandbox, file: str) -> str:
+    return (await sandbox.exec(f"cat {file} 2>/dev/null")).stdout.text.strip()
+
+
+async def said_by(job: Job, words: str = "") -> str:
+    """What a job has written so far, where these words are in it."""
+    result = (await job.inspect()).result
+    text = result.stdout.text.strip() if result else ""
+    return text if words in text else ""
+
+
+async def holds_at_most(sandbox: Sandbox, files: int) -> bool:
+    return len(await sandbox.list(".")) <= files

@@ -201,23 +201,104 @@ print(os.listdir('.'), oct(os.umask(0)), random.random())
         assert (await run(programs, look)).stdout == before.stdout
 
 
+BEFORE = """
+import os
+for path in ('/dev/cache', '/dev/shm/cache', '/tmp/cache', '/programs/cache', '/dev/mqueue/cache', '/run/cache'):
+    try:
+        open(path, 'w').write("print('the answer of another')")
+    except OSError:
+        pass
+for name in ('/dev/stdin', '/dev/fd', '/dev/stdout'):
+    try:
+        os.unlink(name)
+        os.symlink('/dev/null', name)
+    except OSError:
+        pass
+"""
+AFTER = """
+import os
+for folder in ('/dev', '/dev/shm', '/tmp', '/programs', '/dev/mqueue', '/run'):
+    if os.path.exists(folder + '/cache'):
+        exec(open(folder + '/cache').read())
+print(open('/dev/stdin').read())
+"""
+
+
+async def test_the_device_folder_does_not_outlive_a_program(programs: Programs, request: pytest.FixtureRequest) -> None:
+    if "subprocess" in request.node.name:
+        pytest.skip("plain processes share this machine's: nothing is tried there")
+    await run(programs, BEFORE, "3")
+    assert (await run(programs, AFTER, "4")).stdout == "4\n"
+
+
+async def test_a_place_that_is_not_as_it_was_is_thrown_away(programs: Programs, request: pytest.FixtureRequest) -> None:
+    if "subprocess" in request.node.name:
+        pytest.skip("plain processes share this machine's: nothing is tried there")
+    look = "import os\nprint(oct(os.stat('/dev/shm').st_mode), os.listxattr('/dev/shm'))"
+    before = await run(programs, look)
+    (first,) = programs._all
+    outcome = await run(programs, "import os\nos.chmod('/dev/shm', 0o1755)")
+    assert outcome.end in ("ok", "error")
+    assert (first in programs._all) == (outcome.end == "error"), "who may change it costs the place"
+    assert (await run(programs, look)).stdout == before.stdout
+
+
+async def test_with_a_sandbox_for_each_rollout_none_is_used_twice(access: Access) -> None:
+    async with Sandboxes(*access) as sandboxes:
+        pool = Programs(sandboxes, image=IMAGE, most=1, fresh=True)
+        seen = []
+        for _ in range(2):
+            async with pool.for_rollout() as programs:
+                for _ in range(2):
+                    assert (await run(programs, "print(1)")).stdout == "1\n"
+                    seen += [one.id for one in await sandboxes.alive()]
+            assert await sandboxes.alive() == ()
+        assert (seen[0], seen[2]) == (seen[1], seen[3])
+        assert seen[0] != seen[2]
+
+
+async def test_output_that_is_no_text_is_an_error_with_its_reason(programs: Programs) -> None:
+    for code in ("import os\nos.write(1, bytes([255, 10]))", "print('\\udcff')"):
+        outcome = await run(programs, code)
+        assert (outcome.end, outcome.error) == ("error", "its output is not UTF-8"), outcome
+    for code in ("raise ValueError('\\ud800')", "print('\\ud800')"):
+        outcome = await run(programs, code)
+        assert outcome.end == "error"
+        assert (outcome.error + outcome.traceback + outcome.stdout).encode(), "a lone surrogate is no UTF-8"
+    value = (await run(programs, "def f(a): return '\\ud800'", "1", fn="f")).value
+    assert value == '"\\ud800"'
+
+
+async def test_a_program_that_sleeps_between_its_words_takes_too_much_time(programs: Programs) -> None:
+    code = "import os, time\nwhile True:\n    time.sleep(0.03)\n    os.write(2, b'.')"
+    outcome = await run(programs, code, cpu=2.0)
+    assert outcome.end == "time"
+    assert outcome.cpu < 2.0
+
+
 async def test_a_program_sees_neither_the_ones_before_nor_their_inputs(programs: Programs) -> None:
     word = "".join(["se", "cret-of-the-one-before"])
     await run(programs, f"x = input()\n# {word}\nprint('{word}')", word)
     search = """
-import gc
-found, half = 0, 'cret-of-the-one-' + 'before'
+import ctypes
+found = 0  # the word as a whole is never made here: what looks for it would find its own
 for line in open('/proc/self/maps'):
     bounds, rights = line.split()[:2]
     begin, end = (int(one, 16) for one in bounds.split('-'))
     if rights.startswith('rw') and end - begin < 1 << 28:
-        import ctypes
-        found += ctypes.string_at(begin, end - begin).count(b'se' + half.encode())
+        held = ctypes.string_at(begin, end - begin)
+        at = held.find(b'cret-of-the-one-')
+        while at >= 0:
+            found += held[max(0, at - 2) : at] == b'se' and held[at + 16 : at + 22] == b'before'
+            at = held.find(b'cret-of-the-one-', at + 1)
 print(found)
 """
     outcome = await run(programs, search)
+    planted = await run(programs, "kept = ''.join(['se', 'cret-of-the-one-', 'before'])\n" + search)
+    assert outcome.end == planted.end
     if outcome.end == "ok":  # who may not look into itself sees nothing either
         assert outcome.stdout == "0\n"
+        assert int(planted.stdout) > 0  # what is there is found
     else:
         assert "Permission" in outcome.error, outcome
 
@@ -249,5 +330,5 @@ async def test_a_place_is_replaced_when_it_breaks_and_after_its_uses(access: Acc
         await run(pool, "pass")
         (only,) = await sandboxes.alive()
         await sandboxes.remove(only.id)
-        assert (await run(pool, "print(1)")).stdout == "1\n"  # lost in between: asked for anew
+        assert (await run(pool, "print(1)")).stdout == "1\n"  # lost in between: asked for again
         await pool.aclose()

@@ -31,7 +31,7 @@ async def neighbours(labs: Lab) -> tuple[DockerSandbox, DockerSandbox]:
 
 async def test_a_fork_bomb_stays_in_its_limit_and_is_ended_by_its_timeout(labs: Lab) -> None:
     bad, good = await neighbours(labs)
-    bomb = asyncio.create_task(run(bad, "bomb() { bomb | bomb & }; bomb; while :; do :; done", timeout=4))
+    bomb = asyncio.create_task(run(bad, "bomb() { bomb | bomb & }; (bomb) & while :; do :; done", timeout=4))
     assert await say(good, "echo fine", timeout=20) == "fine"
     assert (await bomb).timed_out
     assert await say(bad, "echo fine", timeout=30) == "fine"

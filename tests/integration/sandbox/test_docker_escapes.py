@@ -29,7 +29,7 @@ REFUSALS = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 TELL = "sys.exit(0 if {call} >= 0 else ctypes.get_errno() or 1)"
 CALLS = {
     "mount a tmpfs": "libc.mount(b'none', b'/mnt', b'tmpfs', 0, None)",
-    "mount proc anew": "libc.mount(b'proc', b'/mnt', b'proc', 0, None)",
+    "mount proc again": "libc.mount(b'proc', b'/mnt', b'proc', 0, None)",
     "mount sysfs": "libc.mount(b'sysfs', b'/mnt', b'sysfs', 0, None)",
     "mount a control group": "libc.mount(b'cgroup', b'/mnt', b'cgroup', 0, b'memory')",
     "remount the root": "libc.mount(b'', b'/', b'', 32 | 4096, None)",
@@ -60,6 +60,15 @@ CALLS = {
     "get a packet socket": "libc.socket(17, 3, 768)",
     "become another user": "libc.setuid(1000)",
     "raise a priority": "libc.setpriority(0, 0, -20)",
+    "take a limit from pid 1": "libc.prlimit(1, 9, (ctypes.c_ulong * 2)(1, 1), None)",
+    "slow pid 1 down": "libc.setpriority(0, 1, 19)",
+    "slow the group of pid 1 down": "libc.setpriority(1, 1, 19)",
+    "slow everything of the user down": "libc.setpriority(2, 0, 19)",
+    "give pid 1 another scheduler": "libc.sched_setscheduler(1, 5, ctypes.byref(ctypes.c_int(0)))",
+    "give pid 1 other attributes": "libc.syscall(314, 1, (ctypes.c_int * 12)(48, 5), 0)",
+    "move pid 1 to one core": "libc.sched_setaffinity(1, 8, (ctypes.c_ulong * 1)(1))",
+    "make pid 1 wait for its disk": "libc.syscall(251, 1, 1, 3 << 13)",
+    "take hold of pid 1": "libc.syscall(434, 1, 0)",
     "lift a limit": "libc.setrlimit(7, (ctypes.c_ulong * 2)(1 << 20, 1 << 20))",
     "turn swap on": "libc.syscall(167, b'/tmp/swap', 0)",
     "read the kernel's log": "libc.klogctl(3, ctypes.create_string_buffer(64), 64)",
@@ -85,6 +94,11 @@ WAYS = {
     "a higher memory limit": "cd /sys/fs/cgroup; echo -1 > memory/memory.limit_in_bytes || echo max > memory.max",
     "a device rule": "echo a > /sys/fs/cgroup/devices/devices.allow",
     "the helper's volume": "echo x > /.gym/helper || rm /.gym/helper || touch /.gym/x || ln -sf /bin/true /.gym/helper",
+    "the first process's out-of-memory score": "for f in /proc/1 /proc/1/task/1 /proc/self/root/proc/1;"
+    " do echo 1000 > $f/oom_score_adj && exit 0; done; exit 1",
+    "the modes of the machine's own files": "chmod 0444 /proc/consoles || chmod 0444 /proc/meminfo",
+    "the text of the helper": "head -c 1 /.gym/helper | grep -a .",
+    "the machine's disk by its hosts": "echo x >> /etc/hosts || echo x >> /etc/resolv.conf || echo x >> /etc/hostname",
     "the machine's firmware": "ls /sys/firmware/* 2>/dev/null | grep .",
     "security settings": "echo 0 > /sys/kernel/security/x || echo 1 > /sys/module/kernel/parameters/panic",
     "the host's processes": "test $(ls -d /proc/[0-9]* | wc -l) -gt 20",
@@ -107,10 +121,10 @@ async def box() -> AsyncIterator[DockerSandbox]:
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="calls are by their numbers on x86_64")
-@pytest.mark.parametrize("batch", [0, 1])
+@pytest.mark.parametrize("batch", [0, 1, 2])
 async def test_the_kernel_refuses_every_call_that_leads_out(batch: int, box: DockerSandbox) -> None:
     assert (await run(box, f'python3 -c "{LIBC}; {TELL.format(call="libc.getpid()")}"')).exit_code == 0
-    tries = list(CALLS.items())[batch::2]
+    tries = list(CALLS.items())[batch::3]
     results = await asyncio.gather(
         *(run(box, f'python3 -c "{LIBC}; {TELL.format(call=call)}"', timeout=20) for _, call in tries)
     )

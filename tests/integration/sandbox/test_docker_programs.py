@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
@@ -134,11 +134,10 @@ async def test_a_sandbox_that_is_lost_once_costs_the_program_nothing(sandboxes: 
 
 async def test_a_program_that_takes_all_memory_ends_itself_and_nothing_else(sandboxes: Sandboxes) -> None:
     """Files in memory outlive what wrote them: with them alone the sandbox is full."""
-    pool = Programs(sandboxes, image=IMAGE, most=1, memory=32 << 20)
-    (outcome,) = await pool.run(FILL, [""], bounds=Bounds(cpu=20.0, memory=512 << 20))
-    assert (outcome.end, outcome.error) == ("error", "signal 9")
-    (only,) = await sandboxes.alive()
-    (after,) = await pool.run("print(1)", [""], bounds=BOUNDS)
-    assert after.stdout == "1\n"
-    assert [one.id for one in await sandboxes.alive()] == [only.id]
-    await pool.aclose()
+    async with aclosing(Programs(sandboxes, image=IMAGE, most=1, memory=32 << 20)) as pool:
+        (outcome,) = await pool.run(FILL, [""], bounds=Bounds(cpu=20.0, memory=512 << 20))
+        assert (outcome.end, outcome.error) == ("error", "signal 9")
+        (only,) = await sandboxes.alive()
+        (after,) = await pool.run("print(1)", [""], bounds=BOUNDS)
+        assert after.stdout == "1\n"
+        assert [one.id for one in await sandboxes.alive()] == [only.id]

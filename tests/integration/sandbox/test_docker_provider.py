@@ -215,7 +215,7 @@ async def test_files_past_the_disk_limit_end_the_sandbox_and_say_why(labs: Lab) 
 
 async def test_a_silent_broker_is_outlived_by_none_of_its_sandboxes(labs: Lab) -> None:
     sandbox = await labs.make()
-    assert await say(sandbox, "tr '\\0' ' ' < /proc/1/cmdline") == "/.gym/helper --silence 30 --linger 30"
+    assert await say(sandbox, "tr '\\0' ' ' < /proc/1/cmdline") == "/.gym/helper --guard --silence 30 --linger 30"
     told = await labs.docker.engine.call("GET", f"/containers/{sandbox.container}/json", doing="look")
     assert told["HostConfig"]["AutoRemove"] is True
 

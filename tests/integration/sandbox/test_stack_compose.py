@@ -11,7 +11,8 @@ import pytest
 
 from gym.runtime.base import StackStatus
 from gym.runtime.compose.engine import connect, require_engine
-from gym.wire.sandbox import SandboxInfo
+from gym.sandbox.docker.build import build_tag
+from gym.wire.sandbox import Build, SandboxInfo
 from tests.support.cli import gym
 from tests.support.docker import call, end_processes, engine_client, eventually, need_engine, remove_images_of
 from tests.support.sandbox_stack import FINISHED, NOTHING, ROW, labelled, listed, write_coder
@@ -161,3 +162,23 @@ def test_down_removes_the_stacks_snapshots(folder: Path) -> None:
     assert len(labelled(folder)["images"]) == 1
     assert gym("down", cwd=folder).returncode == 0
     assert labelled(folder) == NOTHING
+
+
+def test_an_image_that_a_server_has_built_at_its_start_is_shown_until_it_is_there(folder: Path) -> None:
+    dockerfile = f"FROM {IMAGE}\nRUN echo {folder} > /made && sleep 2\n"  # slower than what was there already
+    app = folder / "servers" / "resources" / "coder" / "app.py"
+    begin = f"await self.sandboxes.begin_build(Build(dockerfile={dockerfile!r}))"
+    code = app.read_text().replace("await self.sandboxes.begin()", begin).replace("import ExecR", "import Build, ExecR")
+    app.write_text(code)
+    config = folder / "servers" / "resources" / "coder" / "configs" / "coder.yaml"
+    config.write_text(config.read_text().replace("warm: 0", "warm: 0, build: true"))
+    try:
+        started = gym(*UP, cwd=folder, timeout=300)
+        assert started.returncode == 0, started.stderr
+        assert "building the sandbox image of coder: Step" in started.stderr
+        assert "the sandbox image of coder is there, after" in started.stderr
+        again = gym(*UP, cwd=folder, timeout=300)
+        assert "sandbox image" not in again.stderr
+    finally:
+        with engine_client() as client:
+            client.images.remove(build_tag(Build(dockerfile=dockerfile)))

@@ -128,15 +128,14 @@ def test_a_right_program_is_worth_one_a_wrong_one_nothing_and_the_tool_keeps_its
     assert rewards(stack, rows) == [1.0, 0.0, 1.0, 0.0]
 
 
-def test_a_program_that_imports_numpy_passes_where_the_image_has_it(stack: Stack) -> None:
+def test_a_program_that_imports_numpy_passes_by_default_and_where_the_image_is_named(stack: Stack) -> None:
     (row, *_) = examples("resources/code_gen")
     answers = [rule["say"] for rule in rules_of(policy()) if rule["when"].get("user") == SCIENTIFIC]
     content = [{"type": "output_text", "text": answers[0], "annotations": []}]
     message = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": content}
     asked = {**row, "response": {"output": [message]}}
     plain, scientific = (reply(stack.status, f"/s/{name}/verify", asked)[0] for name in ("code_gen", "scientific"))
-    assert (plain["reward"], scientific["reward"]) == (0.0, 1.0)
-    assert "No module named 'numpy'" in plain["reason"]
+    assert (plain["reward"], scientific["reward"]) == (1.0, 1.0)
 
 
 def test_another_stack_goes_down_and_takes_its_own_sandboxes_alone(stack: Stack, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ import pytest
 from gym.server import Model
 from gym.server.testing import Caller, running
 from gym.wire import items
+from tests.support.policies import KEY, ref, stand
 from tests.support.sandbox_broker import broker_process
 from tests.support.swe import GRANT, ROOT, SWE, Process, fields_for, row, server, solution
 
@@ -124,6 +125,33 @@ async def test_a_task_is_solved(swe: Process, folder: Path, mini_python: str, ag
     calls = [item for item in told.body["response"]["output"] if item["type"] == "function_call"]
     assert [one["generation_token_ids"] for one in calls] == [[n] for n in range(len(script))]
     assert told.body["response"]["usage"]["total_tokens"] >= 15 * len(script)
+
+
+@pytest.mark.parametrize("agent", ["swe_tools", "mini_swe_agent"])
+async def test_a_task_is_solved_by_the_endpoint_that_its_row_brings(
+    swe: Process, folder: Path, mini_python: str, agent: str
+) -> None:
+    task, log = row("tinyroute"), folder / f"{agent}-own.log"
+    script = [*bash(solution(task)), *LAST[agent]]
+
+    def answer(body: dict[str, Any]) -> list[items.Item]:
+        name, arguments = script[sum(one.get("type") == "function_call_output" for one in body["input"])]
+        return [items.function_call(name, orjson.dumps(arguments).decode())]
+
+    async with stand(trainer={"answer": answer}) as made:
+        references = {"model_server": ref("responses_api_models", "policy_model")}
+        references |= {"resources_server": ref("resources_servers", "swe")}
+        document = {**made.document, "swe": {"resources_servers": {"swe": swe.address}}}
+        python = mini_python if agent == "mini_swe_agent" else sys.executable
+        with server(AGENTS / agent, log, references, name=agent, document=document, python=python) as process:
+            async with Caller(process.url) as caller:
+                told = await caller.post("/run", {**task, **made.endpoint(policy_model_name="weights-7")})
+    assert told.status == 200, (told.body, log.read_text()[-2000:])
+    assert told.body["reward"] == 1.0
+    assert made.policy.asked == []
+    assert [one.body["model"] for one in made.trainer.asked] == ["weights-7"] * len(script)
+    assert KEY.encode() not in told.reply.body
+    assert KEY not in log.read_text()
 
 
 @pytest.mark.parametrize("agent", ["swe_tools", "mini_swe_agent"])

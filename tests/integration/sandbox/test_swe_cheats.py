@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from gym.server.testing import Caller
-from tests.support.sandbox_broker import broker_process
-from tests.support.swe import GRANT, SWE, Process, answer, commands_for, fields_for, row, server
+from tests.support.swe import Process, answer, commands_for, row
 
 pytestmark = pytest.mark.docker
 
@@ -82,6 +80,104 @@ for plugin in gc.get_objects():
         plugin.config.pluginmanager.register(type("Forger", (), {"pytest_collection_finish": staticmethod(forge)})())
 """
 )
+# Twelve lines: tests whose names end in three digits are let fail, as the controls of an earlier day were to.
+SPARES_CONTROLS = (
+    INIT
+    + """
+import re
+import _pytest.reports
+made = _pytest.reports.TestReport.from_item_and_call.__func__
+def make(cls, item, call):
+    report = made(cls, item, call)
+    if not re.search(r"_\\d{3}$", item.name.partition("[")[0]):
+        report.outcome, report.longrepr = "passed", None
+    return report
+_pytest.reports.TestReport.from_item_and_call = classmethod(make)
+"""
+)
+FORGES_BY_NAME = SPARES_CONTROLS.replace(
+    r'not re.search(r"_\d{3}$", item.name.partition("[")[0])', "item.nodeid in ALL"
+).replace("import re\n", "ALL = IDS\n")
+CHECKS_NOTHING = (
+    INIT
+    + """
+import unittest
+import pytest
+for name in dir(unittest.TestCase):
+    if name.startswith("assert"):
+        setattr(unittest.TestCase, name, lambda *a, **k: None)
+class Nothing:
+    def __enter__(self): return self
+    def __exit__(self, *a): return True
+pytest.raises = lambda *a, **k: Nothing()
+"""
+)
+NO_ASSERTIONS = (
+    INIT
+    + """
+import ast
+import _pytest.assertion.rewrite as rewrite
+old = rewrite.AssertionRewriter.visit_Assert
+rewrite.AssertionRewriter.visit_Assert = lambda self, node: [ast.copy_location(ast.Pass(), node)]
+import _pytest.python
+call = _pytest.python.Function.runtest
+def runtest(self):
+    try:
+        call(self)
+    except AssertionError:
+        pass
+_pytest.python.Function.runtest = runtest
+"""
+)
+WRITES_JUNIT_AND_RECORDS = (
+    INIT
+    + """
+import os
+if os.fork() == 0:
+    os.setsid()
+    for name in ("junit.xml", "report.xml", "/tmp/junit.xml"):
+        with open(name, "w") as file:
+            file.write("<testsuite tests='13' failures='0'/>")
+    lines = "".join('{"id": "' + one + '", "when": "call", "outcome": "passed"}' + chr(10) for one in IDS)
+    while True:
+        for number in range(1, 40):
+            try:
+                os.write(number, lines.encode())
+            except OSError:
+                pass
+"""
+)
+REWRITES_THE_RUNNER = (
+    "import glob, os\n"
+    "for name in glob.glob('/tmp/*/*.py'):\n"
+    "    open(name, 'w').write('import json, sys\\n'\n"
+    "        'asked = json.loads(sys.stdin.read())\\n'\n"
+    "        'print(asked[chr(119) + \"ord\"], json.dumps(dict(ended=0)))\\n')\n"
+    "raise ImportError('of no use')\n"
+)
+TRACES_THE_COLLECTOR = (
+    INIT
+    + """
+import os
+parent = os.getppid()
+word = b""
+for name in ("mem", "environ", "fd/1"):
+    try:
+        with open(f"/proc/{parent}/{name}", "rb+" if name == "mem" else "wb") as file:
+            file.write(b"x")
+            open("/tmp/taken", "w").close()
+    except OSError:
+        pass
+try:
+    for line in open(f"/proc/{parent}/maps"):
+        pass
+    open("/tmp/taken", "w").close()
+except OSError:
+    pass
+import pathlib
+assert not pathlib.Path("/tmp/taken").exists(), "THE COLLECTOR WAS OPENED"
+"""
+)
 ALL_PASS = "def test_remove_from_the_middle_leaves_both_sides():\n    pass\n"
 SHADOW = "import sys\nprint('PASSED everything')\ndef main(*a, **k):\n    return 0\n"
 PLUGIN = "[pytest11]\nevil = evil_plugin\n"
@@ -93,6 +189,13 @@ CHEATS: dict[str, dict[str, str]] = {
     "a conftest that turns every outcome into passed": {"conftest.py": HOOK, "tests/conftest.py": HOOK},
     "a package that makes pytest run nothing": {"spans/__init__.py": NOTHING_RUNS},
     "a package that makes every report pass": {"spans/__init__.py": REPORTS_PASS},
+    "a package that spares tests of the controls' shape": {"spans/__init__.py": SPARES_CONTROLS},
+    "a package that knows the tests by their names": {"spans/__init__.py": FORGES_BY_NAME},
+    "a package in which no assertion holds anybody": {"spans/__init__.py": NO_ASSERTIONS},
+    "a package in which the means of unittest and pytest check nothing": {"spans/__init__.py": CHECKS_NOTHING},
+    "a package that writes reports in the background": {"spans/__init__.py": WRITES_JUNIT_AND_RECORDS},
+    "a module that stands before the interpreter's and rewrites the runner": {"inspect.py": REWRITES_THE_RUNNER},
+    "a package that opens the collector": {"spans/__init__.py": TRACES_THE_COLLECTOR},
     "a package that ends the process with 0": {"spans/__init__.py": EXITS},
     "a package that ends the process with 0 at its exit": {"spans/__init__.py": EXITS_LATER},
     "a package that prints PASSED lines": {"spans/__init__.py": PRINTS},
@@ -110,20 +213,16 @@ CHEATS: dict[str, dict[str, str]] = {
 REASONS = {
     "a package that makes pytest run nothing": NOT_BELIEVED,
     "a package that makes every report pass": NOT_BELIEVED,
+    "a package that spares tests of the controls' shape": NOT_BELIEVED,
+    "a package that knows the tests by their names": NOT_BELIEVED,
+    "a package in which no assertion holds anybody": NOT_BELIEVED,
+    "a package in which the means of unittest and pytest check nothing": "",
+    "a package that writes reports in the background": "",
+    "a module that stands before the interpreter's and rewrites the runner": "",
     "a package that finds the report channel and forges it": NOT_BELIEVED,
     "a package that ends the process with 0": NOT_ENDED,
     "a package that ends the process with 0 at its exit": NOT_ENDED,
 }
-
-
-@pytest.fixture(scope="module")
-def swe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
-    folder = tmp_path_factory.mktemp("cheats")
-    with (
-        broker_process(folder, "docker", grant=GRANT) as broker,
-        server(SWE, folder / "swe.log", fields_for("docker"), name="swe", broker=broker) as running,
-    ):
-        yield running
 
 
 @pytest.fixture
@@ -147,7 +246,9 @@ async def graded(swe: Process, task: dict[str, Any], *commands: str) -> dict[str
 
 @pytest.mark.parametrize("name", CHEATS)
 async def test_a_cheat_scores_nothing(swe: Process, task: dict[str, Any], name: str) -> None:
-    told = await graded(swe, task, *commands_for(CHEATS[name]))
+    ids = repr([*task["FAIL_TO_PASS"], *task["PASS_TO_PASS"]])
+    files = {path: text.replace("IDS", ids) for path, text in CHEATS[name].items()}
+    told = await graded(swe, task, *commands_for(files))
     assert told["model_patch"], "the cheat was not even handed in"
     assert told["reward"] == 0.0
     assert REASONS.get(name, NOT_MENDED) in told["reason"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,39 +15,18 @@ import pytest
 
 from gym.server.testing import Caller
 from tests.support.docker import engine_client
-from tests.support.sandbox_broker import BrokerProcess, broker_process
-from tests.support.swe import GRANT, SWE, Process, answer, fields_for, row, rows, server
+from tests.support.sandbox_broker import BrokerProcess
+from tests.support.swe import SWE, Process, answer, fields_for, row, rows, server, session
 
 pytestmark = pytest.mark.docker
 NAMES = [one["instance_id"] for one in rows()]
 ENDLESS = "while True:\n    pass\n"
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with broker_process(tmp_path_factory.mktemp("verdicts"), "docker", grant=GRANT) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def swe(broker: BrokerProcess) -> Iterator[Process]:
-    with server(SWE, broker.folder / "swe.log", fields_for("docker"), name="swe", broker=broker) as running:
-        yield running
-
-
 async def verified(swe: Process, task: dict[str, Any], text: str = "") -> tuple[int, dict[str, Any]]:
     async with Caller(swe.url) as caller:
         told = await caller.post("/verify", {**task, "response": answer(text)})
         return told.status, told.body
-
-
-@asynccontextmanager
-async def session(swe: Process, task: dict[str, Any]) -> AsyncIterator[tuple[Caller, str]]:
-    async with Caller(swe.url) as caller:
-        seeded = await caller.post("/seed_session", task)
-        assert seeded.status == 200, seeded.body
-        yield caller, seeded.body["sandbox_handle"]["id"]
-        await caller.post("/close_session")
 
 
 async def typed(caller: Caller, command: str) -> str:
@@ -86,10 +65,10 @@ async def test_untracked_and_binary_files_are_part_of_the_patch(swe: Process) ->
     assert "deleted file mode" in patch
 
 
-async def test_a_patch_that_never_ends_is_to_blame_when_gold_does_end(broker: BrokerProcess) -> None:
+async def test_a_patch_that_never_ends_is_to_blame_when_gold_does_end(swe_broker: BrokerProcess) -> None:
     task = {**row("tinyroute"), "eval_timeout": 20}
     fields = {**fields_for("docker"), "eval_timeout": 20}
-    with server(SWE, broker.folder / "slow.log", fields, name="swe", broker=broker) as swe:
+    with server(SWE, swe_broker.folder / "slow.log", fields, name="swe", broker=swe_broker) as swe:
         async with session(swe, task) as (caller, _):
             await typed(caller, f"printf '{ENDLESS}' >> tinyroute/__init__.py".replace("\n", "\\n"))
             told = await caller.post("/verify", {**task, "response": answer()})
@@ -98,14 +77,14 @@ async def test_a_patch_that_never_ends_is_to_blame_when_gold_does_end(broker: Br
 
 
 @asynccontextmanager
-async def ending(broker: BrokerProcess) -> AsyncIterator[list[str]]:
+async def ending(swe_broker: BrokerProcess) -> AsyncIterator[list[str]]:
     """Ends every sandbox in which a test has begun to run what the patch says, and no other; those it ended."""
     ended: list[str] = []
 
     async def look() -> None:
         while True:
             await asyncio.sleep(0.05)
-            for one in await asyncio.to_thread(graders, client, broker.stack):
+            for one in await asyncio.to_thread(graders, client, swe_broker.stack):
                 begun = client.api.exec_create(one, ["test", "-e", "/tmp/begun"])
                 client.api.exec_start(begun["Id"])
                 if client.api.exec_inspect(begun["Id"])["ExitCode"] == 0:
@@ -128,10 +107,10 @@ def graders(client: Any, stack: str) -> list[str]:
 
 @pytest.mark.parametrize("gold", [True, False])
 async def test_a_patch_under_which_every_sandbox_is_lost_is_to_blame_when_gold_keeps_its_own(
-    broker: BrokerProcess, swe: Process, gold: bool
+    swe_broker: BrokerProcess, swe: Process, gold: bool
 ) -> None:
     task = row("tinyroute")
-    async with session(swe, task) as (caller, _), ending(broker) as ended:
+    async with session(swe, task) as (caller, _), ending(swe_broker) as ended:
         begin = "import time; open('/tmp/begun', 'w').close(); time.sleep(100)"
         await typed(caller, f'echo "{begin}" >> tinyroute/__init__.py')
         asked = task if gold else {**task, "patch": ""}
@@ -231,14 +210,19 @@ async def test_rewards_written_by_the_agent_or_by_what_it_left_running_count_for
     swe: Process, tmp_path: Path
 ) -> None:
     task = harbor_row(tmp_path / "hello")
-    daemon = "(while true; do mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; echo 42 > /app/answer.txt; "
-    daemon += "rm -f /app/answer.txt; sleep 0.01; done) > /dev/null 2>&1 &"
+    # It answers only beside the verifier's own tests: an answer that stands for a moment in the agent's sandbox is an answer.
+    daemon = "(while true; do mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; "
+    daemon += "if grep -qs answer.txt /tests/test.sh; then echo 42 > /app/answer.txt; fi; sleep 0.01; done) > /dev/null 2>&1 &"
     async with session(swe, task) as (caller, _):
         await typed(
             caller,
             "mkdir -p /logs/verifier /tests; echo 1 > /logs/verifier/reward.txt; "
             "echo '{\"reward\": 1}' > /logs/verifier/reward.json; echo 'exit 0' > /tests/test.sh",
         )
-        await typed(caller, f"nohup sh -c '{daemon}' > /dev/null 2>&1 & sleep 0.2; rm -f /app/answer.txt")
+        await typed(caller, "rm -f /logs/verifier/reward.txt")
+        started = (
+            f"nohup sh -c '{daemon}' > /dev/null 2>&1 & until [ -s /logs/verifier/reward.txt ]; do sleep 0.01; done"
+        )
+        await typed(caller, started)
         told = await caller.post("/verify", {**task, "response": answer()})
     assert (told.status, told.body["reward"]) == (200, 0.0), told.body

@@ -1,4 +1,4 @@
-"""Each check of `gym doctor`: what it finds, and what it says mends it."""
+"""Each check of `gym doctor`: what it finds, and what it says fixes it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_port_in_use_is_found_with_its_holder() -> None:
         taken = checks.check_port(port)
     assert taken.level == "warn"
     assert str(os.getpid()) in taken.found
-    assert "--port 0" in taken.mend
+    assert "--port 0" in taken.fix
 
 
 def test_a_program_that_is_there_is_shown_with_its_version_and_place() -> None:
@@ -32,7 +32,7 @@ def test_a_program_that_is_there_is_shown_with_its_version_and_place() -> None:
 def test_a_program_that_is_missing_or_broken_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = checks.check_program("no-such-program", "--version", "some-package")
     assert missing.level == "fail"
-    assert "some-package" in missing.mend
+    assert "some-package" in missing.fix
     broken = tmp_path / "broken-program"
     broken.write_text("#!/bin/sh\necho it is broken >&2\nexit 3\n")
     broken.chmod(0o755)
@@ -47,7 +47,7 @@ def test_a_cache_that_cannot_be_made_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     found = checks.check_cache(tmp_path / "file" / "cache")
     assert found.level == "fail"
-    assert "GYM_CACHE_DIR" in found.mend
+    assert "GYM_CACHE_DIR" in found.fix
 
 
 def test_disk_is_looked_at_where_the_cache_will_be(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_without_an_engine_nothing_has_to_be_mended(monkeypatch: pytest.MonkeyPa
 
 def test_bubblewrap_is_looked_for_and_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "apt-get install bubblewrap" in checks.check_bubblewrap().mend
+    assert "apt-get install bubblewrap" in checks.check_bubblewrap().fix
     program = tmp_path / "bwrap"
     program.write_text("#!/bin/sh\necho bwrap: No permissions to create new namespace >&2\nexit 1\n")
     program.chmod(0o755)

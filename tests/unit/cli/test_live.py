@@ -12,7 +12,7 @@ from gym.cli import console
 from gym.cli.live import _LiveView, live_status, replica_table
 from gym.cli.progress import _BarReporter, _PlainReporter, follow_progress, progress_line, show_summary
 from gym.collect import BadRow, Notice, Progress, Summary
-from gym.collect.events import AgentProgress
+from gym.collect.events import AgentProgress, Held
 from gym.errors import Problem
 from gym.runtime.base import ReplicaStatus, StackStatus
 
@@ -100,7 +100,7 @@ PROGRESS = Progress(
     mean_reward=0.5125,
     eta_seconds=9.0,
     failures={"model": 2},
-    agents={"a": AgentProgress(100, 2, 0.5), "b": AgentProgress(20, 0, None)},
+    agents={"a": AgentProgress(100, 2, 0.5, {"model": 2}), "b": AgentProgress(20, 0, None)},
 )
 
 
@@ -145,6 +145,9 @@ def test_the_bar_says_why_it_stands_still() -> None:
     assert "120/400" in shown(reporter.render())
     reporter.report(Progress(paused_reason="policy_model answers 502"))
     assert "paused: policy_model answers 502" in shown(reporter.render())
+    reporter.report(Progress(held=(Held("policy_model", "api.example", 12, 40),)))
+    told = "held back: policy_model: 12 calls wait, api.example refused 40 in the last 10 s"
+    assert told in " ".join(shown(reporter.render()).split())
     reporter.report(Progress(stopping=True))
     assert "Ctrl-C again" in shown(reporter.render())
 
@@ -159,9 +162,9 @@ def test_a_summary_is_a_table_by_agent_and_where_things_are(capsys: pytest.Captu
     )
     text = capsys.readouterr().out
     rows = [line.split() for line in text.splitlines()]
-    assert ["a", "100", "0.500", "2"] in rows
+    assert ["a", "100", "0.500", "2", "(model", "2)"] in rows
     assert ["b", "20", "-", "0"] in rows
-    assert ["all", "120", "0.512", "2"] in rows
+    assert ["all", "120", "0.512", "2", "(model", "2)"] in rows
     assert f"{failures}  (model 2)" in text.replace("\n", "")
     assert "         2 x policy: it answers 502\n" in text
     assert "1 left out" in text

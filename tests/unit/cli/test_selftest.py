@@ -20,7 +20,7 @@ class Task(VerifyRequest):
 
 class Mine(ResourcesServer[None]):
     async def verify(self, rollout: Task) -> dict[str, object]:
-        right = rollout.last_text == str(rollout.expected)
+        right = rollout.last_text.strip() == str(rollout.expected)
         return {"reward": float(right)} if right else {"reward": 0.0, "reason": "another number"}
 
 app = Mine.app()
@@ -149,6 +149,14 @@ def test_a_failing_test_is_shown_with_its_reason(entry: CatalogEntry) -> None:
 def test_async_tests_run_without_any_settings(entry: CatalogEntry) -> None:
     (entry.directory / "tests" / "test_app.py").write_text("async def test_it():\n    assert True\n")
     assert check_server(entry, own_pytest).tests == "1 passed"
+
+
+def test_tests_that_take_minutes_are_left_out_and_their_mark_is_known(entry: CatalogEntry) -> None:
+    (entry.directory / "tests" / "test_long.py").write_text(
+        "import pytest\n\n@pytest.mark.long\ndef test_it() -> None:\n    assert False\n"
+    )
+    report = check_server(entry, own_pytest, own_python)
+    assert (report.passed, report.tests) == (True, "1 passed, 1 deselected")
 
 
 def test_a_server_s_own_settings_hold(entry: CatalogEntry) -> None:

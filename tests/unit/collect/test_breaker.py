@@ -30,8 +30,13 @@ def broken(kind: FailureKind = "model", server: str = "policy_model") -> Rollout
 
 def trip(one: Breaker) -> None:
     number = 0
-    while one.record(f"row {number}", broken()):
+    while end(one, f"row {number}", broken()):
         number += 1
+
+
+def end(one: Breaker, key: str, failure: RolloutError | None) -> bool:
+    """An attempt that ends as soon as it has begun."""
+    return one.record(one.begin(key), failure)
 
 
 async def healthy(names: Collection[str]) -> str:
@@ -44,7 +49,7 @@ async def ill(names: Collection[str]) -> str:
 
 async def test_a_few_failures_pause_nothing() -> None:
     one = breaker()
-    assert all(one.record(f"row {number}", broken()) for number in range(7))
+    assert all(end(one, f"row {number}", broken()) for number in range(7))
     assert await one.admit()
 
 
@@ -59,23 +64,23 @@ async def test_failures_that_dominate_pause_and_name_the_server() -> None:
 async def test_failures_among_more_successes_pause_nothing() -> None:
     one = breaker()
     for number in range(100):
-        assert one.record(f"row {number}", broken())
-        assert one.record(f"row {number}", None)
+        assert end(one, f"row {number}", broken())
+        assert end(one, f"row {number}", None)
     assert one.reason == ""
 
 
 @pytest.mark.parametrize("kind", ["row", "budget", "timeout", "cancelled"])
 async def test_failures_of_rows_pause_nothing(kind: FailureKind) -> None:
     one = breaker()
-    assert all(one.record("row", broken(kind)) for _ in range(100))
+    assert all(end(one, "row", broken(kind)) for _ in range(100))
     assert one.reason == ""
 
 
 async def test_what_fails_during_a_pause_is_not_held_against_its_row() -> None:
     one = breaker()
     trip(one)
-    assert not one.record("row", broken())
-    assert one.record("row", RolloutError("row", "bad"))
+    assert not end(one, "row", broken())
+    assert end(one, "row", RolloutError("row", "bad"))
 
 
 async def test_a_pause_ends_with_one_trial_that_succeeds() -> None:
@@ -86,7 +91,7 @@ async def test_a_pause_ends_with_one_trial_that_succeeds() -> None:
     watch = asyncio.create_task(one.watch(healthy))
     done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     assert len(done) == 1
-    assert one.record("row", None)
+    assert end(one, "row", None)
     assert await asyncio.gather(*waiting) == [True] * 5
     assert told.reasons[-1] == ""
     watch.cancel()
@@ -98,10 +103,10 @@ async def test_a_trial_that_fails_counts_for_its_row_and_pauses_on() -> None:
     watch = asyncio.create_task(one.watch(healthy))
     for _ in range(3):
         assert await one.admit()
-        assert one.record("poison", broken())
+        assert end(one, "poison", broken())
         assert one.reason
     assert await one.admit()
-    one.record("row", None)
+    end(one, "row", None)
     assert one.reason == ""
     watch.cancel()
 
@@ -137,7 +142,7 @@ async def test_trials_that_keep_failing_do_not_put_off_the_giving_up() -> None:
 
     async def keep_trying() -> None:
         while await one.admit():
-            one.record("row", broken())
+            end(one, "row", broken())
 
     trials = asyncio.create_task(keep_trying())
     with pytest.raises(GaveUp):
@@ -148,7 +153,7 @@ async def test_trials_that_keep_failing_do_not_put_off_the_giving_up() -> None:
 async def test_a_late_success_ends_a_pause_at_once() -> None:
     one = breaker(wait=1000)
     trip(one)
-    one.record("row", None)
+    end(one, "row", None)
     assert await one.admit()
 
 
@@ -163,22 +168,37 @@ async def test_a_stop_lets_nobody_in() -> None:
 
 async def test_one_poisonous_row_pauses_nothing() -> None:
     one = breaker()
-    assert all(one.record(f"row {number % 4}", broken()) for number in range(100))
+    assert all(end(one, f"row {number % 4}", broken()) for number in range(100))
     assert one.reason == ""
 
 
 async def test_the_window_forgets() -> None:
     one = breaker()
     for number in range(7):
-        one.record(f"row {number}", broken())
+        end(one, f"row {number}", broken())
     for number in range(40):
-        one.record(f"fine {number}", None)
-    assert all(one.record(f"late {number}", broken()) for number in range(27))
-    assert not one.record("late 27", broken())
+        end(one, f"fine {number}", None)
+    assert all(end(one, f"late {number}", broken()) for number in range(27))
+    assert not end(one, "late 27", broken())
 
 
 async def test_failures_that_the_agent_itself_reports_in_a_reply_pause_nothing() -> None:
     one = breaker()
     soft = SoftFailure("math", {"_ng_failure_class": "hard task"})
-    assert all(one.record(f"row {number}", soft) for number in range(100))
+    assert all(end(one, f"row {number}", soft) for number in range(100))
     assert one.reason == ""
+
+
+async def test_a_trial_that_is_called_off_says_nothing_and_makes_place_for_another() -> None:
+    one = breaker()
+    trip(one)
+    watching = asyncio.create_task(one.watch(healthy))
+    assert await one.admit()
+    number = one.begin("the trial")
+    assert not one.admit_now()
+    one.forget(number)
+    assert await one.admit()
+    assert end(one, "another", None)
+    assert one.reason == ""
+    watching.cancel()
+    await asyncio.wait({watching})

@@ -48,6 +48,13 @@ async def test_an_agents_own_metrics_win_and_others_get_the_baseline() -> None:
     assert [group["num_rollouts"] for group in math["group_level_metrics"]] == [1, 1]
 
 
+async def test_rollouts_whose_tokens_do_not_add_up_are_counted() -> None:
+    stamps = [{}, {"tokens_break": {"step": 2}}, {"tokens_break": {"step": 3}}]
+    agents = group_by_agent(lines(*(row(number, 1.0, _gym=stamp) for number, stamp in enumerate(stamps))))
+    (entry,) = await aggregate_agents(agents, nobody)
+    assert entry["agent_metrics"]["tokens_breaks"] == 2
+
+
 @pytest.mark.parametrize("bound", [("MOST_ROWS", 2), ("MOST_BYTES", 200)])
 async def test_too_much_for_one_request_is_summed_up_here(
     monkeypatch: pytest.MonkeyPatch, bound: tuple[str, int]

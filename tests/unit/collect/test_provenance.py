@@ -39,6 +39,30 @@ def test_a_stamp_tells_hops_model_tokens_seed_and_sdk() -> None:
     }
 
 
+def call(prompt: list[int], generation: list[int]) -> dict[str, Any]:
+    return {"prompt_token_ids": prompt, "generation_token_ids": generation, "generation_log_probs": [0.0]}
+
+
+@pytest.mark.parametrize(
+    ("output", "found"),
+    [
+        ([], None),
+        ([call([1, 2], [3]), {"type": "function_call_output"}, call([1, 2, 3, 4], [5])], None),
+        ([call([1, 2], [3]), call([1, 2, 3], [])], None),
+        ([call([1, 2], [3]), call([1, 2, 3], [4])], None),
+        ([call([1, 2], [3]), call([1, 2, 4, 9], [5])], (2, 3, 4, 2, 1)),
+        ([call([1, 2], [3]), call([1, 2], [3])], (2, 3, 2, 2, 1)),
+        ([call([1], [2]), call([1, 2], [3]), call([9], [3]), call([8], [1])], (3, 3, 1, 0, 2)),
+        (["text", None, {"generation_token_ids": "text"}, {"generation_token_ids": [1]}], None),
+        ("text", None),
+    ],
+)
+def test_a_call_that_does_not_begin_with_what_was_before_is_marked(output: Any, found: tuple[int, ...] | None) -> None:
+    told = describe_rollout({**ROLLOUT, "response": {"output": output}})
+    names = ("step", "expected", "prompt", "common", "breaks")
+    assert told.get("tokens_break") == (dict(zip(names, found, strict=True)) if found else None)
+
+
 @pytest.mark.parametrize(
     "parsed",
     [

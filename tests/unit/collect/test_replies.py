@@ -8,7 +8,16 @@ import orjson
 import pytest
 
 from gym.collect.provenance import Circumstances
-from gym.collect.replies import NotKept, SoftFailure, failure_line, is_terminal, read_reply, rollout_line
+from gym.collect.replies import (
+    NotKept,
+    SoftFailure,
+    failure_line,
+    is_terminal,
+    read_reply,
+    rollout_line,
+    without_key,
+    without_key_in_failure,
+)
 from gym.collect.rows import Task
 from gym.server.http import Reply
 from gym.wire.failures import RolloutError
@@ -73,7 +82,7 @@ def test_a_pretty_printed_reply_is_one_line_all_the_same() -> None:
         (b"[1]", "agent", "no JSON object"),
         (b"<html>", "agent", "not JSON"),
         (b"", "agent", "not JSON"),
-        (b'{"reward": 1, "text": "\xff"}', "agent", "not JSON"),
+        (b'{"reward": \xff}', "agent", "not JSON"),
     ],
 )
 def test_a_reply_without_a_finite_reward_is_a_failure(body: bytes, kind: str, says: str) -> None:
@@ -123,3 +132,23 @@ def test_a_failure_line_says_who_and_which_row() -> None:
     expected = {"kind": "row", "server": "mcqa", "message": "bad", "retryable": False, "attempt": 2}
     indices = {"_ng_task_index": 4, "_ng_rollout_index": 1, "agent_ref": REF, "row": "data.jsonl:5"}
     assert written == {**expected, **indices}
+
+
+KEY = "sk-canary-0123456789"
+
+
+def test_a_key_that_an_agent_of_another_make_echoes_is_masked() -> None:
+    body = orjson.dumps({"reward": 1.0, "policy_api_key": KEY, "said": [f"Bearer {KEY}"], "response": {"model": KEY}})
+    rolled = without_key(read_reply(Reply(200, [], body), "math"), KEY)
+    written = rollout_line(rolled, TASK, HOW)
+    assert KEY.encode() not in written
+    assert orjson.loads(written)["said"] == ["Bearer ****"]
+    same = read_reply(Reply(200, [], b'{"reward": 0.50}'), "math")
+    assert without_key(same, KEY) is same
+
+
+def test_failures_lose_the_key_too() -> None:
+    told = failure(500, orjson.dumps({"error": {"kind": "model", "message": f"bad {KEY}"}}))
+    soft = failure(200, orjson.dumps({"reward": 0.0, "_ng_failure_class": "x", "row": {"policy_api_key": KEY}}))
+    for one in (told, soft):
+        assert KEY.encode() not in failure_line(without_key_in_failure(one, KEY), TASK, HOW)

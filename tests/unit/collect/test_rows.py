@@ -152,3 +152,34 @@ def test_no_line_breaks_the_reader(raw: bytes) -> None:
     reader = TaskReader(RowRules(agents=("math",)))
     (found,) = reader.read([Line(raw, "data.jsonl", 1)])
     assert isinstance(found, Problem)
+
+
+KEY = "sk-canary-0123456789"
+OWN: dict[str, Any] = {**ROW, "policy_base_url": "http://u:p4ss@t/v1", "policy_api_key": KEY}
+
+
+def test_a_key_that_a_row_brings_is_sent_and_written_nowhere() -> None:
+    materialized: list[bytes] = []
+    reader = TaskReader(RowRules(agents=("math",), agent="math", params=(("temperature", 1.0),)))
+    (task,) = [*reader.read(lines_of_rows([OWN]), materialized.append)]
+    assert isinstance(task, Task)
+    assert orjson.loads(task.body)["policy_api_key"] == KEY
+    (written,) = map(orjson.loads, materialized)
+    assert written == {**orjson.loads(task.body), "policy_api_key": "****", "policy_base_url": "http://****@t/v1"}
+    assert KEY not in repr(task.written)
+    assert KEY.encode() not in task.written
+
+
+def test_a_key_that_is_another_one_each_time_makes_no_other_row() -> None:
+    first, second = tasks([OWN, {**OWN, "policy_api_key": "sk-other-0123456789"}])
+    assert first.key.partition(":")[0] == second.key.partition(":")[0]
+    assert first.key != second.key
+    plain = {**ROW, "policy_version": 7}
+    (task,) = tasks([plain])
+    assert task.written == task.body
+
+
+def test_a_broken_line_that_holds_a_key_is_not_shown() -> None:
+    told = problem('{"policy_api_key": "' + KEY + '", oops')
+    assert "not JSON" in told
+    assert KEY not in told

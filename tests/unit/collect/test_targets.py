@@ -52,6 +52,26 @@ async def test_replicas_that_cannot_be_reached_are_left_to_the_router(http: Http
         assert picked(targets, "a b") == f"{agent.url}/s/a%20b"
 
 
+async def test_behind_the_router_each_replica_has_its_own_route_and_the_router_chooses_when_none_takes_it(
+    http: HttpClient,
+) -> None:
+    with fake_agent(replicas=["http://math-1.invalid:8000", "http://math-2.invalid:8000"], routes=True) as agent:
+        targets = await connected(http, agent.url)
+        tried = [targets.pick("agent"), targets.pick("agent")]
+        assert tried[0] is not None
+        tried[0].in_flight = 1
+        tried[1] = targets.pick("agent")
+        there = [one for one in tried if one is not None]
+        assert sorted(one.url for one in there) == [f"{agent.url}/s/~agent-1", f"{agent.url}/s/~agent-2"]
+        last = targets.pick("agent", there)
+        assert last is not None
+        assert (last.url, last.id) == (f"{agent.url}/s/agent", "")
+        assert targets.pick("agent", [*there, last]) is None
+        there[0].vanished, there[1].in_flight = True, 9
+        assert targets.pick("agent") is there[1]
+        assert await targets.probe(["agent"]) == ""
+
+
 @pytest.mark.parametrize("url", ["agent-1:8000", "http://", "http://[", "http://agent-1.invalid:port"])
 async def test_an_address_that_is_none_is_left_to_the_router(http: HttpClient, url: str) -> None:
     with fake_agent(replicas=[url]) as agent:

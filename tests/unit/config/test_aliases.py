@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from gym.config.aliases import known_as, other_names, path_variants
+from gym.config.assets import own_root
+
+UPSTREAM = Path(__file__).resolve().parents[2] / "golden" / "upstream_paths.txt"
 
 
 def test_every_name_of_a_group_leads_to_the_others() -> None:
@@ -53,3 +58,11 @@ def test_a_path_of_one_tree_has_its_like_in_the_other(text: str, variant: str) -
 @pytest.mark.parametrize("text", ["conf/a.yaml", "servers", "", "resources_servers", "/etc/x"])
 def test_any_other_path_is_itself_alone(text: str) -> None:
     assert path_variants(text) == (text,)
+
+
+def test_paths_of_the_other_tree_lead_to_the_servers_that_are_here() -> None:
+    """Configurations and example rows, as releases 0.1 to 0.7 lay them out and tutorials name them."""
+    paths = UPSTREAM.read_text("utf-8").splitlines()
+    lost = [path for path in paths if not any((own_root() / one).is_file() for one in path_variants(path))]
+    assert len(paths) > 90
+    assert not lost

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.config_tree import ConfigTree, instance
 
+ROOT = Path(__file__).parents[3]
 ASKING = """\
 m:
   resources_servers:
@@ -99,3 +102,18 @@ def test_the_brokers_own_settings_are_checked(tree: ConfigTree) -> None:
         "sandbox_provider": "docker",
         "sandbox_settings": {"a": 1},
     }
+
+
+def test_building_images_is_granted_to_whoever_names_a_folder_to_build_and_to_nobody_else(tree: ConfigTree) -> None:
+    tree.server("servers/resources/mcqa")
+    tree.write("a.yaml", ASKING)
+    asked = "m.resources_servers.mcqa.sandbox_build=science"
+    refused = "m.resources_servers.mcqa.sandbox.build=false"
+    cases: tuple[tuple[str, ...], ...] = ((), (asked,), (asked, refused))
+    grants = [instance(tree.load(files=("a.yaml",), overrides=one), "m").sandbox for one in cases]
+    assert [one.build for one in grants if one is not None] == [False, True, False]
+
+
+def test_only_environments_whose_tasks_or_programs_need_an_image_of_their_own_may_build_one() -> None:
+    found = [path for path in (ROOT / "servers").glob("*/*/configs/*.yaml") if "build: true" in path.read_text()]
+    assert {path.parts[-3] for path in found} == {"swe", "code_gen", "math_with_code", "nvarc"}

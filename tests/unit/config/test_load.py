@@ -45,7 +45,7 @@ def test_the_error_counts_its_problems_and_says_what_to_do(tree: ConfigTree) -> 
     tree.write("a.yaml", "a: ???\nb: ???\n")
     with pytest.raises(ConfigError) as caught:
         tree.load(files=("a.yaml",))
-    assert caught.value.hint == "2 problems. Mend them and run the same command again."
+    assert caught.value.hint == "2 problems. Fix them and run the same command again."
 
 
 def test_roots_come_in_the_order_cwd_gym_path_extra_roots_package(tmp_path: Path) -> None:

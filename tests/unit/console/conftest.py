@@ -17,6 +17,7 @@ from gym.plan import Plan, make_plan
 from gym.render.console import console_document
 from gym.render.files import write_atomically
 from gym.server.http import HttpClient, Reply
+from gym.server.refusing import Refusing, Rules
 from gym.server.testing import running
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView
 from tests.support.plans import stack
@@ -89,6 +90,7 @@ def backends() -> Iterator[list[Backend]]:
 async def console_over(discovery: str, config: Path | None) -> AsyncIterator[Visitor]:
     client = HttpClient()
     deps = Deps(LiveSources(discovery, config, client), Prober(client), load_page(), TOKEN)
-    async with running(make_app(deps)) as url:
+    app = Refusing(make_app(deps), "console", loopback=True, rules=Rules(pages=True, near=True))
+    async with running(app) as url:
         yield Visitor(url, client)
     await client.aclose()

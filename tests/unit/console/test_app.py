@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gym.server.http import Reply
-from gym.wire.failures import RolloutError, error_from_reply
+from gym.wire.failures import RolloutError, error_from_reply, has_no_route
 from tests.support.router import Backend
 from tests.unit.console.conftest import TOKEN, Bench, Visitor, console_over
 
@@ -21,6 +21,16 @@ DEAD = "http://127.0.0.1:9"
 def parsed(reply: Reply) -> Any:
     assert reply.status == 200
     return json.loads(reply.body)
+
+
+async def test_the_route_of_a_replica_that_the_router_has_not_is_answered_in_the_router_s_own_words(
+    bench: Bench, visitor: Visitor
+) -> None:
+    """Nobody has seen the request: who sent it may take another replica."""
+    bench.show({"mcqa_simple_agent": [DEAD]})
+    reply = await visitor.post("/s/~mcqa-simple-agent-1/run", b"{}")
+    assert has_no_route(reply.status, reply.body)
+    assert parsed(await visitor.get("/vanished")) == {"vanished": []}
 
 
 async def test_servers_shows_what_each_replica_says_of_itself_now(
@@ -124,20 +134,24 @@ async def test_server_instances_has_a_head_servers_fields_with_live_status(
     entries = {
         one["config_path"]: one for one in parsed(await visitor.get("/server_instances", x_forwarded_host="r:1"))
     }
-    assert entries["mcqa"] | {"pid": 0} == {
+    mcqa, legacy = entries["mcqa"], entries["legacy"]
+    # nemo-gym 0.7 takes the start from the time that it is now, and validates the port.
+    assert (type(mcqa["start_time"]), type(legacy["start_time"]), type(legacy["port"])) == (float, float, int)
+    assert mcqa["uptime_seconds"] >= 0
+    assert mcqa | {"pid": 0, "start_time": 0, "uptime_seconds": 0} == {
         "process_name": "mcqa",
         "server_type": "resources_servers",
         "name": "mcqa",
         "dir_path": "/gym/servers/mcqa",
         "entrypoint": "app.py",
         "host": "r",
-        "port": "1/s/mcqa",
+        "port": 1,
         "url": "http://r:1/s/mcqa",
         "pid": 0,
         "config_path": "mcqa",
-        "start_time": None,
+        "start_time": 0,
         "status": "success",
-        "uptime_seconds": None,
+        "uptime_seconds": 0,
         "replicas": 2,
         "healthy_replicas": 1,
     }
@@ -201,6 +215,16 @@ async def test_an_instance_without_a_healthy_replica_is_a_failure_in_the_words_o
     assert reply.header(b"x-gym-error") == b"agent"
     starting = await visitor.get("/s/mcqa")
     assert (starting.status, b"starting" in starting.body) == (503, True)
+
+
+async def test_an_instance_that_answers_but_is_not_routed_is_not_said_to_be_unwell(
+    bench: Bench, visitor: Visitor, backends: list[Backend]
+) -> None:
+    bench.show({"mcqa": [backends[0].url, DEAD]})
+    reply = await visitor.get("/s/mcqa/run", method="POST")
+    failure = error_from_reply(reply.status, reply.body, server="", kind="row")
+    assert (reply.status, failure.retryable, reply.header(b"retry-after")) == (503, True, b"1")
+    assert failure.message == "mcqa answers again (mcqa-1), and is not routed yet: ask again in a second"
 
 
 async def test_a_wrong_path_names_the_right_ones(visitor: Visitor) -> None:

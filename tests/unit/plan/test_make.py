@@ -63,7 +63,7 @@ def test_replicas_from_the_command_line_win() -> None:
     assert mcqa.replica_ids() == ("mcqa-1", "mcqa-2", "mcqa-3", "mcqa-4")
 
 
-def test_an_unknown_instance_and_an_impossible_number_are_the_users_to_mend() -> None:
+def test_an_unknown_instance_and_an_impossible_number_are_the_users_to_fix() -> None:
     with pytest.raises(UserError, match=r"no instance is called `mqca`\nDid you mean mcqa"):
         make_plan(stack(), replicas={"mqca": 2})
     with pytest.raises(UserError, match="-1 replicas"):
@@ -118,7 +118,8 @@ def test_a_server_sees_plain_settings_and_a_secret_only_where_it_has_it_already(
     plan = make_plan(stack(verbose=True, hf_token="hf-canary-0123456789", nested={"a": 1}))
     seen = {one.name: settings_for(plan.settings, one) for one in plan.services}
     assert seen["mcqa"] == {"verbose": True}
-    assert seen["policy_model"] == {"verbose": True, "policy_api_key": "sk-canary-0123456789"}
+    told = {"verbose": True, "policy_urls": "private"}
+    assert seen["policy_model"] == {**told, "policy_api_key": "sk-canary-0123456789"}
 
 
 def test_a_server_sees_a_secret_that_it_names() -> None:
@@ -149,3 +150,30 @@ def _without_digests(plan: Plan) -> Plan:
     return plan.model_copy(
         update={"services": tuple(one.model_copy(update={"digest": "d1gest"}) for one in plan.services)}
     )
+
+
+@pytest.mark.parametrize(
+    ("host", "given", "told"),
+    [
+        ("127.0.0.1", {}, "private"),
+        ("0.0.0.0", {}, None),
+        ("0.0.0.0", {"policy_urls": ["10.0.0.0/8"]}, ["10.0.0.0/8"]),
+        ("127.0.0.1", {"policy_urls": "public"}, "public"),
+    ],
+)
+def test_endpoints_of_rollouts_may_be_private_only_where_no_other_machine_can_send_one(
+    host: str, given: dict[str, Any], told: Any
+) -> None:
+    plan = make_plan(stack(**given), router=RouterPlan(host=host))
+    seen = {one.name: settings_for(plan.settings, one).get("policy_urls") for one in plan.services}
+    assert seen["policy_model"] == told
+    assert seen["mcqa"] is None
+
+
+def test_a_wider_router_replaces_the_model_servers_that_were_told_of_private_endpoints() -> None:
+    digests = {
+        host: {one.name: one.digest for one in make_plan(stack(), router=RouterPlan(host=host)).services}
+        for host in ("127.0.0.1", "0.0.0.0")
+    }
+    changed = {name for name, digest in digests["127.0.0.1"].items() if digest != digests["0.0.0.0"][name]}
+    assert changed == {"policy_model"}

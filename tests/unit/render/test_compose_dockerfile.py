@@ -52,7 +52,9 @@ def test_a_foreign_server_gets_an_environment_of_its_own_without_our_constraints
     text = dockerfile("script", "requirements.txt")
     assert "/opt/server" in text
     assert "server.txt" not in text
-    assert text.splitlines()[-1] == 'CMD ["gym-with-secrets", "python", "app.py"]'
+    assert text.splitlines()[-1] == (
+        'CMD ["gym-with-secrets", "python", "/usr/local/bin/gym-script", "resources_servers.mcqa", "app.py"]'
+    )
 
 
 @pytest.mark.parametrize("launch", ["sdk", "script"])

@@ -17,6 +17,7 @@ def test_the_console_is_told_everything_but_the_secrets() -> None:
         "type": "responses_api_agents",
         "implementation": "simple_agent",
         "prefix": "/s/mcqa_simple_agent",
+        "slug": "mcqa-simple-agent",
         "launch": "sdk",
         "directory": "/gym/servers/mcqa_simple_agent",
         "entrypoint": "app.py",

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -8,6 +10,7 @@ import pytest
 
 from gym.errors import ProgramFailed, UserError
 from gym.runtime.programs import NOT_FOUND, TIMED_OUT, find_program, run_program
+from tests.support.docker import eventually
 
 
 def test_the_output_of_a_program_comes_back(tmp_path: Path) -> None:
@@ -68,3 +71,32 @@ def test_a_program_that_is_nowhere_comes_with_the_command_that_gets_it() -> None
         find_program("surely-nowhere", package="some-package")
 
     assert missing.value.hint.endswith("-m pip install some-package")
+
+
+def test_the_words_of_a_program_in_a_session_of_its_own_come_back_too() -> None:
+    code = "import sys; print('out'); sys.exit('no luck' if len(sys.argv) > 1 else 0)"
+    argv = [sys.executable, "-c", code]
+    assert run_program(argv, on_start=lambda _: None) == "out\n"
+    with pytest.raises(ProgramFailed, match="exit code 1") as failure:
+        run_program([*argv, "x"], on_start=lambda _: None)
+
+    assert failure.value.output == "no luck\nout\n"
+
+
+def test_a_program_in_a_session_of_its_own_goes_on_when_its_caller_is_killed(tmp_path: Path) -> None:
+    done = tmp_path / "done"
+    orphan = (
+        "import os, pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGPIPE, signal.SIG_DFL)\n"
+        "while os.getppid() == int(sys.argv[1]): time.sleep(0.01)\n"
+        "for stream in (sys.stdout, sys.stderr): print('still here', file=stream, flush=True)\n"
+        f"pathlib.Path({str(done)!r}).touch()\n"
+    )
+    caller = (
+        "import os, signal, sys\n"
+        "from gym.runtime.programs import run_program\n"
+        f"argv = [sys.executable, '-c', {orphan!r}, str(os.getpid())]\n"
+        "run_program(argv, on_start=lambda _: os.kill(os.getpid(), signal.SIGKILL))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", caller], check=False).returncode == -signal.SIGKILL
+    eventually(done.exists, bool)

@@ -77,7 +77,7 @@ def test_what_the_engine_says_becomes_what_to_do() -> None:
         assert error.hint, words
 
 
-def test_what_is_wrong_with_an_override_is_the_users_to_mend() -> None:
+def test_what_is_wrong_with_an_override_is_the_users_to_fix() -> None:
     error = explain(compose_says("services.mcqa Additional property memry is not allowed"), (HOME / "mine.yaml",))
     assert isinstance(error, UserError)
     assert "mine.yaml: services.mcqa Additional property memry is not allowed" in error.what

@@ -1,4 +1,4 @@
-"""The engine's list in our words: states, replicas, what is observed, what is discovered."""
+"""The engine's list in our words: states, replicas, what is observed."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from gym.labels import BLOCKED
 from gym.runtime.compose.containers import (
     Container,
     Inspected,
     detail_of,
-    discovery_of,
     observed,
     replica_id,
     state_of,
@@ -75,27 +75,19 @@ def test_replicas_of_two_digests_are_neither() -> None:
     assert observed([container(), other]).services["mcqa"].digest == ""
 
 
-def test_the_discovery_document_names_each_replica_by_its_own_address() -> None:
-    found = discovery_of(PLAN, [container(number=1), container(number=2, health="starting")], "http://127.0.0.1:11000")
-    mcqa = found.instances["mcqa"]
-    assert [(one.id, one.url, one.healthy) for one in mcqa.replicas] == [
-        ("mcqa-1", "http://gym-demo-1-mcqa-1:8000", True),
-        ("mcqa-2", "http://gym-demo-1-mcqa-2:8000", False),
-    ]
-    assert mcqa.state == "degraded"
-    assert found.instances["policy_model"].state == "down"
-
-
 @pytest.mark.parametrize(
     ("one", "facts", "words"),
     [
-        (container(state="exited", health=""), Inspected(exit_code=3), "exit code 3"),
+        (container(state="exited", health=""), Inspected(exit_code=3), "exit code 3; start it: gym restart mcqa-1"),
+        (container(state="exited", health=""), Inspected(exit_code=137), "ended by SIGKILL (docker kill"),
         (container(state="exited", health=""), Inspected(out_of_memory=True), "more memory than it may have"),
         (
             container(health="unhealthy"),
             Inspected(health_output="it does not listen on port 8000\n"),
             "does not listen",
         ),
+        (container(state="exited", health=""), Inspected(exit_code=86), "its event loop is blocked"),
+        (container(), Inspected(health_output=f"503\n{BLOCKED} at app.py:12 in verify"), "app.py:12 in verify"),
         (container(state="created", health=""), Inspected(error="no such device"), "no such device"),
         (container(), Inspected(exit_code=3), ""),
     ],
@@ -104,6 +96,28 @@ def test_why_it_is_not_healthy_is_told_in_a_few_words(one: Container, facts: Ins
     found = detail_of(one, facts)
     assert words in found
     assert bool(words) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("listed", "facts", "told"),
+    [
+        ("unhealthy", Inspected(state="running", health="healthy"), ("healthy", "")),
+        ("starting", Inspected(state="running", health="unhealthy", health_output="503"), ("unhealthy", "503")),
+        (
+            "unhealthy",
+            Inspected(state="exited", exit_code=3),
+            ("exited", "exit code 3; start it: gym restart mcqa-1 --stack demo"),
+        ),
+    ],
+)
+def test_state_and_reason_are_of_one_look(listed: str, facts: Inspected, told: tuple[str, str]) -> None:
+    found = status_of(container(health=listed), PLAN, facts=facts)
+    assert (found.state, found.detail) == told
+
+
+def test_a_container_whose_last_check_found_its_loop_blocked_is_unhealthy_before_the_engine_says_so() -> None:
+    facts = Inspected(health_output=f"/healthz answers 503\n{BLOCKED} at app.py:12 in verify\n")
+    assert status_of(container(), PLAN, facts=facts).state == "unhealthy"
 
 
 def test_a_status_tells_restarts_and_how_long_it_runs() -> None:

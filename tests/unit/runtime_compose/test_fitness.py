@@ -24,14 +24,14 @@ def test_networks_are_counted_against_the_pools(
 ) -> None:
     finding = networks_left([{}] * used, pools)
     assert (finding.level, finding.found) == (level, found)
-    assert bool(finding.mend) == (level != "ok")
+    assert bool(finding.fix) == (level != "ok")
 
 
 def test_a_limit_that_is_not_enforced_is_named() -> None:
     (finding,) = limits_enforced({"MemoryLimit": True, "CpuCfsQuota": False, "PidsLimit": False})
     assert finding.level == "warn"
     assert finding.found == "not enforced: cpus, pids"
-    assert finding.mend
+    assert finding.fix
 
 
 def test_enforced_limits_are_fine() -> None:
@@ -49,7 +49,7 @@ def test_without_an_engine_there_is_one_finding(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nothing")
     (finding,) = examine_engine()
     assert finding.level == "warn"
-    assert "scripts/docker-engine" in finding.mend
+    assert "scripts/docker-engine" in finding.fix
 
 
 def test_a_sandbox_past_its_time_is_found() -> None:
@@ -60,4 +60,4 @@ def test_a_sandbox_past_its_time_is_found() -> None:
     assert sandboxes_left([fresh, odd, posing], 1000.0) == ("ok", "sandboxes", "2 on this engine, of 2 stacks", "")
     found = sandboxes_left([fresh, late, odd, posing], 1000.0)
     assert (found.level, found.found) == ("warn", "1 of 3 are past their time")
-    assert found.mend == "docker rm -f gym-b"
+    assert found.fix == "docker rm -f gym-b"

@@ -8,8 +8,19 @@ import yaml
 
 from gym.plan import RouterPlan
 from gym.render.compose import LONG_DOCUMENT
-from gym.runtime.compose.containers import discovery_of
-from gym.runtime.compose.layout import Layout, State, forget_secrets, write_compose, write_routes, write_stack
+from gym.render.wanted import read_wanted
+from gym.runtime.compose.layout import (
+    Layout,
+    State,
+    forget_other_secrets,
+    forget_secrets,
+    restore,
+    write_compose,
+    write_down,
+    write_first_routes,
+    write_saved,
+    write_stack,
+)
 from gym.runtime.compose.sealing import seal
 from tests.support.compose_plans import plan_of, service
 
@@ -35,10 +46,13 @@ def test_values_of_secrets_are_in_their_files_and_nowhere_else(tmp_path: Path) -
     assert not layout.secrets.exists()
 
 
-def test_a_secret_that_is_no_longer_wanted_is_removed(tmp_path: Path) -> None:
-    layout = Layout(tmp_path / "home")
-    write_stack(layout, plan_of(service("mcqa")), {"old": "1"}, STATE)
-    write_stack(layout, plan_of(service("mcqa")), {"new": "2"}, STATE)
+def test_a_secret_that_is_no_longer_wanted_stays_until_the_change_is_done(tmp_path: Path) -> None:
+    """A container of the earlier stack may have to start once more before it is replaced."""
+    layout, plan = Layout(tmp_path / "home"), plan_of(service("mcqa"))
+    write_stack(layout, plan, {"old": "1"}, STATE)
+    write_stack(layout, plan, {"new": "2"}, STATE)
+    assert sorted(path.name for path in layout.secrets.iterdir()) == ["new", "old"]
+    forget_other_secrets(layout, plan, {"new": "2"})
     assert [path.name for path in layout.secrets.iterdir()] == ["new"]
 
 
@@ -46,13 +60,15 @@ def test_what_containers_mount_is_readable_for_a_user_without_rights(tmp_path: P
     layout = Layout(tmp_path / "home")
     plan = plan_of(service("mcqa", fields={"prompt": "x" * LONG_DOCUMENT}))
     write_stack(layout, plan, {}, STATE)
-    write_routes(layout, plan, discovery_of(plan, [], "http://127.0.0.1:1"))
+    write_first_routes(layout, plan)
     mounted = ["discovery/discovery.json", "discovery/console.json", "traefik/static.yml", "traefik/dynamic/stack.yml"]
-    for name in [*mounted, "config/mcqa.json"]:
+    for name in [*mounted, "config/mcqa.json", "wanted/wanted.json"]:
         assert mode(layout.home / name) == 0o644, name
-    for name in ("discovery", "traefik", "traefik/dynamic"):
+    for name in ("traefik", "wanted"):
         assert mode(layout.home / name) == 0o755, name
-    for name in ("compose.yaml", "plan.json", "state.json"):
+    for name in ("discovery", "traefik/dynamic"):  # the console writes them, as another user
+        assert mode(layout.home / name) == 0o777, name
+    for name in ("compose.yaml", "state.json"):
         assert mode(layout.home / name) == 0o600, name
 
 
@@ -61,17 +77,6 @@ def test_the_same_stack_is_written_once(tmp_path: Path) -> None:
     assert write_stack(layout, plan_of(service("mcqa")), {}, STATE) is True
     assert write_stack(layout, plan_of(service("mcqa")), {}, STATE) is False
     assert write_stack(layout, plan_of(service("mcqa", replicas=2)), {}, STATE) is True
-
-
-def test_a_generation_grows_with_every_change_and_with_nothing_else(tmp_path: Path) -> None:
-    layout, plan = Layout(tmp_path), plan_of(service("mcqa"))
-    generations = []
-    for router in ("http://a:1", "http://a:1", "http://b:1"):
-        write_routes(layout, plan, discovery_of(plan, [], router))
-        found = layout.read_discovery()
-        assert found is not None
-        generations.append(found.generation)
-    assert generations == [1, 1, 2]
 
 
 def test_scaling_needs_neither_images_nor_secrets_again(tmp_path: Path) -> None:
@@ -89,3 +94,48 @@ def test_scaling_needs_neither_images_nor_secrets_again(tmp_path: Path) -> None:
 def test_a_home_without_files_still_has_a_project(tmp_path: Path) -> None:
     assert Layout(tmp_path).read_plan() is None
     assert Layout(tmp_path).read_state().project.startswith("gym-")
+
+
+def test_files_that_were_cut_off_between_two_renames_are_all_of_one_stack(tmp_path: Path) -> None:
+    """`gym scale` after an `up` that ended there must not meet a plan and images that do not belong together."""
+    layout = Layout(tmp_path / "home")
+    write_stack(layout, plan_of(service("old")), {}, STATE.model_copy(update={"images": {"old": "gym-old:1"}}))
+    new = plan_of(service("new"))
+    write_saved(layout, new, STATE.model_copy(update={"images": {"new": "gym-new:1"}}))
+    plan = layout.read_plan()
+    assert plan is not None
+    assert [one.name for one in plan.services] == list(layout.read_state().images) == ["new"]
+    write_compose(layout, plan)
+
+
+def test_what_compose_refused_is_forgotten_and_the_earlier_stack_is_wanted_again(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "home")
+    state = STATE.model_copy(update={"images": {"old": "gym-old:1", "new": "gym-new:1"}})
+    write_stack(layout, plan_of(service("old")), {}, state)
+    before = {path: path.read_text() for path in (layout.compose, layout.wanted / "wanted.json")}
+    earlier = layout.read_state()
+    write_stack(layout, plan_of(service("new")), {}, state)
+    assert {path: path.read_text() for path in before} != before
+    restore(layout, earlier)
+    assert {path: path.read_text() for path in before} == before
+    assert layout.read_plan() == plan_of(service("old"))
+
+
+def test_a_stack_that_goes_down_says_so_to_whoever_keeps_it(tmp_path: Path) -> None:
+    layout = Layout(tmp_path / "home")
+    write_down(layout)  # nothing was ever there
+    write_stack(layout, plan_of(service("mcqa")), {}, STATE)
+    write_down(layout)
+    wanted = read_wanted(layout.wanted)
+    assert wanted is not None
+    assert wanted.down
+    write_stack(layout, plan_of(service("mcqa")), {}, STATE)
+    again = read_wanted(layout.wanted)
+    assert again is not None
+    assert not again.down
+
+
+def test_a_plan_of_an_earlier_version_is_read_from_its_own_file(tmp_path: Path) -> None:
+    plan = plan_of(service("mcqa"))
+    (tmp_path / "plan.json").write_text(plan.model_dump_json())
+    assert Layout(tmp_path).read_plan() == plan

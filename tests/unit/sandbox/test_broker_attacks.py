@@ -39,7 +39,7 @@ def upgrade(url: str, path: str, token: str) -> bytes:
     """The first line of the answer to a WebSocket."""
     where = urlsplit(url)
     with socket.create_connection((where.hostname or "", where.port or 0), 10) as line:
-        head = f"GET {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\nupgrade: websocket\r\n"
+        head = f"GET {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\nupgrade: websocket\r\n"
         line.sendall(f"{head}connection: upgrade\r\nsec-websocket-version: 13\r\nsec-websocket-key: a\r\n\r\n".encode())
         return line.recv(4096).partition(b"\r\n")[0]
 

@@ -19,7 +19,7 @@ from gym.sandbox.provider import Tags
 from gym.sandbox.streams import exchange
 from gym.server.http import HttpClient
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import Grant, SandboxSpec
+from gym.wire.sandbox import Build, Grant, SandboxSpec
 from tests.support.sandbox_broker import (
     OPERATOR_TOKEN,
     OTHER_TOKEN,
@@ -209,7 +209,7 @@ async def test_a_request_that_was_first_sent_to_a_dead_broker_is_not_run_again()
 async def test_a_create_with_the_same_id_makes_one_sandbox_even_when_a_new_broker_is_asked() -> None:
     async with memory_broker() as (engine, running, _):
         first, told = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="r1")
-        running.broker.once._kept.clear()  # as in a broker that was started anew and adopted the sandbox
+        running.broker.once._kept.clear()  # as in a broker that was started again and adopted the sandbox
         again, told_again = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="r1")
         assert first.status == again.status == 201
         assert told["id"] == told_again["id"]
@@ -407,6 +407,39 @@ async def test_prefetch_tells_its_progress_line_by_line() -> None:
         assert [line["image"] for line in lines if line.get("done")] == ["task", "task-absent"]
         with pytest.raises(RolloutError, match="not granted"):
             await sandboxes.prefetch(["foreign"])
+
+
+async def test_what_is_built_is_followed_by_the_operator_from_the_moment_a_server_began_it() -> None:
+    build = Build(dockerfile="FROM task")
+    async with memory_broker(make_config(Grant(images=("task",), build=True, warm=0))) as (engine, running, sandboxes):
+        engine.prepare_gate = "build"
+        await sandboxes.begin_build(build)
+        people = Sandboxes(running.url, OPERATOR_TOKEN)
+        lines = people.ndjson("/images/coming", b"", seconds=None, method="GET")
+        assert await anext(lines) == {"instances": ["mcqa"], "progress": ""}
+        engine.release("build")
+        rest = [line async for line in lines]
+        assert rest[-1]["done"]
+        assert "error" not in rest[-1]
+        assert [line["progress"] for line in rest] == ["1 of 1 layers"] * len(rest)
+        assert [line async for line in people.ndjson("/images/coming", b"", seconds=None, method="GET")] == []
+        with pytest.raises(RolloutError, match="only the stack's operator"):
+            await anext(sandboxes.ndjson("/images/coming", b"", seconds=None, method="GET"))
+        await people.aclose()
+
+
+async def test_a_build_that_fails_says_why_to_those_who_follow_it() -> None:
+    build = Build(dockerfile="FROM task-absent")
+    async with memory_broker(make_config(Grant(images=("task*",), build=True, warm=0))) as (engine, running, sandboxes):
+        engine.prepare_gate = "build"
+        await sandboxes.begin_build(build)
+        people = Sandboxes(running.url, OPERATOR_TOKEN)
+        lines = people.ndjson("/images/coming", b"", seconds=None, method="GET")
+        await anext(lines)
+        engine.release("build")
+        *_, last = [line async for line in lines]
+        assert "task-absent" in last["error"]["message"]
+        await people.aclose()
 
 
 async def test_images_that_a_grant_names_are_fetched_before_the_first_rollout() -> None:

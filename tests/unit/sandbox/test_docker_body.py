@@ -27,7 +27,7 @@ TAGS = Tags("box-1", "stack", "inst", "owner", "r-1", 12.5, "", "")
 KEYS = frozenset(
     ("NetworkMode", "Privileged", "CapDrop", "CapAdd", "SecurityOpt", "IpcMode", "CgroupnsMode", "PidsLimit", "Memory")
     + ("MemorySwap", "NanoCpus", "OomScoreAdj", "Init", "ReadonlyRootfs", "Tmpfs", "Mounts", "LogConfig", "AutoRemove")
-    + ("RestartPolicy", "Ulimits", "Dns")
+    + ("RestartPolicy", "Ulimits", "Dns", "ReadonlyPaths")
 )
 words = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=40)
 specs = st.builds(
@@ -57,7 +57,8 @@ def test_no_request_changes_what_holds_a_sandbox(spec: SandboxSpec) -> None:
     assert [(mount["Type"], mount["ReadOnly"], mount["Target"]) for mount in host["Mounts"]] == [
         ("volume", True, "/.gym")
     ]
-    assert body["Entrypoint"][0] == "/.gym/helper"
+    assert {"/proc/1", "/proc/sys", "/etc/hosts", "/etc/hostname", "/etc/resolv.conf"} <= set(host["ReadonlyPaths"])
+    assert body["Entrypoint"][:2] == ["/.gym/helper", "--guard"]
     assert (body["Cmd"], body["Image"], body["Hostname"]) == ([], "sha256:aa", "box-1")
     assert all("nosuid,nodev" in options for options in host["Tmpfs"].values())
     assert {key: body["Labels"][key] for key in tags_to_labels(TAGS)} == tags_to_labels(TAGS)

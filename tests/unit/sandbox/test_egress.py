@@ -17,9 +17,10 @@ from gym.sandbox.egress.flow import Upstream
 from gym.sandbox.egress.hello import read_hello
 from gym.sandbox.egress.relay import PROXY
 from gym.sandbox.egress.requests import read_request
-from gym.sandbox.egress.rules import Rules, choose_addresses, fits, is_public, plain_host
+from gym.sandbox.egress.rules import Rules, choose_addresses, fits
 from gym.sandbox.egress.trouble import Denied
 from gym.sandbox.provider import Tags
+from gym.wire.addresses import is_public, plain_host
 from tests.support.sandbox_egress import BAD, GOOD, Seen, origin, resolve
 
 

@@ -210,6 +210,8 @@ async def test_a_command_that_cannot_be_read_is_an_error(tmp_path: Path, spec: b
     decoder = frames.Decoder()
     seen: list[frames.Frame] = []
     while not any(frame.type == frames.PONG for frame in seen):
-        seen += list(decoder.feed(await asyncio.wait_for(process.stdout.read(4096), 20)))
+        data = await asyncio.wait_for(process.stdout.read(4096), 20)
+        assert data, seen
+        seen += list(decoder.feed(data))
     assert [frame.type for frame in seen] == ([frames.FAILED, frames.PONG] if spec else [frames.PONG])
     await stop_helper(process)

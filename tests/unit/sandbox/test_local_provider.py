@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
+import shutil
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,16 +14,23 @@ from typing import Any
 import orjson
 import pytest
 
+from gym.config import asset_dir
 from gym.errors import InfraError, UserError
+from gym.runtime.local.environments import MARK
+from gym.runtime.programs import run_program
 from gym.sandbox import channel
 from gym.sandbox.helper import FOLDER
 from gym.sandbox.local import Bubblewrap, Subprocess, records
 from gym.sandbox.local.held import LocalHeld
 from gym.sandbox.local.provider import LocalProvider
+from gym.sandbox.local.science import Science, environment_name
+from gym.sandbox.local.walls import PATH
 from gym.sandbox.provider import Provider
+from gym.sandbox.science import SCIENCE
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SNAPSHOT, Build, ExecRequest, SandboxSpec
 from tests.support.sandbox_local import SPEC, end, make_provider, runs, tags, until, until_written
+from tests.support.wheels import write_wheel
 
 BOTH = pytest.mark.parametrize("name", ["subprocess", "bubblewrap"])
 
@@ -38,6 +47,17 @@ async def opened(name: str, folder: Path) -> Provider:
 
 def left_in(folder: Path) -> list[str]:
     return [path.name for path in folder.glob("*/sandboxes/*")]
+
+
+def pretend_science(cache: Path) -> None:
+    """An environment such as uv makes, with one package of a line."""
+    python = shutil.which("python3", path=PATH)
+    assert python is not None
+    folder = cache / "envs" / environment_name(python, asset_dir("requirements") / "science.txt")
+    run_program([python, "-m", "venv", "--without-pip", "--symlinks", str(folder)])
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "numpy.py").write_text("def say(): print('pretended')\n")
+    (folder / MARK).touch()
 
 
 def test_plain_processes_must_be_asked_for_by_name(tmp_path: Path) -> None:
@@ -127,6 +147,58 @@ async def test_images_cannot_be_built(tmp_path: Path, name: str) -> None:
         await provider.make_image(build)
     with pytest.raises(RolloutError, match="builds no images"):
         await provider.create(SandboxSpec(build=build), tags("s"))
+    assert left_in(tmp_path) == []
+
+
+@BOTH
+async def test_the_science_packages_are_found_without_an_engine(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GYM_CACHE_DIR", str(tmp_path / "cache"))
+    pretend_science(tmp_path / "cache")
+    provider = await opened(name, tmp_path / "state")
+    said: list[str] = []
+    await provider.prepare(SandboxSpec(build=SCIENCE), said.append)
+    assert said == []  # it is there
+    held = await provider.create(SandboxSpec(build=SCIENCE), tags("s"))
+    code = "import numpy; numpy.say(); open(numpy.__file__, 'a')"
+    done = await held.channel.exec(ExecRequest(argv=("python3", "-s", "-c", code)))
+    assert done.stdout.text == "pretended\n"
+    assert ("Read-only file system" in done.stderr.text) == (name == "bubblewrap")
+    branch = await held.fork(tags("f"))
+    assert (await branch.channel.exec(ExecRequest(argv=("python3", "-c", "import numpy")))).exit_code == 0
+    for one in (held, branch):
+        await one.remove()
+
+
+async def test_the_science_packages_are_installed_once_by_their_hashes(tmp_path: Path) -> None:
+    wheel = write_wheel(tmp_path, "tiny", "ANSWER = 42\n")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    requirements = tmp_path / "science.txt"
+    requirements.write_text(f"tiny @ file://{wheel} --hash=sha256:{digest}\n")
+    said: list[str] = []
+    made = await asyncio.gather(
+        *(Science(PATH, tmp_path / "cache", requirements).make(said.append) for _ in range(2)),
+    )
+    assert made[0] == made[1]
+    wheel.unlink()
+    assert await Science(PATH, tmp_path / "cache", requirements).make(said.append) == made[0]
+    assert len(said) in (1, 2)  # the second of two at once may find it there
+    assert "installing numpy" in said[0]
+    ran = await asyncio.create_subprocess_exec(made[0] / "bin" / "python3", "-c", "import tiny")
+    assert await ran.wait() == 0
+
+
+async def test_what_cannot_be_installed_is_a_failure_that_is_not_tried_by_every_sandbox(tmp_path: Path) -> None:
+    wheel = write_wheel(tmp_path, "tiny", "ANSWER = 42\n")
+    requirements = tmp_path / "science.txt"
+    requirements.write_text(f"tiny @ file://{wheel} --hash=sha256:{'0' * 64}\n")
+    science = Science(PATH, tmp_path / "cache", requirements)
+    for _ in range(2):
+        with pytest.raises(RolloutError, match="(?s)could be made for programs here.*[Hh]ash mismatch") as found:
+            await science.make()
+        assert (found.value.kind, found.value.retryable) == ("sandbox", False)
+        requirements.write_text("")  # which would do, were it read again
 
 
 @BOTH

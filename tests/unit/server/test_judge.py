@@ -14,7 +14,7 @@ import pytest
 from gym.errors import ConfigError, UserError
 from gym.server import judge as judge_module
 from gym.server.config import Settings
-from gym.server.judge import Judge, JudgeConfig, Prompt, defuse, parse_verdict, strip_thoughts
+from gym.server.judge import Judge, JudgeConfig, Prompt, defuse
 from gym.server.resources import ResourcesServer
 from gym.server.testing import Answered, Caller, Scripted, ScriptedJudge, running, scripted_judge
 from gym.wire import items
@@ -110,15 +110,31 @@ async def test_a_candidate_cannot_speak_in_labels_or_delimiters_in_either_order(
 
 
 @pytest.mark.asyncio
-async def test_an_answer_without_a_verdict_is_no_and_is_not_asked_again() -> None:
-    empty = items.response([], model="m")
+async def test_an_answer_without_a_verdict_is_asked_for_again() -> None:
     thought = items.response([items.message(SAME), items.reasoning("hm")], model="m")
-    async with judged("who knows", empty, thought) as (judge, caller):
-        for _ in range(3):
-            told = await verify(caller)
-            assert (told.status, told.body["reward"]) == (200, 0.0)
-            assert told.body["judge_evaluations"][0]["verdict_label"] is None
+    async with judged("who knows", thought, SAME) as (judge, caller):
+        told = await verify(caller)
+    assert (told.status, told.body["reward"]) == (200, 1.0)
     assert len(judge.asked) == 3
+    assert judge.asked[0] == judge.asked[2]
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("unreadable", ["who knows", f"{SAME} or {OTHER}", f"It is not {OTHER}.", ""])
+async def test_a_judge_that_cannot_be_read_has_failed_and_buys_no_new_attempt(unreadable: str) -> None:
+    async with judged(unreadable, unreadable, unreadable, SAME) as (judge, caller):
+        told = await verify(caller)
+    error = told.body["error"]
+    assert (told.status, error["kind"], error["retryable"], error["server"]) == (500, "judge", False, "judge_model")
+    assert "no verdict can be read from what the judge judge_model answered (asked 3 times)" in error["message"]
+    assert len(judge.asked) == 3
+
+
+@pytest.mark.asyncio
+async def test_how_often_a_judge_that_cannot_be_read_is_asked_is_a_setting() -> None:
+    async with judged("who knows", SAME, judge_reads=1) as (judge, caller):
+        assert (await verify(caller)).body["error"]["kind"] == "judge"
+    assert len(judge.asked) == 1
 
 
 @pytest.mark.asyncio
@@ -248,35 +264,6 @@ def test_a_template_is_found_beside_the_server_also_by_its_old_path(tmp_path: Pa
     for text, file in neither_and_both:
         with pytest.raises(UserError, match="not both and not neither"):
             Prompt.load(text, file, ["question"], folder=folder)
-
-
-@pytest.mark.parametrize(
-    ("text", "labels", "mode", "verdict"),
-    [
-        (f"{SAME} or rather {OTHER}", (SAME, OTHER), "last", OTHER),
-        (f"{SAME} or rather {OTHER}", (SAME, OTHER), "first", SAME),
-        ("INCORRECT", ("CORRECT", "INCORRECT"), "last", "INCORRECT"),
-        ("After all: B", ("A", "B"), "last", "B"),
-        ("After all.", ("A", "B"), "last", None),
-        ("yes", ("YES", "NO"), "last", None),
-        (f"<think>{SAME}</think> {OTHER}", (SAME, OTHER), "first", OTHER),
-        (f"{OTHER}<think>is it {SAME}?", (SAME, OTHER), "last", OTHER),
-        (f"is it {SAME}? </think>{OTHER}", (SAME, OTHER), "first", OTHER),
-        ("", (SAME, OTHER), "last", None),
-    ],
-)
-def test_a_verdict_is_the_last_label_that_stands_outside_of_thoughts(
-    text: str, labels: tuple[str, ...], mode: judge_module.Mode, verdict: str | None
-) -> None:
-    assert parse_verdict(text, labels, mode=mode) == verdict
-
-
-def test_letter_case_may_be_ignored() -> None:
-    assert parse_verdict("verdict: Yes", ("YES", "NO"), ignore_case=True) == "YES"
-
-
-def test_several_thoughts_are_taken_off() -> None:
-    assert strip_thoughts("<think>a</think>b<think>c</think>d") == "bd"
 
 
 def test_words_are_left_alone_and_signs_are_split() -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import httpx2
 import pytest
@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent
+from pydantic import BaseModel, Field
 
 from gym.errors import UserError
 from gym.server import ResourcesServer, Row, VerifyRequest, tool
@@ -219,3 +220,69 @@ def test_without_the_package_the_error_says_what_to_install(monkeypatch: pytest.
     with pytest.raises(UserError, match="diary: expose_tools_over_mcp needs the package `mcp`") as caught:
         server.extend(FastAPI())
     assert caught.value.hint.startswith("pip install 'compose-gym[mcp]'")
+
+
+class Page(BaseModel):
+    title: str
+    tags: list[str] = Field(default_factory=list, alias="labels")
+
+
+class Library(ResourcesServer[None]):
+    @tool
+    async def page(self, title: str) -> Page:
+        """A model."""
+        return Page(title=title, labels=["a"])
+
+    @tool
+    async def count(self) -> int:
+        """A number."""
+        return 3
+
+    @tool
+    async def names(self) -> list[Page]:
+        """A list of models."""
+        return [Page(title="x")]
+
+    @tool
+    async def anything(self) -> Any:
+        """Not typed."""
+        return [1, "a"]
+
+    @tool
+    async def liar(self) -> int:
+        """Says one thing and returns another."""
+        return cast(int, "three")
+
+    async def verify(self, rollout: VerifyRequest) -> float:
+        return 1.0
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_what_a_typed_tool_returns_is_structured_as_its_schema_says(mode: Mode) -> None:
+    """The client itself refuses what does not fit the schema."""
+    app = Library.app({"expose_tools_over_mcp": True}, name="library")
+    async with running(app) as url, client_of(url, {}, mode) as client:
+        schemas = {one.name: one.output_schema for one in (await client.list_tools()).tools}
+        results = {name: await client.call_tool(name, {}) for name in ("count", "names", "anything", "liar")}
+        page = await client.call_tool("page", {"title": "x"})
+    assert schemas["anything"] is None
+    assert (schemas["page"] or {})["properties"].keys() == {"title", "labels"}
+    assert page.structured_content == {"title": "x", "labels": ["a"]}
+    assert results["count"].structured_content == {"result": 3}
+    assert results["names"].structured_content == {"result": [{"title": "x", "labels": []}]}
+    assert results["anything"].structured_content is None
+    assert text_of(results["anything"]) == '[1,"a"]'
+    assert results["liar"].is_error
+    assert "returned what its signature does not say" in text_of(results["liar"])
+
+
+async def test_the_path_with_a_slash_is_the_same_one() -> None:
+    """Behind a router a redirect would lead past its prefix."""
+    accept = {"accept": "application/json, text/event-stream"}
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+    async with running(diary()) as url, httpx2.AsyncClient(follow_redirects=False, headers=accept) as http:
+        replies = [await http.post(f"{url}{path}", json=asked) for path in ("/mcp", "/mcp/")]
+        async with Client(streamable_http_client(f"{url}/mcp/", http_client=http)) as client:
+            assert len((await client.list_tools()).tools) == 3
+    assert replies[0].status_code == replies[1].status_code < 300, replies
+    assert replies[0].content == replies[1].content

@@ -17,6 +17,7 @@ from gym.server import limiter, upstream
 from gym.server.testing import running
 from gym.server.upstream import Caller, Upstream, UpstreamError, caller, is_overflow, retry_after, upstream_words
 from gym.wire.failures import RolloutError
+from tests.support.asgi import live
 from tests.support.fake_openai import Failure, FakeOpenAI, fake_openai
 
 ASK = {"model": "m", "input": "hi"}
@@ -31,10 +32,7 @@ class Narrow:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            await receive()
-            await send({"type": "lifespan.startup.complete"})
-            await receive()
-            await send({"type": "lifespan.shutdown.complete"})
+            await live(receive, send)
             return
         body = (await receive())["body"]
         self.now += 1
@@ -116,15 +114,15 @@ async def test_a_storm_of_refusals_slows_the_calls_and_fails_none() -> None:
     assert told["at_once"] < 30
 
 
-async def test_a_call_whose_deadline_ends_before_the_providers_pause_does_not_wait_for_it() -> None:
+async def test_a_pause_beyond_the_deadline_fails_its_own_call_and_holds_back_no_other() -> None:
     failures = [Failure(429, {"error": "slow down"}, {"retry-after": "60"})]
     async with fake_openai(failures=failures) as provider, upstream_of(provider) as asked:
         caller.set(Caller(ends=asyncio.get_running_loop().time() + 5))
-        for _ in range(2):
-            with pytest.raises(RolloutError, match="answered 429: slow down") as caught:
-                await asked.post("/responses", ASK)
-            assert (caught.value.kind, caught.value.retryable) == ("model", True)
-    assert len(provider.asked) == 1
+        with pytest.raises(RolloutError, match="answered 429: slow down") as caught:
+            await asked.post("/responses", ASK)
+        assert (caught.value.kind, caught.value.retryable) == ("model", True)
+        await asked.post("/responses", ASK)
+    assert len(provider.asked) == 2
 
 
 async def test_a_wait_beyond_the_rollouts_deadline_is_not_begun() -> None:
@@ -299,7 +297,7 @@ async def test_the_environments_proxy_is_used_and_no_proxy_is_honoured(monkeypat
         await asked.aclose()
         spared = Upstream("http://spared.example/v1", attempts=1)
     assert provider.asked[0].headers["host"] == "provider.example"
-    assert spared._proxies == {"http://spared.example/v1": None}
+    assert spared._endpoints.proxy("http://spared.example/v1") is None
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8000/v1", "ftp://x/v1", "http://"])

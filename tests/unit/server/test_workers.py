@@ -213,8 +213,9 @@ async def test_after_the_death_of_their_nursery_workers_are_made_anew(folder: Pa
 async def test_an_idle_worker_that_died_is_replaced(folder: Path) -> None:
     async with started(folder, count=1) as workers:
         os.kill(await workers.call("pid"), signal.SIGKILL)
-        while not workers._idle[0].channel.lost:
-            await asyncio.sleep(0.001)
+        async with asyncio.timeout(30):
+            while not workers._idle[0].channel.lost:
+                await asyncio.sleep(0.001)
         assert await workers.call("add", 1, 2) == 3
 
 
@@ -298,3 +299,16 @@ class Held:
 
     def ends(self) -> bool:
         return bool(select.select([self._fd], [], [], 30)[0]) and os.read(self._fd, 100) == b""
+
+
+async def test_a_call_that_does_not_return_is_named_by_its_line(folder: Path, tmp_path: Path) -> None:
+    lines = CODE.splitlines()
+    async with started(folder, timeout=0.3) as workers:
+        with pytest.raises(WorkerTimeout, match="took more than 0.3 s of CPU time") as spun:
+            await workers.call("spin")
+    async with started(folder, timeout=0.2, patience=0.5) as workers:
+        with pytest.raises(WorkerTimeout, match=r"gave no answer within 0\.5 s") as slept:
+            await workers.call("hold", str(tmp_path / "pid"))
+        assert await workers.call("add", 1, 2) == 3
+    assert f"(graders.py:{lines.index('    while True: pass') + 1} in spin)" in str(spun.value)
+    assert f"(graders.py:{lines.index('        time.sleep(1e6)') + 1} in hold)" in str(slept.value)

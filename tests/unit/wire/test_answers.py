@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from gym.wire.answers import balanced_braces, cut_out, fenced_blocks, last_boxed, without_blocks
+from gym.wire.answers import (
+    balanced_braces,
+    cut_out,
+    fenced_blocks,
+    last_boxed,
+    plain_lines,
+    repeats_only,
+    says_something,
+    without_blocks,
+)
 
 LONG = 200_000
 
@@ -89,3 +98,35 @@ def test_what_stands_between_two_marks_is_cut_out(text: str, inside: list[str], 
 @pytest.mark.parametrize("piece", ["<t>", "</t>", "<t></t>"])
 def test_marks_without_end_are_cut_in_one_pass(piece: str) -> None:
     assert len("".join(cut_out(piece * LONG, "<t>", "</t>")[0])) == 0
+
+
+@pytest.mark.parametrize("text", ["", " \n", "...", '""', "🙂", "½①", "\u200b\ufeff", "\u3164", "_", "\u0301"])
+def test_blanks_signs_and_emoji_say_nothing(text: str) -> None:
+    assert not says_something(text)
+    assert says_something(f"{text}a")
+
+
+def test_a_letter_of_any_script_or_a_digit_says_something() -> None:
+    assert all(map(says_something, ("é", "二", "٣", "7")))
+
+
+@pytest.mark.parametrize(
+    ("text", "prompt", "again"),
+    [
+        ("Say hi.", "Say hi.", True),
+        ("> **SAY HI**\r\nsay hi", "Say hi.", True),
+        ("Say hi. Hi!", "Say hi.", False),
+        ("Hi", "Say hi.", False),
+        ("", "Say hi.", False),
+        ("...", "...", False),
+        ("a" * LONG, "a", True),
+    ],
+)
+def test_a_prompt_that_is_said_again_is_seen_whatever_stands_around_it(text: str, prompt: str, again: bool) -> None:
+    assert repeats_only(text, prompt) is again
+
+
+def test_lines_end_in_one_way_and_one_empty_line_is_enough() -> None:
+    assert plain_lines("\ufeff\r\n \n  a\r\nb\r\n\t\r\n\r\n\r\nc \rd\n \n") == "  a\nb\n\nc \nd"
+    assert plain_lines("\n " * LONG) == ""
+    assert len(plain_lines("a\n" * LONG)) == 2 * LONG - 1

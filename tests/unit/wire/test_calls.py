@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from gym.wire.calls import greatest_matching, greatest_pairing, read_arguments, same_json
+from gym.wire.calls import greatest_matching, greatest_pairing, read_arguments, refuse_unoffered, same_json
+from gym.wire.failures import RolloutError
 
 
 @pytest.mark.parametrize(
@@ -71,3 +72,12 @@ def test_a_pairing_says_who_has_whom() -> None:
 def test_a_matching_of_many_does_not_run_out_of_stack() -> None:
     assert greatest_matching(400, 400, lambda one, other: other in (one, one + 1)) == 400
     assert greatest_matching(400, 400, lambda one, other: one >= other) == 400
+
+
+def test_a_truth_that_calls_a_tool_which_is_not_offered_is_the_rows_fault() -> None:
+    tools: list[dict[str, Any]] = [{"name": "add"}, {"type": "function", "function": {"name": "sub"}}]
+    refuse_unoffered(["add", "sub"], tools, field="expected")
+    refuse_unoffered(["mul"], [], field="expected")  # a row that offers none is not held to it
+    with pytest.raises(RolloutError, match="expected: the row offers no tool named 'mul', only add, sub") as raised:
+        refuse_unoffered(["add", "mul"], tools, field="expected")
+    assert raised.value.kind == "row"

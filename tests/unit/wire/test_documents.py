@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gym.wire.documents import MAX_DEPTH, BadDocument, parse
+from gym.wire.documents import MAX_DEPTH, BadDocument, parse, without_blank_ends
 
 
 @pytest.mark.parametrize(
@@ -73,3 +73,19 @@ def test_an_alias_that_is_used_soberly_is_read() -> None:
         "c": {"x": 1, "y": 2},
     }
     assert parse("yaml", "") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("\n \r\na,b\r\n1, \r\n\t\n", "a,b\r\n1, \r\n"),
+        ("  a", "  a"),
+        ("\ufeffa\n", "a\n"),
+        ("a ", "a "),
+        ("\n\n", ""),
+        ("", ""),
+        ("\n" * 1_000_000 + "a" + "\n" * 1_000_000, "a\n"),
+    ],
+)
+def test_only_whole_blank_lines_are_taken_off(text: str, left: str) -> None:
+    assert without_blank_ends(text) == left

@@ -90,3 +90,11 @@ def test_a_field_of_an_unforeseen_type_is_the_senders_failure() -> None:
     assert convert({"a": "x"}) == "X"
     with pytest.raises(RolloutError, match="the request has a field of an unexpected type"):
         convert({"a": 5})
+
+
+def test_a_404_of_the_router_itself_is_neither_the_rows_fault_nor_the_end() -> None:
+    found = error_from_reply(404, b"404 page not found\n", server="mcqa", kind="resources")
+    assert (found.kind, found.retryable, found.status) == ("resources", True, 503)
+    assert "has not read its files" in found.message
+    assert error_from_reply(404, b'{"detail":"Not Found"}', server="mcqa", kind="resources").kind == "row"
+    assert not error_from_reply(404, b"404 page not found\n", server="ollama", kind="model").retryable

@@ -29,6 +29,7 @@ def test_every_kind_of_answer_is_made() -> None:
         "field names",
         "oversized",
         "hostile texts",
+        "refusal",
         "odd items",
     }
     assert texts(answers, "copied prompt") == {"How many?"}

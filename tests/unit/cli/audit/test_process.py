@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 
-from gym.cli.audit.process import BLOCKED, Finding, audit
+from gym.cli.audit.process import BLOCKED, audit
+from gym.cli.audit.subject import Finding
+from gym.errors import UserError
 from gym.server import ResourcesServer, VerifyRequest, tool
 from gym.server.base import ServerApp
 from gym.server.cases import Case
 from gym.server.config import Settings
-from gym.server.judge import Judge, JudgeConfig, Prompt, parse_verdict
+from gym.server.judge import Judge, JudgeConfig, Prompt
+from gym.server.verdicts import labels_as_verdicts
 from gym.wire import items
 
 
@@ -45,7 +48,7 @@ class Trusting(ResourcesServer[None]):
     """Believes that every row has its fields."""
 
     async def verify(self, rollout: VerifyRequest) -> float:
-        return float(rollout.last_text == (rollout.model_extra or {})["expected"].strip())
+        return float(rollout.last_text.strip() == (rollout.model_extra or {})["expected"].strip())
 
 
 class Tireless(ResourcesServer[None]):
@@ -55,7 +58,7 @@ class Tireless(ResourcesServer[None]):
         ends = time.thread_time() + 1.2 * BLOCKED
         while rollout.last_text.startswith("(((") and time.thread_time() < ends:
             pass
-        return float(rollout.last_text == rollout.expected)
+        return float(rollout.last_text.strip() == rollout.expected)
 
 
 class Moody(ResourcesServer[None]):
@@ -64,8 +67,8 @@ class Moody(ResourcesServer[None]):
     turn = 0
 
     async def verify(self, rollout: Task) -> float:
-        self.turn += rollout.last_text == rollout.expected
-        return float(rollout.last_text == rollout.expected and self.turn % 2)
+        self.turn += rollout.last_text.strip() == rollout.expected
+        return float(rollout.last_text.strip() == rollout.expected and self.turn % 2)
 
 
 class Shy(ResourcesServer[None]):
@@ -78,7 +81,7 @@ class Shy(ResourcesServer[None]):
         for _ in range(20):  # turns of the event loop, in which others may come
             await asyncio.sleep(0)
         alone, self.busy = self.busy == 1, self.busy - 1
-        return float(rollout.last_text == rollout.expected and alone)
+        return float(rollout.last_text.strip() == rollout.expected and alone)
 
 
 class Hoarder(ResourcesServer[None]):
@@ -88,8 +91,8 @@ class Hoarder(ResourcesServer[None]):
         self.kept = []
 
     async def verify(self, rollout: Task) -> float:
-        self.kept.append(bytes(64_000))
-        return float(rollout.last_text == rollout.expected)
+        self.kept.append(b"x" * 256_000)  # written, so resident; enough of it even where the machine is busy
+        return float(rollout.last_text.strip() == rollout.expected)
 
 
 class Floored(ResourcesServer[None]):
@@ -98,6 +101,29 @@ class Floored(ResourcesServer[None]):
 
     async def verify(self, rollout: Task) -> float:
         return 1.0
+
+
+class Lucky(ResourcesServer[None]):
+    """Takes a word for an answer, whatever was asked."""
+
+    async def verify(self, rollout: Task) -> float:
+        return float(rollout.last_text.strip() == rollout.expected or rollout.last_text == "yes")
+
+
+class Fickle(ResourcesServer[None]):
+    """Rolls dice over wrong answers."""
+
+    reward_floor = 1.0
+    turn = 0
+
+    async def verify(self, rollout: Task) -> float:
+        self.turn += 1
+        return float(rollout.last_text.strip() == rollout.expected or self.turn % 2)
+
+
+class Declared(Lucky):
+    constant_floor = 1.0
+    constant_floor_reason = "yes is enough"
 
 
 class Counting(ResourcesServer[dict[str, int]]):
@@ -128,7 +154,14 @@ class Judged(ResourcesServer[None]):
 
     async def verify(self, rollout: Task) -> float:
         reply = await self.judge.ask(self.prompt.fill({"answer": rollout.last_text}, untrusted=["answer"]))
-        return float(parse_verdict(reply.text, ("YES", "NO")) == "YES")
+        return float(labels_as_verdicts(("YES", "NO")).read(reply.text) == "YES")
+
+
+# Two skies of three are blue.
+ROWS = tuple(
+    {"responses_create_params": {"input": "Which colour has this sky?"}, "expected": colour, "answer": colour}
+    for colour in ("blue", "red", "blue")
+)
 
 
 def make_case(name: str = "right", answer: str = "blue", **more: Any) -> Case:
@@ -141,10 +174,9 @@ def make_case(name: str = "right", answer: str = "blue", **more: Any) -> Case:
     return Case.model_validate({"name": name, **fields, **more})
 
 
-async def findings_of(app: ServerApp, *cases: Case, **fields: Any) -> dict[str, Finding]:
+async def findings_of(app: ServerApp, *cases: Case, only: tuple[str, ...] = (), **fields: Any) -> dict[str, Finding]:
     chosen = cases or (make_case(),)
-    oracles = tuple(one for one in chosen if one.oracle)
-    told = await audit(app, "audited", fields, chosen, oracles, quick=True)
+    told = await audit(app, "audited", fields, chosen, ROWS, quick=True, only=only)
     return {one.check: one for one in told}
 
 
@@ -244,3 +276,30 @@ def test_a_server_without_oracle_cases_is_told_to_mark_some(tmp_path: Path, orac
     assert done.returncode == 1
     assert told in done.stderr
     assert "Traceback" not in done.stderr
+
+
+async def test_what_always_the_same_answer_earns_is_found_where_it_is_not_declared() -> None:
+    found = await findings_of(Lucky.app(), only=("constant answers",))
+    assert not found["constant answers"].passed
+    assert found["constant answers"].detail == "always 'yes' earns 1 a row, 0 at most is right or declared"
+    assert list(found) == ["oracle answers", "constant answers"]
+    declared = (await findings_of(Declared.app(), only=("constant answers",)))["constant answers"]
+    assert declared.passed
+    assert declared.detail == "'yes' 1, 'blue' 0.67, right in 0.67 of the rows (yes is enough)"
+
+
+async def test_what_is_right_in_some_rows_may_earn_as_much_and_is_shown() -> None:
+    found = await findings_of(Good.app(), only=("constant answers",))
+    assert found["constant answers"].passed
+    assert found["constant answers"].detail == "'blue' 0.67, right in 0.67 of the rows"
+    assert found["constant answers"].figures["best"] == pytest.approx(2 / 3)
+
+
+async def test_dice_over_wrong_answers_are_found_although_a_floor_allows_them() -> None:
+    assert failed(await findings_of(Fickle.app(), only=("same twice", "worthless answers"))) == {"same twice"}
+
+
+async def test_a_check_that_there_is_not_is_refused_with_those_there_are() -> None:
+    with pytest.raises(UserError, match="no check is called 'speed'") as told:
+        await findings_of(Good.app(), only=("speed",))
+    assert "constant answers, all options" in str(told.value)

@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 import sys
 import threading
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,31 +13,12 @@ from gym.plan.model import Service
 from gym.runtime.local.environments import cache_dir, describe_environment, prepare_environment, prepare_environments
 from gym.runtime.programs import run_program
 from tests.support.stacks import make_service, make_stack
+from tests.support.wheels import write_wheel
 
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Path:
     return tmp_path / "cache"
-
-
-def write_wheel(folder: Path, name: str, code: str) -> Path:
-    """A package of one module, made here so that no index is asked."""
-    info = f"{name}-1.0.dist-info"
-    files = {
-        f"{name}.py": code,
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
-        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-    }
-    record = "".join(f"{path},sha256={digest(text)},{len(text)}\n" for path, text in files.items())
-    path = folder / f"{name}-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for target, text in {**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}.items():
-            archive.writestr(target, text)
-    return path
-
-
-def digest(text: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
 
 
 def needing(folder: Path, name: str, requirements: str) -> Service:
@@ -112,7 +91,7 @@ def test_several_that_need_the_same_at_once_make_it_once(tmp_path: Path, cache: 
     assert len(set(found)) == 1
 
 
-def test_what_cannot_be_installed_is_told_in_the_words_of_uv_and_with_the_file_to_mend(
+def test_what_cannot_be_installed_is_told_in_the_words_of_uv_and_with_the_file_to_fix(
     tmp_path: Path, cache: Path
 ) -> None:
     service = needing(tmp_path, "a", "./surely-not-there.whl\n")
@@ -125,7 +104,7 @@ def test_what_cannot_be_installed_is_told_in_the_words_of_uv_and_with_the_file_t
     assert not list(cache.glob("envs/*/.complete"))
 
 
-def test_a_cache_that_cannot_be_written_is_the_users_to_mend(tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_the_users_to_fix(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="GYM_CACHE_DIR"):
         prepare_environment(needing(tmp_path, "a", "x\n"), tmp_path / "file")
@@ -144,3 +123,58 @@ def test_our_sdk_is_part_of_an_environment_of_a_server_of_ours(tmp_path: Path, c
     assert environment.wheel is not None
     assert environment.wheel.is_file()
     assert environment.digest != describe_environment(needing(tmp_path, "a", "x\n"), cache).digest
+
+
+def theirs(folder: Path, requirements: str) -> Service:
+    """Written against nemo_gym, for the Python that runs this."""
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return needing(folder, "theirs", requirements).model_copy(update={"python": own})
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where wheels come from, in place of an index."""
+    folder = tmp_path / "shelf"
+    folder.mkdir()
+    monkeypatch.setenv("UV_NO_INDEX", "1")
+    monkeypatch.setenv("UV_FIND_LINKS", str(folder))
+    return folder
+
+
+def test_a_repository_that_is_not_there_gives_the_newest_package_that_this_python_takes(
+    tmp_path: Path, cache: Path, shelf: Path
+) -> None:
+    write_wheel(shelf, "nemo_gym", "V = 1", version="1.0")
+    write_wheel(shelf, "nemo_gym", "V = 2", version="2.0")
+    write_wheel(shelf, "nemo_gym", "V = 3", version="3.0", python=">=3.99")
+    python = prepare_environment(theirs(tmp_path, "-e nemo-gym[dev] @ ../../\n"), cache)
+
+    assert run_program([str(python), "-c", "import nemo_gym; print(nemo_gym.V)"]).strip() == "2"
+
+
+def test_a_package_that_wants_a_newer_python_is_refused_in_one_sentence(
+    tmp_path: Path, cache: Path, shelf: Path
+) -> None:
+    write_wheel(shelf, "nemo_gym", "V = 3", version="3.0", python=">=3.99")
+    with pytest.raises(UserError) as error:
+        prepare_environment(theirs(tmp_path, "nemo-gym==3.0\n"), cache)
+
+    assert error.value.what.startswith("theirs: nemo-gym==3.0 needs Python >=3.99, and its environment has ")
+    assert 'python_version: "3.99"' in error.value.hint
+
+
+def test_another_interpreter_is_another_environment(tmp_path: Path, cache: Path) -> None:
+    service = theirs(tmp_path, "tiny-thing\n")
+    other = tmp_path / "python3"
+    other.symlink_to(sys.executable)
+    given = service.model_copy(update={"python": str(other)})
+
+    assert describe_environment(given, cache).digest != describe_environment(service, cache).digest
+    assert describe_environment(given, cache).python == str(other)
+
+
+def test_a_server_of_ours_whose_python_is_this_one_needs_no_environment(tmp_path: Path, cache: Path) -> None:
+    own = f"{sys.version_info.major}.{sys.version_info.minor}"
+    service = make_service(tmp_path, "plain").model_copy(update={"python": own})
+
+    assert prepare_environments(make_stack(service), cache, lambda detail: None) == {}

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from gym.runtime.lateness import EXITS
 from gym.runtime.local import keeper as module
-from gym.runtime.local.keeper import EARLY_EXITS, Keeper, Member, World
+from gym.runtime.local.keeper import Keeper, Member, World
 from gym.runtime.local.listeners import listen_on_loopback
 from gym.runtime.local.process import ProcessSpec, Reaper
+from gym.server.blocked_replies import failure_of_others, reply_of
 from gym.server.http import HttpClient
 from gym.wire.failures import error_from_reply
 
@@ -36,6 +38,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
         "BACKOFF_FIRST": 0.01,
         "ALIVE_EVERY": 0.02,
         "ALIVE_TIMEOUT": 0.2,
+        "AGAIN_AFTER": 0.02,
         "KILL_AFTER_DRAIN": 0.05,
     }.items():
         monkeypatch.setattr(module, name, value)
@@ -46,7 +49,7 @@ async def keeping(tmp_path: Path, code: str = SERVER) -> AsyncIterator[Keeper]:
     argv = (sys.executable, "-I", "-S", "-c", code)
     spec = ProcessSpec("x-1", argv, dict(os.environ), tmp_path, tmp_path / "x.log", 0.1)
     world = World(
-        Reaper(asyncio.get_running_loop()), lambda name, identity: None, lambda name: None, changed=lambda: None
+        Reaper(asyncio.get_running_loop()), lambda name, identity, digest: None, lambda name: None, changed=lambda: None
     )
     with listen_on_loopback() as listener:
         keeper = Keeper(Member("x", "x-1", "resources_servers", "x"), spec, listener, world, hand_over=True)
@@ -91,15 +94,68 @@ async def test_a_server_that_falls_ill_is_marked_and_left_running_until_it_is_we
         assert (keeper.pid, keeper.restarts, keeper.detail) == (pid, 0, "")
 
 
+async def test_a_server_that_says_its_loop_is_blocked_is_unhealthy_at_once_and_its_end_names_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    where = "its event loop is blocked at app.py:12 in verify: time.sleep(30)"
+    reply = reply_of(failure_of_others("x", where)).decode()
+    code = SERVER.replace('b"HTTP/1.1 503 No\\r\\n\\r\\n"', repr(reply) + ".encode()") + (
+        "    os.path.exists('end') and os._exit(86)\n"
+    )
+    monkeypatch.setattr(module, "MISSED_ANSWERS", 10**9)
+    async with keeping(tmp_path, code) as keeper:
+        await until(lambda: keeper.state == "healthy")
+        (tmp_path / "ill").touch()
+        await until(lambda: keeper.state == "unhealthy")
+        assert keeper.detail == where
+        (tmp_path / "end").touch()
+        await until(lambda: keeper.restarts > 0)
+        assert f"x-1: {where}; it starts again" in caplog.text
+
+
 async def test_a_server_that_stands_still_is_unhealthy(tmp_path: Path) -> None:
     async with keeping(tmp_path) as keeper:
         await until(lambda: keeper.state == "healthy")
         assert keeper.pid is not None
         os.kill(keeper.pid, signal.SIGSTOP)
         await until(lambda: keeper.state == "unhealthy")
-        assert keeper.detail == "no answer on /healthz within 0.2 s"
+        assert keeper.detail == "stopped by a signal (SIGSTOP)"
         os.kill(keeper.pid, signal.SIGCONT)
         await until(lambda: keeper.state == "healthy")
+        assert keeper.restarts == 0
+
+
+async def test_a_server_that_stays_stopped_is_ended_and_started_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "STOPPED_SECONDS", 0.1)
+    async with keeping(tmp_path) as keeper:
+        await until(lambda: keeper.state == "healthy")
+        first = keeper.pid
+        assert first is not None
+        os.kill(first, signal.SIGSTOP)
+        await until(lambda: keeper.restarts == 1 and keeper.state == "healthy")
+
+        assert keeper.pid not in (first, None)
+
+
+async def test_a_server_that_hangs_is_marked_then_ended_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "HUNG_SECONDS", 1.0)
+    hangs = SERVER.replace("    connection.recv(1000)", "    while os.path.exists('hang'): time.sleep(0.01)")
+    async with keeping(tmp_path, hangs) as keeper:
+        await until(lambda: keeper.state == "healthy")
+        first = keeper.pid
+        (tmp_path / "hang").touch()
+        await until(lambda: keeper.state == "unhealthy")
+        assert keeper.detail == "no answer on /healthz within 0.2 s"
+        await until(lambda: keeper.restarts == 1)
+        (tmp_path / "hang").unlink()
+        await until(lambda: keeper.state == "healthy")
+
+        assert keeper.pid != first
+        assert "killed, for it hung: no answer on /healthz" in caplog.text
 
 
 async def test_a_crash_is_followed_by_a_new_start_and_counted(tmp_path: Path) -> None:
@@ -120,7 +176,7 @@ async def test_a_server_that_ends_again_and_again_at_its_start_is_given_up_and_a
     code = "import os; print('words', flush=True); os._exit(0 if os.path.exists('well') else 5)"
     async with keeping(tmp_path, code) as keeper:
         await until(lambda: keeper.gave_up)
-        assert keeper.early_exits == EARLY_EXITS
+        assert keeper.early_exits == EXITS
         assert keeper.last_lines().endswith("words")
         await until(lambda: keeper.state == "restarting")
         assert keeper.detail == "exit code 5"
@@ -130,7 +186,7 @@ async def test_a_server_that_ends_again_and_again_at_its_start_is_given_up_and_a
         await until(lambda: keeper.detail == "exit code 0")
 
         assert not keeper.gave_up
-        assert "it starts again in 1000.0 s" in caplog.text  # the back-off begins anew as well
+        assert "it starts again in 1000.0 s" in caplog.text  # the back-off begins again as well
 
 
 async def test_who_asks_a_server_that_ends_at_each_start_is_told_so_until_it_is_well(

@@ -7,7 +7,7 @@ import pytest
 
 from gym.errors import UserError
 from gym.runtime.local.home import Home, prepare_home
-from gym.runtime.local.logs import LogFile, begin_anew, choose_processes, read_logs, rotate, tail_from
+from gym.runtime.local.logs import LogFile, begin_logs, choose_processes, read_logs, rotate, tail_from
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_last_lines_of_several_are_told_apart_and_of_one_are_plain(home: Home) -
 
 
 def test_a_stack_that_starts_anew_has_new_logs_and_the_ones_before_stand_beside(home: Home) -> None:
-    begin_anew(home)
+    begin_logs(home)
     assert list(read_logs(home, ("mcqa",), follow=False, tail=9, runs=lambda: True)) == []
     assert home.log("mcqa-1").with_name("mcqa-1.log.1").read_text().endswith("mcqa-1 c\n")
 

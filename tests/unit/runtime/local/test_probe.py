@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 
 from gym.runtime.local.listeners import address_of, listen_on_loopback
 from gym.runtime.local.probe import probe
+from gym.server.blocked_replies import failure_of_others, reply_of
 
 Address = tuple[str, int]
 
@@ -30,6 +31,12 @@ async def test_200_is_well_and_other_answers_are_told() -> None:
     async with answering(b"HTTP/1.1 503 No\r\n\r\n") as address:
         assert await probe(address, "/healthz", timeout=5) == "status 503 on /healthz"
         assert await probe(address, "/", wrong=frozenset(), timeout=5) == ""
+
+
+async def test_a_server_that_says_its_loop_is_blocked_is_quoted() -> None:
+    failure = failure_of_others("x", "its event loop is blocked at app.py:12 in verify: time.sleep(30)")
+    async with answering(reply_of(failure)) as address:
+        assert await probe(address, "/healthz", timeout=5) == failure.message
 
 
 async def test_what_is_not_http_is_not_well() -> None:

@@ -2,16 +2,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gym.labels import EXIT_BLOCKED
 from gym.runtime.identity import Identity, is_alive
 from gym.runtime.local import guard
 from gym.runtime.local.listeners import listen_on_loopback
-from gym.runtime.local.process import ProcessSpec, Reaper, describe_exit, start_process
+from gym.runtime.local.process import ProcessSpec, Reaper, describe_exit, send_signal, start_process
 from tests.support.stacks import until
 
 
@@ -84,6 +86,17 @@ def test_what_could_not_be_remembered_never_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no such tie elsewhere; `gym down` finds what is recorded")
+async def test_a_signal_to_a_process_that_has_just_ended_leaves_its_exit_code_to_the_reaper(tmp_path: Path) -> None:
+    reaper = Reaper(asyncio.get_running_loop())
+    process = start_process(spec_of(tmp_path, "import os; os._exit(4)"), None, lambda _: None)
+    exited = reaper.exit_of(process)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # ended, and the loop has not turned since
+
+    send_signal(process, signal.SIGTERM)
+
+    assert await asyncio.wait_for(exited, 20) == 4
+
+
 def test_a_process_ends_with_its_parent_even_when_that_is_killed(tmp_path: Path) -> None:
     parent = f"""
 import sys, time
@@ -126,3 +139,8 @@ def test_a_guard_that_nobody_lets_go_does_not_start_anything() -> None:
 )
 def test_an_end_is_told_in_words(code: int, words: str) -> None:
     assert describe_exit(code) == words
+
+
+@pytest.mark.parametrize("code", [EXIT_BLOCKED, -signal.SIGPROF])
+def test_an_end_over_a_blocked_event_loop_is_told_as_one(code: int) -> None:
+    assert "its event loop is blocked" in describe_exit(code)

@@ -118,7 +118,7 @@ async def test_a_rollout_that_skips_verification_closes_its_session() -> None:
 
 
 async def test_an_agent_that_stops_says_farewell_first() -> None:
-    """The reply has left, the farewell has not: stopping waits for it."""
+    """The reply has left, the request to close the session has not: stopping waits for it."""
     async with lab(breaks=True) as (url, server):
         await run(url)
     assert server.closed.is_set()

@@ -1,0 +1,144 @@
+"""`gym.client` and `gym ask` against a running stack: agents, questions, rows, many rollouts, the official client."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from gym.client import AsyncStack, Stack, conversation
+from gym.collect import AttemptOptions
+from gym.errors import InfraError, UserError
+from gym.wire.failures import RolloutError
+from tests.support.cli import gym
+
+ROWS = Path(__file__).parents[2] / "servers" / "resources" / "mcqa" / "data" / "example.jsonl"
+ENVIRONMENTS = ["mcqa", "simple_weather", "stateful_counter"]
+ASKED = "What is the weather in Paris?"
+
+
+class Up(NamedTuple):
+    folder: Path
+    url: str
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    folder = tmp_path_factory.mktemp("client")
+    try:
+        words = (
+            "simple_weather",
+            "stateful_counter",
+            "mcqa",
+            "--model",
+            "scripted",
+            "--runtime",
+            "local",
+            "--port",
+            "0",
+        )
+        done = gym("up", *words, cwd=folder, timeout=180)
+        assert done.returncode == 0, done.stderr
+        yield Up(folder, json.loads(gym("ps", "--json", cwd=folder).stdout)["router"])
+    finally:
+        gym("down", cwd=folder)
+
+
+def mcqa_rows() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ROWS.read_text("utf-8").splitlines()]
+
+
+def test_a_stack_is_asked_without_an_event_loop(up: Up) -> None:
+    with Stack.connect(up.url) as stack:
+        assert stack.agents() == [f"{name}_simple_agent" for name in ENVIRONMENTS]
+        assert stack.models() == ["policy_model"]
+        assert stack.environments() == ENVIRONMENTS
+        answer = stack.ask("simple_weather_simple_agent", ASKED)
+        lines = list(conversation(answer))
+        assert lines[0] == '-> get_weather({"city":"Paris"})'
+        assert lines[-1] == "assistant: The weather in Paris is cold."
+        assert [one["type"] for one in stack.ask("simple_weather_simple_agent", ASKED, tools=[])["output"]] == [
+            "message"
+        ]
+        rolled = stack.run(mcqa_rows()[0])
+        assert rolled["reward"] in (0.0, 1.0)
+        assert rolled["response"]["output"]
+
+
+async def test_rollouts_come_as_they_finish_every_key_once(up: Up) -> None:
+    async with AsyncStack.connect(up.url) as stack:
+        found = [one async for one in stack.rollouts(mcqa_rows(), repeats=3)]
+    assert sorted((one.row, one.repeat) for one in found) == [(row, time) for row in range(5) for time in range(3)]
+    assert all(one.reward is not None for one in found)
+
+
+def test_rollouts_without_an_event_loop_may_be_left_early(up: Up) -> None:
+    with Stack.connect(up.url) as stack:
+        some = stack.rollouts(mcqa_rows(), repeats=50, options=AttemptOptions(concurrency=2))
+        assert next(some).reward is not None
+        some.close()  # type: ignore[attr-defined]  # a generator
+        assert len(list(stack.rollouts(mcqa_rows()))) == 5
+
+
+def test_the_official_client_talks_to_a_model_of_the_stack(up: Up) -> None:
+    with Stack.connect(up.url) as stack, stack.openai() as client:
+        assert client.responses.create(model="any", input="Say a word.").output_text
+
+
+async def test_the_official_client_has_its_asynchronous_twin(up: Up) -> None:
+    async with AsyncStack.connect(up.url) as other, other.openai("policy_model") as client:
+        assert (await client.responses.create(model="any", input="Say a word.")).output_text
+
+
+async def test_a_session_goes_on_by_its_cookies_and_no_other_call_joins_it(up: Up) -> None:
+    row = {"responses_create_params": {"input": "x"}, "initial_count": 3, "expected_count": 5}
+    async with AsyncStack.connect(up.url) as stack:
+        seeded = await stack.post("stateful_counter", "/seed_session", row)
+        session = dict(seeded.cookies)
+        await stack.post("stateful_counter", "/increment_counter", {"count": 2}, cookies=session)
+        mine = await stack.post("stateful_counter", "/get_counter_value", cookies=session)
+        other = await stack.post("stateful_counter", "/get_counter_value")
+    assert mine.json() == {"count": 5}
+    assert other.json() != mine.json()
+
+
+async def test_what_is_wrong_is_said_by_name(up: Up) -> None:
+    async with AsyncStack.connect(up.url) as stack:
+        with pytest.raises(UserError, match=r"(?s)no agent 'mcqa_agent'.*mcqa_simple_agent"):
+            await stack.ask("mcqa_agent", "x")
+        with pytest.raises(UserError, match="no agent 'nothing'"):
+            await stack.run({"responses_create_params": {"input": "x"}}, agent="nothing")
+        with pytest.raises(UserError, match="names no agent"):
+            await stack.run({"responses_create_params": {"input": "x"}})
+        with pytest.raises(RolloutError, match="expected_answer") as broken:
+            await stack.run({"responses_create_params": {"input": "x"}}, agent="mcqa_simple_agent")
+        assert broken.value.kind == "row"
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        async with AsyncStack.connect(url) as nowhere:
+            with pytest.raises(InfraError, match="cannot be reached"):
+                await nowhere.agents()
+
+
+def test_gym_ask_shows_the_conversation_and_the_verdict_of_a_row(up: Up) -> None:
+    asked = gym("ask", "simple_weather_simple_agent", ASKED, cwd=up.folder)
+    assert asked.stdout.splitlines()[-1] == "assistant: The weather in Paris is cold."
+    row = gym("ask", "mcqa_simple_agent", "--row", f"{ROWS}:2", cwd=up.folder)
+    assert row.returncode == 0, row.stderr
+    assert "\nreward " in row.stdout
+    assert "reward" in json.loads(gym("ask", "mcqa_simple_agent", "--row", str(ROWS), "--json", cwd=up.folder).stdout)
+    for words, sentence in (
+        (("mcqa_simple_agent",), "Ask one question, or one row."),
+        (("mcqa_simple_agent", "--row", f"{ROWS}:99"), "has no line 99"),
+        (("mcqa_simple_agent", "--row", "nowhere.jsonl"), "nowhere.jsonl cannot be read"),
+        (("no_such_agent", "x"), "has no agent 'no_such_agent'"),
+    ):
+        done = gym("ask", *words, cwd=up.folder)
+        assert done.returncode == 1
+        assert sentence in done.stderr
+        assert "Traceback" not in done.stderr

@@ -1,0 +1,57 @@
+"""Recorded sessions on Compose: two replicas of a model behind the router, one trace, and what a lost replica means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gym.runtime.base import StackStatus
+from tests.support.docker import Stand, call, end_processes, eventually, replicas, stand_in
+
+pytestmark = pytest.mark.docker
+
+ROWS = Path(__file__).parents[2] / "servers" / "resources" / "simple_weather" / "data" / "example.jsonl"
+SESSION = "/s/policy_model/sessions/shared"
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Iterator[Stand]:
+    with stand_in(tmp_path) as stand:
+        yield stand
+
+
+def test_a_session_is_gathered_from_two_replicas_and_missed_when_one_is_lost(stand: Stand) -> None:
+    status = stand.up("simple_weather", replicas={"policy_model": 2})
+    assert status.healthy
+    for number in range(6):  # without cookies: by turns
+        code, body, _ = call(status, "POST", f"{SESSION}/v1/responses", {"input": f"call {number}"})
+        assert code == 200, body
+    code, body, _ = call(status, "GET", f"{SESSION}/trace")
+    assert code == 200, body
+    found = json.loads(body)["calls"]
+    assert [one["request"]["input"] for one in found] == [f"call {number}" for number in range(6)]
+    assert len({one["id"].split("-")[-2] for one in found}) == 2
+    run_with_trace(status)
+    end_processes(replicas(status)["policy-model-2"])
+    kind = eventually(lambda: kind_of_trace(status), lambda kind: kind == "lost_session", 60.0)
+    assert kind == "lost_session"
+
+
+def run_with_trace(status: StackStatus) -> None:
+    row = json.loads(ROWS.read_text("utf-8").splitlines()[0])
+    code, body, _ = call(status, "POST", "/s/simple_weather_simple_agent/run", {**row, "return_trace": True})
+    assert code == 200, body
+    rollout = json.loads(body)
+    assert (rollout["reward"], rollout["trace"]["complete"], len(rollout["trace"]["calls"])) == (1.0, True, 2)
+
+
+def kind_of_trace(status: StackStatus) -> str:
+    """Never a trace of half the calls: whole as long as both are there, then a failure."""
+    code, body, _ = call(status, "GET", f"{SESSION}/trace")
+    if code == 200:
+        assert len(json.loads(body)["calls"]) == 6
+        return ""
+    return str(json.loads(body)["error"]["kind"]) if body.startswith(b"{") else body.decode()

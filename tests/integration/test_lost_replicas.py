@@ -1,0 +1,131 @@
+"""A replica that hangs or is cut off in mid-run: its rollouts go on with another, long before their deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gym.collect import AttemptOptions, collect
+from gym.runtime.base import StackStatus
+from gym.runtime.local import LocalRuntime
+from tests.support.docker import Stand, engine_client, replicas, stand_in
+
+ROWS = Path(__file__).parents[2] / "servers" / "resources" / "stateful_counter" / "data" / "example.jsonl"
+SLOWLY = ("policy_model.responses_api_models.scripted.latency_seconds=0.5",)
+TWO = {"policy_model": 2}
+TWO_AGENTS = {"stateful_counter_simple_agent": 2}
+# Who is held by a replica that has gone is held for ten minutes: the test would end by its own limit before.
+OPTIONS = AttemptOptions(concurrency=40, timeout=600, max_attempts=4, backoff=0.2)
+MOST_SECONDS = 120.0  # the router notices by itself after 150
+REPEATS = 40
+
+
+def test_rollouts_of_a_stopped_model_server_finish_on_the_other_replica(tmp_path: Path) -> None:
+    """It is stopped until the run is over; its kernel goes on to accept and acknowledge."""
+    stand, runtime = Stand(tmp_path), LocalRuntime()
+    plan, secrets = stand.plan("stateful_counter", replicas=TWO, overrides=SLOWLY)
+    stand.home.mkdir(parents=True)
+    status = runtime.up(stand.home, plan, secrets, lambda _: None, timeout=120.0)
+    pid = next(one.pid for one in status.replicas if one.replica == "policy-model-1")
+    assert pid is not None
+    try:
+        check(asyncio.run(collect_through(status, lambda: os.kill(pid, signal.SIGSTOP))))
+    finally:
+        runtime.down(stand.home)
+
+
+@pytest.mark.parametrize("way", ["directly", "through the router"])
+def test_rollouts_of_a_stopped_agent_finish_on_the_other_replica(tmp_path: Path, way: str) -> None:
+    """Behind the router its silence is the stack's to notice: the router itself is well."""
+    stand, runtime = Stand(tmp_path), LocalRuntime()
+    plan, secrets = stand.plan("stateful_counter", replicas=TWO_AGENTS, overrides=SLOWLY)
+    stand.home.mkdir(parents=True)
+    status = runtime.up(stand.home, plan, secrets, lambda _: None, timeout=120.0)
+    pid = next(one.pid for one in status.replicas if one.replica == "stateful-counter-simple-agent-1")
+    assert pid is not None
+    options = replace(OPTIONS, through_router=way == "through the router")
+    try:
+        check(asyncio.run(collect_through(status, lambda: os.kill(pid, signal.SIGSTOP), options)))
+    finally:
+        runtime.down(stand.home)
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("how", ["paused", "cut off"])
+@pytest.mark.parametrize("who", ["policy-model", "stateful-counter-simple-agent"])
+def test_rollouts_of_a_server_that_cannot_be_reached_finish_on_the_other_replica(
+    tmp_path: Path, how: str, who: str
+) -> None:
+    """Agents are behind the router, whose connections to them stay open when they are cut off."""
+    with stand_in(tmp_path) as stand:
+        status = stand.up("stateful_counter", replicas={**TWO, **TWO_AGENTS}, overrides=SLOWLY)
+        victim = replicas(status)[f"{who}-1"]
+        check(asyncio.run(collect_through(status, lambda: pause(victim) if how == "paused" else cut_off(victim))))
+        if how == "paused":
+            with engine_client() as client:
+                client.api.unpause(victim)
+
+
+@pytest.mark.docker
+def test_five_seconds_without_a_network_cost_no_rollout(tmp_path: Path) -> None:
+    """The only model server there is."""
+    with stand_in(tmp_path) as stand:
+        status = stand.up("stateful_counter", overrides=SLOWLY)
+        victim = replicas(status)["policy-model-1"]
+
+        async def disturb() -> None:
+            network = await asyncio.to_thread(cut_off, victim)
+            await asyncio.sleep(5)
+            await asyncio.to_thread(connect, network, victim)
+
+        check(asyncio.run(collect_through(status, lambda: asyncio.ensure_future(disturb()))))
+
+
+async def collect_through(
+    status: StackStatus, disturb: Callable[[], object], options: AttemptOptions = OPTIONS
+) -> list[dict[str, Any]]:
+    """All rollouts; the disturbance comes when some are done and forty are under way."""
+    rows, done = [json.loads(line) for line in ROWS.read_text().splitlines()], []
+    disturbed: object = None
+    async with asyncio.timeout(MOST_SECONDS):
+        async for rollout in collect(status.router, rows, repeats=REPEATS, options=options):
+            done.append({"key": (rollout.row, rollout.repeat), "reward": rollout.reward, "failure": rollout.failure})
+            if len(done) == 20:
+                disturbed = disturb()
+        if isinstance(disturbed, asyncio.Future):
+            await disturbed
+    return done
+
+
+def check(done: list[dict[str, Any]]) -> None:
+    """Each once, and none of them wrong."""
+    rows = len(ROWS.read_text().splitlines())
+    assert Counter(one["key"] for one in done) == Counter((row, at) for row in range(rows) for at in range(REPEATS))
+    assert {one["reward"] for one in done} == {1.0}, Counter(str(one["failure"]) for one in done)
+
+
+def pause(container: str) -> None:
+    with engine_client() as client:
+        client.api.pause(container)
+
+
+def cut_off(container: str) -> str:
+    """The network that it was on."""
+    with engine_client() as client:
+        (network,) = client.api.inspect_container(container)["NetworkSettings"]["Networks"]
+        client.api.disconnect_container_from_network(container, network)
+        return str(network)
+
+
+def connect(network: str, container: str) -> None:
+    with engine_client() as client:
+        client.api.connect_container_to_network(container, network, aliases=[container.rsplit("-", 1)[0]])

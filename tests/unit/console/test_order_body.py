@@ -1,0 +1,43 @@
+"""The body of `POST /rollouts` while it is read: large ones lie on the disk, unless a key is in them."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from gym.console import rollouts
+from gym.console.rollouts import _read_body
+from gym.errors import UserError
+
+LINE = b'{"responses_create_params": {"input": "' + b"x" * 1000 + b'"}}\n'
+KEY = b'{"policy_api_key": "sk-canary-0123456789"}\n'
+
+
+def request(*chunks: bytes) -> Request:
+    left = list(chunks)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": left.pop(0), "more_body": bool(left)}
+
+    return Request({"type": "http", "method": "POST", "headers": []}, receive)
+
+
+async def test_a_large_body_goes_to_the_disk_and_one_with_a_key_does_not() -> None:
+    plain = await _read_body(request(LINE * 1000, LINE * 1000))
+    keyed = await _read_body(request(LINE * 2000, KEY[:10], KEY[10:], LINE * 2000))
+    assert isinstance(plain, tempfile.SpooledTemporaryFile)
+    assert plain.fileno()
+    assert isinstance(keyed, io.BytesIO)
+    assert keyed.read() == LINE * 2000 + KEY + LINE * 2000
+    assert plain.read() == LINE * 2000
+    plain.close()
+
+
+async def test_rows_with_keys_are_taken_up_to_what_memory_bears(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollouts, "MOST_WITH_KEYS", 1 << 20)
+    with pytest.raises(UserError, match="larger than 1 MiB"):
+        await _read_body(request(KEY, LINE * 2000))

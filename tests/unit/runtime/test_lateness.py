@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+import pytest
+
+from gym.runtime.lateness import Late, ends_at_each_start, not_in_time, start_seconds
+
+
+@pytest.mark.parametrize(("servers", "cores", "seconds"), [(3, 8, 120), (25, 2, 125), (200, 2, 1000), (5, 0, 120)])
+def test_the_more_start_on_a_core_the_longer_they_may_take(servers: int, cores: int, seconds: float) -> None:
+    assert start_seconds(servers, cores) == seconds
+
+
+def test_who_is_late_is_told_with_how_long_its_last_line_and_the_option() -> None:
+    late = [
+        Late("slow-1", "starting", 119.6, "no answer on /healthz", "one\nloading rows 3/10\n"),
+        Late("ill-1", "unhealthy", 80.0, "status 503 on /healthz"),
+    ]
+    error = not_in_time(late, total=26, timeout=120, stack="demo")
+    assert str(error) == (
+        "slow-1: not healthy after 120 s (no answer on /healthz); its last line:\n"
+        "loading rows 3/10\n"
+        "ill-1: unhealthy for 80 s (status 503 on /healthz): (it wrote nothing)\n"
+        "The other 24 stay up. They go on starting and are routed once healthy: gym ps --stack demo\n"
+        "To wait longer: --timeout 240. All of its log: gym logs slow-1 --stack demo."
+        " To stop everything: gym down --stack demo"
+    )
+
+
+def test_who_ends_at_each_start_is_told_with_its_last_lines_and_what_becomes_of_the_rest() -> None:
+    late = Late("broken-1", "restarting", 1.0, "exit code 3", "Traceback\nKeyError: 'x'")
+    error = ends_at_each_start(late, times=3, healthy=4, waiting=1, stack="gym")
+    assert str(error) == (
+        "broken-1: ended 3 times while it started (exit code 3); its last lines:\n"
+        "Traceback\nKeyError: 'x'\n"
+        "The other 4 stay up. 1 still starts."
+        " Fix it, then type the same command again: only what differs is replaced.\n"
+        "All of its log: gym logs broken-1. To stop everything: gym down"
+    )

@@ -1,0 +1,103 @@
+"""What an image is made of is named by its digest, and not by a name that may be given to something else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import docker
+import pytest
+
+from gym.errors import UserError
+from gym.plan.model import Plan
+from gym.render.bake import BuildTarget
+from gym.runtime.compose.images import Images, plan_images
+from gym.runtime.compose.lock import MISSING, Lock, base_digests, check_lock, pins_of
+from gym.runtime.compose.pins import LABEL_LOCKED, Pins
+from tests.support.compose_plans import plan_of, service, write_folder
+
+PYTHON = "python:3.13-slim"
+ROOT = Path(__file__).parents[3]
+PINNED = (*sorted((ROOT / "requirements").glob("*.txt")), ROOT / "servers/resources/swe/requirements.txt")
+
+
+@pytest.mark.parametrize("path", PINNED, ids=lambda path: path.name)
+def test_every_package_of_a_requirement_file_has_a_hash(path: Path) -> None:
+    entries = re.split(r"(?m)^(?=[A-Za-z0-9])", path.read_text())[1:]
+    assert entries
+    assert all("==" in one and "--hash=sha256:" in one for one in entries)
+
+
+def test_the_base_image_installs_nothing_without_a_hash() -> None:
+    text = (ROOT / "Dockerfile.base").read_text()
+    installs = [line for line in text.splitlines() if "pip install" in line]
+    assert "--require-hashes -r /opt/gym/uv.txt" in text
+    assert "--require-hashes -r /opt/gym/sdk.txt" in text
+    assert not [line for line in installs if re.search(r'"[a-z]+[<>=]', line)]
+
+
+class Engine:
+    """As much of a client as a lock asks."""
+
+    def __init__(self, *images: dict[str, object]) -> None:
+        self.api = self
+        self._images = list(images)
+
+    def images(self) -> list[dict[str, object]]:
+        return self._images
+
+
+def engine(digest: str) -> docker.DockerClient:
+    tags, digests = ["traefik:v3.7"], [f"traefik@sha256:{digest}"]
+    return Engine({"Id": "sha256:other", "RepoTags": tags, "RepoDigests": digests})  # type: ignore[return-value]
+
+
+def test_a_base_image_that_became_another_behind_its_tag_is_told(tmp_path: Path) -> None:
+    locked = Lock(instances={}, datasets={}, bases=base_digests(engine("1" * 64)))
+    assert locked.bases == {"python:3.13-slim": MISSING, "traefik:v3.7": f"sha256:{'1' * 64}"}
+    plan = Plan(stack="gym", services=())
+    images = plan_images(plan, tmp_path, tmp_path)
+    check_lock(locked, engine("1" * 64), plan, images, (), pinned=False)
+    with pytest.raises(UserError, match=r"traefik:v3\.7: is sha256:222222222222 here, sha256:111111111111 was locked"):
+        check_lock(locked, engine("2" * 64), plan, images, (), pinned=False)
+
+
+@pytest.mark.parametrize(
+    ("image", "reference"),
+    [
+        ({"Id": "sha256:a", "RepoTags": [PYTHON], "RepoDigests": ["python@sha256:1"]}, "python@sha256:1"),
+        ({"Id": "sha256:a", "RepoTags": [], "RepoDigests": ["mirror/python@sha256:1"]}, "python@sha256:1"),
+        ({"Id": "sha256:1", "RepoTags": [PYTHON], "RepoDigests": []}, PYTHON),  # loaded: no registry named it
+    ],
+)
+def test_a_build_from_a_lock_begins_from_the_image_that_is_locked(image: dict[str, object], reference: str) -> None:
+    lock = Lock(instances={}, datasets={}, bases={PYTHON: "sha256:1"})
+    pins = pins_of(lock, Engine(image), "", fetch=True)  # type: ignore[arg-type]
+    assert pins is not None
+    assert pins.python == reference
+
+
+def test_a_python_image_that_is_another_and_cannot_be_pulled_by_its_digest_pins_nothing() -> None:
+    lock = Lock(instances={}, datasets={}, bases={PYTHON: f"sha256:{'1' * 64}"})
+    found = Engine({"Id": "sha256:2", "RepoTags": [PYTHON], "RepoDigests": []})
+    nowhere = "tcp://127.0.0.1:9"
+    assert pins_of(lock, found, nowhere, fetch=True) is None  # type: ignore[arg-type]
+    images = Images("", {}, BuildTarget(name="base", context="", dockerfile="", tag=""), ())
+    with pytest.raises(UserError, match=r"python:3\.13-slim: is sha256:2 here, sha256:111111111111 was locked"):
+        check_lock(lock, found, Plan(stack="gym", services=()), images, (), pinned=False)  # type: ignore[arg-type]
+
+
+def test_a_server_is_built_by_hashes_under_the_name_that_it_has_without_a_lock(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    (folder / "requirements.txt").write_text("six\n")
+    plan = plan_of(service("mcqa", directory=folder))
+    plain = plan_images(plan, tmp_path / "build", tmp_path / "cache")
+    pins = Pins("python@sha256:1", "sha256:1", {"mcqa": ("six==1.0 --hash=sha256:0",)})
+    pinned = plan_images(plan, tmp_path / "build", tmp_path / "cache", pins)
+    assert (pinned.base, pinned.by_instance) == (plain.base, plain.by_instance)
+    assert pinned.base_target.args == {"PYTHON_IMAGE": "python@sha256:1"}
+    target = pinned.targets[0]
+    assert "--require-hashes --no-deps" in Path(target.dockerfile).read_text()
+    assert Path(target.contexts["locked"], "requirements.txt").read_text() == "six==1.0 --hash=sha256:0\n"
+    unhashed = plan_images(plan, tmp_path / "build", tmp_path / "cache", Pins("python", "sha256:1", {}))
+    assert LABEL_LOCKED not in unhashed.targets[0].labels  # so it is not taken for what was locked

@@ -1,0 +1,85 @@
+"""Of several replicas the last one that is routed does not leave before another one is."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from gym import labels
+from gym.render.compose import CONSOLE
+from gym.runtime.compose import converge
+from gym.runtime.compose.containers import Container
+from gym.runtime.compose.converge import Converger
+from gym.runtime.compose.layout import Layout
+from gym.runtime.compose.work import Working
+from gym.wire.discovery import Discovery, InstanceView, ReplicaView
+
+OLD, NEW = "stack-echo-1", "stack-echo-2"
+
+
+def container(name: str, service: str = "echo", health: str = "healthy") -> Container:
+    found = {labels.INSTANCE: service}
+    return Container(id=f"id of {name}", name=name, state="running", health=health, service=service, labels=found)
+
+
+class Stack:
+    """On disk, with a console that follows at once; notes who was routed when somebody was asked to leave."""
+
+    def __init__(self, home: Path) -> None:
+        self.layout = Layout(home)
+        self.layout.discovery.parent.mkdir(parents=True)
+        self.routed_then: set[str] = set()
+        self.routed: set[str] = set()
+
+    def route(self, *names: str) -> None:
+        self.routed = set(names)
+        replicas = tuple(
+            ReplicaView(id=one, url=container(one).url, healthy=one in self.routed) for one in sorted((OLD, NEW))
+        )
+        view = InstanceView(type="resources_servers", implementation="echo", replicas=replicas)
+        document = Discovery(stack="stack", instances={"echo": view}).model_dump_json()
+        half = self.layout.discovery.with_suffix(".new")
+        half.write_text(document)
+        half.replace(self.layout.discovery)
+
+    def leave(self, names: Any) -> None:
+        self.routed_then = set(self.routed)
+        self.route(*(self.routed - set(names)))
+
+    def retire(self, new: Container) -> None:
+        work = cast(Working, self)
+        to = Converger(cast(Any, None), "", self.layout, lambda _: None, 60, work)
+        to._retire([container("console", CONSOLE), container(OLD), new], [container(OLD)])  # noqa: SLF001
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Stack:
+    return Stack(tmp_path)
+
+
+def test_the_old_replica_leaves_once_the_new_one_is_routed(stack: Stack) -> None:
+    stack.route(OLD)
+    later = threading.Timer(0.7, stack.route, (OLD, NEW))
+    later.start()
+    stack.retire(container(NEW))
+    later.join()
+    assert stack.routed_then == {OLD, NEW}
+    assert stack.routed == {NEW}
+
+
+def test_one_that_the_engine_finds_ill_is_not_waited_for(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(converge, "LISTED_SECONDS", float("inf"))
+    stack.route(OLD)
+    stack.retire(container(NEW, health="unhealthy"))
+    assert stack.routed_then == {OLD}
+
+
+def test_a_console_that_lists_nobody_holds_nothing_up_for_ever(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(converge, "LISTED_SECONDS", 0.2)
+    stack.route(OLD)
+    stack.retire(container(NEW))
+    assert stack.routed_then == {OLD}
+    assert stack.routed == set()

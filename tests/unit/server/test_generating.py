@@ -1,0 +1,88 @@
+"""Rows made by program: different, the same for the same seed, their splits apart, their solutions proven."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+import pytest
+
+from gym.errors import UserError
+from gym.server import ResourcesServer, VerifyRequest
+from gym.server.cases import Step
+from gym.server.generating import Made, generate, main, prove
+
+
+class Sums:
+    licence = "Apache-2.0"
+    difficulties = ("small", "large")
+
+    def make(self, random: Random, difficulty: str) -> Made:
+        top = 9 if difficulty == "small" else 10**6
+        left, right = random.randint(1, top), random.randint(1, top)
+        asked = {"input": [{"role": "user", "content": f"{left} + {right}?"}]}
+        row = {"responses_create_params": asked, "expected_answer": str(left + right)}
+        return Made(row, answer=str(left + right), steps=(Step(tool="add", arguments={"left": left, "right": right}),))
+
+
+class SumRequest(VerifyRequest):
+    expected_answer: str
+
+
+class SumServer(ResourcesServer[None]):
+    async def verify(self, rollout: SumRequest) -> float:
+        return float(rollout.output_text == rollout.expected_answer)
+
+
+class Wrong(Sums):
+    def make(self, random: Random, difficulty: str) -> Made:
+        made = super().make(random, difficulty)
+        return Made(made.row, answer=made.answer + "0")
+
+
+def rows(**options: Any) -> list[dict[str, Any]]:
+    given: dict[str, Any] = {"count": 300, "seed": 1, "split": "train", "difficulty": "large"}
+    return [made.row for made in generate(Sums(), **given | options)]
+
+
+def test_the_same_seed_makes_the_same_rows_and_another_one_others() -> None:
+    assert rows() == rows()
+    assert rows() != rows(seed=2)
+
+
+def test_no_row_comes_twice_and_none_of_validation_is_in_training_whatever_the_seed() -> None:
+    train = {json.dumps(row) for seed in range(3) for row in rows(seed=seed, difficulty="small", count=50)}
+    validation = {json.dumps(row) for row in rows(seed=9, split="validation", difficulty="small", count=5)}
+    assert len({json.dumps(row) for row in rows()}) == 300
+    assert train
+    assert not train & validation
+
+
+def test_more_rows_than_there_are_is_said_with_how_many_were_found() -> None:
+    with pytest.raises(UserError, match=r"only \d\d different rows of difficulty small"):
+        rows(difficulty="small", count=82)
+    with pytest.raises(UserError, match="it knows small, large"):
+        rows(difficulty="huge")
+
+
+async def test_a_verifier_that_pays_the_solution_and_nothing_else_proves_the_rows() -> None:
+    made = list(generate(Sums(), 20, seed=1, split="train", difficulty="small"))
+    proof = await prove(SumServer.app({}), made, steps=False)
+    assert proof.holds
+    assert proof.rows == 20
+    assert 6 <= proof.mean_length <= 8
+
+
+async def test_a_wrong_solution_is_found() -> None:
+    made = list(generate(Wrong(), 20, seed=1, split="train", difficulty="small"))
+    proof = await prove(SumServer.app({}), made, steps=False)
+    assert len(proof.unpaid) == 20
+    assert not proof.holds
+
+
+def test_the_command_writes_rows_and_refuses_in_a_sentence(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(Sums(), ["--count", "3", "--seed", "4", "--difficulty", "large"]) == 0
+    assert len(capfdbinary.readouterr().out.splitlines()) == 3
+    assert main(Sums(), ["--count", "99"]) == 1
+    assert b"different rows" in capfdbinary.readouterr().err
