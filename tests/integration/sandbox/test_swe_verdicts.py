@@ -210,9 +210,10 @@ async def test_rewards_written_by_the_agent_or_by_what_it_left_running_count_for
     swe: Process, tmp_path: Path
 ) -> None:
     task = harbor_row(tmp_path / "hello")
-    # It answers only beside the verifier's own tests: an answer that stands for a moment in the agent's sandbox is an answer.
+    # It answers only beside the verifier's own tests: an answer in the agent's sandbox counts, if only for a moment.
     daemon = "(while true; do mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; "
-    daemon += "if grep -qs answer.txt /tests/test.sh; then echo 42 > /app/answer.txt; fi; sleep 0.01; done) > /dev/null 2>&1 &"
+    daemon += "if grep -qs answer.txt /tests/test.sh; then echo 42 > /app/answer.txt; fi; sleep 0.01; done) "
+    daemon += "> /dev/null 2>&1 &"
     async with session(swe, task) as (caller, _):
         await typed(
             caller,
