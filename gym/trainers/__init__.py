@@ -3,6 +3,7 @@
 from gym.trainers.blend import BlendPart, Source
 from gym.trainers.groups import RolloutGroup
 from gym.trainers.options import Curriculum, GroupOptions, read_options
+from gym.trainers.sequences import TokenSequence, read_sequence, read_sequences
 from gym.trainers.stream import GroupStream, StreamStats
 from gym.trainers.sync import SyncGroupStream
 
@@ -15,5 +16,8 @@ __all__ = [
     "Source",
     "StreamStats",
     "SyncGroupStream",
+    "TokenSequence",
     "read_options",
+    "read_sequence",
+    "read_sequences",
 ]

@@ -51,7 +51,7 @@ def read_tokens(completion: Mapping[str, Any]) -> Tokens:
     message = choice["message"]
     native = _read_native(completion, choice)
     if any(message.get(key) for key in TRIPLE):
-        return _agreeing(_read_message(message), native)
+        return _agreeing(read_fields(message), native)
     spelled, log_probs = _read_logprobs(choice)
     if native is None:
         if spelled is None:
@@ -61,6 +61,14 @@ def read_tokens(completion: Mapping[str, Any]) -> Tokens:
     if spelled is not None and spelled != generation:
         raise _misaligned("choices[0].token_ids and the ids in logprobs.content are not the same")
     return _checked(Tokens(prompt, generation, log_probs))
+
+
+def read_fields(item: Mapping[str, Any]) -> Tokens:
+    """The triple of a message or an output item, checked; a part of it is as bad as none."""
+    missing = [key for key in TRIPLE if item.get(key) is None]
+    if missing:
+        raise _absent(f"its message has token fields, and these are missing: {', '.join(missing)}")
+    return _checked(Tokens(*(item[key] for key in TRIPLE)))
 
 
 def need_tokens(output: Any) -> None:
@@ -128,13 +136,6 @@ def _describe_break(step: int, before: list[Any], prompt: list[Any]) -> dict[str
     pairs = enumerate(zip(before, prompt, strict=False))
     common = next((index for index, (one, other) in pairs if one != other), min(len(before), len(prompt)))
     return {"step": step, "expected": len(before), "prompt": len(prompt), "common": common, "breaks": 0}
-
-
-def _read_message(message: Mapping[str, Any]) -> Tokens:
-    missing = [key for key in TRIPLE if message.get(key) is None]
-    if missing:
-        raise _absent(f"its message has token fields, and these are missing: {', '.join(missing)}")
-    return _checked(Tokens(*(message[key] for key in TRIPLE)))
 
 
 def _read_native(completion: Mapping[str, Any], choice: Mapping[str, Any]) -> tuple[list[int], list[int]] | None:
