@@ -11,9 +11,11 @@ from urllib.request import Request, urlopen
 
 import orjson
 
+from gym.trainers import read_sequences
 from gym.wire import items
 from tests.support.cli import gym
 from tests.support.fake_openai import Failure, FakeOpenAI, fake_openai, last_text
+from tests.support.fake_vllm import fake_vllm
 
 SERVERS = Path(__file__).parents[2] / "servers"
 CONFIGURED, KEY = "sk-configured-0123456789", "sk-canary-0123456789"
@@ -35,7 +37,7 @@ office_agent:
       user_model_server: {type: responses_api_models, name: user_model}
 """
 ALL = ("simple_weather", "multi_turn", "workplace_assistant", "research_team", "-c", "mine.yaml")
-ON = ("--model", "openai", "--runtime", "local", "--port", "0")
+ROLLOUTS = ("rollouts", "rows.jsonl", "-o", "out.jsonl", "--max-attempts", "1")
 Row = dict[str, Any]
 
 
@@ -53,13 +55,19 @@ async def stack(folder: Path, names: tuple[str, ...], *words: str) -> AsyncItera
     async with fake_openai(api_key=CONFIGURED, answer=answer) as policy, fake_openai(api_key=KEY, answer=answer) as own:
         (folder / "mine.yaml").write_text(CONFIG)
         given = (f"policy_base_url={policy.url}", f"policy_api_key={CONFIGURED}", "policy_model_name=configured")
-        try:
-            up = await asyncio.to_thread(gym, "up", *names, *ON, *given, *words, cwd=folder, timeout=300)
-            assert up.returncode == 0, up.stderr
-            info = await asyncio.to_thread(gym, "ps", "--json", cwd=folder)
-            yield policy, own, str(orjson.loads(info.stdout)["router"])
-        finally:
-            await asyncio.to_thread(gym, "down", cwd=folder)
+        async with up(folder, (*names, "--model", "openai", *given, *words)) as url:
+            yield policy, own, url
+
+
+@asynccontextmanager
+async def up(folder: Path, words: tuple[str, ...]) -> AsyncIterator[str]:
+    try:
+        done = await asyncio.to_thread(gym, "up", *words, "--runtime", "local", "--port", "0", cwd=folder, timeout=300)
+        assert done.returncode == 0, done.stderr
+        info = await asyncio.to_thread(gym, "ps", "--json", cwd=folder)
+        yield str(orjson.loads(info.stdout)["router"])
+    finally:
+        await asyncio.to_thread(gym, "down", cwd=folder)
 
 
 def example(name: str) -> Row:
@@ -109,8 +117,7 @@ async def test_every_agent_uses_the_endpoint_of_its_row_and_the_key_is_written_n
     async with stack(tmp_path, ALL) as (policy, own, url):
         given = rows(own.url)
         write(tmp_path / "rows.jsonl", given.values())
-        words = ("rollouts", "rows.jsonl", "-o", "out.jsonl", "--max-attempts", "1", "--concurrency", "1")
-        done = await asyncio.to_thread(gym, *words, cwd=tmp_path, timeout=120)
+        done = await asyncio.to_thread(gym, *ROLLOUTS, "--concurrency", "1", cwd=tmp_path, timeout=120)
         (tmp_path / "rows.jsonl").unlink()
         rolled, failures = read(tmp_path / "out.jsonl"), (tmp_path / "out_failures.jsonl").read_bytes().splitlines()
         assert rolled.keys() == {"simple", "episode", "team", "office"}, done.stderr + str(failures)
@@ -137,11 +144,29 @@ async def test_every_agent_uses_the_endpoint_of_its_row_and_the_key_is_written_n
         assert files_with(tmp_path, "weights-7")  # the search does find what is written
 
 
+async def test_a_vllm_of_the_row_gives_its_own_token_ids(tmp_path: Path) -> None:
+    asked = ("policy_base_url=http://127.0.0.1:9/v1", f"policy_api_key={CONFIGURED}", "policy_model_name=configured")
+    ids = "policy_model.responses_api_models.vllm_model.return_token_id_information=true"
+    async with fake_vllm() as own, up(tmp_path, ("simple_weather", "--model", "vllm_model", *asked, ids)):
+        row = {**example("resources/simple_weather"), "which": "simple", "policy_base_url": own.url}
+        write(tmp_path / "rows.jsonl", [row | {"policy_api_key": KEY, "policy_model_name": "weights-7"}])
+        done = await asyncio.to_thread(gym, *ROLLOUTS, cwd=tmp_path, timeout=120)
+        assert done.returncode == 0, done.stderr
+        rolled = read(tmp_path / "out.jsonl")["simple"]
+        (sequence,) = read_sequences(rolled)
+        (body,) = own.bodies()
+        assert sequence.prompt_ids == own.prompt(body)
+        assert len(sequence.completion_ids) == len(sequence.log_probs) > 0
+        assert (body["model"], own.headers[0]["authorization"]) == ("weights-7", f"Bearer {KEY}")
+        (tmp_path / "rows.jsonl").unlink()
+        assert files_with(tmp_path, KEY) == []
+
+
 async def test_a_stack_that_others_reach_asks_no_private_endpoint_unless_it_is_told_to(tmp_path: Path) -> None:
     (tmp_path / "token.txt").write_text("t" * 32)
     wide = ("--bind", "0.0.0.0", "--token-file", "token.txt")
     row = {**example("resources/simple_weather"), "which": "simple", "policy_api_key": KEY}
-    words = ("rollouts", "rows.jsonl", "-o", "out.jsonl", "--max-attempts", "1", "--token-file", "token.txt")
+    words = (*ROLLOUTS, "--token-file", "token.txt")
     async with stack(tmp_path, ("simple_weather",), *wide) as (_, own, _url):
         write(tmp_path / "rows.jsonl", [{**row, "policy_base_url": own.url}])
         await asyncio.to_thread(gym, *words, cwd=tmp_path)
