@@ -85,7 +85,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-async def until(holds: Callable[[], bool], what: str, seconds: float = 20) -> None:
+async def until(holds: Callable[[], bool], what: str, seconds: float = 120) -> None:
     try:
         async with asyncio.timeout(seconds):
             while not holds():

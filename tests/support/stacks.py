@@ -20,7 +20,7 @@ from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
 from gym.runtime.local.ledger import read_record
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 SDK_APP = """
 import asyncio, json, os, subprocess, sys
@@ -121,7 +121,7 @@ def pids(status: StackStatus) -> dict[str, int | None]:
     return {one.replica: one.pid for one in status.replicas}
 
 
-def call(url: str, path: str = "/", *, timeout: float = 20.0) -> dict[str, Any]:
+def call(url: str, path: str = "/", *, timeout: float = 60.0) -> dict[str, Any]:
     """One request on a connection of its own."""
     where = urlsplit(url)
     assert where.hostname is not None
@@ -154,6 +154,7 @@ def kill_owners(home: Path) -> None:
     record = read_record(Home(home))
     assert record is not None
     assert record.warden is not None
+    os.kill(record.supervisor.pid, signal.SIGSTOP)  # else it may start another warden in between
     for one in (record.warden, record.supervisor):
         os.kill(one.pid, signal.SIGKILL)
     until(lambda: not is_alive(record.supervisor))

@@ -163,7 +163,7 @@ def test_no_token_is_in_an_inspection_a_command_line_a_rendered_file_or_a_log(st
     argv = [GYM, "sandbox", "exec", box, "--", "sleep", "1000"]
     with subprocess.Popen(argv, cwd=stack.folder, env=environment(), stdin=subprocess.DEVNULL) as running:
         try:
-            lines = eventually(command_lines, lambda found: "sleep\x001000\0" in found, 60.0)
+            lines = eventually(command_lines, lambda found: "sleep\x001000\0" in found)
             texts = {"command lines": "\n".join(lines), **told_by_engine(stack), **written_by(stack)}
         finally:
             running.send_signal(signal.SIGINT)

@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     write_coder(tmp_path, "host")
     yield tmp_path
     gym("down", cwd=tmp_path)
-    assert processes_of(tmp_path) == []
+    until(lambda: processes_of(tmp_path) == [])
 
 
 def processes_of(folder: Path) -> list[str]:
@@ -115,7 +115,7 @@ async def test_down_leaves_nothing_also_when_the_broker_was_killed(folder: Path)
     up(folder)
     async with await seeded(folder) as caller:
         await run(caller, f"FOLDER={folder} sleep 1000 & echo started")
-        assert any("sleep 1000" in line for line in processes_of(folder))
+        until(lambda: any("sleep 1000" in line for line in processes_of(folder)))
         pid = replica(folder, "sandbox")["pid"]
         os.kill(pid, signal.SIGKILL)
         until(lambda: identify(pid) is None)
