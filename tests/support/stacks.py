@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -133,6 +134,24 @@ def call(url: str, path: str = "/", *, timeout: float = 60.0) -> dict[str, Any]:
         connection.close()
     answer: dict[str, Any] = json.loads(body)
     return answer
+
+
+def answers(url: str, name: str) -> bool:
+    """This replica does, and nobody in its place: a router's own words are no answer."""
+    try:
+        return str(call(url)["replica"]) == name
+    except (OSError, LookupError, ValueError):
+        return False
+
+
+def files_below(folder: Path) -> dict[Path, bytes]:
+    """What a stack that runs has written. A file that is being replaced is gone before it can be read, and another."""
+    found: dict[Path, bytes] = {}
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                found[path] = path.read_bytes()
+    return found
 
 
 def until(condition: Callable[[], bool], *, within: float = PATIENCE) -> None:

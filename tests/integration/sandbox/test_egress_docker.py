@@ -333,10 +333,11 @@ async def keep_on_bridge(sandbox: DockerSandbox, gateway: str) -> asyncio.Task[s
     connected = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connected.set()
         try:
             while data := await reader.read(100):
                 writer.write(data)
+                if b"x" in data:  # it has had its first answer
+                    connected.set()
         except (OSError, asyncio.CancelledError):
             pass
         finally:
