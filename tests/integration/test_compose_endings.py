@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.docker import Stand, call, engine_client, eventually, stand_in, write_server
+from tests.support.docker import Stand, call, engine_client, eventually, replicas, stand_in, write_server
 
 pytestmark = pytest.mark.docker
 
@@ -26,6 +26,7 @@ class Slow(ResourcesServer):
     @tool
     async def work(self) -> dict[str, str]:
         \"\"\"Takes its time.\"\"\"
+        print("begun", flush=True)
         await asyncio.sleep(3)
         return {"version": "one"}
 
@@ -74,6 +75,8 @@ def test_a_replaced_server_finishes_what_is_in_flight(stand: Stand) -> None:
     answers: list[tuple[int, bytes]] = []
     caller = threading.Thread(target=lambda: answers.append(call(first, "POST", "/s/slow/work", {})[:2]))
     caller.start()
+    with engine_client() as client:
+        eventually(lambda: client.api.logs(replicas(first)["slow-1"]), lambda said: b"begun" in said)
     write_server(stand.cwd, "slow", SLOW.replace('"one"', '"two"'))
     second = stand.up("slow")
     caller.join(240)
