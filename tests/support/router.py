@@ -207,10 +207,10 @@ class Router:
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(10)
+            self.process.wait(120)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(120)
 
 
 def _replica(one: Service, number: int, url: str) -> ReplicaView:

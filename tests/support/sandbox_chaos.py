@@ -70,7 +70,7 @@ class Sums(ResourcesServer[Sandbox]):
         while ALLOWED.is_file() and rollout.number >= int(ALLOWED.read_text()):
             await asyncio.sleep(0.05)
         line = f"sleep 0.2; [ $(cat /tmp/seeded) = yes ] && [ $(({rollout.a} + {rollout.b})) = {rollout.told} ]"
-        return float((await state.exec(line, timeout=20)).ok)
+        return float((await state.exec(line, timeout=120)).ok)
 
     async def close(self, state: Sandbox) -> None:
         await state.delete()

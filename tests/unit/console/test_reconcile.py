@@ -133,7 +133,7 @@ async def test_a_console_that_cannot_write_the_routes_says_so_on_healthz(tmp_pat
     sources = LiveSources(str(discovery), None, client)
     async with running(make_app(Deps(sources, Prober(client), load_page(), keeper=keeper))) as url:
         await until(lambda: "blocked" in keeper.trouble)
-        reply = await client.request("GET", f"{url}/healthz", timeout=30)
+        reply = await client.request("GET", f"{url}/healthz", timeout=120)
         assert reply.status == 503
         assert b"the routes could not be written" in reply.body
     await client.aclose()

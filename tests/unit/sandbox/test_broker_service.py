@@ -280,7 +280,7 @@ async def test_the_client_waits_for_its_turn_when_the_broker_is_full() -> None:
     config = make_config(Grant(images=("task",), max_sandboxes=1, warm=0))
     async with memory_broker(config) as (engine, running, sandboxes):
         first = await sandboxes.create(SPEC)
-        waiting = asyncio.ensure_future(sandboxes.create(SPEC, timeout=30))
+        waiting = asyncio.ensure_future(sandboxes.create(SPEC, timeout=120))
         await until(lambda: ("create", "busy") in running.broker.meters.counts)
         await first.delete()
         second = await waiting
