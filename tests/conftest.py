@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from types import FrameType
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("steady", deadline=None, derandomize=True)
+settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
 
 TEST_SECONDS = 600.0  # far beyond the slowest: what hangs costs this much, and not the whole run

@@ -26,7 +26,7 @@ def test_a_server_with_requirements_is_tested_in_its_own_environment(tmp_path: P
     wheel = write_wheel(tmp_path, "tiny", "ANSWER = 42\n")
     (tmp_path / "mine" / "requirements.txt").write_text(f"tiny @ file://{wheel}\n")
     (tmp_path / "mine" / "tests" / "test_tiny.py").write_text(TEST)
-    done = gym("test", "mine", cwd=tmp_path, env=env, timeout=180)
+    done = gym("test", "mine", cwd=tmp_path, env=env, timeout=400)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 passed" in done.stdout
     # What tests need is no part of what the server runs with.
@@ -37,7 +37,7 @@ def test_a_server_with_requirements_is_tested_in_its_own_environment(tmp_path: P
 def test_a_requirement_that_cannot_be_had_is_shown_in_uv_s_words(tmp_path: Path) -> None:
     assert gym("new", "resources", "mine", cwd=tmp_path).returncode == 0
     (tmp_path / "mine" / "requirements.txt").write_text(f"absent @ file://{tmp_path}/absent-1.0-py3-none-any.whl\n")
-    done = gym("test", "mine", cwd=tmp_path, env={"GYM_CACHE_DIR": str(tmp_path / "cache")}, timeout=180)
+    done = gym("test", "mine", cwd=tmp_path, env={"GYM_CACHE_DIR": str(tmp_path / "cache")}, timeout=400)
     assert done.returncode == 1
     assert "absent-1.0" in done.stdout
     assert "requirements.txt" in done.stdout

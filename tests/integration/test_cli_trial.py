@@ -27,7 +27,7 @@ class Coder(ResourcesServer[None]):
 
     async def verify(self, rollout: VerifyRequest) -> float:
         async with await self.sandboxes.create({"image": "python:3.13-slim"}) as box:
-            result = await box.exec(["python3", "-c", rollout.output_text], timeout=10)
+            result = await box.exec(["python3", "-c", rollout.output_text], timeout=120)
         return float(result.ok and result.stdout.text == "42\\n")
 
 
@@ -65,9 +65,9 @@ def test_a_server_with_a_grant_has_a_broker_for_its_cases(tmp_path: Path) -> Non
     }.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
-    done = gym("test", "coder", cwd=tmp_path, timeout=300)
+    done = gym("test", "coder", cwd=tmp_path, timeout=500)
     assert "verifier cases differ" not in done.stdout, done.stdout + done.stderr
     assert "coder: no README.md" in done.stderr
     (folder / "data" / "verifier_cases.jsonl").write_text(json.dumps({**cases[0], "expected_reward": 0.5}) + "\n")
-    done = gym("test", "coder", cwd=tmp_path, timeout=300)
+    done = gym("test", "coder", cwd=tmp_path, timeout=500)
     assert re.search(r"^it prints +reward 0.5 +reward 1$", done.stdout, re.M), done.stdout + done.stderr

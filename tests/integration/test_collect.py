@@ -85,7 +85,7 @@ def start(chosen: dict[str, Any]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "the condition never came true"
@@ -174,10 +174,10 @@ def test_a_resume_does_what_is_left_and_tries_the_infrastructures_failures_again
 def test_a_hung_rollout_costs_its_deadline_and_not_the_run(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"id": 0, "fake": {"delay": 3600}}, *({"id": number} for number in range(1, 20))]
     with fake_agent() as agent:
-        chosen = options(agent, tmp_path, rows, timeout=0.05, max_attempts=1, concurrency=2)
+        chosen = options(agent, tmp_path, rows, timeout=5, max_attempts=1, concurrency=2)
         summary = run(chosen)
     (failure,) = failures(tmp_path)
-    assert (failure["kind"], failure["message"]) == ("timeout", "no answer within 0.05 s")
+    assert (failure["kind"], failure["message"]) == ("timeout", "no answer within 5 s")
     assert summary.progress.done == 19
 
 
@@ -213,7 +213,7 @@ def test_progress_comes_at_most_five_times_a_second(tmp_path: Path) -> None:
 
 
 def test_concurrency_is_bounded_and_used(tmp_path: Path) -> None:
-    with fake_agent(delay=0.02) as agent:
+    with fake_agent(delay=0.1) as agent:
         run(options(agent, tmp_path, ({"id": number} for number in range(100)), concurrency=7))
         assert agent.stats()["most"] == 7
 
@@ -341,7 +341,7 @@ def test_a_server_that_stays_broken_ends_the_run_with_an_output_to_resume(tmp_pa
 
 def test_an_agent_that_dies_and_comes_back_costs_nothing(tmp_path: Path) -> None:
     rows = [{"id": number} for number in range(400)]
-    with fake_agent(delay=0.01) as agent:
+    with fake_agent(delay=0.01, allowed=50) as agent:  # so that it dies in the middle, however late we look
         process = start(
             {
                 "stack_url": agent.url,
@@ -352,11 +352,11 @@ def test_an_agent_that_dies_and_comes_back_costs_nothing(tmp_path: Path) -> None
             }
         )
         for _ in range(2):
-            runs = agent.stats()["runs"]
-            wait_for(lambda runs=runs: agent.stats()["runs"] > runs + 40)  # type: ignore[misc]
+            wait_for(lambda: agent.stats()["runs"] > 50)
             agent.kill()
             agent.start()
-        output, errors = process.communicate(timeout=60)
+        agent.control(allowed=1 << 60)
+        output, errors = process.communicate(timeout=240)
         assert process.returncode == 0, errors
     assert sorted(row["id"] for row in read(tmp_path / "X.jsonl")) == list(range(400))
     assert failures(tmp_path) == []
@@ -383,7 +383,7 @@ def test_a_collector_killed_at_any_moment_leaves_a_run_that_ends_exactly_once(tm
             process.kill()
             process.communicate()
         process = start(chosen)
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=240)
         assert process.returncode == 0, errors
     found = read(tmp_path / "X.jsonl")
     keys = Counter((row["id"], row["_ng_rollout_index"]) for row in found)
@@ -393,20 +393,21 @@ def test_a_collector_killed_at_any_moment_leaves_a_run_that_ends_exactly_once(tm
 
 @pytest.mark.parametrize("drain", [30, 0])
 def test_ctrl_c_takes_no_more_rows_and_leaves_an_output_to_resume(tmp_path: Path, drain: int) -> None:
-    rows = [{"id": number, "fake": {"delay": 0.2}} for number in range(100)]
-    with fake_agent() as agent:
+    rows = [{"id": number} for number in range(100)]
+    with fake_agent(allowed=0) as agent:
         source = write_rows(tmp_path / "in.jsonl", rows)
         chosen = {"stack_url": agent.url, "inputs": [source], "output": str(tmp_path / "X.jsonl"), "drain": drain}
         process = start({**chosen, "concurrency": 5})
-        wait_for(lambda: agent.stats()["runs"] >= 5)
+        wait_for(lambda: agent.stats()["runs"] == 5)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
+        assert process.stdout is not None
+        if drain:  # they are waited for, and may end from now on
+            assert b"stopping\n" in iter(process.stdout.readline, b"")
+            agent.control(allowed=100)
+        _, errors = process.communicate(timeout=240)
         assert (process.returncode, errors) == (130, b"stopped")
-        found = read(tmp_path / "X.jsonl")
-        assert agent.stats()["runs"] <= 10
-        if drain:
-            assert len(found) == agent.stats()["runs"]
-    assert len(found) <= 10
+        assert agent.stats()["runs"] == 5
+    assert len(read(tmp_path / "X.jsonl")) == (5 if drain else 0)
 
 
 def test_a_second_ctrl_c_drops_what_is_under_way(tmp_path: Path) -> None:
@@ -420,7 +421,7 @@ def test_a_second_ctrl_c_drops_what_is_under_way(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert b"stopping\n" in iter(process.stdout.readline, b"")
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=240)
         assert process.returncode == 130
     assert read(tmp_path / "X.jsonl") == []
 
@@ -436,7 +437,7 @@ def test_rows_come_from_standard_input_as_they_are_written(tmp_path: Path) -> No
                 process.stdin.flush()
                 wait_for(lambda number=number: agent.stats()["runs"] == number + 1)  # type: ignore[misc]
             process.stdin.close()
-            assert process.wait(30) == 0
+            assert process.wait(240) == 0
     assert [row["id"] for row in read(tmp_path / "X.jsonl")] == [0, 1, 2]
 
 
@@ -448,7 +449,7 @@ def test_ctrl_c_ends_a_run_that_waits_for_its_input(tmp_path: Path) -> None:
         with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
             wait_for((tmp_path / "X_materialized_inputs.jsonl").exists)
             process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 130
+            assert process.wait(240) == 130
             assert process.stderr.read() == b"stopped"
 
 

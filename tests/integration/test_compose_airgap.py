@@ -66,7 +66,7 @@ def test_a_loaded_stack_starts_with_nothing_but_its_file_and_its_secrets(stand: 
     stand.down()
     with stand_in(tmp_path / "elsewhere") as other:
         load_stack_file(tmp_path / "demo.gym", other.home)
-        status = other.runtime.start(other.home, {}, other.seen.append, timeout=60)
+        status = other.runtime.start(other.home, {}, other.seen.append, timeout=180)
         code, body, _ = call(
             status, "POST", "/s/stateful_counter_simple_agent/run", json.loads(ROWS.read_text().splitlines()[0])
         )
@@ -89,8 +89,8 @@ def test_a_saved_stack_that_asks_for_a_secret_says_which(stand: Stand, tmp_path:
     with stand_in(tmp_path / "elsewhere") as other:
         load_stack_file(tmp_path / "demo.gym", other.home)
         with pytest.raises(UserError, match="mcqa-env-hf_token"):
-            other.runtime.start(other.home, {}, other.seen.append, timeout=60)
-        assert other.runtime.start(other.home, {"mcqa-env-hf_token": "another"}, other.seen.append, timeout=60).healthy
+            other.runtime.start(other.home, {}, other.seen.append, timeout=180)
+        assert other.runtime.start(other.home, {"mcqa-env-hf_token": "another"}, other.seen.append, timeout=180).healthy
 
 
 def test_what_is_no_saved_stack_is_refused_in_a_sentence(tmp_path: Path) -> None:

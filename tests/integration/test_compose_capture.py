@@ -36,7 +36,7 @@ def test_a_session_is_gathered_from_two_replicas_and_missed_when_one_is_lost(sta
     assert len({one["id"].split("-")[-2] for one in found}) == 2
     run_with_trace(status)
     end_processes(replicas(status)["policy-model-2"])
-    kind = eventually(lambda: kind_of_trace(status), lambda kind: kind == "lost_session", 60.0)
+    kind = eventually(lambda: kind_of_trace(status), lambda kind: kind == "lost_session")
     assert kind == "lost_session"
 
 

@@ -73,7 +73,7 @@ def asked_while(status: StackStatus, work: Callable[[], object]) -> Counter[tupl
         work()
     finally:
         done.set()
-        asking.join(30)
+        asking.join(240)
     return heard
 
 
@@ -104,7 +104,7 @@ def test_replicas_that_are_ill_are_replaced_by_ones_that_are_not(stand: Stand) -
 def test_of_two_replicas_one_answers_while_the_other_is_restarted(stand: Stand) -> None:
     write_server(stand.cwd, "echo", ECHO)
     status = stand.up("echo", replicas={"echo": 2})
-    heard = asked_while(status, lambda: stand.runtime.restart(stand.home, ("echo",), stand.seen.append, timeout=60))
+    heard = asked_while(status, lambda: stand.runtime.restart(stand.home, ("echo",), stand.seen.append, timeout=180))
     assert set(heard) == {(200, "one")}, heard
 
 
@@ -139,6 +139,6 @@ def test_an_override_file_that_breaks_a_stack_that_runs_changes_nothing(stand: S
     with pytest.raises(UserError, match=r"override\.yaml"):
         stand.up("mcqa")
     assert ids_of(stand) == before
-    status = ComposeRuntime().scale(stand.home, {"mcqa": 2}, stand.seen.append, timeout=60)
+    status = ComposeRuntime().scale(stand.home, {"mcqa": 2}, stand.seen.append, timeout=180)
     assert status.healthy
     assert before.items() <= ids_of(stand).items()

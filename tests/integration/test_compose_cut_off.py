@@ -64,7 +64,7 @@ def test_an_up_that_is_killed_while_replicas_are_out_of_the_routes_leaves_them_s
     process = begin(stand, "up", *BOTH, replicas=TWICE)
     wait_for_retirement(stand, process, "one")
     os.killpg(process.pid, ending)
-    process.wait(60)
+    process.wait(240)
     until_served(stand, status, BOTH)
 
 
@@ -74,7 +74,7 @@ def test_a_restart_or_scale_that_is_killed_leaves_every_instance_served(stand: S
     process = begin(stand, verb, *(("two",) if verb == "restart" else ()), replicas={"two": 1})
     wait_for_retirement(stand, process, "two")
     os.killpg(process.pid, signal.SIGKILL)
-    process.wait(60)
+    process.wait(240)
     until_served(stand, status, BOTH)
     with_two = 2 if verb == "restart" else 1
     until(lambda: healthy_replicas(stand.layout, "two") == with_two)
@@ -87,7 +87,7 @@ def test_what_compose_has_begun_is_finished_when_its_up_is_killed(stand: Stand) 
     process = begin(stand, "up", *BOTH, replicas=TWICE)
     eventually(lambda: is_running_of(stand, "one"), lambda now: now != old, seconds=PATIENCE)
     os.killpg(process.pid, signal.SIGKILL)
-    process.wait(60)
+    process.wait(240)
     until_served(stand, status, BOTH)
     until(lambda: healthy_replicas(stand.layout, "two") == 2)
 
@@ -102,7 +102,7 @@ def test_an_up_that_is_killed_at_any_moment_leaves_every_instance_served(stand: 
         moment = chance.uniform(0.5, 12.0)
         time.sleep(moment)
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait(60)
+        process.wait(240)
         log.info("seed %d: killed after %.2f s", seed, moment)
         until_served(stand, status, BOTH)
     assert stand.up(*BOTH, replicas=TWICE).healthy
@@ -132,7 +132,7 @@ def test_a_dead_replica_leaves_the_routes_and_the_command_that_ps_names_brings_i
     for name in ("one-1", "two-2"):
         assert "SIGKILL" in told[name]
         assert f"gym restart {name} --stack demo" in told[name]
-    assert stand.runtime.restart(stand.home, ("one-1", "two-2"), stand.seen.append, timeout=60).healthy
+    assert stand.runtime.restart(stand.home, ("one-1", "two-2"), stand.seen.append, timeout=180).healthy
     until_served(stand, status, BOTH)
 
 
@@ -145,7 +145,7 @@ def test_a_router_or_console_that_was_killed_is_brought_back_by_the_command_that
     found = stand.runtime.status(stand.home)
     assert found is not None
     assert f"gym restart {victim}" in next(one.detail for one in found.replicas if one.replica == victim)
-    assert stand.runtime.restart(stand.home, (victim,), stand.seen.append, timeout=60).healthy
+    assert stand.runtime.restart(stand.home, (victim,), stand.seen.append, timeout=180).healthy
     until_served(stand, status, BOTH)
     assert is_running(replicas(status)[victim])
 
@@ -155,7 +155,7 @@ def test_damaged_routes_are_written_anew(stand: Stand) -> None:
     layout = stand.layout
     good = layout.routes.read_text()
     layout.routes.write_text("http: {}\n")
-    eventually(layout.routes.read_text, lambda text: text == good, seconds=30)
+    eventually(layout.routes.read_text, lambda text: text == good)
     layout.discovery.unlink()
     until(lambda: layout.read_discovery() is not None)
     until_served(stand, status, ("one",))
@@ -171,7 +171,7 @@ def test_a_pause_names_what_ended_and_the_command_that_starts_it(tmp_path: Path)
         assert told.returncode != 0
         assert "SIGKILL" in told.stderr
         assert "gym restart policy-model-1" in told.stderr
-        assert gym("restart", "policy-model-1", cwd=tmp_path, timeout=120).returncode == 0
+        assert gym("restart", "policy-model-1", cwd=tmp_path, timeout=240).returncode == 0
         assert gym("rollouts", "mcqa", "-o", "out.jsonl", "--repeats", "20", cwd=tmp_path, timeout=200).returncode == 0
     finally:
-        gym("down", cwd=tmp_path, timeout=120)
+        gym("down", cwd=tmp_path, timeout=240)

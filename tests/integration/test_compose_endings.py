@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.docker import Stand, call, engine_client, eventually, stand_in, write_server
+from tests.support.docker import Stand, call, engine_client, eventually, replicas, stand_in, write_server
 
 pytestmark = pytest.mark.docker
 
@@ -26,6 +26,7 @@ class Slow(ResourcesServer):
     @tool
     async def work(self) -> dict[str, str]:
         \"\"\"Takes its time.\"\"\"
+        print("begun", flush=True)
         await asyncio.sleep(3)
         return {"version": "one"}
 
@@ -64,7 +65,7 @@ def start_up(stand: Stand) -> subprocess.Popen[bytes]:
     write_server(stand.cwd, "stuck", STUCK)
     stand.home.mkdir(parents=True, exist_ok=True)
     process = subprocess.Popen([sys.executable, "-c", UP, str(stand.cwd)], stderr=subprocess.DEVNULL)
-    eventually(lambda: left_over(stand.home), lambda found: any("stuck" in name for name in found), seconds=90)
+    eventually(lambda: left_over(stand.home), lambda found: any("stuck" in name for name in found), seconds=240)
     return process
 
 
@@ -74,9 +75,11 @@ def test_a_replaced_server_finishes_what_is_in_flight(stand: Stand) -> None:
     answers: list[tuple[int, bytes]] = []
     caller = threading.Thread(target=lambda: answers.append(call(first, "POST", "/s/slow/work", {})[:2]))
     caller.start()
+    with engine_client() as client:
+        eventually(lambda: client.api.logs(replicas(first)["slow-1"]), lambda said: b"begun" in said)
     write_server(stand.cwd, "slow", SLOW.replace('"one"', '"two"'))
     second = stand.up("slow")
-    caller.join(30)
+    caller.join(240)
     assert [(code, json.loads(body)) for code, body in answers] == [(200, {"version": "one"})]
     assert json.loads(call(second, "POST", "/s/slow/work", {})[1]) == {"version": "two"}
 
@@ -84,7 +87,7 @@ def test_a_replaced_server_finishes_what_is_in_flight(stand: Stand) -> None:
 def test_ctrl_c_during_up_leaves_nothing(stand: Stand) -> None:
     process = start_up(stand)
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) != 0
+    assert process.wait(240) != 0
     assert left_over(stand.home) == []
 
 
@@ -95,20 +98,20 @@ def test_a_second_ctrl_c_leaves_nothing_either(stand: Stand) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", UP, str(stand.cwd)], stderr=subprocess.DEVNULL, start_new_session=True
     )
-    eventually(lambda: left_over(stand.home), bool, seconds=60)
+    eventually(lambda: left_over(stand.home), bool, seconds=240)
     for _ in range(20):
         os.killpg(process.pid, signal.SIGINT)
         if process.poll() is not None:
             break
         time.sleep(0.1)
-    assert process.wait(60) != 0
+    assert process.wait(240) != 0
     assert left_over(stand.home) == []
 
 
 def test_what_a_killed_up_left_is_found_again(stand: Stand) -> None:
     process = start_up(stand)
     process.kill()
-    process.wait(10)
+    process.wait(120)
     assert left_over(stand.home)
     assert stand.down() is True
     assert left_over(stand.home) == []
@@ -117,7 +120,7 @@ def test_what_a_killed_up_left_is_found_again(stand: Stand) -> None:
 def test_up_after_a_killed_up_goes_on_where_it_was(stand: Stand) -> None:
     process = start_up(stand)
     process.kill()
-    process.wait(10)
+    process.wait(120)
     status = stand.up("mcqa")
     assert status.healthy
     assert not any("stuck" in name for name in left_over(stand.home))

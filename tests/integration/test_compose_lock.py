@@ -16,7 +16,7 @@ from gym.runtime.compose.build import BuildFailed
 from gym.runtime.compose.images import python_image
 from gym.runtime.compose.layout import Layout
 from gym.runtime.compose.pins import LABEL_LOCKED
-from gym.runtime.watch import wait_for_change, watched_folders
+from gym.runtime.watch import take_stamps, wait_for_change, watched_folders
 from tests.support.docker import Stand, call, engine_client, stand_in, write_server
 
 pytestmark = pytest.mark.docker
@@ -120,9 +120,11 @@ def test_an_edited_server_is_rebuilt_and_replaced_while_it_is_watched(stand: Sta
     write_server(stand.cwd, "echo", ECHO)
     plan, secrets = stand.plan("echo")
     stand.up_plan(plan, secrets)
+    before = take_stamps(watched_folders(plan))
     edit = threading.Timer(0.2, lambda: write_server(stand.cwd, "echo", ECHO.replace('"one"', '"two"')))
     edit.start()
-    changed = wait_for_change(watched_folders(plan))
+    changed = wait_for_change(watched_folders(plan), since=before)
+    edit.join()
     assert [Path(path).name for path in changed if path.endswith("app.py")] == ["app.py"]
     status = stand.up("echo")
     assert json.loads(call(status, "POST", "/s/echo/version", {})[1]) == {"version": "two"}

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.docker
 
 ROWS = Path(__file__).parents[2] / "servers" / "resources" / "stateful_counter" / "data" / "example.jsonl"
 SLOWLY = ("policy_model.responses_api_models.scripted.latency_seconds=0.1",)
-OPTIONS = AttemptOptions(concurrency=16, timeout=60, max_attempts=8, backoff=0.2)
+OPTIONS = AttemptOptions(concurrency=16, timeout=120, max_attempts=8, backoff=0.2)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ async def test_scaling_up_and_down_under_load_gives_no_wrong_reward(stand: Stand
     async def disturb() -> None:
         for count in (3, 1):
             counts = {"stateful_counter": count}
-            await asyncio.to_thread(stand.runtime.scale, stand.home, counts, stand.seen.append, timeout=60)
+            await asyncio.to_thread(stand.runtime.scale, stand.home, counts, stand.seen.append, timeout=180)
 
     done = await collect_while(status, 40, disturb)
     assert {one["reward"] for one in done} == {1.0}, Counter(str(one["failure"]) for one in done)

@@ -65,7 +65,7 @@ def registry(tmp_path: Path) -> Iterator[str]:
         yield f"127.0.0.1:{port}"
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(120)
 
 
 def test_built_images_are_pushed_and_can_be_pulled(tmp_path: Path, registry: str) -> None:

@@ -69,9 +69,10 @@ def test_a_stack_of_real_servers_collects_verified_rollouts_through_the_router(s
         assert code == 200, body
         rewards.append(json.loads(body)["reward"])
     assert rewards == [1.0] * len(rewards)
-    code, body, _ = call(status, "GET", "/servers")
-    assert code == 200
-    assert json.loads(body)["healthy"] == 3
+    code, body, _ = eventually(
+        lambda: call(status, "GET", "/servers"), lambda told: told[0] == 200 and json.loads(told[1])["healthy"] == 3
+    )
+    assert (code, json.loads(body)["healthy"]) == (200, 3)
 
 
 def test_an_unchanged_stack_is_left_alone(stand: Stand) -> None:
@@ -110,7 +111,7 @@ def test_a_server_that_is_no_longer_wanted_is_removed(stand: Stand) -> None:
 def test_scaling_touches_nothing_else_and_a_session_stays_on_its_replica(stand: Stand) -> None:
     stand.up("stateful_counter")
     before = ids_of(stand)
-    status = stand.runtime.scale(stand.home, {"stateful_counter": 3}, stand.seen.append, timeout=60)
+    status = stand.runtime.scale(stand.home, {"stateful_counter": 3}, stand.seen.append, timeout=180)
     assert before.items() <= ids_of(stand).items()
     assert {f"stateful-counter-{number}" for number in (1, 2, 3)} <= set(replicas(status))
     for row in rows_of("stateful_counter")[:3]:
@@ -121,7 +122,7 @@ def test_scaling_touches_nothing_else_and_a_session_stays_on_its_replica(stand: 
             call(status, "POST", "/s/stateful_counter/increment_counter", {"count": 2}, cookie=cookies)
         body = call(status, "POST", "/s/stateful_counter/get_counter_value", {}, cookie=cookies)[1]
         assert json.loads(body)["count"] == row["initial_count"] + 12
-    status = stand.runtime.scale(stand.home, {"stateful_counter": 1}, stand.seen.append, timeout=60)
+    status = stand.runtime.scale(stand.home, {"stateful_counter": 1}, stand.seen.append, timeout=180)
     assert ids_of(stand) == before
 
 
@@ -216,7 +217,7 @@ def test_logs_and_restart_take_instances_and_replicas(stand: Stand) -> None:
     status = stand.up("mcqa", replicas={"mcqa": 2})
     with engine_client() as client:
         started = client.api.inspect_container(replicas(status)["mcqa-2"])["State"]["StartedAt"]
-        after = stand.runtime.restart(stand.home, ("mcqa-2",), stand.seen.append, timeout=60)
+        after = stand.runtime.restart(stand.home, ("mcqa-2",), stand.seen.append, timeout=180)
         assert after.healthy
         assert client.api.inspect_container(replicas(status)["mcqa-2"])["State"]["StartedAt"] != started
     lines = list(stand.runtime.logs(stand.home, ("router",), follow=False, tail=500))

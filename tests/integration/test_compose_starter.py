@@ -69,7 +69,7 @@ def test_a_broker_that_was_killed_is_named_with_the_command_that_starts_it(stand
     told = {one.replica: one.detail for one in found.replicas}
     for name in ("sandbox", "one-1"):
         assert f"SIGKILL (docker kill, or out of memory); start it: gym restart {name} --stack demo" in told[name]
-    stand.runtime.restart(stand.home, ("sandbox",), stand.seen.append, timeout=60)
+    stand.runtime.restart(stand.home, ("sandbox",), stand.seen.append, timeout=180)
     until_served(stand, status, NAMES)
 
 
@@ -91,7 +91,7 @@ def test_what_dies_again_and_again_is_tried_more_and_more_seldom(stand: Stand) -
 def test_a_scale_down_and_a_down_are_not_undone(stand: Stand) -> None:
     status = stand.up(*NAMES, replicas=BOTH)
     names = replicas(status)
-    stand.runtime.scale(stand.home, {"one": 1}, stand.seen.append, timeout=60)
+    stand.runtime.scale(stand.home, {"one": 1}, stand.seen.append, timeout=180)
     kill(names["one-1"])
     until(lambda: is_running(names["one-1"]))
     with engine_client() as client:
@@ -108,7 +108,7 @@ def test_what_a_killed_up_had_stopped_serves_again(stand: Stand) -> None:
     stopped = replicas(status)["one-1"]
     until(lambda: process.poll() is not None or not runs(stopped))
     process.kill()
-    process.wait(60)
+    process.wait(240)
     until_served(stand, status, NAMES)
 
 

@@ -64,7 +64,7 @@ def with_container(plan: Plan, **facts: object) -> Plan:
     return plan.model_copy(update={"services": services})
 
 
-def fails(stand: Stand, kind: type[GymError], plan: Plan, timeout: float = 60.0) -> str:
+def fails(stand: Stand, kind: type[GymError], plan: Plan, timeout: float = 180.0) -> str:
     with pytest.raises(kind) as caught:
         stand.up_plan(plan, timeout=timeout)
     assert left_over(stand) == 0
@@ -100,8 +100,8 @@ def test_a_server_that_ends_at_each_start_is_told_at_once_and_the_others_serve_o
 def test_a_server_that_is_late_is_told_with_what_it_wrote_and_the_others_serve_on(stand: Stand) -> None:
     write_server(stand.cwd, "fine", HEALTHY)
     write_server(stand.cwd, "stuck", NEVER_HEALTHY)
-    text, states = stays_up(stand, stand.plan("fine", "stuck")[0], timeout=20.0)
-    assert text.startswith("stuck-1: not healthy after 20 s")
+    text, states = stays_up(stand, stand.plan("fine", "stuck")[0], timeout=45.0)
+    assert text.startswith("stuck-1: not healthy after 45 s")
     assert "waiting for a database that never comes" in text
     assert "--timeout" in text
     assert (states["fine-1"], states["stuck-1"]) == ("healthy", "starting")
@@ -179,7 +179,7 @@ def test_a_broken_change_of_a_running_stack_leaves_the_others_running(stand: Sta
 
 def test_a_server_that_needs_more_memory_than_it_may_have_says_so(stand: Stand) -> None:
     write_server(stand.cwd, "hungry", "x = bytearray(400_000_000)\n" + HEALTHY)
-    text, _ = stays_up(stand, with_container(stand.plan("hungry")[0], memory="120m"), timeout=120.0)
+    text, _ = stays_up(stand, with_container(stand.plan("hungry")[0], memory="120m"), timeout=240.0)
     assert "more memory than it may have" in text or "exit code 137" in text
 
 

@@ -52,7 +52,7 @@ async def ask_through_restarts(home: Path, url: str) -> tuple[list[int], int]:
 
     async def ask_on() -> None:
         while not over.is_set():
-            reply = await http.request("POST", f"{url}/pause", body=b'{"seconds": 0.01}', timeout=30)
+            reply = await http.request("POST", f"{url}/pause", body=b'{"seconds": 0.01}', timeout=120)
             statuses.append(reply.status)
 
     async with asyncio.TaskGroup() as group:
@@ -66,6 +66,6 @@ async def ask_through_restarts(home: Path, url: str) -> tuple[list[int], int]:
 
 def restart(home: Path) -> int | None:
     seen: list[StackStatus] = []
-    status = LocalRuntime().restart(home, ("slow",), seen.append, timeout=30)
+    status = LocalRuntime().restart(home, ("slow",), seen.append, timeout=120)
     until(lambda: status.healthy)
     return replica(status, "slow-1").pid

@@ -170,14 +170,14 @@ class Stack:
         assert done.returncode == 0, done.stderr
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
-        with closing(http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=60)) as connection:
+        with closing(http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=240)) as connection:
             connection.request(method, path, orjson.dumps(body), {"content-type": "application/json"})
             return json.loads(connection.getresponse().read())
 
     @contextmanager
     def order(self, order: dict[str, Any]) -> Iterator[tuple[str, http.client.HTTPResponse]]:
         """A stream of groups and its id; it ends with its connection."""
-        with closing(http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=60)) as connection:
+        with closing(http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=240)) as connection:
             connection.request("POST", "/rollouts", orjson.dumps(order), {"content-type": "application/json"})
             with connection.getresponse() as reply:
                 assert reply.status == 200, reply.read()
@@ -302,7 +302,7 @@ async def test_two_trainers_share_the_places_by_weight_and_who_pauses_lends_his(
     ):
 
         async def reach(wanted: tuple[int, int]) -> None:
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(240):
                 while (large.stats().places, small.stats().places) != wanted:
                     await asyncio.sleep(0.05)
 
@@ -313,12 +313,16 @@ async def test_two_trainers_share_the_places_by_weight_and_who_pauses_lends_his(
         await reach((1, 8))
         large.resume()
         await reach((6, 2))
-    assert (await asyncio.to_thread(stack.ask, "GET", "/shares"))["shares"] == []
+    await asyncio.to_thread(
+        eventually, lambda: stack.ask("GET", "/shares")["shares"] == [], what="the end of both shares"
+    )
 
 
-def test_groups_over_http_are_steered_in_mid_stream(stack: Stack) -> None:
-    weights = (("a", 2), ("b", 1))
-    sources = [{"name": name, "weight": weight, "rows": [row(n) for n in range(9)]} for name, weight in weights]
+def test_groups_over_http_are_steered_in_mid_stream(stack: Stack, tmp_path: Path) -> None:
+    """All but the first group wait until the stream is drained: so it is in the middle when it is steered."""
+    weights, waits = (("a", 2), ("b", 1)), {"hangs": ["drain", "drain"], "folder": str(tmp_path)}
+    rows = {name: [row(n, **(waits if n or name == "b" else {})) for n in range(9)] for name, _ in weights}
+    sources = [{"name": name, "weight": weight, "rows": rows[name]} for name, weight in weights]
     order = {"sources": sources, "size": 2, "ahead": 1, "epochs": None, "limit": 30, "name": "far away"}
     with stack.order(order) as (id, reply):
         first = orjson.loads(reply.readline())
@@ -327,15 +331,24 @@ def test_groups_over_http_are_steered_in_mid_stream(stack: Stack) -> None:
         assert [one["output"] for one in stack.ask("GET", "/collections")["collections"]] == [
             "POST /rollouts (far away)"
         ]
-        told = stack.ask("POST", f"/rollouts/{id}", {"drain": 30, "version": 7, "resume": True})
+
+        def go_on() -> None:
+            eventually(lambda: stack.ask("GET", f"/rollouts/{id}")["paused"], what="the drain")
+            (tmp_path / "drain-begun").touch()
+
+        going_on = threading.Thread(target=go_on)
+        going_on.start()
+        told = stack.ask("POST", f"/rollouts/{id}", {"drain": 120, "version": 7, "resume": True})
+        going_on.join()
         assert (told["version"], told["paused"], told["called_off"]) == (7, False, 0)
         lines = [orjson.loads(line) for line in reply.read().splitlines()]
+        eventually(lambda: "error" in stack.ask("GET", f"/rollouts/{id}"), what="the end of the stream")
         assert "no stream" in stack.ask("GET", f"/rollouts/{id}")["error"]["message"]
     groups, end = [first, *lines[:-1]], lines[-1]["stream"]
     assert Counter(one["group"]["source"] for one in groups) == {"a": 20, "b": 10}
     assert groups[-1]["group"]["versions"] == [7, 7]
     assert (end["delivered"], end["dropped"], end["failures"]) == (30, 0, {})
-    assert stack.ask("GET", "/collections")["collections"] == []
+    eventually(lambda: stack.ask("GET", "/collections")["collections"] == [], what="the end of the collection")
 
 
 def test_an_order_of_groups_that_is_wrong_is_refused_before_anything_runs(stack: Stack) -> None:
@@ -377,7 +390,7 @@ def test_a_client_that_does_not_read_holds_its_stream_up(stack: Stack) -> None:
         return told["ready"] == 2 and told["in_flight"] == 0 and len(seen) > 5 and len(set(seen[-5:])) == 1
 
     with stack.order({"rows": rows, "size": 2, "ahead": 2, "epochs": None, "limit": 60}) as (id, reply):
-        eventually(is_held_up, seconds=60, what="the end of the reading ahead")
+        eventually(is_held_up, seconds=240, what="the end of the reading ahead")
         assert seen[-1] < 50
         lines = reply.read().splitlines()
     assert orjson.loads(lines[-1])["stream"]["delivered"] == len(lines) - 1 == 60

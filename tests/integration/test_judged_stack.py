@@ -123,7 +123,7 @@ def read(path: Path) -> list[Body]:
 
 
 def look(url: str) -> dict[str, Any]:
-    with urlopen(url, timeout=10) as reply:
+    with urlopen(url, timeout=60) as reply:
         told: dict[str, Any] = json.loads(reply.read())["upstream"]
     return told
 
@@ -178,7 +178,7 @@ async def test_a_judge_that_fails_is_a_failure_of_kind_judge_and_no_reward(stack
 async def test_a_judge_that_does_not_answer_costs_its_deadline(stack: Stack) -> None:
     stack.judge.open.clear()
     try:
-        rollouts, failures = await stack.collect(AGENTS, "--timeout", "2", rows=2)
+        rollouts, failures = await stack.collect(AGENTS, "--timeout", "15", rows=2)
     finally:
         stack.judge.open.set()
     assert rollouts == []

@@ -23,8 +23,11 @@ from gym.plan.model import Plan, RouterPlan
 from gym.runtime.local import LocalRuntime
 from gym.wire.discovery import Discovery
 from tests.support.stacks import (
+    PATIENCE,
     all_gone,
+    answers,
     call,
+    files_below,
     identity_of,
     kill_owners,
     make_service,
@@ -105,9 +108,9 @@ def test_a_server_that_is_no_longer_in_the_plan_ends_and_a_new_one_starts(home: 
 
 def test_scale_adds_and_drops_replicas_and_touches_no_other(home: Path, tmp_path: Path) -> None:
     before = start(home, make_stack(make_service(tmp_path, "some")))
-    more = LocalRuntime().scale(home, {"some": 3}, lambda status: None, timeout=30)
+    more = LocalRuntime().scale(home, {"some": 3}, lambda status: None, timeout=PATIENCE)
     third = identity_of(replica(more, "some-3").pid)
-    less = LocalRuntime().scale(home, {"some": 2}, lambda status: None, timeout=30)
+    less = LocalRuntime().scale(home, {"some": 2}, lambda status: None, timeout=PATIENCE)
 
     assert more.healthy
     assert len(more.replicas) == 5
@@ -135,7 +138,7 @@ def test_restart_under_load_loses_no_request(home: Path, tmp_path: Path) -> None
     for caller in callers:
         caller.start()
     until(lambda: before in seen)
-    after = replica(LocalRuntime().restart(home, ("busy",), lambda status: None, timeout=30), "busy-1").pid
+    after = replica(LocalRuntime().restart(home, ("busy",), lambda status: None, timeout=PATIENCE), "busy-1").pid
     until(lambda: after in seen)
     over.set()
     for caller in callers:
@@ -155,7 +158,7 @@ def test_a_killed_replica_comes_back_at_the_same_address(home: Path, tmp_path: P
 
     def is_back() -> bool:
         now = LocalRuntime().status(home)
-        return now is not None and now.healthy and all(replica(now, name).restarts == 1 for name in ("one-1", "two-1"))
+        return now is not None and now.healthy and all(replica(now, name).restarts for name in ("one-1", "two-1"))
 
     until(is_back)
     assert call(replica(before, "one-1").url)["pid"] != replica(before, "one-1").pid
@@ -250,13 +253,13 @@ def test_a_server_that_ends_at_its_start_is_told_at_once_with_its_last_words_and
         start(home, make_stack(fine, make_service(tmp_path, "broken", crash=True)), timeout=3600)
 
     assert failure.value.server == "broken-1"
-    assert re.match(r"broken-1: ended [3-9] times while it started \(exit code 3\)", failure.value.what)
+    assert re.match(r"broken-1: ended ([3-9]|\d\d) times while it started \(exit code 3\)", failure.value.what)
     assert failure.value.log == "the last words of a crash"
     assert "gym logs broken-1 --stack test" in failure.value.hint
     now = LocalRuntime().status(home)
     assert now is not None
-    assert replica(now, "broken-1").state == "restarting"
-    until(lambda: call(f"{now.router}/s/fine").get("replica") == "fine-1")
+    assert replica(now, "broken-1").state in ("restarting", "starting")
+    until(lambda: answers(f"{now.router}/s/fine", "fine-1"))
     fixed = start(home, make_stack(fine, make_service(tmp_path, "broken")))
     assert fixed.healthy
     assert replica(fixed, "fine-1").pid == replica(now, "fine-1").pid
@@ -268,27 +271,27 @@ def test_a_server_that_is_late_is_named_the_others_stay_up_and_it_is_routed_once
     (tmp_path / "slow").touch()
     late = make_service(tmp_path, "late", ill_while=str(tmp_path / "slow"))
     with pytest.raises(NotUp) as failure:
-        start(home, make_stack(make_service(tmp_path, "fine"), late), timeout=12)
+        start(home, make_stack(make_service(tmp_path, "fine"), late), timeout=30)
 
-    assert "late-1: not healthy after 12 s (status 503 on /healthz); its last line:" in failure.value.what
+    assert "late-1: not healthy after 30 s (status 503 on /healthz); its last line:" in failure.value.what
     assert "--timeout" in failure.value.hint
     now = LocalRuntime().status(home)
     assert now is not None
     assert replica(now, "late-1").state == "starting"
-    until(lambda: call(f"{now.router}/s/fine").get("replica") == "fine-1")
+    until(lambda: answers(f"{now.router}/s/fine", "fine-1"))
     (tmp_path / "slow").unlink()
-    until(lambda: call(f"{now.router}/s/late").get("replica") == "late-1")
+    until(lambda: answers(f"{now.router}/s/late", "late-1"))
 
 
 def test_a_failed_change_leaves_the_rest_of_a_running_stack_alone(home: Path, tmp_path: Path) -> None:
     fine = make_service(tmp_path, "fine")
     before = start(home, make_stack(fine, make_service(tmp_path, "other")))
-    with pytest.raises(NotUp, match=r"other-1: ended [3-9] times while it started"):
+    with pytest.raises(NotUp, match=r"other-1: ended ([3-9]|\d\d) times while it started"):
         start(home, make_stack(fine, make_service(tmp_path, "other", crash=True)))
     now = LocalRuntime().status(home)
 
     assert replica(now, "fine-1").pid == replica(before, "fine-1").pid
-    assert replica(now, "other-1").state == "restarting"
+    assert replica(now, "other-1").state in ("restarting", "starting")
     assert start(home, make_stack(fine, make_service(tmp_path, "other"))).healthy
 
 
@@ -354,9 +357,9 @@ def test_a_configuration_too_long_for_the_environment_arrives_and_lies_on_no_dis
     status = start(home, make_stack(make_service(tmp_path, "one", api_key=secret)))
 
     assert call(replica(status, "one-1").url)["fields"]["api_key"] == secret
-    texts = [path.read_bytes() for path in home.rglob("*") if path.is_file()]
+    texts = files_below(home)
     assert len(texts) > 8
-    assert not [text for text in texts if b"canary" in text]
+    assert not [path for path, text in texts.items() if b"canary" in text]
 
 
 def test_secrets_are_in_no_file_and_on_no_command_line(home: Path, tmp_path: Path) -> None:
@@ -364,7 +367,7 @@ def test_secrets_are_in_no_file_and_on_no_command_line(home: Path, tmp_path: Pat
     status = start(home, make_stack(service, hf_token="canary-0815-0815"), secrets={"one.api_key": "canary-4711-4711"})
 
     assert call(replica(status, "one-1").url)["fields"]["api_key"] == "canary-4711-4711"
-    files = [path for path in home.rglob("*") if path.is_file() and b"canary" in path.read_bytes()]
+    files = [path for path, text in files_below(home).items() if b"canary" in text]
     lines = [Path(f"/proc/{one.pid}/cmdline").read_bytes() for one in recorded(home)] if Path("/proc").is_dir() else []
     assert files == []
     assert not any(b"canary" in line for line in lines)
@@ -379,11 +382,11 @@ def test_logs_are_merged_followed_across_a_restart_and_end_with_the_stack(home: 
     reader = threading.Thread(target=lambda: lines.extend(following))
     reader.start()
     until(lambda: "one-1 | early" in lines)
-    LocalRuntime().restart(home, ("one",), lambda status: None, timeout=30)
+    LocalRuntime().restart(home, ("one",), lambda status: None, timeout=PATIENCE)
     call(url, "/say?late")
     until(lambda: "one-1 | late" in lines)
     LocalRuntime().down(home)
-    reader.join(timeout=20)
+    reader.join(timeout=PATIENCE)
 
     assert not reader.is_alive()
     assert [line for line in lines if line.startswith("two-1 | --- two-1 starts: pid ")]
@@ -418,10 +421,10 @@ def test_a_router_open_to_other_machines_asks_for_the_token(home: Path, tmp_path
     asked = f"{status.router}/s/one/"
 
     with pytest.raises(HTTPError, match="401"):
-        urlopen(asked, timeout=20)
-    with urlopen(Request(asked, headers={"authorization": "Bearer canary-t0ken"}), timeout=20) as answer:
+        urlopen(asked, timeout=60)
+    with urlopen(Request(asked, headers={"authorization": "Bearer canary-t0ken"}), timeout=60) as answer:
         assert answer.status == 200
-    assert not [path for path in home.rglob("*") if path.is_file() and b"canary" in path.read_bytes()]
+    assert not [path for path, text in files_below(home).items() if b"canary" in text]
 
 
 def test_a_new_token_holds_at_once_and_the_one_before_no_more(home: Path, tmp_path: Path) -> None:
@@ -431,11 +434,11 @@ def test_a_new_token_holds_at_once_and_the_one_before_no_more(home: Path, tmp_pa
     for token in ("first-t0ken", "second-t0ken"):
         status = start(home, plan, secrets={labels.ENV_TOKEN: token})
         with urlopen(
-            Request(f"{status.router}/s/one/", headers={"authorization": f"Bearer {token}"}), timeout=20
+            Request(f"{status.router}/s/one/", headers={"authorization": f"Bearer {token}"}), timeout=60
         ) as answer:
             assert answer.status == 200
     with pytest.raises(HTTPError, match="401"):
-        urlopen(Request(f"{status.router}/s/one/", headers={"authorization": "Bearer first-t0ken"}), timeout=20)
+        urlopen(Request(f"{status.router}/s/one/", headers={"authorization": "Bearer first-t0ken"}), timeout=60)
 
 
 def test_a_server_the_local_runtime_cannot_run_is_refused_before_anything_starts(home: Path, tmp_path: Path) -> None:
@@ -462,7 +465,7 @@ def test_a_server_with_requirements_of_its_own_runs_in_an_environment_of_its_own
         make_stack(theirs.model_copy(update={"requirements_digest": "its own"})),
         {},
         lambda status: seen.extend(one.detail for one in status.replicas),
-        timeout=30,
+        timeout=PATIENCE,
     )
 
     assert call(replica(status, "theirs-1").url, "/x")["prefix"].startswith(str(tmp_path / "cache" / "envs"))

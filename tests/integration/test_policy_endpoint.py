@@ -16,6 +16,7 @@ from gym.wire import items
 from tests.support.cli import gym
 from tests.support.fake_openai import Failure, FakeOpenAI, fake_openai, last_text
 from tests.support.fake_vllm import fake_vllm
+from tests.support.stacks import files_below
 
 SERVERS = Path(__file__).parents[2] / "servers"
 CONFIGURED, KEY = "sk-configured-0123456789", "sk-canary-0123456789"
@@ -102,13 +103,13 @@ def read(path: Path) -> dict[str, Row]:
 
 
 def files_with(folder: Path, text: str) -> list[str]:
-    found = [path for path in folder.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+    found = [path for path, data in files_below(folder).items() if text.encode() in data]
     return sorted(str(path.relative_to(folder)) for path in found)
 
 
 def fetch(url: str, body: Any = None) -> bytes:
     data = None if body is None else orjson.dumps(body)
-    with urlopen(Request(url, data=data, headers={"content-type": "application/json"}), timeout=60) as reply:
+    with urlopen(Request(url, data=data, headers={"content-type": "application/json"}), timeout=240) as reply:
         answered: bytes = reply.read()
     return answered
 
@@ -117,7 +118,7 @@ async def test_every_agent_uses_the_endpoint_of_its_row_and_the_key_is_written_n
     async with stack(tmp_path, ALL) as (policy, own, url):
         given = rows(own.url)
         write(tmp_path / "rows.jsonl", given.values())
-        done = await asyncio.to_thread(gym, *ROLLOUTS, "--concurrency", "1", cwd=tmp_path, timeout=120)
+        done = await asyncio.to_thread(gym, *ROLLOUTS, "--concurrency", "1", cwd=tmp_path, timeout=400)
         (tmp_path / "rows.jsonl").unlink()
         rolled, failures = read(tmp_path / "out.jsonl"), (tmp_path / "out_failures.jsonl").read_bytes().splitlines()
         assert rolled.keys() == {"simple", "episode", "team", "office"}, done.stderr + str(failures)
@@ -150,7 +151,7 @@ async def test_a_vllm_of_the_row_gives_its_own_token_ids(tmp_path: Path) -> None
     async with fake_vllm() as own, up(tmp_path, ("simple_weather", "--model", "vllm_model", *asked, ids)):
         row = {**example("resources/simple_weather"), "which": "simple", "policy_base_url": own.url}
         write(tmp_path / "rows.jsonl", [row | {"policy_api_key": KEY, "policy_model_name": "weights-7"}])
-        done = await asyncio.to_thread(gym, *ROLLOUTS, cwd=tmp_path, timeout=120)
+        done = await asyncio.to_thread(gym, *ROLLOUTS, cwd=tmp_path, timeout=400)
         assert done.returncode == 0, done.stderr
         rolled = read(tmp_path / "out.jsonl")["simple"]
         (sequence,) = read_sequences(rolled)

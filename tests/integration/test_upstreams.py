@@ -40,7 +40,7 @@ class Stack:
     async def send(self, method: str, path: str = PATH, body: Any = None, **headers: str) -> tuple[int, Any]:
         data = b"" if body is None else orjson.dumps(body)
         pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-        reply = await self.http.request(method, self.router + path, body=data, headers=pairs, timeout=30)
+        reply = await self.http.request(method, self.router + path, body=data, headers=pairs, timeout=120)
         return reply.status, orjson.loads(reply.body)
 
     async def run(self, rollout: str = "1") -> tuple[int, Any]:

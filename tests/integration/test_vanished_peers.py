@@ -138,7 +138,7 @@ def later(work: Coroutine[Any, Any, object]) -> asyncio.Task[object]:
     return asyncio.ensure_future(work)
 
 
-async def until(holds: Callable[[], bool], seconds: float = DEADLINE / 2) -> None:
+async def until(holds: Callable[[], bool], seconds: float = DEADLINE) -> None:
     async with asyncio.timeout(seconds):
         while not holds():
             await asyncio.sleep(0.05)

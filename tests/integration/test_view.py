@@ -34,7 +34,7 @@ def test_a_file_is_served_as_it_grows_until_ctrl_c_which_ends_it_well(file: Path
         assert fetch(f"{url}api/summary")["count"] == 3
         assert fetch(f"{url}api/rollouts?kind=failed")["rows"][0]["kind"] == "timeout"
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 0
+        assert process.wait(timeout=120) == 0
 
 
 def test_a_page_of_its_own_is_written_and_nothing_else_is(file: Path) -> None:
@@ -74,5 +74,5 @@ def test_a_port_that_is_taken_is_named_with_what_to_do(file: Path) -> None:
 
 
 def fetch(url: str) -> Any:
-    with urllib.request.urlopen(url, timeout=10) as reply:
+    with urllib.request.urlopen(url, timeout=60) as reply:
         return json.loads(reply.read())

@@ -45,6 +45,7 @@ class Fake:
     token: str = ""
     routes: bool = False  # one for each replica
     mute: bool = False  # knows no /aggregate_metrics
+    allowed: int = 1 << 60  # so many runs go on; those that come later wait until more are
 
     async def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes] | None:
         told = headers.get("authorization") == f"Bearer {self.token}"
@@ -79,7 +80,10 @@ class Fake:
 
     async def run(self, headers: dict[str, str], body: bytes) -> tuple[int, bytes] | None:
         self.begin()
+        number = self.runs
         try:
+            while number > self.allowed:
+                await asyncio.sleep(0.01)
             await asyncio.sleep(self.delay)
             return await self.play(headers, body)
         finally:
@@ -199,6 +203,7 @@ async def serve(descriptor: int, options: dict[str, Any]) -> None:
         delay=options.get("delay", 0.0),
         token=options.get("token", ""),
         routes=options.get("routes", False),
+        allowed=options.get("allowed", 1 << 60),
     )
     server = await asyncio.get_running_loop().create_server(lambda: Connection(fake), sock=listener, backlog=4096)
     await server.serve_forever()
@@ -235,7 +240,7 @@ class FakeAgent:
     def call(self, path: str, body: bytes | None = None) -> Any:
         token = {"authorization": f"Bearer {self.options['token']}"} if self.options.get("token") else {}
         headers = {"content-type": "application/json", **token}
-        with urlopen(Request(self.url + path, data=body, headers=headers), timeout=30) as reply:
+        with urlopen(Request(self.url + path, data=body, headers=headers), timeout=120) as reply:
             return orjson.loads(reply.read())
 
 

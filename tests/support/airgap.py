@@ -37,7 +37,7 @@ class Engine:
         argv = ["dockerd", *places, f"--host={self.host}", "--config-file=/dev/null", pool]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(argv, stdout=log, stderr=log)
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while engine_answers() is None:
             assert time.monotonic() < deadline, (self.folder / "log").read_text()[-2000:]
             time.sleep(0.1)
@@ -68,6 +68,17 @@ async def collect_over_a_restart(status: StackStatus, rows: list[dict[str, Any]]
     return ends
 
 
+def wait_for_states(runtime: ComposeRuntime, home: Path) -> list[str]:
+    """Of all replicas; those that came last with the engine may still be starting when the collection is over."""
+    deadline = time.monotonic() + 120
+    while True:
+        status = runtime.status(home)
+        states = sorted({str(one.state) for one in status.replicas}) if status else []
+        if states == ["healthy"] or time.monotonic() > deadline:
+            return states
+        time.sleep(0.2)
+
+
 def main(file: Path, rows: Path, folder: Path) -> int:
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     engine = Engine(folder)
@@ -80,8 +91,7 @@ def main(file: Path, rows: Path, folder: Path) -> int:
         status = runtime.start(home, {}, lambda _: None, timeout=120, router=RouterPlan(port=0))
         examples = [json.loads(line) for line in rows.read_text().splitlines()]
         ends = asyncio.run(collect_over_a_restart(status, examples, engine))
-        after = runtime.status(home)
-        states = sorted({one.state for one in after.replicas}) if after else []
+        states = wait_for_states(runtime, home)
         sys.stdout.write(json.dumps({"ends": ends, "states": states, "down": runtime.down(home)}))
     finally:
         engine.stop()

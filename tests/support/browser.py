@@ -65,7 +65,7 @@ def open_browser(url: str, profile: Path, *options: str) -> Iterator[None]:
         yield
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)
 
 
 def read_page(url: str, profile: Path, *options: str) -> str:
@@ -79,4 +79,4 @@ def read_page(url: str, profile: Path, *options: str) -> str:
         "--dump-dom",
         url,
     ]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    return subprocess.run(command, capture_output=True, text=True, timeout=400, check=True).stdout

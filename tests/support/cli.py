@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 GYM = str(Path(sys.executable).with_name("gym"))
-DEADLINE = 60.0
+DEADLINE = 180.0
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\r")
 
 

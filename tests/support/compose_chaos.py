@@ -40,7 +40,7 @@ LATENCY = "policy_model.responses_api_models.scripted.latency_seconds={}"
 MAX_UP_SECONDS = 180.0
 MAX_RUN_SECONDS = 600.0
 RECOVERED_WITHIN = 15.0  # what is promised
-GIVE_UP_AFTER = 60.0
+GIVE_UP_AFTER = 120.0
 MAX_STARTS = 12
 
 

@@ -122,7 +122,7 @@ def write_server(cwd: Path, name: str, body: str, *, requirements: str = "", con
 
 def call(status: StackStatus, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, bytes, list[str]]:
     host, _, port = status.router.removeprefix("http://").partition(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=30)
+    connection = http.client.HTTPConnection(host, int(port), timeout=120)
     try:
         text = None if body is None else json.dumps(body)
         connection.request(method, path, text, {"content-type": "application/json"} | headers)
@@ -152,7 +152,7 @@ def _mapping(value: object) -> dict[str, object]:
 T = TypeVar("T")
 
 
-def eventually(look: Callable[[], T], holds: Callable[[T], bool], seconds: float = 30.0) -> T:
+def eventually(look: Callable[[], T], holds: Callable[[T], bool], seconds: float = 120.0) -> T:
     """What `look` finds once it holds; the test fails when it does not within the deadline."""
     deadline = time.monotonic() + seconds
     while True:

@@ -92,7 +92,7 @@ class Team:
 
     async def post(self, path: str, body: Any, headers: list[tuple[bytes, bytes]] | None = None) -> Reply:
         raw = body if isinstance(body, bytes) else orjson.dumps(body)
-        return await self.http.request("POST", self.url + path, body=raw, headers=headers or (), timeout=30)
+        return await self.http.request("POST", self.url + path, body=raw, headers=headers or (), timeout=120)
 
     async def run(self, **fields: Any) -> tuple[int, dict[str, Any]]:
         row = {"responses_create_params": {"input": "count"}, "expected_count": 3, **fields}

@@ -15,7 +15,7 @@ from gym.runtime.compose.converge import containers_of
 from gym.runtime.compose.layout import Layout
 from tests.support.docker import Stand, call, engine_client, eventually
 
-PATIENCE = 90.0
+PATIENCE = 180.0
 log = logging.getLogger(__name__)
 SERVER = """
 from gym.server import ResourcesServer, tool
@@ -40,9 +40,9 @@ stand = Stand(Path(cwd), overrides=tuple(Path(one) for one in files))
 if verb == "up":
     stand.up(*words, replicas=counts)
 elif verb == "restart":
-    stand.runtime.restart(stand.home, tuple(words), stand.seen.append, timeout=60)
+    stand.runtime.restart(stand.home, tuple(words), stand.seen.append, timeout=180)
 else:
-    stand.runtime.scale(stand.home, counts, stand.seen.append, timeout=60)
+    stand.runtime.scale(stand.home, counts, stand.seen.append, timeout=180)
 """
 
 

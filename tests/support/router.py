@@ -35,7 +35,7 @@ EXEC = (
 )
 
 
-def eventually(condition: Callable[[], Any], *, seconds: float = 15.0, what: str = "it") -> Any:
+def eventually(condition: Callable[[], Any], *, seconds: float = 120.0, what: str = "it") -> Any:
     """The first true value of `condition`; the deadline only bounds a failing test."""
     ends = time.monotonic() + seconds
     while True:
@@ -63,7 +63,7 @@ def ask(
     url: str, path: str, *, method: str = "GET", body: bytes | None = None, headers: Mapping[str, str] | None = None
 ) -> Answer:
     """One request on a connection of its own; the path goes out as it is."""
-    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=30)
+    connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=120)
     try:
         typed = {"content-type": "application/json"} if body else {}
         connection.request(method, path, body=body, headers={**typed, **(headers or {})})
@@ -131,7 +131,7 @@ def _handler(backend: Backend) -> type[BaseHTTPRequestHandler]:
                 self._stream()
             else:
                 if self.path == "/slow":
-                    backend.release.wait(30)
+                    backend.release.wait(120)
                 told = {"backend": backend.name, "path": self.path, "body": body.decode()}
                 page = backend.pages.get(self.path)
                 kind = "text/html" if page else "application/json"
@@ -153,7 +153,7 @@ def _handler(backend: Backend) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(b"9\r\ndata: 1\n\n\r\n")
             self.wfile.flush()
-            backend.release.wait(30)
+            backend.release.wait(120)
             self.wfile.write(b"9\r\ndata: 2\n\n\r\n0\r\n\r\n")
 
         def log_message(self, format: str, *args: Any) -> None:
@@ -207,10 +207,10 @@ class Router:
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
         try:
-            self.process.wait(10)
+            self.process.wait(120)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(120)
 
 
 def _replica(one: Service, number: int, url: str) -> ReplicaView:
@@ -270,4 +270,4 @@ def console(home: Path, plan: Plan, *, token: str = "") -> Iterator[str]:
         yield url
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(120)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import secrets
 import signal
 import socket
 import subprocess
@@ -287,7 +288,7 @@ def listening_socket() -> socket.socket:
     return listener
 
 
-async def eventually(look: Callable[[], Awaitable[T]], seconds: float = 60.0) -> T:
+async def eventually(look: Callable[[], Awaitable[T]], seconds: float = 120.0) -> T:
     """What `look` finds, once it is something."""
     async with asyncio.timeout(seconds):
         while not (found := await look()):
@@ -295,7 +296,7 @@ async def eventually(look: Callable[[], Awaitable[T]], seconds: float = 60.0) ->
     return found
 
 
-async def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = 120.0) -> None:
     """Polls: for what another task or process does in its own time."""
     ends = time.monotonic() + seconds
     while not condition():
@@ -311,7 +312,7 @@ class BrokerProcess:
         self.listener = listening_socket()
         self.url = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         config = make_config(grant or Grant(images=("*",), warm=0), **knobs)
-        config = config.model_copy(update={"provider": provider, "stack": f"unit-{os.getpid()}-{id(self)}"})
+        config = config.model_copy(update={"provider": provider, "stack": f"unit-{secrets.token_hex(6)}"})
         self.config = folder / "sandbox.json"
         self.config.write_bytes(config.model_dump_json().encode())
         self.stack = config.stack
@@ -341,7 +342,7 @@ class BrokerProcess:
     def stop(self, number: int = signal.SIGTERM) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(120)
 
     @property
     def log(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import random
 import signal
@@ -20,6 +21,7 @@ from gym import labels
 from gym.errors import GymError
 from gym.plan import SANDBOX
 from gym.render.compose import project_name
+from gym.render.files import write_atomically
 from gym.runtime.base import ReplicaStatus
 from gym.runtime.compose.engine import connect, engine_host
 from gym.runtime.identity import is_alive
@@ -29,16 +31,23 @@ from gym.runtime.local.ledger import read_record
 from tests.support.docker import write_server
 
 IMAGE = "python:3.13-slim"
-PATIENCE = 120.0
+PATIENCE = 300.0
 GONE_SECONDS = 60.0  # what is promised
+ALLOWED = "allowed"
 REPLICAS = {"broker": SANDBOX, "server": "sums-1"}
 VICTIMS = (*REPLICAS, "collector")
 SUMS = """
+import asyncio
+from pathlib import Path
+
 from gym.sandbox.client import Sandbox, Sandboxes
 from gym.server import ResourcesServer, Row, VerifyRequest
 
+ALLOWED = Path("FOLDER", "ALLOWED")
+
 
 class Sum(VerifyRequest):
+    number: int
     a: int
     b: int
     told: int
@@ -58,8 +67,10 @@ class Sums(ResourcesServer[Sandbox]):
         return box
 
     async def verify(self, rollout: Sum, state: Sandbox) -> float:
+        while ALLOWED.is_file() and rollout.number >= int(ALLOWED.read_text()):
+            await asyncio.sleep(0.05)
         line = f"sleep 0.2; [ $(cat /tmp/seeded) = yes ] && [ $(({rollout.a} + {rollout.b})) = {rollout.told} ]"
-        return float((await state.exec(line, timeout=20)).ok)
+        return float((await state.exec(line, timeout=120)).ok)
 
     async def close(self, state: Sandbox) -> None:
         await state.delete()
@@ -155,24 +166,31 @@ class Chaos:
         """The whole stack at once, its supervisor too: nobody is left to clear up."""
         record = read_record(Home(self.home.resolve()))
         assert record is not None
+        os.kill(record.supervisor.pid, signal.SIGSTOP)  # else it may start another warden in between
         owners = [one for one in (record.warden, record.supervisor) if one is not None]
         for one in (*owners, *record.processes.values()):
             if is_alive(one):
                 os.kill(one.pid, signal.SIGKILL)
+
+    def allow(self, count: int) -> None:
+        """Rows from this number on wait in their sandboxes: a collection is under way for as long as it has to be."""
+        write_atomically(self.folder / ALLOWED, str(count))
 
     def fire(
         self, kills: int, victims: Sequence[str] = VICTIMS, restart_engine: Callable[[], None] = no_engine
     ) -> Seen:
         """Collects to the end while one victim after the other dies: by how far it has come, so each finds work."""
         seen = Seen()
+        steps = [math.ceil(len(self.expected) * (done + 1) / (1.5 * kills)) for done in range(kills)]
         while True:
+            self.allow(steps[seen.kills.total()] if seen.kills.total() < kills else len(self.expected))
             process = self.collect()
             seen.starts += 1
             while process.poll() is None and seen.kills.total() < kills:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(self.chance.uniform(0.02, 0.2))
                     break
-                if self.done < len(self.expected) * (seen.kills.total() + 1) / (1.5 * kills):
+                if self.done < steps[seen.kills.total()]:
                     continue
                 victim = victims[seen.kills.total() % len(victims)]
                 if victim == "collector":
@@ -182,6 +200,7 @@ class Chaos:
                 else:
                     self.kill(REPLICAS[victim])
                 seen.kills[victim] += 1
+                self.allow(steps[seen.kills.total()] if seen.kills.total() < kills else len(self.expected))
             code = process.wait(PATIENCE)
             if code == 0 and not read_lines(self.failures):
                 return self.judge(seen)
@@ -249,7 +268,8 @@ def chaos(folder: Path, rows: int, seed: int = 5) -> Iterator[Chaos]:
 
 def write_sums(folder: Path) -> None:
     grant = f"        domain: coding\n        sandbox: {{images: ['{IMAGE}'], warm: 2}}\n"
-    server = write_server(folder, "sums", SUMS.replace("IMAGE_NAME", IMAGE), config=grant)
+    code = SUMS.replace("IMAGE_NAME", IMAGE).replace('"FOLDER", "ALLOWED"', repr(str(folder / ALLOWED)))
+    server = write_server(folder, "sums", code, config=grant)
     config = server / "configs" / "sums.yaml"
     config.write_text(config.read_text() + AGENT)
 

@@ -20,7 +20,7 @@ HERE = (GOOD, ALSO)  # both lead to loopback, which the operator of these tests 
 GET = """
 import sys, urllib.error, urllib.request
 try:
-    with urllib.request.urlopen(sys.argv[1], timeout=15) as reply:
+    with urllib.request.urlopen(sys.argv[1], timeout=60) as reply:
         print(reply.status, reply.read().decode())
 except urllib.error.HTTPError as error:
     print(error.code, error.read().decode())
@@ -30,7 +30,7 @@ except Exception as error:
 TLS = """
 import socket, ssl, sys
 host, port, name = sys.argv[1], int(sys.argv[2]), sys.argv[3] or None
-line = socket.create_connection(("127.9.9.9", 3128), 10)
+line = socket.create_connection(("127.9.9.9", 3128), 60)
 line.sendall(f"CONNECT {host}:{port} HTTP/1.1\\r\\nHost: {host}:{port}\\r\\n\\r\\n".encode())
 said = b""
 while not said.endswith(b"\\r\\n\\r\\n") and (more := line.recv(1)):
@@ -138,12 +138,17 @@ class Seen:
     def verdicts(self, how: str) -> list[tuple[str, str]]:
         return [(one["host"], one["verdict"]) for one in self.lines if one["how"] == how]
 
+    async def written(self, how: str, count: int) -> list[tuple[str, str]]:
+        """So many verdicts: a line is written when its connection is over, and its reader may be gone before."""
+        await until(lambda: len(self.verdicts(how)) >= count)
+        return self.verdicts(how)
+
 
 def python(text: str, *words: object) -> str:
     return " ".join(("python3", "-c", shlex.quote(text), *(shlex.quote(str(word)) for word in words)))
 
 
-async def until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
+async def until(holds: Callable[[], bool], seconds: float = 120.0) -> None:
     ends = asyncio.get_running_loop().time() + seconds
     while not holds():
         assert asyncio.get_running_loop().time() < ends, "it did not come to be"

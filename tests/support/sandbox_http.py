@@ -18,7 +18,7 @@ async def send(
     pairs += [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     content = b"" if body is None else orjson.dumps(body)
     try:
-        reply = await http.request(method, running.url + path, body=content, headers=pairs, timeout=30)
+        reply = await http.request(method, running.url + path, body=content, headers=pairs, timeout=120)
     finally:
         await http.aclose()
     return reply, orjson.loads(reply.body)

@@ -44,7 +44,7 @@ async def stop_helper(process: asyncio.subprocess.Process) -> None:
     assert process.stdin is not None
     process.stdin.close()
     try:
-        await asyncio.wait_for(process.wait(), 20)
+        await asyncio.wait_for(process.wait(), 120)
     except TimeoutError:
         process.kill()
         await process.wait()
@@ -85,7 +85,7 @@ def runs(pid: int) -> bool:
         return False
 
 
-async def until(holds: Callable[[], bool], what: str, seconds: float = 20) -> None:
+async def until(holds: Callable[[], bool], what: str, seconds: float = 120) -> None:
     try:
         async with asyncio.timeout(seconds):
             while not holds():

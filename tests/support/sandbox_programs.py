@@ -43,7 +43,7 @@ def broker_process(provider: str = "subprocess", grant: Grant | None = None) -> 
 
 
 def wait_until_up(broker: BrokerProcess) -> None:
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + 120
     while True:
         try:
             with urllib.request.urlopen(f"{broker.url}/healthz", timeout=5) as reply:

@@ -36,7 +36,7 @@ class Coder(ResourcesServer[Sandbox]):
     @tool
     async def shell(self, command: str, state: Sandbox) -> dict[str, Any]:
         """Run a shell command."""
-        result = await state.exec(ExecRequest(shell=command, timeout=20))
+        result = await state.exec(ExecRequest(shell=command, timeout=120))
         return {"sandbox": state.id, "out": result.stdout.text, "code": result.exit_code}
 
     @tool

@@ -9,6 +9,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
 from gym.runtime.local.ledger import read_record
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 
 SDK_APP = """
 import asyncio, json, os, subprocess, sys
@@ -121,7 +122,7 @@ def pids(status: StackStatus) -> dict[str, int | None]:
     return {one.replica: one.pid for one in status.replicas}
 
 
-def call(url: str, path: str = "/", *, timeout: float = 20.0) -> dict[str, Any]:
+def call(url: str, path: str = "/", *, timeout: float = 60.0) -> dict[str, Any]:
     """One request on a connection of its own."""
     where = urlsplit(url)
     assert where.hostname is not None
@@ -133,6 +134,24 @@ def call(url: str, path: str = "/", *, timeout: float = 20.0) -> dict[str, Any]:
         connection.close()
     answer: dict[str, Any] = json.loads(body)
     return answer
+
+
+def answers(url: str, name: str) -> bool:
+    """This replica does, and nobody in its place: a router's own words are no answer."""
+    try:
+        return str(call(url)["replica"]) == name
+    except (OSError, LookupError, ValueError):
+        return False
+
+
+def files_below(folder: Path) -> dict[Path, bytes]:
+    """What a stack that runs has written. A file that is being replaced is gone before it can be read, and another."""
+    found: dict[Path, bytes] = {}
+    for path in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            if path.is_file():
+                found[path] = path.read_bytes()
+    return found
 
 
 def until(condition: Callable[[], bool], *, within: float = PATIENCE) -> None:
@@ -154,6 +173,7 @@ def kill_owners(home: Path) -> None:
     record = read_record(Home(home))
     assert record is not None
     assert record.warden is not None
+    os.kill(record.supervisor.pid, signal.SIGSTOP)  # else it may start another warden in between
     for one in (record.warden, record.supervisor):
         os.kill(one.pid, signal.SIGKILL)
     until(lambda: not is_alive(record.supervisor))

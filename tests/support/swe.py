@@ -95,7 +95,7 @@ def server(
         yield Process(url, folder)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(120)
 
 
 @asynccontextmanager
@@ -109,7 +109,7 @@ async def session(swe: Process, task: dict[str, Any]) -> AsyncIterator[tuple[Cal
 
 
 def wait_healthy(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + 120
     while time.monotonic() < ends:
         assert process.poll() is None, log.read_text()[-3000:]
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gym.sandbox.conformance.lab import Lab, Subject, check, out, own_namespace, same, sh
+from gym.sandbox.conformance.lab import PATIENCES, SOON, Lab, Subject, check, out, own_namespace, same, sh
 from gym.sandbox.conformance.needs import needs
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
@@ -22,23 +22,31 @@ async def _alive(box: Subject, file: str) -> list[str]:
 
 
 async def _written(box: Subject, file: str, lines: int) -> None:
-    await out(box, f"while [ $(cat {file} 2>/dev/null | wc -l) -lt {lines} ]; do sleep 0.02; done", timeout=30)
+    await out(box, f"while [ $(cat {file} 2>/dev/null | wc -l) -lt {lines} ]; do sleep 0.02; done", timeout=SOON)
 
 
-async def _ends_all(lab: Lab, line: str, count: int, timeout: float = 1.0) -> None:
-    box, file = await lab.box(), lab.name()
-    result = await sh(box, line.replace("FILE", file), timeout=timeout)
-    check(result.timed_out, "it did not time out")
-    pids = (await out(box, f"cat {file}")).split()
-    same(len(pids), count)
-    same(await _alive(box, file), [])
+async def _ends_all(lab: Lab, line: str, count: int) -> None:
+    found: list[str] = []
+    for timeout in PATIENCES:
+        box, file = await lab.box(), lab.name()
+        result = await sh(box, line.replace("FILE", file), timeout=timeout)
+        check(result.timed_out, "it did not time out")
+        found = (await sh(box, f"cat {file} 2>/dev/null")).stdout.text.split()
+        same(await _alive(box, file), [])
+        if len(found) == count:
+            return
+    same(len(found), count)
 
 
 async def partial_output(lab: Lab) -> None:
     """a timeout gives back what was written until then"""
-    result = await sh(await lab.box(), f"echo begun; echo trouble >&2; {SLEEPS}", timeout=0.5)
-    same((result.timed_out, result.exit_code), (True, None))
-    same((result.stdout.text, result.stderr.text), ("begun\n", "trouble\n"))
+    wanted = ("begun\n", "trouble\n")
+    for timeout in PATIENCES:
+        result = await sh(await lab.box(), f"echo begun; echo trouble >&2; {SLEEPS}", timeout=timeout)
+        same((result.timed_out, result.exit_code), (True, None))
+        if (result.stdout.text, result.stderr.text) == wanted:
+            return
+    same((result.stdout.text, result.stderr.text), wanted)
 
 
 async def after_a_timeout(lab: Lab) -> None:
@@ -81,13 +89,16 @@ async def ends_without_guard(lab: Lab) -> None:
 
 async def guard_killed(lab: Lab) -> None:
     """a command that kills the process watching over it is still told truly"""
-    result = await sh(await lab.box(), "kill -9 $PPID; echo on; sleep 0.1; exit 6", timeout=30)
+    result = await sh(await lab.box(), "kill -9 $PPID; echo on; sleep 0.1; exit 6", timeout=SOON)
     same((result.exit_code, result.stdout.text), (6, "on\n"))
 
 
 async def guard_stopped(lab: Lab) -> None:
     """a command that stops the process watching over it is ended in time"""
-    result = await sh(await lab.box(), "kill -STOP $PPID; echo on", timeout=1)
+    for timeout in PATIENCES:
+        result = await sh(await lab.box(), "kill -STOP $PPID; echo on", timeout=timeout)
+        if result.stdout.text == "on\n":
+            return
     same(result.stdout.text, "on\n")
 
 
@@ -113,7 +124,7 @@ async def background_lives(lab: Lab) -> None:
     line = f"(while [ ! -e {name} ]; do echo noise; sleep 0.02; done; echo lived > {name}.seen) & echo left"
     same((await sh(box, line)).stdout.text.splitlines()[-1] in ("left", "noise"), True)
     await box.write_file(name, b"")
-    same(await out(box, f"while [ ! -s {name}.seen ]; do sleep 0.02; done; cat {name}.seen", timeout=30), "lived")
+    same(await out(box, f"while [ ! -s {name}.seen ]; do sleep 0.02; done; cat {name}.seen", timeout=SOON), "lived")
 
 
 async def leftovers_ended(lab: Lab) -> None:
@@ -132,7 +143,7 @@ async def cancelled(lab: Lab) -> None:
     await _written(box, name, 2)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SOON):
         while await _alive(box, name):
             await asyncio.sleep(0.02)
 
@@ -142,7 +153,7 @@ async def orphans_reaped(lab: Lab) -> None:
     box, file = await lab.box(), lab.name()
     await sh(box, f"i=0; while [ $i -lt 30 ]; do (sh -c 'echo $$ >> {file}' &) ; i=$((i+1)); done")
     await _written(box, file, 30)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(SOON):
         while (await sh(box, f"for p in $(cat {file}); do if [ -e /proc/$p ]; then echo $p; fi; done")).stdout.text:
             await asyncio.sleep(0.02)
 
@@ -164,7 +175,7 @@ async def kill_everything(lab: Lab) -> None:
     """`kill -9 -1` inside ends commands, not the sandbox"""
     box = await lab.fresh()
     await own_namespace(box, "pid")
-    result = await box.exec(ExecRequest(shell=f"{SLEEPS} & kill -9 -1; echo survived", timeout=30))
+    result = await box.exec(ExecRequest(shell=f"{SLEEPS} & kill -9 -1; echo survived", timeout=SOON))
     check(result.exit_code == 0 or result.signal == 9, f"ended with {result.exit_code}, {result.signal}")
     same(await out(box, "echo alive"), "alive")
 
@@ -183,14 +194,14 @@ async def fork_bomb(lab: Lab) -> None:
     """a fork bomb meets its limit, can be ended whole, and the sandbox answers after it"""
     box = await lab.fresh(limits={"pids": 48})
     await sh(box, "f() { f | f & f; }; f 2>/dev/null; sleep 5", timeout=2, kill_leftovers=True)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(SOON):
         while not await _answers(box):
             await asyncio.sleep(0.1)
 
 
 async def _answers(box: Subject) -> bool:
     try:
-        return (await sh(box, "echo alive", timeout=5)).stdout.text == "alive\n"
+        return (await sh(box, "echo alive", timeout=SOON)).stdout.text == "alive\n"
     except RolloutError:  # no process was to be had
         return False
 
@@ -199,7 +210,7 @@ async def _answers(box: Subject) -> bool:
 async def memory_hog(lab: Lab) -> None:
     """a command that takes more memory than there is is ended, told as that, and alone"""
     box = await lab.fresh(limits={"memory": "96m"})
-    result = await sh(box, "head -c 400000000 /dev/zero | tail -c 399999999 | wc -c", timeout=60)
+    result = await sh(box, "head -c 400000000 /dev/zero | tail -c 399999999 | wc -c", timeout=SOON)
     check(result.oom, f"no word of memory: {result.exit_code}, {result.signal}")
     after = await sh(box, "echo alive")
     same((after.stdout.text, after.oom), ("alive\n", False))

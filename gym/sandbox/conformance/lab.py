@@ -52,6 +52,11 @@ class Subject(Protocol):
 Factory = Callable[[SandboxSpec], Awaitable[Subject]]
 
 
+# Seconds after which what never ends is ended. A command that had not begun by then, on a busy machine, is given more.
+PATIENCES = (1.0, 5.0, 30.0)
+SOON = 120.0  # what comes by itself, on however busy a machine
+
+
 class Skipped(Exception):  # noqa: N818 (no failure)
     """This behaviour cannot be tried here; says why."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from gym.sandbox.conformance.jobs import Screen
-from gym.sandbox.conformance.lab import Lab, check, fail, out, same, sh
+from gym.sandbox.conformance.lab import SOON, Lab, check, fail, out, same, sh
 from gym.sandbox.conformance.needs import needs
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SNAPSHOT, ExecRequest
@@ -37,7 +37,7 @@ async def removal_ends_waiting(lab: Lab) -> None:
     waiting = asyncio.ensure_future(job.wait())
     await box.remove()
     try:
-        await asyncio.wait_for(waiting, 30)
+        await asyncio.wait_for(waiting, SOON)
     except RolloutError as error:
         check(error.retryable, "another attempt may help, which the failure denies")
         return
@@ -149,4 +149,4 @@ async def removed_while_paused(lab: Lab) -> None:
     """a paused sandbox can be removed"""
     box = await lab.fresh()
     await box.pause()
-    await asyncio.wait_for(box.remove(), 60)
+    await asyncio.wait_for(box.remove(), SOON)

@@ -12,7 +12,7 @@ from gym.sandbox.conformance import commands, endings, files, jobs, life, output
 from gym.sandbox.conformance.lab import Factory, Lab, Skipped
 from gym.sandbox.provider import Abilities
 
-DEADLINE: Final = 180.0  # of one behaviour; a provider that hangs fails it
+DEADLINE: Final = 600.0  # of one behaviour; a provider that hangs fails it
 Need = Literal["isolates", "forks", "snapshots", "pauses", "limits", "users"]
 
 

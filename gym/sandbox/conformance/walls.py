@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 
-from gym.sandbox.conformance.lab import Lab, Skipped, check, out, own_namespace, same, sh
+from gym.sandbox.conformance.lab import SOON, Lab, Skipped, check, out, own_namespace, same, sh
 from gym.sandbox.conformance.needs import needs
 
 MARK = "GYM_CONFORMANCE_MARK"
@@ -15,7 +15,7 @@ MARK = "GYM_CONFORMANCE_MARK"
 async def _refused(lab: Lab, *lines: str) -> None:
     box = await lab.box()
     for line in lines:
-        result = await sh(box, line, timeout=20)
+        result = await sh(box, line, timeout=SOON)
         check(result.exit_code != 0, f"`{line}` succeeded: {result.stdout.text[:100]!r}")
 
 
@@ -197,7 +197,7 @@ async def pids_bounded(lab: Lab) -> None:
     """there can be no more processes than were asked for"""
     box = await lab.fresh(limits={"pids": 32})
     line = "i=0; while [ $i -lt 60 ]; do sleep 1000 & i=$((i+1)); done 2>/dev/null; ls -d /proc/[0-9]* | wc -l"
-    result = await sh(box, line, kill_leftovers=True, timeout=30)
+    result = await sh(box, line, kill_leftovers=True, timeout=SOON)
     counts = [int(word) for word in result.stdout.text.split()]
     check(all(count <= 34 for count in counts), f"{counts} processes")
     check(bool(counts) or result.exit_code != 0, "sixty processes were started")

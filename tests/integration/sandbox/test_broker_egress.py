@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +18,7 @@ from gym.sandbox.egress.gate import Gate
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Grant
 from tests.support.docker import need_engine
-from tests.support.sandbox_broker import TOKEN, Running, broker_running, make_config
+from tests.support.sandbox_broker import TOKEN, Running, broker_running, make_config, until
 from tests.support.sandbox_egress import ALSO, BAD, GET, GOOD, HERE, TLS, Origin, certificate, origin, python, resolve
 
 pytestmark = pytest.mark.docker
@@ -31,7 +33,7 @@ def config_of(stack: str) -> BrokerConfig:
 @asynccontextmanager
 async def broker(port: int, folder: Path) -> AsyncIterator[tuple[Running, Sandboxes]]:
     """A broker whose gate takes the names of these tests to be on loopback, where their origin listens."""
-    stack = folder.name.replace("_", "-")
+    stack = f"{folder.name.replace('_', '-')}-{secrets.token_hex(4)}"
     gate = Gate(EgressConfig(ports=(port,), private=HERE), resolve=resolve)
     async with broker_running(Docker(need_engine(), stack=stack, gate=gate), config_of(stack)) as running:
         gate.note = running.broker.audit.note
@@ -41,9 +43,15 @@ async def broker(port: int, folder: Path) -> AsyncIterator[tuple[Running, Sandbo
 
 
 async def say(box: Sandbox, line: str) -> str:
-    result = await box.exec(line, timeout=40)
+    result = await box.exec(line, timeout=240)
     assert result.ok, result
     return result.stdout.text.strip()
+
+
+async def written(running: Running, count: int) -> list[dict[str, Any]]:
+    """What the log says of the gate, once so many connections are over: who read an answer may be gone before."""
+    await until(lambda: sum(line["how"] != "dns" for line in running.events("egress")) >= count)
+    return running.events("egress")
 
 
 async def test_an_allowed_host_answers_no_other_does_and_the_log_says_for_which_rollout(tmp_path: Path) -> None:
@@ -55,7 +63,7 @@ async def test_an_allowed_host_answers_no_other_does_and_the_log_says_for_which_
             assert (await say(box, python(GET, f"http://{BAD}:{there.port}/"))).startswith("403")
             assert await say(box, f"getent hosts {BAD} || echo none") == "none"
             assert await say(box, "ls /sys/class/net") == "lo"
-            lines = running.events("egress")
+            lines = await written(running, 2)
             assert {(line["rollout"], line["sandbox"], line["instance"]) for line in lines} == {
                 ("row-7-1", box.id, "mcqa")
             }
@@ -72,6 +80,7 @@ async def test_another_name_within_the_connection_is_refused(tmp_path: Path) -> 
         async with await sandboxes.create({"image": IMAGE, "network": {"allow": [GOOD]}}) as box:
             established = "HTTP/1.1 200 Connection established"
             assert await say(box, python(TLS, GOOD, there.port, GOOD)) == f"{established}\nhello"
+            await written(running, 1)
             assert await say(box, python(TLS, GOOD, there.port, BAD)) == f"{established}\ncut off"
             forged = (
                 "import socket; s = socket.create_connection(('127.9.9.9', 3128)); "
@@ -79,7 +88,7 @@ async def test_another_name_within_the_connection_is_refused(tmp_path: Path) -> 
                 "print(s.makefile().readline())"
             )
             assert "200" not in await say(box, python(forged))
-        verdicts = [line["verdict"] for line in running.events("egress") if line["how"] != "dns"]
+        verdicts = [line["verdict"] for line in await written(running, 3) if line["how"] != "dns"]
         assert verdicts == ["allowed", "refused", "refused"]
         assert len(there.heads) == 1
 
@@ -90,12 +99,12 @@ async def test_the_seal_ends_what_the_setup_could_reach_and_nothing_undoes_it(tm
         async with await sandboxes.create({"image": IMAGE, "network": network}, rollout="row-8") as box:
             assert (box.info.network, box.info.sealed) == ("allow", False)
             assert await say(box, python(GET, f"http://{ALSO}:{there.port}/")) == "200 hello"
-            held = await box.start_job(hold(there), timeout=60)
+            held = await box.start_job(hold(there), timeout=400)
             await there.busy.wait()
             await box.seal()
             assert (box.info.network, box.info.sealed) == ("none", True)
             await there.lost.wait()
-            assert (await held.wait(30)).stdout.text.strip() == "ended"
+            assert (await held.wait(120)).stdout.text.strip() == "ended"
             assert (await say(box, python(GET, f"http://{GOOD}:{there.port}/"))).startswith("none")
             fork = await box.fork()
             assert (await say(fork, python(GET, f"http://{GOOD}:{there.port}/"))).startswith("none")
@@ -124,9 +133,9 @@ def hold(there: Origin) -> str:
     target = f"{GOOD}:{there.port}"
     return python(
         "import socket\n"
-        "line = socket.create_connection(('127.9.9.9', 3128), 10)\n"
+        "line = socket.create_connection(('127.9.9.9', 3128), 60)\n"
         f"line.sendall(b'POST http://{target}/echo HTTP/1.1\\r\\nHost: {target}\\r\\nContent-Length: 9\\r\\n\\r\\n')\n"
-        "line.settimeout(50)\n"
+        "line.settimeout(300)\n"
         "try:\n"
         "    while line.recv(100):\n"
         "        pass\n"

@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.cli import gym
 from tests.support.docker import need_engine
-from tests.support.sandbox_chaos import GONE_SECONDS, IMAGE, chaos
+from tests.support.sandbox_chaos import IMAGE, PATIENCE, chaos
 from tests.support.sandbox_stack import listed
 
 pytestmark = pytest.mark.docker
@@ -46,7 +46,7 @@ def test_kills_under_load_change_no_reward_and_leave_nothing(tmp_path: Path) -> 
         busy = stack.start_load()
         busy.kill()
         stack.kill_all()
-        assert stack.seconds_until_clear() < GONE_SECONDS, stack.labelled()
+        assert stack.seconds_until_clear(PATIENCE) < PATIENCE, stack.labelled()  # how fast it was the bench says
         busy.wait()
         assert gym("down", cwd=tmp_path).returncode == 0
         assert listed(tmp_path) == []
@@ -59,7 +59,7 @@ def test_an_engine_that_is_restarted_under_load_costs_attempts_and_no_reward(sho
     image = short_folder / "image.tar"
     subprocess.run(["docker", "save", "--output", str(image), IMAGE], check=True)
     argv = ["unshare", "--net", sys.executable, "-m", "tests.support.sandbox_engine", str(short_folder), str(image)]
-    done = subprocess.run(argv, cwd=REPO, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(argv, cwd=REPO, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     seen = json.loads(done.stdout)
     assert seen["kills"] == {"engine": 2}

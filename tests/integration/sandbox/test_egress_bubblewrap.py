@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewra
 GET = """
 import sys, urllib.error, urllib.request
 try:
-    print(urllib.request.urlopen(sys.argv[1], timeout=15).read().decode())
+    print(urllib.request.urlopen(sys.argv[1], timeout=60).read().decode())
 except urllib.error.HTTPError as error:
     print(error.code)
 except OSError as error:
@@ -30,7 +30,7 @@ except OSError as error:
 
 async def fetch(held: Held, url: str) -> str:
     line = f"python3 -c {shlex.quote(GET)} {url}"
-    return (await held.channel.exec(ExecRequest(shell=line, timeout=30))).stdout.text.strip()
+    return (await held.channel.exec(ExecRequest(shell=line, timeout=120))).stdout.text.strip()
 
 
 async def test_a_local_sandbox_reaches_what_is_allowed_until_it_is_sealed(tmp_path: Path) -> None:

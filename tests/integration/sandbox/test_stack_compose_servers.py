@@ -32,6 +32,7 @@ from tests.support.sandbox_policy import (
     write_rows,
 )
 from tests.support.sandbox_stack import NOTHING, ROW, labelled, listed, write_coder
+from tests.support.stacks import files_below
 
 pytestmark = pytest.mark.docker
 
@@ -163,7 +164,7 @@ def test_no_token_is_in_an_inspection_a_command_line_a_rendered_file_or_a_log(st
     argv = [GYM, "sandbox", "exec", box, "--", "sleep", "1000"]
     with subprocess.Popen(argv, cwd=stack.folder, env=environment(), stdin=subprocess.DEVNULL) as running:
         try:
-            lines = eventually(command_lines, lambda found: "sleep\x001000\0" in found, 60.0)
+            lines = eventually(command_lines, lambda found: "sleep\x001000\0" in found)
             texts = {"command lines": "\n".join(lines), **told_by_engine(stack), **written_by(stack)}
         finally:
             running.send_signal(signal.SIGINT)
@@ -210,8 +211,8 @@ def command_lines() -> list[str]:
 def written_by(stack: Stack) -> dict[str, str]:
     """Every file of the stack but the two places where tokens are kept."""
     kept = (stack.home / TOKENS, stack.home / "secrets")
-    files = [path for path in stack.home.rglob("*") if path.is_file()]
-    texts = {str(one): one.read_text(errors="replace") for one in files if one not in kept and one.parent not in kept}
+    files = {one: text.decode(errors="replace") for one, text in files_below(stack.home).items()}
+    texts = {str(one): text for one, text in files.items() if one not in kept and one.parent not in kept}
     assert {"compose.yaml", "config.json"} <= {Path(one).name for one in texts}
     return texts
 

@@ -16,7 +16,7 @@ from gym.runtime.identity import identify
 from gym.server.testing import Caller
 from tests.support.cli import Terminal, gym
 from tests.support.sandbox_stack import FINISHED, ROW, listed, replica, write_coder
-from tests.support.stacks import until
+from tests.support.stacks import files_below, until
 
 UP = ("up", "coder", "--runtime", "local", "--port", "0", "--sandbox-provider", "subprocess")
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     write_coder(tmp_path, "host")
     yield tmp_path
     gym("down", cwd=tmp_path)
-    assert processes_of(tmp_path) == []
+    until(lambda: processes_of(tmp_path) == [])
 
 
 def processes_of(folder: Path) -> list[str]:
@@ -115,7 +115,7 @@ async def test_down_leaves_nothing_also_when_the_broker_was_killed(folder: Path)
     up(folder)
     async with await seeded(folder) as caller:
         await run(caller, f"FOLDER={folder} sleep 1000 & echo started")
-        assert any("sleep 1000" in line for line in processes_of(folder))
+        until(lambda: any("sleep 1000" in line for line in processes_of(folder)))
         pid = replica(folder, "sandbox")["pid"]
         os.kill(pid, signal.SIGKILL)
         until(lambda: identify(pid) is None)
@@ -152,10 +152,10 @@ def test_nothing_of_a_token_is_on_a_command_line_or_in_a_log(folder: Path) -> No
     home = folder / ".gym" / "gym"
     tokens = json.loads((home / "sandbox-tokens.json").read_text())
     secrets = [tokens["operator"], *tokens["instances"].values()]
-    others = [path for path in home.rglob("*") if path.is_file() and path.name != "sandbox-tokens.json"]
+    others = {path: text for path, text in files_below(home).items() if path.name != "sandbox-tokens.json"}
     assert len(others) > 5
-    for path in others:
-        assert not any(secret in path.read_text("utf-8", "replace") for secret in secrets), path
+    for path, text in others.items():
+        assert not any(secret.encode() in text for secret in secrets), path
     assert not any(secret in line for secret in secrets for line in processes_of(folder))
 
 

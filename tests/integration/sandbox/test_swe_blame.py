@@ -22,11 +22,11 @@ async def test_the_provider_tells_whether_memory_or_somebody_else_ended_a_sandbo
     async with lab() as one:
         filled, killed = await one.make(limits={"memory": "16m"}), await one.make(limits={"memory": "16m"})
         with pytest.raises(RolloutError, match="lost"):
-            await run(filled, FILL.format(half=9 << 20), timeout=60, max_output=64 << 20)
+            await run(filled, FILL.format(half=9 << 20), timeout=240, max_output=64 << 20)
         await filled.channel.wait_closed()
         assert "`limits.memory`" in await filled.why_lost()
         assert filled.own_doing
-        await run(killed, "python3 -c 'x = bytearray(30 << 20)'", timeout=20)  # short of memory, and not lost by it
+        await run(killed, "python3 -c 'x = bytearray(30 << 20)'", timeout=120)  # short of memory, and not lost by it
         subprocess.run(["docker", "kill", killed.container], check=True, capture_output=True)
         await killed.channel.wait_closed()
         assert "137" in await killed.why_lost()
@@ -61,9 +61,12 @@ async def test_an_agent_that_leaves_no_shell_scores_nothing(swe: Process) -> Non
 
 async def test_a_shell_that_was_ended_between_two_commands_is_a_new_one(swe: Process) -> None:
     async with session(swe, row("tinyroute")) as (caller, _):
-        told = await caller.post("/bash", {"command": "(sleep 0.3; kill -9 $$) & echo $$"})
+        told = await caller.post(
+            "/bash", {"command": "(until [ -e /tmp/go ]; do sleep 0.05; done; kill -9 $$) & echo $$"}
+        )
         pid = told.body.split()[0]
-        await caller.post("/run_command", {"command": f"while [ -d /proc/{pid} ]; do sleep 0.05; done"})
+        ending = f"touch /tmp/go; while [ -d /proc/{pid} ]; do sleep 0.05; done"
+        assert (await caller.post("/run_command", {"command": ending})).status == 200
         told = await caller.post("/bash", {"command": "echo alive"})
     assert (told.status, "alive" in told.body) == (200, True), told.body
 

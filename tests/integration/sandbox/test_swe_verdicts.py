@@ -6,12 +6,13 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from docker.errors import APIError
 
 from gym.server.testing import Caller
 from tests.support.docker import engine_client
@@ -66,8 +67,8 @@ async def test_untracked_and_binary_files_are_part_of_the_patch(swe: Process) ->
 
 
 async def test_a_patch_that_never_ends_is_to_blame_when_gold_does_end(swe_broker: BrokerProcess) -> None:
-    task = {**row("tinyroute"), "eval_timeout": 20}
-    fields = {**fields_for("docker"), "eval_timeout": 20}
+    task = {**row("tinyroute"), "eval_timeout": 45}
+    fields = {**fields_for("docker"), "eval_timeout": 45}
     with server(SWE, swe_broker.folder / "slow.log", fields, name="swe", broker=swe_broker) as swe:
         async with session(swe, task) as (caller, _):
             await typed(caller, f"printf '{ENDLESS}' >> tinyroute/__init__.py".replace("\n", "\\n"))
@@ -85,11 +86,12 @@ async def ending(swe_broker: BrokerProcess) -> AsyncIterator[list[str]]:
         while True:
             await asyncio.sleep(0.05)
             for one in await asyncio.to_thread(graders, client, swe_broker.stack):
-                begun = client.api.exec_create(one, ["test", "-e", "/tmp/begun"])
-                client.api.exec_start(begun["Id"])
-                if client.api.exec_inspect(begun["Id"])["ExitCode"] == 0:
-                    ended.append(one)
-                    client.api.kill(one)
+                with suppress(APIError):  # it has ended between two looks
+                    begun = client.api.exec_create(one, ["test", "-e", "/tmp/begun"])
+                    client.api.exec_start(begun["Id"])
+                    if client.api.exec_inspect(begun["Id"])["ExitCode"] == 0:
+                        client.api.kill(one)
+                        ended.append(one)
 
     with engine_client() as client:
         looking = asyncio.create_task(look())

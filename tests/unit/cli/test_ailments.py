@@ -27,7 +27,7 @@ def test_a_pause_is_followed_by_what_ended_and_nothing_else_is() -> None:
     on_event = with_ailments(report, look)
     for event in (Progress(), Notice("one works again"), Notice("paused: one fails", paused=True)):
         on_event(event)
-    assert all_told.wait(30)
+    assert all_told.wait(120)
     assert told[-1] == Notice("one-1 is exited")
     assert asked == [1]
 

@@ -151,6 +151,14 @@ def test_async_tests_run_without_any_settings(entry: CatalogEntry) -> None:
     assert check_server(entry, own_pytest).tests == "1 passed"
 
 
+def test_property_tests_depend_on_no_clock_and_no_chance(entry: CatalogEntry) -> None:
+    asked = (
+        "from hypothesis import settings\n\n\ndef test_it():\n    assert (settings().deadline, settings().derandomize)"
+    )
+    (entry.directory / "tests" / "test_app.py").write_text(f"{asked} == (None, True)\n")
+    assert check_server(entry, own_pytest).tests == "1 passed"
+
+
 def test_tests_that_take_minutes_are_left_out_and_their_mark_is_known(entry: CatalogEntry) -> None:
     (entry.directory / "tests" / "test_long.py").write_text(
         "import pytest\n\n@pytest.mark.long\ndef test_it() -> None:\n    assert False\n"

@@ -47,7 +47,7 @@ async def test_a_full_disk_is_told_with_the_next_step() -> None:
     told: asyncio.Future[InfraError] = asyncio.get_running_loop().create_future()
     sink = Sink(Path("/dev/full"), descriptor, told.set_result)
     await sink.put(b"line\n")
-    error = await asyncio.wait_for(told, 10)
+    error = await asyncio.wait_for(told, 120)
     await sink.aclose()
     os.close(descriptor)
     assert "cannot write to /dev/full" in error.what

@@ -60,11 +60,11 @@ class Visitor:
 
     async def get(self, path: str, *, method: str = "GET", **headers: str) -> Reply:
         pairs = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-        return await self._client.request(method, self.url + path, headers=pairs, timeout=10)
+        return await self._client.request(method, self.url + path, headers=pairs, timeout=120)
 
     async def post(self, path: str, body: bytes, **headers: str) -> Reply:
         pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-        return await self._client.request("POST", self.url + path, body=body, headers=pairs, timeout=10)
+        return await self._client.request("POST", self.url + path, body=body, headers=pairs, timeout=120)
 
 
 @pytest.fixture

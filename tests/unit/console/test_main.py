@@ -24,10 +24,10 @@ def test_it_serves_on_an_inherited_socket_and_ends_on_sigterm(tmp_path: Path) ->
     try:
         assert ask(url, "/discovery").json()["stack"] == "mine"
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) in (0, -signal.SIGTERM)
+        assert process.wait(120) in (0, -signal.SIGTERM)
     finally:
         process.kill()
-        process.wait(10)
+        process.wait(60)
 
 
 def test_its_memory_stays_small() -> None:
@@ -39,15 +39,15 @@ def test_its_memory_stays_small() -> None:
         "else: print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
     )
     asked = [sys.executable, "-c", code]
-    subprocess.run(asked, check=True, timeout=60, capture_output=True, env=unmeasured())  # compiles what it imports
-    told = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=60, env=unmeasured()).stdout
+    subprocess.run(asked, check=True, timeout=300, capture_output=True, env=unmeasured())  # compiles what it imports
+    told = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=300, env=unmeasured()).stdout
     assert int(told) < 60 * 1024
 
 
 def test_without_a_stack_to_show_it_says_so_in_one_paragraph() -> None:
     environ = {key: value for key, value in os.environ.items() if not key.startswith("GYM_")}
     ended = subprocess.run(
-        [sys.executable, "-m", "gym.console"], env=environ, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "gym.console"], env=environ, capture_output=True, text=True, timeout=300, check=False
     )
     assert ended.returncode == 1
     assert "GYM_DISCOVERY is not set" in ended.stderr

@@ -75,6 +75,6 @@ async def _browse(url: str, profile: Path) -> tuple[str, str]:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(300):
         dom, complaints = await process.communicate()
     return dom.decode(), complaints.decode()

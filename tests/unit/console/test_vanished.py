@@ -65,6 +65,6 @@ async def test_who_is_silent_or_out_of_reach_has_vanished_until_it_answers_again
 
 
 async def until(vanished: Vanished, found: Discovery, expected: set[str]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while set(vanished.look(found)) != expected:
             await asyncio.sleep(0.02)

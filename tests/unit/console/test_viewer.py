@@ -248,7 +248,7 @@ async def test_a_question_that_makes_no_sense_is_answered_with_a_sentence(
 
 async def test_a_page_under_another_name_of_this_address_gets_nothing(caller: Caller) -> None:
     def status(host: str) -> int:
-        connection = http.client.HTTPConnection(caller.url.removeprefix("http://"), timeout=10)
+        connection = http.client.HTTPConnection(caller.url.removeprefix("http://"), timeout=60)
         connection.request("GET", "/api/summary", headers={"host": host})
         found = connection.getresponse().status
         connection.close()

@@ -61,7 +61,7 @@ def test_processes_end_by_their_own_will_or_by_force() -> None:
         assert deaf.stdout is not None
         assert willing.stdout.readline() == deaf.stdout.readline() == "up\n"
         both = [identify(willing.pid), identify(deaf.pid)]
-        end_processes([one for one in both if one], grace=0.3)
+        end_processes([one for one in both if one], grace=5)
 
         assert (willing.wait(), deaf.wait()) == (-15, -9)
 

@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
-from gym.runtime.watch import wait_for_change, watched_folders
+from gym.runtime.watch import take_stamps, wait_for_change, watched_folders
 from tests.support.compose_plans import plan_of, service, write_folder
 
 
-def changes_while(folder: Path, change: threading.Timer, files: tuple[Path, ...] = ()) -> tuple[str, ...]:
-    stop = threading.Event()
-    give_up = threading.Timer(20, stop.set)
-    change.start()
+def changes_while(folder: Path, change: Callable[[], object], files: tuple[Path, ...] = ()) -> tuple[str, ...]:
+    """Those since before the change, which is made while it is watched (or, on a busy machine, a little earlier)."""
+    stop, since = threading.Event(), take_stamps((folder,), files)
+    changing, give_up = threading.Timer(0.1, change), threading.Timer(120, stop.set)
+    changing.start()
     give_up.start()
     try:
-        return wait_for_change((folder,), files=files, stop=stop)
+        return wait_for_change((folder,), files=files, since=since, stop=stop)
     finally:
         give_up.cancel()
 
 
+def test_a_new_file_is_a_change(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    found = changes_while(folder, lambda: (folder / "new.py").touch())
+    assert found == (str(folder / "new.py"),)
+
+
 def test_a_written_a_new_and_a_removed_file_are_changes(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
-
-    def edit() -> None:
-        (folder / "app.py").write_text("app = 2\n")
-        (folder / "new.py").write_text("x")
-        (folder / "requirements.txt").unlink()
-
-    found = changes_while(folder, threading.Timer(0.1, edit))
+    since = take_stamps((folder,))
+    (folder / "app.py").write_text("app = 2\n")
+    (folder / "new.py").write_text("x")
+    (folder / "requirements.txt").unlink()
+    found = wait_for_change((folder,), since=since)
     assert found == tuple(sorted(str(folder / name) for name in ("app.py", "new.py", "requirements.txt")))
 
 
@@ -36,7 +42,7 @@ def test_a_configuration_file_is_watched_as_well(tmp_path: Path) -> None:
     config = tmp_path / "env.yaml"
     config.write_text("a: 1\n")
     folder = write_folder(tmp_path)
-    found = changes_while(folder, threading.Timer(0.1, lambda: config.unlink()), files=(config,))
+    found = changes_while(folder, config.unlink, files=(config,))
     assert found == (str(config),)
 
 

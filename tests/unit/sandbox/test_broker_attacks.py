@@ -29,7 +29,7 @@ async def send(running: Running, method: str, path: str, body: Any = None, token
     content = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
     pairs = [(b"authorization", b"Bearer " + token.encode())]
     try:
-        reply = await http.request(method, running.url + path, body=content, headers=pairs, timeout=30)
+        reply = await http.request(method, running.url + path, body=content, headers=pairs, timeout=120)
     finally:
         await http.aclose()
     return reply.status, orjson.loads(reply.body)

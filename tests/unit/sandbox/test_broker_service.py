@@ -65,7 +65,7 @@ async def test_without_a_valid_token_nothing_is_told(header: str | None) -> None
         http = HttpClient()
         pairs = [] if header is None else [(b"authorization", header.encode())]
         for path in ("/sandboxes", "/status", "/sandboxes/x/exec", "/nothing"):
-            reply = await http.request("GET", running.url + path, headers=pairs, timeout=5)
+            reply = await http.request("GET", running.url + path, headers=pairs, timeout=60)
             assert reply.status == 401
         await http.aclose()
 
@@ -74,8 +74,8 @@ async def test_health_and_metrics_need_no_token_and_name_no_sandbox() -> None:
     async with memory_broker() as (_, running, sandboxes):
         sandbox = await sandboxes.create(SPEC)
         http = HttpClient()
-        health = await http.request("GET", running.url + "/healthz", timeout=5)
-        metrics = await http.request("GET", running.url + "/metrics", timeout=5)
+        health = await http.request("GET", running.url + "/healthz", timeout=60)
+        metrics = await http.request("GET", running.url + "/metrics", timeout=60)
         await http.aclose()
         assert health.status == 200
         assert orjson.loads(health.body)["status"] == "ok"
@@ -136,7 +136,7 @@ async def test_a_body_that_is_no_request_is_422(body: bytes) -> None:
     async with memory_broker() as (_, running, _client):
         http = HttpClient()
         pairs = [(b"authorization", f"Bearer {TOKEN}".encode())]
-        reply = await http.request("POST", running.url + "/sandboxes", body=body, headers=pairs, timeout=5)
+        reply = await http.request("POST", running.url + "/sandboxes", body=body, headers=pairs, timeout=60)
         await http.aclose()
         assert reply.status == 422
         assert orjson.loads(reply.body)["error"]["kind"] == "row"
@@ -219,9 +219,9 @@ async def test_a_create_with_the_same_id_makes_one_sandbox_even_when_a_new_broke
 async def test_an_owner_that_goes_silent_loses_its_sandboxes_and_others_keep_theirs() -> None:
     engine = MemoryEngine()
     async with broker_running(engine, make_config(lease_seconds=0.3)) as running:
-        _, told = await send(running, "POST", "/sandboxes", {**SPEC, "owner": "mortal"})
         _, kept = await send(running, "POST", "/sandboxes", {**SPEC, "owner": "immortal"})
         await send(running, "POST", "/leases/immortal", {"seconds": 600})
+        _, told = await send(running, "POST", "/sandboxes", {**SPEC, "owner": "mortal"})
         await until(lambda: told["id"] not in engine.alive)
         assert kept["id"] in engine.alive
         reply, why = await send(running, "GET", f"/sandboxes/{told['id']}")
@@ -232,10 +232,10 @@ async def test_an_owner_that_goes_silent_loses_its_sandboxes_and_others_keep_the
 async def test_a_sandbox_whose_time_is_over_goes_and_one_that_was_extended_stays() -> None:
     engine = MemoryEngine()
     async with broker_running(engine) as running:
-        _, short = await send(running, "POST", "/sandboxes", {**SPEC, "ttl": 0.2})
-        _, longer = await send(running, "POST", "/sandboxes", {**SPEC, "ttl": 0.5})
+        _, longer = await send(running, "POST", "/sandboxes", {**SPEC, "ttl": 3})
         extended, _ = await send(running, "POST", f"/sandboxes/{longer['id']}/ttl", {"seconds": 500})
         assert extended.status == 200
+        _, short = await send(running, "POST", "/sandboxes", {**SPEC, "ttl": 3.5})  # beyond the other's first end
         await until(lambda: short["id"] not in engine.alive)
         assert longer["id"] in engine.alive
         refused, _ = await send(running, "POST", f"/sandboxes/{longer['id']}/ttl", {"seconds": 10**6})
@@ -280,7 +280,7 @@ async def test_the_client_waits_for_its_turn_when_the_broker_is_full() -> None:
     config = make_config(Grant(images=("task",), max_sandboxes=1, warm=0))
     async with memory_broker(config) as (engine, running, sandboxes):
         first = await sandboxes.create(SPEC)
-        waiting = asyncio.ensure_future(sandboxes.create(SPEC, timeout=30))
+        waiting = asyncio.ensure_future(sandboxes.create(SPEC, timeout=120))
         await until(lambda: ("create", "busy") in running.broker.meters.counts)
         await first.delete()
         second = await waiting
@@ -306,7 +306,7 @@ async def test_the_breaker_opens_when_the_engine_is_gone_and_says_why() -> None:
         assert len(engine.prepared) == asked
         assert running.broker.status()["breaker"]["state"] == "open"
         engine.create_error = None
-        async with asyncio.timeout(20), Sandboxes(running.url, TOKEN) as sandboxes:
+        async with asyncio.timeout(120), Sandboxes(running.url, TOKEN) as sandboxes:
             assert (await sandboxes.create(SPEC)).id in engine.alive
         assert running.broker.status()["breaker"]["state"] == "closed"
 
@@ -478,7 +478,7 @@ async def test_a_broker_that_stops_removes_everything_and_takes_nothing_more() -
         await keeper.stop(running.broker)
         reply, _ = await send(running, "POST", "/sandboxes", SPEC)
         assert reply.status == 503
-        health = await HttpClient().request("GET", running.url + "/healthz", timeout=5)
+        health = await HttpClient().request("GET", running.url + "/healthz", timeout=60)
         assert health.status == 503
     assert not engine.alive
     assert engine.swept == frozenset()

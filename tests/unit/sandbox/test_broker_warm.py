@@ -56,7 +56,7 @@ async def test_one_request_of_its_kind_makes_nothing_ready() -> None:
 
 
 async def test_a_pool_never_holds_more_than_the_grant_says_and_goes_when_nobody_asks() -> None:
-    config = make_config(WARM, warm_window_seconds=0.4)
+    config = make_config(WARM, warm_window_seconds=3)
     async with memory_broker(config) as (engine, running, sandboxes):
         made = await asyncio.gather(*(sandboxes.create(SPEC) for _ in range(10)))
         await until(lambda: ready(running) == 3)

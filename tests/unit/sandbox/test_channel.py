@@ -204,6 +204,6 @@ async def test_the_line_of_a_killed_helper_says_so(tmp_path: Path) -> None:
     assert process.stdout is not None
     channel = await open_channel(process.stdout, process.stdin)
     process.kill()
-    assert await asyncio.wait_for(channel.wait_closed(), 20)
+    assert await asyncio.wait_for(channel.wait_closed(), 120)
     await channel.close()
     await stop_helper(process)

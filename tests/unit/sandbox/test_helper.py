@@ -79,19 +79,21 @@ async def test_it_ends_with_all_its_commands_when_its_input_ends(tmp_path: Path)
 
 
 async def test_it_ends_with_all_its_commands_after_silence(tmp_path: Path) -> None:
-    process = await spawn_helper(tmp_path, "--silence", "0.5")
+    process = await spawn_helper(tmp_path, "--silence", "5")
     assert process.stdin is not None
     spec = frames.encode_spec(["sh", "-c", "echo $$ > pid; sleep 1000"], frames.Option(0), timeout=600, max_output=100)
     process.stdin.write(frames.encode_run(1, spec))
     pid = await until_written(tmp_path / "pid")
-    assert await asyncio.wait_for(process.wait(), 20) == 0
-    assert not runs(pid)
+    assert await asyncio.wait_for(process.wait(), 120) == 0
+    await until(lambda: not runs(pid), "its command has ended")
     process.stdin.close()
 
 
 async def test_keep_alive_words_are_no_silence(tmp_path: Path) -> None:
-    async with speaking(tmp_path, "--silence", "0.5") as channel:
-        for _ in range(10):
+    loop = asyncio.get_running_loop()
+    async with speaking(tmp_path, "--silence", "5") as channel:
+        ends = loop.time() + 7
+        while loop.time() < ends:
             await channel.exec(ExecRequest(shell="sleep 0.1"))
             await channel.ping()
         assert not channel.closed
@@ -180,7 +182,7 @@ async def test_a_result_that_nobody_took_waits_for_the_next(tmp_path: Path) -> N
     await stop_helper(process)
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.binary(max_size=300), max_size=20))
 def test_nonsense_does_not_end_it(tmp_path: Path, pieces: list[bytes]) -> None:
     async def speak() -> None:
@@ -210,7 +212,7 @@ async def test_a_command_that_cannot_be_read_is_an_error(tmp_path: Path, spec: b
     decoder = frames.Decoder()
     seen: list[frames.Frame] = []
     while not any(frame.type == frames.PONG for frame in seen):
-        data = await asyncio.wait_for(process.stdout.read(4096), 20)
+        data = await asyncio.wait_for(process.stdout.read(4096), 120)
         assert data, seen
         seen += list(decoder.feed(data))
     assert [frame.type for frame in seen] == ([frames.FAILED, frames.PONG] if spec else [frames.PONG])

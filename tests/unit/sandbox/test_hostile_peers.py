@@ -136,7 +136,7 @@ async def test_a_frame_that_makes_no_sense_ends_the_line(line: tuple[PipeChannel
     waiting = asyncio.create_task(channel.exec(ExecRequest(argv=("x",), max_output=1000)))
     await asyncio.sleep(0)
     hostile._writer.write(frame)
-    assert "nonsense" in await asyncio.wait_for(channel.wait_closed(), 30)
+    assert "nonsense" in await asyncio.wait_for(channel.wait_closed(), 120)
     with pytest.raises(RolloutError):
         await waiting
 
@@ -173,7 +173,7 @@ async def test_a_relay_whose_frame_has_no_end_is_ended_and_none_of_it_is_kept() 
         relay.take(1, PIECE)
     assert len(relay._buffer) < 1 << 20
     with pytest.raises(RolloutError, match="sent a frame of 4294967295 bytes"):
-        await asyncio.wait_for(running, 30)
+        await asyncio.wait_for(running, 120)
 
 
 async def test_a_relay_that_asks_and_never_listens_is_ended() -> None:
@@ -186,7 +186,7 @@ async def test_a_relay_that_asks_and_never_listens_is_ended() -> None:
         await asyncio.sleep(0)
     assert len(relay._outgoing) <= MOST_WAITING + 1000
     with pytest.raises(RolloutError, match="takes nothing"):
-        await asyncio.wait_for(running, 30)
+        await asyncio.wait_for(running, 120)
 
 
 async def test_a_relay_that_opens_without_saying_where_does_no_harm() -> None:
@@ -270,7 +270,7 @@ async def test_words_of_a_container_are_kept_to_the_last_of_them() -> None:
         writer.write(FRAME.pack(2, len(PIECE)) + PIECE)
         await writer.drain()
     writer.write(FRAME.pack(1, 3) + b"end")
-    assert await asyncio.wait_for(attached.reader.readexactly(3), 30) == b"end"
+    assert await asyncio.wait_for(attached.reader.readexactly(3), 120) == b"end"
     assert sys.getsizeof(attached._words) < 4 * KEPT_WORDS + len(PIECE) * 2
     attached.close()
     writer.close()
@@ -284,7 +284,7 @@ async def test_a_head_of_an_engine_that_never_ends_closes_its_connection() -> No
     for _ in range(64):
         writer.write(b"x: " + PIECE)
     with pytest.raises(EOFError):
-        await asyncio.wait_for(attached.answered(), 30)
+        await asyncio.wait_for(attached.answered(), 120)
     writer.transport.abort()
 
 

@@ -152,13 +152,13 @@ async def test_a_failing_model_is_a_failure_and_no_reward(answer: Answer, retrya
 async def test_the_deadline_travels_and_ends_a_rollout() -> None:
     async with team(lambda body, turn: calls(("add", '{"count": 0}')), max_steps=None, max_tool_calls=None) as one:
         row = {"responses_create_params": {"input": "x"}, "expected_count": 0}
-        reply = await one.post("/run", row, [(b"x-gym-timeout", b"0.3"), (b"x-gym-rollout-id", b"7-1")])
+        reply = await one.post("/run", row, [(b"x-gym-timeout", b"1.5"), (b"x-gym-rollout-id", b"7-1")])
     given = [left for left in one.asked.timeouts if left is not None]
     assert reply.status == 504
     assert orjson.loads(reply.body)["error"]["kind"] == "timeout"
     assert set(one.asked.rollouts) == {"7-1"}
     assert given == sorted(given, reverse=True)
-    assert given[0] <= 0.3
+    assert given[0] <= 1.5
 
 
 async def test_indices_of_a_row_name_its_rollout() -> None:

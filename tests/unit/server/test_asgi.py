@@ -23,7 +23,7 @@ from gym.wire.rows import Row, VerifyResponse
 class Echo(Server):
     server_type = "responses_api_agents"
     started = 0
-    cancelled = asyncio.Event()
+    entered, cancelled = asyncio.Event(), asyncio.Event()
 
     def routes(self) -> list[Route]:
         return [
@@ -49,6 +49,7 @@ class Echo(Server):
         return json_answer(told, ((b"x-more", b"1"),))
 
     async def on_wait(self, call: Call) -> Answer:
+        type(self).entered.set()
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
@@ -243,15 +244,15 @@ async def test_a_reply_is_json_with_its_length() -> None:
 
 async def test_a_call_whose_caller_has_gone_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asgi, "WATCH_AFTER_SECONDS", 0.0)
-    Echo.cancelled = asyncio.Event()
+    Echo.entered, Echo.cancelled = asyncio.Event(), asyncio.Event()
     async with running(Echo.app({}, name="echo")) as url:
         http = HttpClient()
         call = asyncio.create_task(http.request("POST", f"{url}/wait", body=b"{}"))
         told = await http.request("POST", f"{url}/echo", body=b"{}")
-        await asyncio.sleep(0.05)  # the call is under way, or its end comes a little earlier
+        await Echo.entered.wait()
         assert not Echo.cancelled.is_set()
         call.cancel()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(120):
             await Echo.cancelled.wait()
         again = await http.request("POST", f"{url}/echo", body=b"{}")
         await http.aclose()

@@ -167,7 +167,7 @@ async def test_a_caller_that_went_away_is_recorded_as_cancelled() -> None:
         running_now = await m.trace("one")
         asking.cancel()
         await m.model.ended.wait()
-        late = await m.say("one", "hang", x_gym_timeout="0.05")
+        late = await m.say("one", "hang", x_gym_timeout="2")
         found = (await m.trace("one"))["calls"]
     assert (running_now["complete"], running_now["in_flight"], running_now["calls"]) == (False, 1, [])
     assert late.status == 504

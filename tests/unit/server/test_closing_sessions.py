@@ -82,7 +82,7 @@ async def run(url: str, timeout: float = 30, **headers: str) -> dict[str, Any]:
 
 
 async def closed(server: Lab) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         await server.closed.wait()
     assert len(server.sessions) == 0
 
@@ -99,7 +99,7 @@ async def test_a_caller_who_goes_away_takes_the_state_along(monkeypatch: pytest.
 
 async def test_a_rollout_whose_deadline_passes_closes_its_session() -> None:
     async with lab(Hangs) as (url, server):
-        told = await run(url, x_gym_timeout="0.3")
+        told = await run(url, x_gym_timeout="3")
         assert told["error"]["kind"] == "timeout"
         await closed(server)
 

@@ -65,7 +65,7 @@ class Served:
 
     async def post(self, path: str, body: Any, *headers: tuple[bytes, bytes]) -> Reply:
         raw = body if isinstance(body, bytes) else orjson.dumps(body)
-        return await self.http.request("POST", self.url + path, body=raw, headers=[*JSON, *headers], timeout=10)
+        return await self.http.request("POST", self.url + path, body=raw, headers=[*JSON, *headers], timeout=120)
 
 
 @asynccontextmanager

@@ -39,14 +39,14 @@ async def test_what_is_no_pattern_is_said_and_the_next_one_is_answered() -> None
 
 
 async def test_a_pattern_that_never_ends_is_killed_and_the_next_one_is_answered() -> None:
-    async with started(0.05) as patterns:
-        with pytest.raises(SlowPattern, match=r"0\.05 s of CPU time"):
+    async with started(0.3) as patterns:
+        with pytest.raises(SlowPattern, match=r"0\.3 s of CPU time"):
             await patterns.last_match(RUNAWAY, "a" * 64 + "b")
         assert await patterns.last_match("t", "text") == ["t"]
 
 
 async def test_the_event_loop_goes_on_beside_a_runaway_pattern() -> None:
-    async with started(0.2) as patterns:
+    async with started(1) as patterns:
         asking = asyncio.create_task(patterns.last_match(RUNAWAY, "a" * 64 + "b"))
         turns = 0
         while not asking.done():

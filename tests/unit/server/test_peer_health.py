@@ -82,8 +82,18 @@ async def client() -> AsyncIterator[HttpClient]:
 @pytest.fixture
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything ten times as soon."""
+    hurry(monkeypatch, 10)
+
+
+@pytest.fixture
+def faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice as soon: for a peer that has to be heard in between, on however busy a machine."""
+    hurry(monkeypatch, 2)
+
+
+def hurry(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     for name in ("LOOK_SECONDS", "ASK_AFTER", "ASK_EVERY", "SILENT_SECONDS", "UNREACHED_SECONDS", "RETURN_EVERY"):
-        monkeypatch.setattr(peer_health, name, getattr(peer_health, name) / 10)
+        monkeypatch.setattr(peer_health, name, getattr(peer_health, name) / times)
 
 
 def ask(client: HttpClient, url: str) -> asyncio.Task[object]:
@@ -124,7 +134,7 @@ async def test_one_that_was_given_up_is_left_alone_until_it_answers_again(
 
 
 async def test_a_stream_may_be_silent_as_long_as_its_server_answers(
-    client: HttpClient, far: Process, fast: None
+    client: HttpClient, far: Process, faster: None
 ) -> None:
     """A command in a sandbox that writes nothing; then its broker is stopped."""
 
@@ -133,7 +143,7 @@ async def test_a_stream_may_be_silent_as_long_as_its_server_answers(
             await incoming.whole()
 
     waiting = asyncio.ensure_future(read())
-    await until(lambda: client.health.questions > 3 * peer_health.SILENT_SECONDS / peer_health.ASK_EVERY)
+    await until(lambda: client.health.questions > 2 * peer_health.SILENT_SECONDS / peer_health.ASK_EVERY)
     assert not waiting.done()
     os.kill(far.pid, signal.SIGSTOP)
     with pytest.raises(PeerVanished):
@@ -210,10 +220,12 @@ async def test_everybody_who_waits_for_a_peer_shares_one_question(client: HttpCl
 async def test_nobody_is_asked_for_a_reply_that_comes_soon(client: HttpClient, far: Process) -> None:
     """Two looks around pass while short calls follow one another."""
     loop = asyncio.get_running_loop()
-    ends = loop.time() + 2.5 * peer_health.LOOK_SECONDS
+    ends, longest = loop.time() + 2.5 * peer_health.LOOK_SECONDS, 0.0
     while loop.time() < ends:
+        began = loop.time()
         await client.request("GET", far.url + "/soon", timeout=DEADLINE)
-    assert client.health.questions == 0
+        longest = max(longest, loop.time() - began)
+    assert client.health.questions == 0 or longest >= peer_health.ASK_AFTER  # on a machine where it came late
 
 
 async def test_a_server_that_drains_refuses_new_connections_and_is_waited_for(client: HttpClient, fast: None) -> None:
@@ -331,7 +343,7 @@ async def test_a_server_that_reads_nothing_for_longer_than_tcp_waits_gets_a_larg
     server.close()
 
 
-async def until(holds: Callable[[], bool], seconds: float = DEADLINE / 2) -> None:
+async def until(holds: Callable[[], bool], seconds: float = DEADLINE) -> None:
     async with asyncio.timeout(seconds):
         while not holds():
             await asyncio.sleep(0.02)

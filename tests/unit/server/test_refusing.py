@@ -55,7 +55,7 @@ class Door:
             f"{method} /run HTTP/1.1",
             *(f"{name}: {value}" for name, value in {**usual, **headers}.items() if value or name == "origin"),
         ]
-        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), timeout=120) as connection:
             connection.sendall("\r\n".join([*lines, "connection: close", "", ""]).encode() + body)
             return int(connection.makefile("rb").readline().split()[1])
 
@@ -128,7 +128,7 @@ async def test_bodies_that_do_not_say_that_they_are_json_do_not(door: Door) -> N
 async def test_a_refusal_is_a_failure_of_the_contract_that_says_what_to_type(door: Door) -> None:
     client = HttpClient()
     reply: Reply = await client.request(
-        "POST", f"http://127.0.0.1:{door.port}/run", body=b"x", headers=[(b"content-type", b"text/plain")], timeout=30
+        "POST", f"http://127.0.0.1:{door.port}/run", body=b"x", headers=[(b"content-type", b"text/plain")], timeout=120
     )
     await client.aclose()
     error = json.loads(reply.body)["error"]
@@ -168,7 +168,7 @@ async def test_a_server_that_is_asked_by_a_name_it_was_not_given_says_how_to_giv
     async for wide in opened(loopback=False):
         client = HttpClient()
         told = [(b"host", b"node-1.cluster.example")]
-        reply = await client.request("POST", f"http://127.0.0.1:{wide.port}/run", headers=told, timeout=30)
+        reply = await client.request("POST", f"http://127.0.0.1:{wide.port}/run", headers=told, timeout=120)
         await client.aclose()
         assert "GYM_HOSTS=node-1.cluster.example" in json.loads(reply.body)["error"]["message"]
 
@@ -207,4 +207,4 @@ def test_every_app_under_serve_has_the_door(tmp_path: Path) -> None:
         assert door.send({}, method="GET", body=b"") == 404
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)

@@ -215,6 +215,6 @@ async def test_a_tool_without_state_keeps_the_session_young() -> None:
 
 
 async def until(condition: Any) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while not condition():
             await asyncio.sleep(0.002)

@@ -62,14 +62,14 @@ class Served:
     http: HttpClient
 
     async def post(self, path: str) -> Reply:
-        return await self.http.request("POST", self.url + path, timeout=30)
+        return await self.http.request("POST", self.url + path, timeout=120)
 
     async def ready(self) -> None:
         """The socket listens from the start: the request waits until the server takes it."""
-        assert (await self.http.request("GET", f"{self.url}/healthz", timeout=30)).status == 200
+        assert (await self.http.request("GET", f"{self.url}/healthz", timeout=120)).status == 200
 
     async def ended(self) -> int:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             return await self.process.wait()
 
 
@@ -151,7 +151,7 @@ async def test_what_is_wrong_with_the_start_is_said_without_a_traceback(
     tmp_path: Path, environ: dict[str, str], said: str
 ) -> None:
     async with served(tmp_path, **environ) as server:
-        _, errors = await asyncio.wait_for(server.process.communicate(), 30)
+        _, errors = await asyncio.wait_for(server.process.communicate(), 120)
     assert said in errors.decode()
     assert "Traceback" not in errors.decode()
     assert server.process.returncode == 1
@@ -189,7 +189,7 @@ def test_a_place_that_is_none_is_refused(place: str) -> None:
 
 
 async def exists(path: Path) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not path.exists():
             await asyncio.sleep(0.002)
 
@@ -197,7 +197,7 @@ async def exists(path: Path) -> None:
 async def refused(url: str) -> None:
     """Until nobody listens there any more."""
     host, _, port = url.removeprefix("http://").partition(":")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while True:
             try:
                 _, writer = await asyncio.open_connection(host, int(port))

@@ -116,7 +116,7 @@ class Served:
         return (self.folder / "log").read_text()
 
 
-async def until(condition: Any, within: float = 60.0) -> None:
+async def until(condition: Any, within: float = 120.0) -> None:
     deadline = time.monotonic() + within
     while not condition():
         assert time.monotonic() < deadline, "the condition did not come true in time"
@@ -126,7 +126,8 @@ async def until(condition: Any, within: float = 60.0) -> None:
 @asynccontextmanager
 async def served(folder: Path, **environ: str) -> AsyncIterator[Served]:
     (folder / "app.py").write_text(APP)
-    http = HttpClient()
+    # Code that holds the interpreter's lock lets a health check through per second of CPU, which may take long.
+    http = HttpClient(asks_health=False)
     with socket.socket() as listener, (folder / "log").open("wb") as log:
         listener.bind(("127.0.0.1", 0))
         listener.listen(64)
@@ -156,7 +157,7 @@ if sys.version_info >= (3, 12):  # before, a task does not tell which request st
 async def test_the_rollout_that_blocks_a_server_is_told_the_line_and_those_behind_it_are_not_blamed(
     tmp_path: Path, tool: str, code: str
 ) -> None:
-    async with served(tmp_path, **{labels.ENV_BLOCKED: "3"}) as server:
+    async with served(tmp_path, **{labels.ENV_BLOCKED: "8"}) as server:
         kept = asyncio.create_task(server.post("/quick", "before"))
         assert (await kept).status == 200
         guilty = await server.block(f"/{tool}")
@@ -188,7 +189,7 @@ async def test_a_blocked_server_says_so_to_a_health_check_and_is_well_again_when
     async with served(tmp_path, **{labels.ENV_BLOCKED: "0"}) as server:
         guilty = await server.block("/spin")
         found = ""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(120):
             while "blocked" not in found:
                 found = await probe(server.address, "/healthz", timeout=30)
         assert f"its event loop is blocked at app.py:{line_of('while not Path')} in spin" in found

@@ -111,18 +111,18 @@ async def test_code_that_disarms_its_timer_is_killed_from_outside(folder: Path) 
 
 
 async def test_a_call_that_waits_for_ever_is_killed_by_the_clock(folder: Path, tmp_path: Path) -> None:
-    async with started(folder, count=1, timeout=0.1, patience=0.3) as workers:
-        with pytest.raises(WorkerTimeout, match=r"gave no answer within 0\.3 s"):
+    async with started(folder, count=1, timeout=0.1, patience=5) as workers:
+        with pytest.raises(WorkerTimeout, match="gave no answer within 5 s"):
             await workers.call("hold", str(tmp_path / "held"))
         assert await workers.call("add", 1, 2) == 3
 
 
 async def test_waiting_costs_no_cpu_time_and_is_no_timeout(folder: Path) -> None:
-    async with started(folder, count=1, timeout=0.02) as workers:
+    async with started(folder, count=1, timeout=0.2) as workers:
         pid = await workers.call("pid")
         os.kill(pid, signal.SIGSTOP)  # a worker that gets no CPU
         asking = asyncio.create_task(workers.call("add", 1, 2))
-        await asyncio.wait([asking], timeout=0.2)
+        await asyncio.wait([asking], timeout=1)
         assert not asking.done()
         os.kill(pid, signal.SIGCONT)
         assert await asking == 3
@@ -213,7 +213,7 @@ async def test_after_the_death_of_their_nursery_workers_are_made_anew(folder: Pa
 async def test_an_idle_worker_that_died_is_replaced(folder: Path) -> None:
     async with started(folder, count=1) as workers:
         os.kill(await workers.call("pid"), signal.SIGKILL)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while not workers._idle[0].channel.lost:
                 await asyncio.sleep(0.001)
         assert await workers.call("add", 1, 2) == 3
@@ -286,7 +286,7 @@ class Held:
 
     def read_line(self) -> bytes:
         """A pipe that nobody has opened yet looks ended: not to be believed before the first line."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             select.select([self._fd], [], [], 1)
             try:
@@ -298,16 +298,19 @@ class Held:
         raise AssertionError("nothing was written")
 
     def ends(self) -> bool:
-        return bool(select.select([self._fd], [], [], 30)[0]) and os.read(self._fd, 100) == b""
+        return bool(select.select([self._fd], [], [], 120)[0]) and os.read(self._fd, 100) == b""
 
 
-async def test_a_call_that_does_not_return_is_named_by_its_line(folder: Path, tmp_path: Path) -> None:
+async def test_a_call_that_does_not_return_is_named_by_its_line(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gym.server.workers.LAST_WORDS_SECONDS", 120)  # it ends as soon as it has said them
     lines = CODE.splitlines()
     async with started(folder, timeout=0.3) as workers:
         with pytest.raises(WorkerTimeout, match="took more than 0.3 s of CPU time") as spun:
             await workers.call("spin")
-    async with started(folder, timeout=0.2, patience=0.5) as workers:
-        with pytest.raises(WorkerTimeout, match=r"gave no answer within 0\.5 s") as slept:
+    async with started(folder, timeout=0.2, patience=5) as workers:
+        with pytest.raises(WorkerTimeout, match="gave no answer within 5 s") as slept:
             await workers.call("hold", str(tmp_path / "pid"))
         assert await workers.call("add", 1, 2) == 3
     assert f"(graders.py:{lines.index('    while True: pass') + 1} in spin)" in str(spun.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -45,7 +46,17 @@ def begun_again(groups: GroupStream, times: int) -> bool:
     return groups.stats().cancelled.get("stale", 0) == times and groups.stats().in_flight == 1
 
 
-async def until(condition: Callable[[], object], within: float = 30.0) -> None:
+@contextmanager
+def held(agent: FakeAgent) -> Iterator[None]:
+    """What it is asked meanwhile ends afterwards."""
+    agent.control(allowed=0)
+    try:
+        yield
+    finally:
+        agent.control(allowed=1 << 60)
+
+
+async def until(condition: Callable[[], object], within: float = 120.0) -> None:
     async with asyncio.timeout(within):
         while not condition():
             await asyncio.sleep(0.01)
@@ -153,10 +164,11 @@ async def test_a_batch_that_is_full_calls_the_other_groups_off(agent: FakeAgent)
 
 
 async def test_each_rollout_says_under_which_policy_it_began_and_ended(agent: FakeAgent) -> None:
-    rows = [row("slow", slow_from=0, delay_then=0.3), row("later")]
+    rows = [row("first"), row("later")]
     async with GroupStream(agent.url, rows, GroupOptions(size=2, concurrency=2, version=5)) as groups:
-        await until(lambda: groups.stats().in_flight == 2)
-        groups.set_version(6)
+        with held(agent):
+            await until(lambda: groups.stats().in_flight == 2)
+            groups.set_version(6)
         first, second = await groups.take(2)
         with pytest.raises(UserError, match="version 6; 5 is an older one"):
             groups.set_version(5)
@@ -203,10 +215,13 @@ async def test_updates_too_frequent_for_a_rollout_end_it_as_a_failure(agent: Fak
 
 
 async def test_a_drain_lets_what_is_under_way_end(agent: FakeAgent) -> None:
-    rows = [row(number, slow_from=0, delay_then=0.2) for number in range(9)]
+    rows = [row(number) for number in range(9)]
     async with GroupStream(agent.url, rows, GroupOptions(size=1, concurrency=2, ahead=4)) as groups:
-        await until(lambda: groups.stats().in_flight == 2)
-        assert await groups.drain() == 0
+        with held(agent):
+            await until(lambda: groups.stats().in_flight == 2)
+            draining = asyncio.create_task(groups.drain())
+            await until(lambda: groups.stats().paused)
+        assert await draining == 0
         stats = groups.stats()
         assert (stats.in_flight, stats.waiting, stats.paused, stats.ready) == (0, 2, True, 2)
         groups.resume(1)
@@ -370,7 +385,7 @@ async def test_drops_are_counted_in_a_row_whether_the_consumer_reads_or_not(agen
 
 
 async def test_who_stops_waiting_in_the_middle_of_a_batch_finds_its_groups_again(agent: FakeAgent) -> None:
-    rows = [row("fast"), row("slow", slow_from=0, delay_then=0.3)]
+    rows = [row("fast"), row("slow", slow_from=0, delay_then=5)]
     async with GroupStream(agent.url, rows, GroupOptions(size=2)) as groups:
         waiting = asyncio.create_task(groups.take(2))
         await until(lambda: groups.stats().delivered == 1)

@@ -62,7 +62,7 @@ async def ask(module: ModuleType, deployment: Deployment, path: str, body: Body)
             "default_query": {"api-version": "2024-10-21"},
         }
         async with running(module.AzureOpenAI.app(fields, name="policy_model")) as url:
-            reply = await http.request("POST", url + path, body=orjson.dumps(body), timeout=10)
+            reply = await http.request("POST", url + path, body=orjson.dumps(body), timeout=120)
     await http.aclose()
     return reply.status, orjson.loads(reply.body)
 

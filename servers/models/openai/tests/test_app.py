@@ -68,7 +68,7 @@ async def serving(
         async with running(module.OpenAI.app(given, name="policy_model")) as url:
 
             async def ask(path: str, body: Body, *headers: tuple[bytes, bytes]) -> tuple[int, Body]:
-                reply = await http.request("POST", url + path, body=orjson.dumps(body), headers=headers, timeout=10)
+                reply = await http.request("POST", url + path, body=orjson.dumps(body), headers=headers, timeout=120)
                 return reply.status, orjson.loads(reply.body)
 
             yield provider, ask

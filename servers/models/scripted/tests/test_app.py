@@ -46,7 +46,7 @@ async def policy(module: ModuleType, fields: Body) -> AsyncIterator[Any]:
     async with running(module.Scripted.app(fields, name="policy_model")) as url:
 
         async def ask(params: Body) -> Body:
-            reply = await http.request("POST", f"{url}/v1/responses", body=orjson.dumps(params), timeout=10)
+            reply = await http.request("POST", f"{url}/v1/responses", body=orjson.dumps(params), timeout=120)
             parsed: Body = orjson.loads(reply.body)
             return parsed
 

@@ -94,7 +94,7 @@ async def test_a_signal_to_a_process_that_has_just_ended_leaves_its_exit_code_to
 
     send_signal(process, signal.SIGTERM)
 
-    assert await asyncio.wait_for(exited, 20) == 4
+    assert await asyncio.wait_for(exited, 120) == 4
 
 
 def test_a_process_ends_with_its_parent_even_when_that_is_killed(tmp_path: Path) -> None:
