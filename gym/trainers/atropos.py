@@ -22,7 +22,7 @@ from gym.trainers.options import GroupOptions, read_options
 from gym.trainers.stream import Given, GroupStream
 
 Json = dict[str, Any]
-MAX_SKIPS: Final = 50  # groups in a row that cannot be posted; then the bridge ends with an error
+MAX_SKIPS: Final = 50  # groups in a row that cannot be posted; one more ends the bridge with an error
 SECONDS: Final = 60.0  # for one answer of the API; its server closes an idle connection after 5
 IDLE: Final = 3.0
 
@@ -36,7 +36,7 @@ class AtroposOptions:
     batches_ahead: int = 2  # which may wait for the trainer
     messages: bool = False  # post the conversations beside the tokens
     poll: float = 1.0  # seconds between two looks at a trainer that has not begun, or has enough
-    patience: float = 3600.0  # seconds for the trainer to begin
+    timeout: float = 3600.0  # seconds for the trainer to begin
 
 
 @dataclass(slots=True)
@@ -53,15 +53,15 @@ class Bridge:
     max_tokens: int = 0
 
     async def register(self, size: int) -> None:
-        told = self.options
-        body = {"max_token_length": told.max_token_length, "desired_name": told.name, "weight": told.weight}
-        body |= {"group_size": size, "min_batch_allocation": told.min_batch_allocation}
+        asked = self.options
+        body = {"max_token_length": asked.max_token_length, "desired_name": asked.name, "weight": asked.weight}
+        body |= {"group_size": size, "min_batch_allocation": asked.min_batch_allocation}
         try:
-            async with asyncio.timeout(told.patience):
+            async with asyncio.timeout(asked.timeout):
                 while (env := await self._ask("POST", "/register-env", body)).get("status") != "success":
-                    await asyncio.sleep(told.poll)
+                    await asyncio.sleep(asked.poll)
         except TimeoutError:
-            raise InfraError(f"no trainer began at {self.api} within {told.patience:g} s", "start it") from None
+            raise InfraError(f"no trainer began at {self.api} within {asked.timeout:g} s", "start it") from None
         self.env = env  # from here on it has to be disconnected
         info = await self._ask("GET", "/info")
         self.batch_size, self.max_tokens = info["batch_size"], info["max_token_len"]
@@ -70,7 +70,7 @@ class Bridge:
 
     async def disconnect(self) -> None:
         if self.env:
-            with suppress(InfraError):  # the API has gone, and with it the registration
+            with suppress(InfraError):  # the API is gone, and the registration with it
                 await self._ask("POST", "/disconnect-env", {"env_id": self.env["env_id"]})
 
     async def feed(self, groups: GroupStream) -> None:

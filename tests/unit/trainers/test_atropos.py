@@ -231,7 +231,7 @@ async def test_what_can_never_work_is_said_at_once(agent: FakeAgent) -> None:
             await serve(agent.url, [row(0)], {"size": 3}, OPTIONS, api=url)
     async with running(Api(starts_after=10**9)) as url:
         with pytest.raises(InfraError, match="no trainer began"):
-            await serve(agent.url, [row(0)], {"size": 2}, replace(OPTIONS, patience=0.05), api=url)
+            await serve(agent.url, [row(0)], {"size": 2}, replace(OPTIONS, timeout=0.05), api=url)
 
 
 async def test_a_stack_that_says_no_token_ids_does_not_go_on_for_ever(agent: FakeAgent) -> None:
