@@ -5,6 +5,7 @@ An episode that failed raises: it is no sample, and never a reward of 0.
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 from contextlib import aclosing
 from types import new_class
@@ -39,7 +40,10 @@ class StackExecutor:
     token: str
     host: str
     options: AttemptOptions
-    endpoint: EngineEndpoint | None = None
+
+    def __init__(self) -> None:
+        self.endpoint: EngineEndpoint | None = None
+        self._opening = asyncio.Lock()  # the samples of a prompt begin at the same time
 
     async def execute(
         self,
@@ -52,13 +56,19 @@ class StackExecutor:
         images: Any = None,
     ) -> Json:
         row = read_row(label)
-        if self.endpoint is None:
-            self.endpoint = EngineEndpoint(hf_tokenizer, llm_engine.generate)
-            await self.endpoint.start(self.host)
-        with self.endpoint.episode(sampling_params, max_length) as base_url:
+        endpoint = await self._open(hf_tokenizer, llm_engine)
+        with endpoint.episode(sampling_params, max_length) as base_url:
             result = await self._roll({**row, "policy_base_url": base_url, "policy_model_name": MODEL})
         sample = result_to_sample(result, log_probs=sampling_params.logprobs is not None)
         return {"prompt": prompt, "label": label, "images": images, "mm_train_inputs": None, **sample}
+
+    async def _open(self, tokenizer: Any, engine: Any) -> EngineEndpoint:
+        async with self._opening:
+            if self.endpoint is None:
+                endpoint = EngineEndpoint(tokenizer, engine.generate)
+                await endpoint.start(self.host)
+                self.endpoint = endpoint
+        return self.endpoint
 
     async def _roll(self, row: Json) -> Json:
         """Retried as in any collection: what cannot have come from the policy, as a whole new episode."""

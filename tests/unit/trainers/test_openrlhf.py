@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -133,6 +134,19 @@ async def test_an_episode_of_two_turns_is_one_sample_with_what_the_engine_drew()
     assert found["rollout_log_probs"] == wanted
     assert (found["reward"], found["scores"], found["truncated"], found["extra_logs"]) == (1.0, 1.0, False, {})
     assert (found["prompt"], orjson.loads(found["label"]), found["images"]) == ("p", ROW, None)
+
+
+async def test_samples_that_begin_at_once_share_an_endpoint_and_keep_apart() -> None:
+    rows = [{**ROW, "wants": word} for word in ("yes", "no", "yes")]
+    async with stack() as one:
+        executor, engine = make_executor(one.url)(), FakeEngine(["yes"])
+        given: Json = {"sampling_params": params(), "max_length": 60, "hf_tokenizer": TOKENIZER, "llm_engine": engine}
+        labels = [orjson.dumps(row).decode() for row in rows]
+        found = await asyncio.gather(*(executor.execute(prompt="p", label=label, **given) for label in labels))
+        await executor.endpoint.aclose()
+    assert [sample["reward"] for sample in found] == [1.0, 0.0, 1.0]
+    assert len({row["policy_base_url"] for row in one.rows}) == 3
+    assert len({row["policy_base_url"].split("/")[2] for row in one.rows}) == 1
 
 
 async def test_no_log_probs_are_told_where_the_trainer_asks_for_none() -> None:
