@@ -44,6 +44,7 @@ class StackExecutor:
     def __init__(self) -> None:
         self.endpoint: EngineEndpoint | None = None
         self._opening = asyncio.Lock()  # the samples of a prompt begin at the same time
+        self._room = asyncio.Semaphore(self.options.concurrency)
 
     async def execute(
         self,
@@ -57,8 +58,9 @@ class StackExecutor:
     ) -> Json:
         row = read_row(label)
         endpoint = await self._open(hf_tokenizer, llm_engine)
-        with endpoint.episode(sampling_params, max_length) as base_url:
-            result = await self._roll({**row, "policy_base_url": base_url, "policy_model_name": MODEL})
+        async with self._room:
+            with endpoint.episode(sampling_params, max_length) as base_url:
+                result = await self._roll({**row, "policy_base_url": base_url, "policy_model_name": MODEL})
         sample = result_to_sample(result, log_probs=sampling_params.logprobs is not None)
         return {"prompt": prompt, "label": label, "images": images, "mm_train_inputs": None, **sample}
 

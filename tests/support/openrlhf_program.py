@@ -104,7 +104,7 @@ def main() -> None:
         ids = response["observation_tokens"]
         ranges = response["action_ranges"]
         one["spoken"] = [policy.tokenizer.decode(ids[start:end]) for start, end in ranges]
-        if "agent" in order:
+        if "words" not in order:
             one["own_log_probs"] = [tiny.score(policy, ids[:start], ids[start:end]) for start, end in ranges]
     json.dump(told, report)
 

@@ -52,7 +52,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> str:
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("stack")
     try:
-        up = gym("up", "multi_turn", "mcqa", *UP, *POLICY, cwd=folder, timeout=300)
+        up = gym("up", "multi_turn", "mcqa", "stateful_counter", *UP, *POLICY, cwd=folder, timeout=300)
         assert up.returncode == 0, up.stderr
         yield json.loads(gym("ps", "--json", cwd=folder).stdout)["router"]
     finally:
@@ -99,6 +99,19 @@ def test_episodes_become_experiences_with_the_engines_own_log_probs(stack: str, 
 
 def first(pair: tuple[Any, Any]) -> Any:
     return pair[0]
+
+
+def test_tools_that_the_engine_calls_act_in_the_episodes_session(stack: str, python: str, tmp_path: Path) -> None:
+    agent = tmp_path / "agent.py"
+    agent.write_text(AGENT.format(url=stack))
+    rows = ROOT / "servers" / "resources" / "stateful_counter" / "data" / "example.jsonl"
+    label = rows.read_text().splitlines()[0]  # from 3 to 6
+    words = [f'<tool_call>{{"name": "increment_counter", "arguments": {{"count": {n}}}}}</tool_call>' for n in (1, 2)]
+    order = {"agent": str(agent), "prompts": [["Count.", label]], "samples": 1, "max_length": 4000}
+    (one,) = run(python, {**order, "words": [*words, "It is 6."]})
+    assert (one["rewards"], one["spoken"]) == ([1.0], [f"{text}<|end|>" for text in (*words, "It is 6.")])
+    (one,) = run(python, {**order, "words": [words[0], "It is 6."]})
+    assert (one["rewards"], len(one["spoken"])) == ([0.0], 2)
 
 
 def test_an_episode_that_outgrows_the_trainers_length_is_cut_there(stack: str, python: str, tmp_path: Path) -> None:

@@ -123,9 +123,10 @@ class Api:
         if scope["type"] == "lifespan":
             await live(receive, send)
             return
-        raw = (await receive()).get("body", b"")
-        while raw and not raw.endswith(b"}"):
-            raw += (await receive()).get("body", b"")
+        raw, more = b"", True
+        while more:
+            message = await receive()
+            raw, more = raw + message.get("body", b""), message.get("more_body", False)
         path = scope["path"]
         self.asked.append((scope["method"], path))
         self.bodies[path] = orjson.loads(raw) if raw else {}

@@ -35,16 +35,24 @@ class Stack:
 
     url: str = ""
     fails: int = 0
+    now: int = 0
+    most: int = 0  # episodes at once
     rows: list[Json] = field(default_factory=list)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             await live(receive, send)
             return
-        body = (await receive()).get("body", b"")
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
         status, reply = 200, self.discovery()
         if scope["path"].endswith("/run"):
+            self.now += 1
+            self.most = max(self.most, self.now)
             status, reply = await self.run(orjson.loads(body))
+            self.now -= 1
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": orjson.dumps(reply)})
 
@@ -139,12 +147,12 @@ async def test_an_episode_of_two_turns_is_one_sample_with_what_the_engine_drew()
 async def test_samples_that_begin_at_once_share_an_endpoint_and_keep_apart() -> None:
     rows = [{**ROW, "wants": word} for word in ("yes", "no", "yes")]
     async with stack() as one:
-        executor, engine = make_executor(one.url)(), FakeEngine(["yes"])
+        executor, engine = make_executor(one.url, options=AttemptOptions(concurrency=2))(), FakeEngine(["yes"])
         given: Json = {"sampling_params": params(), "max_length": 60, "hf_tokenizer": TOKENIZER, "llm_engine": engine}
         labels = [orjson.dumps(row).decode() for row in rows]
         found = await asyncio.gather(*(executor.execute(prompt="p", label=label, **given) for label in labels))
         await executor.endpoint.aclose()
-    assert [sample["reward"] for sample in found] == [1.0, 0.0, 1.0]
+    assert ([sample["reward"] for sample in found], one.most) == ([1.0, 0.0, 1.0], 2)
     assert len({row["policy_base_url"] for row in one.rows}) == 3
     assert len({row["policy_base_url"].split("/")[2] for row in one.rows}) == 1
 
