@@ -5,7 +5,6 @@ It answers the episodes that are open and no one else, with the ids and log-prob
 
 from __future__ import annotations
 
-import re
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from gym.wire.token_ids import GENERATION
 
 Json = dict[str, Any]
 Generate = Callable[[list[int], Any], Awaitable[Any]]  # prompt ids and sampling parameters to a request's output
-CALL: Final = re.compile(r"<tool_call>\s*(\{.*?\})\s*</tool_call>", re.DOTALL)
+CALL, CALL_END = "<tool_call>", "</tool_call>"
 KEEP_ALIVE: Final = 75  # seconds: longer than a stack keeps an idle connection
 
 
@@ -117,16 +116,26 @@ def make_completion(tokenizer: Any, body: Json, prompt: list[int], output: Any) 
 
 def read_calls(text: str) -> tuple[str, list[Json]]:
     """Calls as Hermes and Qwen write them. What is not the JSON of a call stays text, as the policy wrote it."""
-    calls = []
-    for found in CALL.finditer(text):
-        try:
-            call = orjson.loads(found[1])
-            function = {"name": str(call["name"]), "arguments": orjson.dumps(call.get("arguments") or {}).decode()}
-        except (orjson.JSONDecodeError, KeyError):
-            continue
-        calls.append({"id": new_id("call"), "type": "function", "function": function})
-        text = text.replace(found[0], "", 1)
-    return text.strip() if calls else text, calls
+    first, *parts = text.split(CALL)
+    rest, calls = [first], []
+    for part in parts:
+        inside, closed, after = part.partition(CALL_END)
+        call = _read_call(inside) if closed else None
+        if call is not None:
+            calls.append(call)
+        rest.append(CALL + part if call is None else after)
+    return ("".join(rest).strip() if calls else text), calls
+
+
+def _read_call(text: str) -> Json | None:
+    try:
+        call = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(call, dict) or not isinstance(call.get("name"), str):
+        return None
+    function = {"name": call["name"], "arguments": orjson.dumps(call.get("arguments") or {}).decode()}
+    return {"id": new_id("call"), "type": "function", "function": function}
 
 
 def _render(tokenizer: Any, body: Json, messages: list[Json], *, add_generation_prompt: bool) -> list[int]:

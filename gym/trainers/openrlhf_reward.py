@@ -33,7 +33,7 @@ from gym.wire import items
 from gym.wire.failures import RolloutError, error_from_reply
 
 Json = dict[str, Any]
-ENDS: Final = re.compile(r"(<\|[a-z_]+\|>|</s>|<eos>|<pad>|<end_of_turn>|\s)+$")  # OpenRLHF keeps special tokens
+SPECIAL: Final = re.compile(r"<\|[a-z_]{1,40}\|>|</s>|<eos>|<pad>|<end_of_turn>|\s+")
 TIMEOUT: Final = 170.0  # OpenRLHF waits 180
 
 
@@ -92,7 +92,16 @@ def _cut_prompt(query: str, prompt: str) -> str:
     if at < 0:
         what = "the query does not hold its prompt: it was cut, or the tokenizer writes it in another way"
         raise RolloutError("row", f"{what}: {query[:100]!r}")
-    return ENDS.sub("", query[at + len(prompt) :])
+    return _cut_end(query[at + len(prompt) :])
+
+
+def _cut_end(answer: str) -> str:
+    """Without the special tokens that OpenRLHF leaves at its end. In one pass: a policy may write very many."""
+    begin, end = len(answer), 0
+    for found in SPECIAL.finditer(answer):
+        begin = begin if found.start() == end and end else found.start()
+        end = found.end()
+    return answer[:begin] if end == len(answer) else answer
 
 
 def _check(reply: httpx.Response, environment: str) -> httpx.Response:

@@ -77,6 +77,10 @@ def call(arguments: str) -> str:
         (call('{"a": {"b": 1}}') + "\n" + call('{"c": "}"}'), "", ['{"a":{"b":1}}', '{"c":"}"}']),
         ("<tool_call>{broken}</tool_call>", "<tool_call>{broken}</tool_call>", []),
         ('<tool_call>{"arguments": {}}</tool_call> ', '<tool_call>{"arguments": {}}</tool_call> ', []),
+        ("<tool_call>[1]</tool_call>", "<tool_call>[1]</tool_call>", []),
+        (f"<tool_call>{call('{}')}", "<tool_call>", ["{}"]),
+        ('<tool_call>{"name": "look"}', '<tool_call>{"name": "look"}', []),
+        ("<tool_call>{" * 50_000, "<tool_call>{" * 50_000, []),
     ],
 )
 def test_calls_are_read_and_what_is_none_stays_text(text: str, rest: str, calls: list[str]) -> None:

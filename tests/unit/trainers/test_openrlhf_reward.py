@@ -91,9 +91,10 @@ def request(*pairs: tuple[str, str]) -> Json:
 
 async def test_each_answer_is_verified_in_a_session_of_its_own_row() -> None:
     pairs = [("a", "a"), ("b", "a"), ("c", "c<|im_end|>\n"), ("d", "d</s>"), ("e", " e"), ("", "")]
+    pairs += [("", "<|im_end|>" * 20_000), ("f </s> g", "f </s> g</s></s>"), ("h", "h" + " " * 200_000)]
     async with endpoint() as url:
         status, reply = await ask(url, request(*pairs))
-    rewards = [1.0, 0.0, 1.0, 1.0, 0.0, 1.0]
+    rewards = [1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0]
     assert (status, reply) == (200, {"rewards": rewards, "scores": rewards, "extra_logs": {}})
 
 
