@@ -213,7 +213,8 @@ async def test_with_the_rows_each_trainer_has_its_own_policy_on_one_stack(python
 async def test_another_trainers_push_is_reported_and_its_addresses_stay(python: Path, up: str) -> None:
     async with trainer(python, up, GYM_TOKEN=TOKEN) as nemo:
         assert (await nemo.do("start", {"policy_base_url": "http://127.0.0.1:9/v1"}))[-1]["error"] is None
-        await ask_admin(up, "PUT", {"base_urls": ["http://127.0.0.1:19/v1"]})
+        await ask_admin(up, "DELETE")
+        await ask_admin(up, "PUT", {"base_urls": ["http://127.0.0.1:19/v1"]})  # version 1, as the first was
         error = await nemo.error_of("poll")
         assert "policy_model asks http://127.0.0.1:19/v1 now, not this trainer" in error["text"]
         assert (await nemo.do("shutdown"))[-1]["error"] is None
@@ -333,6 +334,24 @@ async def test_what_only_the_infrastructure_did_is_raised_and_never_a_reward(pyt
         assert failed["status"] == (reply[0] if reply[0] in (422, 429) else max(failed["status"], 500))
         assert [row["_rowidx"] for row in stack.rows].count(index) == tries, words
     assert len(set(stack.ids)) == len(stack.ids)  # each attempt is a rollout of its own
+
+
+async def test_no_more_connections_than_the_configuration_says(python: Path) -> None:
+    inside: list[int] = []
+    most: list[int] = []
+
+    async def answer(row: Json, times: int) -> tuple[int, bytes]:
+        inside.append(row["_rowidx"])
+        most.append(len(inside))
+        await asyncio.sleep(0.05)  # the others would come meanwhile
+        inside.remove(row["_rowidx"])
+        return rollout(row)
+
+    async with fake_stack(answer) as stack, trainer(python, stack.url, COMPOSE_GYM_POLICY="keep") as nemo:
+        await nemo.do("start", {"global_aiohttp_connector_limit_per_host": 2})
+        said = await nemo.do("run", make_rows(8))
+    assert len([line for line in said if "row" in line]) == 8
+    assert max(most) == 2
 
 
 async def test_an_attempt_that_failed_is_made_again_and_its_verdict_counts(python: Path) -> None:

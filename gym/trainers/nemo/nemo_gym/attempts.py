@@ -6,10 +6,12 @@ import asyncio
 import json
 import math
 import random
+import resource
 import secrets
 import socket
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import quote
 
 import aiohttp
 
@@ -33,9 +35,11 @@ class Attempts:
         self._settings = stack.settings
         self._options = stack.settings.options
         self._id = secrets.token_hex(6)
+        # Not the connector's limit: to wait for that counts as time of the request.
+        self._places = asyncio.Semaphore(min(stack.settings.max_connections, max_open_sockets()))
 
     def open_session(self) -> aiohttp.ClientSession:
-        connector = aiohttp.TCPConnector(limit=self._settings.max_connections, socket_factory=watched_socket)
+        connector = aiohttp.TCPConnector(limit=0, socket_factory=watched_socket)
         return aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),  # two rollouts never share a session
@@ -79,8 +83,8 @@ class Attempts:
             tries += 1
 
     async def _post(self, session: aiohttp.ClientSession, agent: str, body: bytes, rollout: str) -> tuple[int, bytes]:
-        url, headers = f"{self._settings.url}/s/{agent}/run", {"x-gym-rollout-id": rollout}
-        async with session.post(url, data=body, headers=headers) as reply:
+        url, headers = f"{self._settings.url}/s/{quote(agent, safe='')}/run", {"x-gym-rollout-id": rollout}
+        async with self._places, session.post(url, data=body, headers=headers) as reply:
             return reply.status, await reply.read()
 
     def _write_body(self, row: Json) -> bytes:
@@ -93,6 +97,11 @@ class Attempts:
     def _no_stack(self, error: Exception) -> RolloutFailed:
         what = f"no stack answers at {self._settings.url}: {error}"
         return RolloutFailed(f"{what}; start it with `gym up`, or look: gym ps", 503, retryable=False)
+
+
+def max_open_sockets() -> int:
+    """Half of what this process may open: the trainer has files and sockets of its own."""
+    return max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2, 1)
 
 
 def watched_socket(address: Any) -> socket.socket:
@@ -140,8 +149,9 @@ def backoff(tries: int) -> float:
 
 def _check_tokens(found: Json, agent: str) -> None:
     """Without any there is nothing to learn from, and verl would make it an empty sample with a reward of 0."""
-    output = (found.get("response") or {}).get("output") or ()
-    made = [one for one in output if one.get("type") in MADE_BY_A_MODEL]
+    response = found.get("response")
+    output = response.get("output") if isinstance(response, dict) else None
+    made = [one for one in output or () if isinstance(one, dict) and one.get("type") in MADE_BY_A_MODEL]
     if made and not any(one.get("generation_token_ids") for one in made):
         what = f"the rollout of {agent} has no token ids: serve the policy by vllm_model with"
         raise RolloutFailed(f"{what} return_token_id_information: true", 502, "model", retryable=False)

@@ -23,7 +23,7 @@ TOKEN_HINT: Final = "set GYM_TOKEN or GYM_TOKEN_FILE to the token that `gym up` 
 @dataclass
 class RunningStack:
     settings: Settings
-    pushed_version: int | None = field(default=None, init=False)
+    pushed: Json | None = field(default=None, init=False)  # what the stack answered to it
 
     def check(self) -> None:
         if not isinstance(self._call("GET", "/discovery").get("instances"), dict):
@@ -40,16 +40,15 @@ class RunningStack:
         """Every replica of the model that is up asks the trainer's servers when this returns."""
         policy = self.settings.policy
         order = {"base_urls": policy.urls, "api_key": policy.api_key, "model": policy.model_name}
-        view = self._call("PUT", self._upstreams, {name: value for name, value in order.items() if value})
-        self.pushed_version = view.get("version")
-        if not view.get("reached"):
+        self.pushed = self._call("PUT", self._upstreams, {name: value for name, value in order.items() if value})
+        if not self.pushed.get("reached"):
             model = self.settings.options.model
             raise StackError(f"not every replica of {model} has the new addresses: look at gym logs {model}")
 
     def take_policy_back(self) -> None:
         """Unless the model was given other addresses since."""
-        version, self.pushed_version = self.pushed_version, None
-        if version is not None and self._call("GET", self._upstreams).get("version") == version:
+        pushed, self.pushed = self.pushed, None
+        if pushed is not None and _is_same(self._call("GET", self._upstreams), pushed):
             self._call("DELETE", self._upstreams)
 
     def poll(self) -> None:
@@ -57,11 +56,16 @@ class RunningStack:
         servers = self._call("GET", "/servers").get("servers") or []
         if down := [str(one.get("name")) for one in servers if _is_down(one)]:
             raise StackError(f"{', '.join(down)} of {self.settings.url} does not run: look at gym logs {down[0]}")
-        model = self.settings.options.model
-        if self.pushed_version not in (None, (view := self._call("GET", self._upstreams)).get("version")):
+        if self.pushed is not None:
+            self._check_push(self.pushed)
+
+    def _check_push(self, pushed: Json) -> None:
+        view = self._call("GET", self._upstreams)
+        if not _is_same(view, pushed):
+            urls = ", ".join(view.get("base_urls") or ["no server"])
             raise StackError(
-                f"{model} asks {', '.join(view.get('base_urls') or ['no server'])} now, not this trainer: another one has "
-                f"changed that; give each trainer a stack, or set {PREFIX}POLICY=rows"
+                f"{self.settings.options.model} asks {urls} now, not this trainer: another one has changed that; "
+                f"give each trainer a stack, or set {PREFIX}POLICY=rows"
             )
 
     @property
@@ -103,6 +107,11 @@ def said_in(body: bytes) -> str:
         error = text
     said = error.get("message") or text if isinstance(error, dict) else error
     return "; ".join(str(said).splitlines())
+
+
+def _is_same(view: Json, pushed: Json) -> bool:
+    """Versions begin again when addresses are taken back, so they alone do not say whose they are."""
+    return all(view.get(name) == pushed.get(name) for name in ("version", "base_urls", "model"))
 
 
 def _is_down(server: Json) -> bool:
