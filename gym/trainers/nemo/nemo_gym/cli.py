@@ -53,7 +53,7 @@ class RunHelper:
         self._stack.poll()
 
     def shutdown(self) -> None:
-        """Takes the trainer's addresses back; the stack runs on. A problem is only logged, as this is often a `finally`."""
+        """Takes the trainer's addresses back; the stack runs on. A problem is logged, as this is often a `finally`."""
         if self._stack is None:
             return
         found, self._stack = self._stack, None
