@@ -339,11 +339,14 @@ async def test_what_only_the_infrastructure_did_is_raised_and_never_a_reward(pyt
 async def test_no_more_connections_than_the_configuration_says(python: Path) -> None:
     inside: list[int] = []
     most: list[int] = []
+    two = asyncio.Event()
 
     async def answer(row: Json, times: int) -> tuple[int, bytes]:
         inside.append(row["_rowidx"])
         most.append(len(inside))
-        await asyncio.sleep(0.05)  # the others would come meanwhile
+        if len(inside) == 2:
+            two.set()
+        await two.wait()  # without a limit all eight come, as each is sent before any is answered
         inside.remove(row["_rowidx"])
         return rollout(row)
 
@@ -372,7 +375,7 @@ async def test_a_deadline_travels_with_the_row_and_ends_it(python: Path) -> None
     async with fake_stack(never) as stack, started(python, stack, **ways) as nemo:
         (said, _) = await nemo.do("run", make_rows(1))
         assert (said["failed"]["status"], said["failed"]["kind"]) == (504, "timeout")
-        assert await stack.hung_up.get() == 0
+        assert await asyncio.wait_for(stack.hung_up.get(), 30) == 0
 
 
 async def test_what_a_trainer_drops_is_cancelled_at_the_stack(python: Path) -> None:
