@@ -70,6 +70,12 @@ def env_reward(
     return env_reward
 
 
+def check_none_is_left_out(lost: int, total: int) -> None:
+    """An old TRL would take a failure for a bad answer."""
+    if lost and _counts_none_as_zero():
+        raise InfraError(f"{lost} of {total} rollouts failed, and this TRL counts them as 0", "use trl>=1.6")
+
+
 def _check_policy(args: Any, door: PolicyDoor | None) -> None:
     """What answers has to be what is trained."""
     if args.use_vllm and door is not None:
@@ -98,8 +104,7 @@ def _to_batch(groups: list[RolloutGroup], filler: TokenSequence) -> Batch:
         raise InfraError(
             f"not one of {lost} rollouts came back: {failures[0] if failures else '?'}", "gym ps, gym logs"
         )
-    if lost and _counts_none_as_zero():
-        raise InfraError(f"{lost} of {len(found)} rollouts failed, and this TRL counts them as 0", "use trl>=1.6")
+    check_none_is_left_out(lost, len(found))
     return {
         "prompt_ids": [one.tokens.prompt_ids for one in found],
         "completion_ids": [one.tokens.completion_ids for one in found],
