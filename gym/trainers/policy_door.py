@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from gym.wire.policy_endpoint import KEY, MODEL, URL
 
@@ -28,7 +28,7 @@ FOREIGN: Final = ("tools", "stop", "stream")
 PATH: Final = "/v1/chat/completions"
 
 
-class Refused(Exception):
+class DoorRefusal(Exception):
     """What the door answers in the place of a completion."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -36,18 +36,12 @@ class Refused(Exception):
         self.status = status
 
 
-class Told(NamedTuple):
-    prompt: list[int]
-    generation: list[int]
-    log_probs: list[float]
-
-
 @dataclass(eq=False)
-class Asked:
+class WaitingChat:
     """A request that waits for its turn."""
 
     body: Json
-    answer: Json | Refused | None = None
+    answer: Json | DoorRefusal | None = None
 
     @property
     def dials(self) -> Json:
@@ -63,7 +57,7 @@ class PolicyDoor:
         self._key = secrets.token_urlsafe(24)
         self._policy: LocalPolicy | None = None
         self._serving = threading.Lock()  # held by whoever generates or changes the policy
-        self._waiting: deque[Asked] = deque()
+        self._waiting: deque[WaitingChat] = deque()
         self._arriving = threading.Lock()
         self._turns = ThreadPoolExecutor(1, thread_name_prefix="gym-policy")
         self._server = _Server((host, port), type("Handler", (_Handler,), {"door": self}))
@@ -90,20 +84,22 @@ class PolicyDoor:
 
     def check_key(self, told: str) -> None:
         if not secrets.compare_digest(told.encode(), f"Bearer {self._key}".encode()):
-            raise Refused(401, "this is not the key of the rows that are served")
+            raise DoorRefusal(401, "this is not the key of the rows that are served")
 
     def complete(self, body: Json) -> Json:
         if strange := [name for name in FOREIGN if body.get(name)]:
-            raise Refused(400, f"the door of a model in a trainer's process knows no {', '.join(strange)}: use vLLM")
-        asked = Asked(body)
+            raise DoorRefusal(
+                400, f"the door of a model in a trainer's process knows no {', '.join(strange)}: use vLLM"
+            )
+        asked = WaitingChat(body)
         with self._arriving:  # so that turns come in the order of requests
             self._waiting.append(asked)
             turn = self._turns.submit(self._take_turn)
         if (error := turn.exception()) is not None:
-            raise Refused(500, f"the model failed: {error!r}") from error
+            raise DoorRefusal(500, f"the model failed: {error!r}") from error
         if isinstance(asked.answer, dict):
             return asked.answer
-        raise asked.answer or Refused(503, "its turn has not come")
+        raise asked.answer or DoorRefusal(503, "its turn has not come")
 
     def _take_turn(self) -> None:
         """Answers the request that has waited longest, and those with it that are sampled alike."""
@@ -117,10 +113,12 @@ class PolicyDoor:
                     self._policy.answer(batch)
             finally:
                 for one in batch:
-                    one.answer = one.answer or Refused(503, "the model failed, or none is served here at the moment")
+                    one.answer = one.answer or DoorRefusal(
+                        503, "the model failed, or none is served here at the moment"
+                    )
 
-    def _next_batch(self) -> list[Asked]:
-        batch: list[Asked] = []
+    def _next_batch(self) -> list[WaitingChat]:
+        batch: list[WaitingChat] = []
         with self._arriving:
             alike = [one for one in self._waiting if one.dials == self._waiting[0].dials]
             batch = alike[: self._batch]
@@ -137,15 +135,15 @@ class LocalPolicy:
         self._ends = [tokenizer.eos_token_id] if ends is None else ends if isinstance(ends, list) else [ends]
         self._longest = int(model.config.max_position_embeddings)
 
-    def answer(self, batch: Sequence[Asked]) -> None:
+    def answer(self, batch: Sequence[WaitingChat]) -> None:
         """Each gets an answer: a completion, or why there is none."""
-        fitting: list[tuple[Asked, list[int], int]] = []
+        fitting: list[tuple[WaitingChat, list[int], int]] = []
         for asked in batch:
             prompt = self._read_prompt(asked.body)
             room = self._longest - len(prompt)
             if room < 1:
                 what = f"This model's maximum context length is {self._longest} tokens"
-                asked.answer = Refused(400, f"{what}, and the prompt alone has {len(prompt)}")
+                asked.answer = DoorRefusal(400, f"{what}, and the prompt alone has {len(prompt)}")
             else:
                 fitting.append((asked, prompt, min(_limit(asked.body) or room, room)))
         if not fitting:
@@ -153,7 +151,7 @@ class LocalPolicy:
         made = self._generate([prompt for _, prompt, _ in fitting], max(most for _, _, most in fitting), batch[0].dials)
         for (asked, prompt, most), (ids, log_probs) in zip(fitting, made, strict=True):
             said = self._cut(ids[:most])
-            asked.answer = self._describe(Told(prompt, said, log_probs[: len(said)]))
+            asked.answer = self._describe(prompt, said, log_probs[: len(said)])
 
     def _read_prompt(self, body: Mapping[str, Any]) -> list[int]:
         text = self._tokenizer.apply_chat_template(body["messages"], tokenize=False, add_generation_prompt=True)
@@ -182,25 +180,25 @@ class LocalPolicy:
         """Up to its end; what comes after it is padding."""
         return ids[: next((place for place, one in enumerate(ids, 1) if one in self._ends), len(ids))]
 
-    def _describe(self, told: Told) -> Json:
-        ended = told.generation[-1] in self._ends
-        text = self._tokenizer.decode(told.generation, skip_special_tokens=True)
-        pairs = zip(told.generation, told.log_probs, strict=True)
+    def _describe(self, prompt: list[int], said: list[int], log_probs: list[float]) -> Json:
+        ended = said[-1] in self._ends
+        text = self._tokenizer.decode(said, skip_special_tokens=True)
+        pairs = zip(said, log_probs, strict=True)
         spelled = [{"token": f"token_id:{one}", "logprob": log_prob} for one, log_prob in pairs]
         choice = {
             "index": 0,
             "message": {"role": "assistant", "content": text},
             "finish_reason": "stop" if ended else "length",
-            "token_ids": told.generation,
+            "token_ids": said,
             "logprobs": {"content": spelled},
         }
-        sizes = {"prompt_tokens": len(told.prompt), "completion_tokens": len(told.generation)}
+        sizes = {"prompt_tokens": len(prompt), "completion_tokens": len(said)}
         return {
             "id": f"chatcmpl-{secrets.token_hex(8)}",
             "object": "chat.completion",
             "created": int(time.time()),
             "model": "policy",
-            "prompt_token_ids": told.prompt,
+            "prompt_token_ids": prompt,
             "choices": [choice],
             "usage": {**sizes, "total_tokens": sum(sizes.values())},
         }
@@ -235,9 +233,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self.door.check_key(self.headers.get("authorization", ""))
             if self.path != PATH:
-                raise Refused(404, f"there is only {PATH}")
+                raise DoorRefusal(404, f"there is only {PATH}")
             self._say(200, self.door.complete(json.loads(data)))
-        except Refused as refusal:
+        except DoorRefusal as refusal:
             self._say(refusal.status, {"error": {"message": str(refusal), "code": refusal.status}})
 
     def log_message(self, format: str, *args: Any) -> None:

@@ -29,7 +29,7 @@ FIRST_TRL: Final = (1, 6)  # the first one in which a reward of None is not coun
 Batch = dict[str, list[Any]]
 
 
-class Read(NamedTuple):
+class ReadRollout(NamedTuple):
     tokens: TokenSequence
     reward: float | None
     result: dict[str, Any] | None
@@ -115,19 +115,19 @@ def _to_batch(groups: list[RolloutGroup], filler: TokenSequence) -> Batch:
     }
 
 
-def _read(group: RolloutGroup, filler: TokenSequence) -> Read:
+def _read(group: RolloutGroup, filler: TokenSequence) -> ReadRollout:
     """Of a rollout whose calls do not continue each other, the sequence in which the policy said most."""
     rollout = group.rollouts[0] if group.rollouts else None
     if rollout is None or rollout.result is None:
-        return Read(filler, None, None)
+        return ReadRollout(filler, None, None)
     try:
         found = read_sequences(rollout.result)
     except RolloutError:  # ids that do not line up: as bad as none
-        return Read(filler, None, None)
+        return ReadRollout(filler, None, None)
     if not found and rollout.result["response"].get("incomplete_details"):
-        return Read(filler, rollout.reward, rollout.result)  # the prompt left no room: nothing was said
+        return ReadRollout(filler, rollout.reward, rollout.result)  # the prompt left no room: nothing was said
     tokens = max(found, key=lambda one: sum(one.mask)) if found else read_sequence(rollout.result)
-    return Read(tokens, rollout.reward, rollout.result)
+    return ReadRollout(tokens, rollout.reward, rollout.result)
 
 
 def _counts_none_as_zero() -> bool:
