@@ -1,7 +1,8 @@
 """A fake agent in a process of its own: it does what each row's `fake` field says, and is a whole stack's discovery.
 
 `fake`: {"delay", "status", "body", "fail_times", "words", "kind", "retryable", "raw", "drop"}; none of them: a reward,
-with "odd" 1 and 0 in turns, by the repeat; {"slow_from", "delay_then"}: repeats from this one on take so long.
+with "odd" 1 and 0 in turns, by the repeat; {"slow_from", "delay_then"}: repeats from this one on take so long;
+{"extra", "extra_odd"}: fields of the reply, the second for repeats that are odd.
 """
 
 from __future__ import annotations
@@ -124,7 +125,8 @@ def verified(row: dict[str, Any]) -> bytes:
     response = {"output": [], "usage": {"input_tokens": 3, "output_tokens": 4, "total_tokens": 7}}
     fake = row["fake"] if isinstance(row.get("fake"), dict) else {}
     reward = row["_ng_rollout_index"] % 2 if fake.get("odd") else row.get("expected", 1.0)
-    return orjson.dumps({**row, "response": response, "reward": reward, **fake.get("extra", {})})
+    extra = fake.get("extra_odd" if row["_ng_rollout_index"] % 2 else "extra") or fake.get("extra", {})
+    return orjson.dumps({**row, "response": response, "reward": reward, **extra})
 
 
 class Connection(asyncio.Protocol):
