@@ -19,10 +19,14 @@ _SESSION_SECONDS: Final = 3600.0
 class Submission(Protocol):
     """The fields of rLLM's `TaskSubmission` that are read."""
 
-    task: dict[str, Any]
-    session_id: str
-    task_id: str
-    inference_url: str
+    @property
+    def task(self) -> dict[str, Any]: ...
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def inference_url(self) -> str: ...
 
 
 class GymRuntime:

@@ -87,7 +87,7 @@ async def test_what_a_tool_said_is_masked_and_an_answer_that_was_cut_off_says_so
 
 
 async def test_a_row_takes_the_engine_and_the_sampling_of_skyrl_along() -> None:
-    sampling = {
+    sampling: dict[str, Any] = {
         "temperature": 0.7,
         "top_p": 0.9,
         "max_tokens": 64,
