@@ -1,0 +1,100 @@
+"""OpenPipe ART's unmodified package gathers groups from a stack and makes training sequences of them, on the CPU.
+
+`GYM_TEST_ART_PYTHON` names an interpreter that has openpipe-art, torch, transformers and what this package needs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from gym.client import AsyncStack
+from gym.trainers import read_sequence
+from tests.support.cli import gym
+from tests.support.fake_stack import failed, fake_peer
+from tests.support.foreign_env import ROOT, foreign_environ, foreign_python
+
+pytestmark = pytest.mark.long
+PACKAGE = "openpipe-art==0.5.23"
+# Of what the package asks for: what `import art` needs. The rest is for its backends and for logging.
+NEEDS = "aiohttp anthropic nest-asyncio numpy openai<3 orjson polars pydantic python-dotenv requests setproctitle tblib"
+TORCH = (os.environ.get("GYM_TEST_TORCH", "torch"), "transformers")
+PROGRAM = ROOT / "tests" / "support" / "art_trainer.py"
+TOKENS = "policy_model.responses_api_models.scripted.return_token_id_information=true"
+NAMES = ("simple_weather", "mcqa")
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    package, needs = ("--no-deps", PACKAGE), (*NEEDS.split(), "tqdm", "typer")
+    return foreign_python(tmp_path_factory.mktemp("art"), "GYM_TEST_ART_PYTHON", package, needs, TORCH)
+
+
+def rows() -> list[dict[str, Any]]:
+    """Of one question with two opinions of what is right, so that rewards differ; and one with a tool."""
+    data = [ROOT / "servers" / "resources" / name / "data" / "example.jsonl" for name in NAMES]
+    weather, question = (orjson.loads(path.read_bytes().splitlines()[0]) for path in data)
+    return [weather, *({**question, "expected_answer": letter} for letter in "ABCD")]
+
+
+async def test_groups_from_a_stack_are_what_art_trains_on_and_failures_are_its_exceptions(
+    python: str, tmp_path: Path
+) -> None:
+    given = rows()
+    try:
+        up = await asyncio.to_thread(
+            gym,
+            "up",
+            *NAMES,
+            "--model",
+            "scripted",
+            "--runtime",
+            "local",
+            "--port",
+            "0",
+            TOKENS,
+            cwd=tmp_path,
+            timeout=300,
+        )
+        assert up.returncode == 0, up.stderr
+        stack = orjson.loads((await asyncio.to_thread(gym, "ps", "--json", cwd=tmp_path)).stdout)["router"]
+        async with fake_peer(lambda *_: (503, failed("sandbox", "its sandbox is gone"))) as broken:
+            job = {"stack": stack, "broken": broken.url, "rows": given}
+            (tmp_path / "job.json").write_bytes(orjson.dumps(job))
+            words = (python, str(PROGRAM), str(tmp_path / "job.json"), str(tmp_path / "found.json"))
+            trainer = await asyncio.create_subprocess_exec(*words, env=foreign_environ(tmp_path), cwd=tmp_path)
+            assert await trainer.wait() == 0
+        async with AsyncStack(stack) as client:
+            expected = [read_sequence(await client.run(row)) for row in given]
+    finally:
+        await asyncio.to_thread(gym, "down", cwd=tmp_path)
+    found = orjson.loads((tmp_path / "found.json").read_bytes())
+    check_groups(found, len(given))
+    for one in found["trained"]:
+        same = [two for two in expected if two.prompt_ids + two.completion_ids == one["token_ids"]]
+        assert same, "ART made other tokens than the policy did"
+        before = len(same[0].prompt_ids)
+        assert one["mask"] == [0] * before + same[0].mask
+        log_probs = [value for mask, value in zip(one["mask"], one["log_probs"], strict=True) if mask]
+        assert log_probs == [value for mask, value in zip(same[0].mask, same[0].log_probs, strict=True) if mask]
+
+
+def check_groups(found: dict[str, Any], count: int) -> None:
+    old, new, *streamed = found["groups"]
+    for group in (old, new):
+        assert len(group["rewards"]) == count
+        assert sorted(set(group["rewards"])) == [0.0, 1.0]  # the wrong answers of the policy, and the right ones
+        assert len(group["exceptions"]) == count
+        assert all("its sandbox is gone" in one for one in group["exceptions"])
+        assert ["system", "user", "assistant", "tool", "assistant"] in group["messages"]
+    assert "its sandbox is gone" in found["raised"]
+    assert [len(group["rewards"]) for group in streamed] == [2] * count
+    assert all(group["same"] for group in found["groups"])
+    assert all(one["completion_tokens"] > 0 for group in found["groups"] for one in group["metrics"])
+    assert len(found["trained"]) == sum(len(group["rewards"]) for group in found["groups"])
+    assert {one["advantage"] > 0 for one in found["trained"]} == {True, False}
