@@ -39,8 +39,21 @@ async def gather(job: Json) -> Json:
             too_many = str(error)
     async with GroupStream(job["stack"], job["rows"], {"size": 2}) as groups:
         streamed = [gym_art.to_group(group) async for group in groups]
-    everything = [*old, new, *streamed]
+    everything = [*old, new, *streamed, art.TrajectoryGroup([await serve(art, job["stack"], job["served"])])]
     return {"groups": [describe(group) for group in everything], "trained": tokenize(everything), "raised": too_many}
+
+
+async def serve(art: Any, stack: str, served: Json) -> Any:
+    """A rollout that asks the endpoint of one of ART's own models."""
+    model = art.Model(
+        name="m",
+        project="p",
+        inference_base_url=served["url"],
+        inference_api_key=served["key"],
+        inference_model_name=served["model"],
+    )
+    async with AsyncStack(stack) as client:
+        return await gym_art.rollout(client, served["row"], agent=served["agent"], model=model)
 
 
 def describe(group: Any) -> Json:

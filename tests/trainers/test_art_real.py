@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from gym.client import AsyncStack
 from gym.trainers import read_sequence
 from tests.support.cli import gym
 from tests.support.fake_stack import failed, fake_peer
+from tests.support.fake_vllm import Said, fake_vllm
 from tests.support.foreign_env import ROOT, foreign_environ, foreign_python
 
 pytestmark = pytest.mark.long
@@ -26,6 +29,18 @@ NEEDS = "aiohttp anthropic nest-asyncio numpy openai<3 orjson polars pydantic py
 TORCH = (os.environ.get("GYM_TEST_TORCH", "torch"), "transformers")
 PROGRAM = ROOT / "tests" / "support" / "art_trainer.py"
 TOKENS = "policy_model.responses_api_models.scripted.return_token_id_information=true"
+SERVED = """
+served_model:
+  responses_api_models:
+    vllm_model: {entrypoint: app.py, base_url: [], model: nobody, return_token_id_information: true}
+served_agent:
+  responses_api_agents:
+    simple_agent:
+      entrypoint: app.py
+      resources_server: {type: resources_servers, name: simple_weather}
+      model_server: {type: responses_api_models, name: served_model}
+"""
+KEY, MODEL = "sk-of-arts-endpoint", "m@3"
 NAMES = ("simple_weather", "mcqa")
 
 
@@ -42,37 +57,41 @@ def rows() -> list[dict[str, Any]]:
     return [weather, *({**question, "expected_answer": letter} for letter in "ABCD")]
 
 
+@asynccontextmanager
+async def gym_stack(folder: Path) -> AsyncIterator[str]:
+    (folder / "mine.yaml").write_text(SERVED)
+    try:
+        words = ("up", *NAMES, "-c", "mine.yaml", "--model", "scripted", "--runtime", "local", "--port", "0", TOKENS)
+        up = await asyncio.to_thread(gym, *words, cwd=folder, timeout=300)
+        assert up.returncode == 0, up.stderr
+        yield str(orjson.loads((await asyncio.to_thread(gym, "ps", "--json", cwd=folder)).stdout)["router"])
+    finally:
+        await asyncio.to_thread(gym, "down", cwd=folder)
+
+
 async def test_groups_from_a_stack_are_what_art_trains_on_and_failures_are_its_exceptions(
     python: str, tmp_path: Path
 ) -> None:
     given = rows()
-    try:
-        up = await asyncio.to_thread(
-            gym,
-            "up",
-            *NAMES,
-            "--model",
-            "scripted",
-            "--runtime",
-            "local",
-            "--port",
-            "0",
-            TOKENS,
-            cwd=tmp_path,
-            timeout=300,
-        )
-        assert up.returncode == 0, up.stderr
-        stack = orjson.loads((await asyncio.to_thread(gym, "ps", "--json", cwd=tmp_path)).stdout)["router"]
-        async with fake_peer(lambda *_: (503, failed("sandbox", "its sandbox is gone"))) as broken:
-            job = {"stack": stack, "broken": broken.url, "rows": given}
-            (tmp_path / "job.json").write_bytes(orjson.dumps(job))
-            words = (python, str(PROGRAM), str(tmp_path / "job.json"), str(tmp_path / "found.json"))
-            trainer = await asyncio.create_subprocess_exec(*words, env=foreign_environ(tmp_path), cwd=tmp_path)
-            assert await trainer.wait() == 0
+    row = {name: value for name, value in given[0].items() if name != "agent_ref"}
+    async with (
+        fake_peer(lambda *_: (503, failed("sandbox", "its sandbox is gone"))) as broken,
+        fake_vllm(says=lambda _: Said("It is cold.")) as model,
+        gym_stack(tmp_path) as stack,
+    ):
+        served = {"url": model.url, "key": KEY, "model": MODEL, "agent": "served_agent", "row": row}
+        job = {"stack": stack, "broken": broken.url, "rows": given, "served": served}
+        (tmp_path / "job.json").write_bytes(orjson.dumps(job))
+        words = (python, str(PROGRAM), str(tmp_path / "job.json"), str(tmp_path / "found.json"))
+        trainer = await asyncio.create_subprocess_exec(*words, env=foreign_environ(tmp_path), cwd=tmp_path)
+        assert await trainer.wait() == 0
+        assert [
+            (body["model"], one["authorization"]) for body, one in zip(model.bodies(), model.headers, strict=True)
+        ] == [(MODEL, f"Bearer {KEY}")]
         async with AsyncStack(stack) as client:
             expected = [read_sequence(await client.run(row)) for row in given]
-    finally:
-        await asyncio.to_thread(gym, "down", cwd=tmp_path)
+            own = {"policy_base_url": model.url, "policy_model_name": MODEL}
+            expected.append(read_sequence(await client.run({**row, **own}, agent="served_agent")))
     found = orjson.loads((tmp_path / "found.json").read_bytes())
     check_groups(found, len(given))
     for one in found["trained"]:
@@ -85,7 +104,7 @@ async def test_groups_from_a_stack_are_what_art_trains_on_and_failures_are_its_e
 
 
 def check_groups(found: dict[str, Any], count: int) -> None:
-    old, new, *streamed = found["groups"]
+    old, new, *streamed, served = found["groups"]
     for group in (old, new):
         assert len(group["rewards"]) == count
         assert sorted(set(group["rewards"])) == [0.0, 1.0]  # the wrong answers of the policy, and the right ones
@@ -94,6 +113,7 @@ def check_groups(found: dict[str, Any], count: int) -> None:
         assert ["system", "user", "assistant", "tool", "assistant"] in group["messages"]
     assert "its sandbox is gone" in found["raised"]
     assert [len(group["rewards"]) for group in streamed] == [2] * count
+    assert len(served["rewards"]) == 1
     assert all(group["same"] for group in found["groups"])
     assert all(one["completion_tokens"] > 0 for group in found["groups"] for one in group["metrics"])
     assert len(found["trained"]) == sum(len(group["rewards"]) for group in found["groups"])
