@@ -40,7 +40,13 @@ async def gather(job: Json) -> Json:
     async with GroupStream(job["stack"], job["rows"], {"size": 2}) as groups:
         streamed = [gym_art.to_group(group) async for group in groups]
     everything = [*old, new, *streamed, art.TrajectoryGroup([await serve(art, job["stack"], job["served"])])]
-    return {"groups": [describe(group) for group in everything], "trained": tokenize(everything), "raised": too_many}
+    parted = tokenize([art.TrajectoryGroup([gym_art.to_trajectory(job["parted"])])])
+    return {
+        "groups": [describe(group) for group in everything],
+        "trained": tokenize(everything),
+        "raised": too_many,
+        "parted": parted,
+    }
 
 
 async def serve(art: Any, stack: str, served: Json) -> Any:

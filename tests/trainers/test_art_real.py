@@ -17,8 +17,9 @@ import pytest
 
 from gym.client import AsyncStack
 from gym.trainers import read_sequence
+from gym.wire.items import message
 from tests.support.cli import gym
-from tests.support.fake_stack import failed, fake_peer
+from tests.support.fake_stack import failed, fake_peer, verified
 from tests.support.fake_vllm import Said, fake_vllm
 from tests.support.foreign_env import ROOT, foreign_environ, foreign_python
 
@@ -57,6 +58,16 @@ def rows() -> list[dict[str, Any]]:
     return [weather, *({**question, "expected_answer": letter} for letter in "ABCD")]
 
 
+def parted() -> dict[str, Any]:
+    """Two calls, of which the second does not continue the first."""
+    calls = [([1, 2], [3]), ([7, 8], [9])]
+    output = [
+        message("Hi") | {"prompt_token_ids": prompt, "generation_token_ids": ids, "generation_log_probs": [-0.5]}
+        for prompt, ids in calls
+    ]
+    return verified({"responses_create_params": {"input": "Hi"}}, *output)
+
+
 @asynccontextmanager
 async def gym_stack(folder: Path) -> AsyncIterator[str]:
     (folder / "mine.yaml").write_text(SERVED)
@@ -80,7 +91,7 @@ async def test_groups_from_a_stack_are_what_art_trains_on_and_failures_are_its_e
         gym_stack(tmp_path) as stack,
     ):
         served = {"url": model.url, "key": KEY, "model": MODEL, "agent": "served_agent", "row": row}
-        job = {"stack": stack, "broken": broken.url, "rows": given, "served": served}
+        job = {"stack": stack, "broken": broken.url, "rows": given, "served": served, "parted": parted()}
         (tmp_path / "job.json").write_bytes(orjson.dumps(job))
         words = (python, str(PROGRAM), str(tmp_path / "job.json"), str(tmp_path / "found.json"))
         trainer = await asyncio.create_subprocess_exec(*words, env=foreign_environ(tmp_path), cwd=tmp_path)
@@ -94,6 +105,7 @@ async def test_groups_from_a_stack_are_what_art_trains_on_and_failures_are_its_e
             expected.append(read_sequence(await client.run({**row, **own}, agent="served_agent")))
     found = orjson.loads((tmp_path / "found.json").read_bytes())
     check_groups(found, len(given))
+    assert [one["token_ids"] for one in found["parted"]] == [[1, 2, 3], [7, 8, 9]]
     for one in found["trained"]:
         same = [two for two in expected if two.prompt_ids + two.completion_ids == one["token_ids"]]
         assert same, "ART made other tokens than the policy did"
