@@ -18,7 +18,7 @@ import pytest
 
 from gym.server.http import HttpClient
 from tests.support.cli import gym
-from tests.support.fake_stack import Json, failed, fake_peer
+from tests.support.fake_peer import Json, failed, fake_peer
 from tests.support.fake_vllm import Said, fake_vllm
 from tests.support.foreign_env import ROOT, foreign_environ, foreign_python
 

@@ -19,7 +19,7 @@ from gym.client import AsyncStack
 from gym.trainers import read_sequence
 from gym.wire.items import message
 from tests.support.cli import gym
-from tests.support.fake_stack import failed, fake_peer, verified
+from tests.support.fake_peer import failed, fake_peer, verified
 from tests.support.fake_vllm import Said, fake_vllm
 from tests.support.foreign_env import ROOT, foreign_environ, foreign_python
 

@@ -13,7 +13,7 @@ import pytest
 from gym.errors import InfraError, UserError
 from gym.trainers.agent_lightning import GymAgent, read_job, read_row, run_job
 from gym.wire.failures import RolloutError
-from tests.support.fake_stack import NEVER, Answer, FakePeer, Json, failed, fake_peer, verified
+from tests.support.fake_peer import NEVER, Answer, FakePeer, Json, failed, fake_peer, verified
 
 ROW = {"responses_create_params": {"input": "Hi"}, "agent_ref": {"name": "one"}}
 PROXY = "http://127.0.0.1:9/proxy/rollout/r1/attempt/0/mode/train/openai/v1"

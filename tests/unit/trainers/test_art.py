@@ -17,7 +17,7 @@ from gym.errors import UserError
 from gym.trainers import RolloutGroup, art
 from gym.wire import items
 from gym.wire.failures import RolloutError
-from tests.support.fake_stack import failed, fake_peer, verified
+from tests.support.fake_peer import failed, fake_peer, verified
 
 TOOL = {"type": "function", "name": "look", "parameters": {"type": "object"}}
 PARAMS = {"input": [{"role": "user", "content": "How is it?"}], "instructions": "Be short.", "tools": [TOOL]}

@@ -10,7 +10,7 @@ from gym.client import AsyncStack
 from gym.errors import InfraError, UserError
 from gym.trainers.run import run_row
 from gym.wire.failures import RolloutError
-from tests.support.fake_stack import failed, fake_peer, verified
+from tests.support.fake_peer import failed, fake_peer, verified
 
 ROW = {"responses_create_params": {"input": "Hi"}, "agent_ref": {"name": "one"}}
 

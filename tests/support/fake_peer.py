@@ -1,4 +1,4 @@
-"""A stack of one fake agent, or any other server of JSON: each request is answered by a function, and recorded."""
+"""A server of JSON in the place of a stack, or of a trainer: a function answers each request, and all are recorded."""
 
 from __future__ import annotations
 
