@@ -58,6 +58,12 @@ def read_reply(reply: Reply, agent: str) -> Rolled:
         raise _refusal(reply, agent)
     body = repair_body(reply.body)
     parsed = _parse(body, reply.status, agent)
+    reward = read_reward(parsed, agent)
+    return Rolled(body, parsed, reward, describe_rollout(parsed))
+
+
+def read_reward(parsed: dict[str, Any], agent: str) -> float:
+    """Of a reply's body; raises as `read_reply` does."""
     if parsed.get(NO_PERSIST):
         raise NotKept
     if parsed.get(FAILURE_CLASS):
@@ -66,7 +72,7 @@ def read_reply(reply: Reply, agent: str) -> Rolled:
     if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not math.isfinite(reward):
         found = "no reward" if "reward" not in parsed else f"the reward {str(reward)[:80]!r}, which is no number"
         raise RolloutError("resources", f"the reply of {agent} holds {found}", server=agent)
-    return Rolled(body, parsed, float(reward), describe_rollout(parsed))
+    return float(reward)
 
 
 def without_key(rolled: Rolled, key: str) -> Rolled:

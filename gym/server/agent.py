@@ -38,7 +38,7 @@ from gym.wire.policy_endpoint import (
     policy_of_headers,
     take_policy,
 )
-from gym.wire.rows import CreateParams, Row, VerifyResponse
+from gym.wire.rows import DEFAULTS, PARAMS, CreateParams, Row, VerifyResponse, fill_params
 from gym.wire.splice import splice
 from gym.wire.text import write_any_json, write_json
 
@@ -274,9 +274,11 @@ class Budget:
 
 def parse_run(body: bytes) -> RunRow:
     fields = _parse_object(body)
-    if "responses_create_params" not in fields:
-        raise RolloutError("row", "responses_create_params: Field required")
-    _check_params(fields["responses_create_params"], "responses_create_params")
+    if PARAMS not in fields:
+        raise RolloutError("row", f"{PARAMS}: Field required")
+    _check_params(fields[PARAMS], PARAMS)
+    if DEFAULTS in fields:
+        return parse_run(write_any_json(fill_params(from_json(body))))  # keeps large integers
     return RunRow(body, fields)
 
 

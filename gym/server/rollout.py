@@ -17,6 +17,7 @@ from gym.server.peers import Peers, Replica
 from gym.server.run_trace import OWN, RunTrace
 from gym.wire.failures import FailureKind, RolloutError, error_from_reply
 from gym.wire.policy_endpoint import URL, PolicyEndpoint
+from gym.wire.rows import DEFAULTS, PARAMS
 from gym.wire.splice import splice
 from gym.wire.text import read_json, write_json
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from gym.server.colleagues import Colleagues
 
 PAUSES = (0.05, 0.1, 0.25, 0.6, 2.0)  # between tries to connect, 3 s in all: a replica that restarts is back by then
+SAYS = ("input", "instructions", "prompt")  # what a model can be asked by
 CLOSE_SECONDS = 5.0  # to close the session, after the deadline too
 MARGIN_SHARE, MARGIN_SECONDS = 0.1, 0.5  # of what is left, kept back for a peer's "too late" to arrive
 
@@ -85,6 +87,8 @@ class Rollout:
     async def ask_model(self, params: Mapping[str, Any], instance: str = "") -> dict[str, Any]:
         """A Responses reply to `params`, by another model than the policy where one is named; else its failure."""
         instance = instance or self.model_server
+        if not any(params.get(name) for name in SAYS):
+            raise _nothing_asked()
         body = write_json(without_streaming(params))
         trace = self.trace if instance == self.model_server else None
         path = trace.call_path("/v1/responses") if trace else "/v1/responses"
@@ -233,6 +237,13 @@ def without_streaming(params: Mapping[str, Any]) -> Mapping[str, Any]:
     if not any(name in params for name in STREAMING):
         return params
     return {name: value for name, value in params.items() if name not in STREAMING}
+
+
+def _nothing_asked() -> RolloutError:
+    """An answer to nothing would be rewarded like any other."""
+    what = f"{PARAMS}.input is empty, and nothing else in the row says what to ask the model"
+    hint = f"put the prompt there; where the client sends an input of its own, as miles does, into {DEFAULTS}.input"
+    return RolloutError("row", f"{what}: {hint}")
 
 
 def _policy_ignored(instance: str) -> RolloutError:

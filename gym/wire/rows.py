@@ -9,11 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json, to_json
 
 from gym.wire import items
+from gym.wire.failures import RolloutError
 
 M = TypeVar("M", bound=BaseModel)
 
 ServerType = Literal["responses_api_models", "resources_servers", "responses_api_agents"]
 ReverifyMode = Literal["stateless", "unsupported", "unknown"]
+PARAMS, DEFAULTS = "responses_create_params", "responses_create_params_defaults"
 
 
 class Tolerant(BaseModel):
@@ -83,6 +85,16 @@ class MultiRewardResponse(VerifyResponse):
     """Several rewards beside their scalar; trainers expect the components to sum to it."""
 
     reward_components: dict[str, float]
+
+
+def fill_params(fields: dict[str, Any]) -> dict[str, Any]:
+    """A row whose client sends parameters of its own: what these leave out, or leave empty, is the row's default."""
+    defaults = fields[DEFAULTS] or {}
+    if not isinstance(defaults, dict):
+        raise RolloutError("row", f"{DEFAULTS}: an object is needed, found {type(defaults).__name__}")
+    sent = {name: value for name, value in fields[PARAMS].items() if value not in (None, "", [])}
+    kept = {name: value for name, value in fields.items() if name != DEFAULTS}
+    return {**kept, PARAMS: {**defaults, **sent}}
 
 
 def read_body(model: type[M], body: bytes) -> M:
