@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PAUSES = (0.05, 0.1, 0.25, 0.6, 2.0)  # between tries to connect, 3 s in all: a replica that restarts is back by then
 SAYS = ("input", "instructions", "prompt")  # what a model can be asked by
 CLOSE_SECONDS = 5.0  # to close the session, after the deadline too
-MARGIN_SHARE, MARGIN_SECONDS = 0.1, 0.5  # of what is left, kept back for a peer's "too late" to arrive
+MARGIN_SHARE, MARGIN_SECONDS = 0.1, 2.0  # of what is left, for a peer's "too late" to arrive, from a busy machine too
 
 
 class Rollout:
