@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from gym.server.testing import running
-from tests.support.asgi import live
+from tests.support.asgi import live, read_body
 
 Json = dict[str, Any]
 Reply = tuple[int, Any]
@@ -30,10 +30,7 @@ class FakePeer:
         if scope["type"] == "lifespan":
             await live(receive, send)
             return
-        raw, more = b"", True
-        while more:
-            message = await receive()
-            raw, more = raw + message.get("body", b""), message.get("more_body", False)
+        raw = await read_body(receive)
         request = (scope["method"], scope["path"], orjson.loads(raw) if raw else {})
         self.asked.append(request)
         self.keys.append(dict(scope["headers"]).get(b"authorization", b"").decode())

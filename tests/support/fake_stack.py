@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from gym.server.testing import running
-from tests.support.asgi import live
+from tests.support.asgi import live, read_body
 
 Json = dict[str, Any]
 Replies = Callable[[Json, int], Awaitable[tuple[int, bytes]]]
@@ -51,7 +51,7 @@ class FakeStack:
             await live(receive, send)
             return
         headers = {key.decode(): value.decode() for key, value in scope["headers"]}
-        body = await _read(receive)
+        body = await read_body(receive)
         status, reply = await self._answer(scope["path"], headers, body, receive)
         length = (b"content-length", b"%d" % len(reply))
         await send({"type": "http.response.start", "status": status, "headers": [length]})
@@ -81,14 +81,6 @@ class FakeStack:
         work.cancel()
         self.hung_up.put_nowait(row["_rowidx"])
         return 499, b""
-
-
-async def _read(receive: Any) -> bytes:
-    body, more = b"", True
-    while more:
-        message = await receive()
-        body, more = body + message.get("body", b""), message.get("more_body", False)
-    return body
 
 
 @asynccontextmanager

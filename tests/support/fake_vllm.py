@@ -16,7 +16,7 @@ import orjson
 
 from gym.server.testing import running
 from gym.wire.sse import completion_events
-from tests.support.asgi import live
+from tests.support.asgi import live, read_body
 
 Body = dict[str, Any]
 Form = Literal["message", "native", "spelled", "none"]
@@ -57,10 +57,7 @@ class FakeVLLM:
         if scope["type"] == "lifespan":
             await live(receive, send)
             return
-        raw, more = b"", True
-        while more:
-            message = await receive()
-            raw, more = raw + message.get("body", b""), message.get("more_body", False)
+        raw = await read_body(receive)
         body = orjson.loads(raw) if raw else {}
         self.asked.append((scope["path"], body))
         self.headers.append({key.decode(): value.decode() for key, value in scope["headers"]})

@@ -17,7 +17,7 @@ from gym.trainers import RolloutGroup
 from gym.trainers.atropos import AtroposOptions, has_room, serve
 from gym.trainers.atropos_data import NotPosted, group_to_data
 from tests.support.agents import FakeAgent, fake_agent
-from tests.support.asgi import live
+from tests.support.asgi import live, read_body
 
 Json = dict[str, Any]
 
@@ -123,10 +123,7 @@ class Api:
         if scope["type"] == "lifespan":
             await live(receive, send)
             return
-        raw, more = b"", True
-        while more:
-            message = await receive()
-            raw, more = raw + message.get("body", b""), message.get("more_body", False)
+        raw = await read_body(receive)
         path = scope["path"]
         self.asked.append((scope["method"], path))
         self.bodies[path] = orjson.loads(raw) if raw else {}

@@ -20,7 +20,7 @@ from gym.server.testing import running
 from gym.trainers.openrlhf import make_executor, result_to_sample
 from gym.wire.failures import RolloutError
 from gym.wire.token_ids import TRIPLE, read_tokens
-from tests.support.asgi import live
+from tests.support.asgi import live, read_body
 from tests.support.fake_engine import CharTokenizer, FakeEngine, params
 
 Json = dict[str, Any]
@@ -43,10 +43,7 @@ class Stack:
         if scope["type"] == "lifespan":
             await live(receive, send)
             return
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body, more = body + message.get("body", b""), message.get("more_body", False)
+        body = await read_body(receive)
         status, reply = 200, self.discovery()
         if scope["path"].endswith("/run"):
             self.now += 1

@@ -16,7 +16,7 @@ from gym.collect import AttemptOptions
 from gym.errors import InfraError
 from gym.server.testing import running
 from gym.trainers.unsloth import make_reward_func, read_questions
-from tests.support.asgi import live
+from tests.support.asgi import live, read_body
 
 QUICK = AttemptOptions(backoff=0.01, max_attempts=3, timeout=30)
 ROW = {"responses_create_params": {"input": [{"role": "user", "content": "Say A."}]}, "expected_answer": "A"}
@@ -34,10 +34,7 @@ class Environment:
         if scope["type"] == "lifespan":
             await live(receive, send)
             return
-        body, more = b"", True
-        while more:
-            message = await receive()
-            body, more = body + message.get("body", b""), message.get("more_body", False)
+        body = await read_body(receive)
         status, reply = self.answer(json.loads(body)) if scope["path"] == "/s/quiz/verify" else (404, b"")
         await send({"type": "http.response.start", "status": status, "headers": []})
         await send({"type": "http.response.body", "body": reply})
