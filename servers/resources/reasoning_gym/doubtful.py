@@ -24,4 +24,5 @@ WITHOUT_ANSWER: Final = {"boxnet", "graph_color", "propositional_logic", "rubiks
 # The same seed makes other rows in another process (order of sets), or on another day (`time_intervals`).
 UNSTABLE: Final = {"isomorphic_strings", "polynomial_multiplication", "ransom_note", "time_intervals", "word_ladder"}
 # More than 0.3 s of CPU time a row at some difficulty: a search, a symbolic integral, a file that is read each time.
-COSTLY: Final = {"arc_agi", "bf", "futoshiki", "knight_swap", "puzzle24", "rearc"}
+# `sokoban` also keeps 100 MB a row.
+COSTLY: Final = {"arc_agi", "bf", "futoshiki", "knight_swap", "puzzle24", "rearc", "sokoban"}
