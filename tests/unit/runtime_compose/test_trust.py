@@ -83,7 +83,7 @@ ATTACKS = {
     "networks": ["sandboxes"],
     "links": ["x"],
     "external_links": ["other-stack:db"],
-    "extra_hosts": ["pypi.org:1.2.3.4"],
+    "extra_hosts": ["index.example:1.2.3.4"],
     "dns": "1.2.3.4",
     "sysctls": {"kernel.msgmax": 1},
     "runtime": "runc-root",
