@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 
 class GymError(Exception):
@@ -20,6 +21,10 @@ class GymError(Exception):
 
     def __str__(self) -> str:
         return f"{self.what}\n{self.hint}" if self.hint else self.what
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process gets it as it is, whatever a subclass is made with: else a pool of processes breaks on it."""
+        return BaseException.__new__, (type(self), *self.args), self.__dict__
 
 
 class UserError(GymError):
