@@ -24,6 +24,7 @@ from gym.server.base import ServerApp
 from gym.server.cases import Bench, Step, started
 from gym.server.testing import Caller
 from gym.wire import items
+from gym.wire.text import write_large_json
 
 Split = Literal["train", "validation"]
 SPLITS: Final[tuple[Split, ...]] = ("train", "validation")
@@ -106,7 +107,7 @@ class Proof:
     def note(self, made: Made, solved: Any, empty: Any) -> None:
         self.rows += 1
         self.lengths.append(_prompt_length(made.row))
-        row = orjson.dumps(made.row).decode()[:500]
+        row = write_large_json(made.row).decode()[:500]
         self.unpaid += [f"{solved}: {row}"] if solved != 1.0 else []
         self.paid_empty += [f"{empty}: {row}"] if empty != 0.0 else []
 
@@ -203,7 +204,7 @@ def main(generator: Generator, argv: list[str] | None = None) -> int:
     try:
         rows = generate(generator, asked.count, seed=asked.seed, split=asked.split, difficulty=asked.difficulty)
         for made in rows:
-            sys.stdout.buffer.write(orjson.dumps(made.row) + b"\n")
+            sys.stdout.buffer.write(write_large_json(made.row) + b"\n")
     except UserError as error:
         sys.stderr.write(f"{error}\n")
         return 1

@@ -51,6 +51,16 @@ def write_json(value: Any, *, default: Callable[[Any], Any] | None = None, optio
         return orjson.dumps(mend_value(value), default=plain, option=option)
 
 
+def write_large_json(value: Any) -> bytes:
+    """By the fast writer, unless an integer is too large for it."""
+    try:
+        return orjson.dumps(value)
+    except TypeError as error:
+        if "64-bit" not in str(error):
+            raise
+        return write_any_json(value)
+
+
 def write_any_json(value: Any) -> bytes:
     """With integers of any size, and models."""
     try:

@@ -41,6 +41,12 @@ class Wrong(Sums):
         return Made(made.row, answer=made.answer + "0")
 
 
+class Huge(Sums):
+    def make(self, random: Random, difficulty: str) -> Made:
+        made = super().make(random, difficulty)
+        return Made({**made.row, "seeded": 10**30 + random.getrandbits(40)}, answer=made.answer, key=made.answer)
+
+
 def rows(**options: Any) -> list[dict[str, Any]]:
     given: dict[str, Any] = {"count": 300, "seed": 1, "split": "train", "difficulty": "large"}
     return [made.row for made in generate(Sums(), **given | options)]
@@ -86,3 +92,11 @@ def test_the_command_writes_rows_and_refuses_in_a_sentence(capfdbinary: pytest.C
     assert len(capfdbinary.readouterr().out.splitlines()) == 3
     assert main(Sums(), ["--count", "99"]) == 1
     assert b"different rows" in capfdbinary.readouterr().err
+
+
+async def test_integers_of_any_size_are_written_and_proven(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(Huge(), ["--count", "3", "--difficulty", "large"]) == 0
+    written = [json.loads(line) for line in capfdbinary.readouterr().out.splitlines()]
+    assert [row["seeded"] // 10**20 for row in written] == [10**10] * 3
+    made = generate(Huge(), 3, seed=1, split="train", difficulty="large")
+    assert (await prove(SumServer.app({}, name="sums"), made)).holds
