@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from doubtful import LONGEST
 from pydantic import Field
 
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
@@ -14,7 +15,6 @@ from gym.wire.rows import Tolerant
 
 BOX = "\\boxed{"
 FLOOR = 0.05  # the most that a task gives to an answer for being there
-LONGEST = 100_000
 
 
 class ReasoningGymConfig(ResourcesConfig):
@@ -46,6 +46,9 @@ class ReasoningGym(ResourcesServer[None]):
     async def verify(self, rollout: ReasoningTask) -> dict[str, Any]:
         """The package's score of the answer, between 0 and 1; many tasks know partial ones."""
         task = rollout.metadata.source_dataset
+        if rollout.answer and len(rollout.answer) > LONGEST:
+            what = f"answer: {len(rollout.answer)} characters, and none of more than {LONGEST} is looked at"
+            raise RolloutError("row", what)
         answer = extract(rollout.output_text, strict=self.config.strict)
         reward, reason = (0.0, "the answer is empty") if not answer else await self.score(task, answer, rollout)
         if self.config.strict and reward <= FLOOR:

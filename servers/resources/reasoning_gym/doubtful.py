@@ -26,3 +26,4 @@ UNSTABLE: Final = {"isomorphic_strings", "polynomial_multiplication", "ransom_no
 # More than 0.3 s of CPU time a row at some difficulty: a search, a symbolic integral, a file that is read each time.
 # `sokoban` also keeps 100 MB a row.
 COSTLY: Final = {"arc_agi", "bf", "futoshiki", "knight_swap", "puzzle24", "rearc", "sokoban"}
+LONGEST: Final = 100_000  # characters; a longer answer is not looked at, so no row may want one

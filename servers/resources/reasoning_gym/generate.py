@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import puzzle_solvers
 import solvers
-from doubtful import COSTLY, DOUBTFUL, UNSTABLE, WITHOUT_ANSWER
+from doubtful import COSTLY, DOUBTFUL, LONGEST, UNSTABLE, WITHOUT_ANSWER
 from reasoning_gym.factory import CURRICULA, DATASETS, create_curriculum, create_dataset
 from scoring import score
 
@@ -87,9 +87,11 @@ def _plain(value: Any) -> Any:
 
 
 def is_right(entry: Mapping[str, Any]) -> bool:
-    """Whether the package pays its own answer in full, nothing for an empty one, and no solver contradicts it."""
+    """Whether the package pays its own answer in full, the server looks at it, and no solver contradicts it."""
     task, answer = entry["metadata"]["source_dataset"], entry["answer"]
-    if not isinstance(answer, str) or not answer.strip() or score(task, answer.strip(), dict(entry), True) != 1.0:
+    if not isinstance(answer, str) or not 0 < len(answer.strip()) <= LONGEST:
+        return False
+    if score(task, answer.strip(), dict(entry), True) != 1.0:
         return False
     solver = SOLVERS.get(task)
     return solver is None or solver(entry["question"], answer)

@@ -54,6 +54,14 @@ async def test_floors_are_the_packages_own_without_strict() -> None:
             assert 0 < score <= 0.05
 
 
+async def test_a_row_whose_answer_is_too_long_to_be_looked_at_is_refused() -> None:
+    row = entry_to_row(make_entry("gcd", {}, 7)) | {"answer": "1" * 100_001}
+    async with running(ReasoningGym.app({}, name="rg")) as url, Caller(url) as caller:
+        answered = await caller.post("/verify", row | {"response": response([message("1")], model="m")})
+    assert answered.status == 422
+    assert "answer: 100001 characters" in answered.body["error"]["message"]
+
+
 async def _score(caller: Caller, row: dict[str, Any], text: str) -> float:
     body = json.loads(json.dumps(row, default=str)) | {"response": response([message(text)], model="m")}
     answered = await caller.post("/verify", body)

@@ -124,6 +124,12 @@ def test_the_same_seed_makes_the_same_rows_whatever_the_order_of_sets() -> None:
     assert len(set(made[0].splitlines())) == 25
 
 
+def test_no_row_wants_an_answer_that_is_longer_than_what_is_looked_at() -> None:
+    disks = {"min_pegs": 3, "max_pegs": 3}
+    assert is_right(make_entry("tower_of_hanoi", disks | {"min_disks": 8, "max_disks": 8}, 1))
+    assert not is_right(make_entry("tower_of_hanoi", disks | {"min_disks": 13, "max_disks": 13}, 1))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(("strict", "count"), [(False, 10_000), (True, 500)])
 async def test_ten_thousand_rows_of_each_difficulty_are_paid(strict: bool, count: int) -> None:
