@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ask": ("Collect", "Ask an agent one question, or one row, and read the conversation."),
     "rollouts": ("Collect", "Collect verified rollouts over a data set."),
     "view": ("Collect", "Read rollouts in a browser, or write them as a page."),
+    "data": ("Data sets", "Check, measure, collate, fetch and make data sets."),
     "profile": ("After collecting", "Show how hard each task was; keep those between."),
     "compare": ("After collecting", "Compare two collections, paired by task."),
     "reverify": ("After collecting", "Run the verifiers of a collection again."),
@@ -49,7 +50,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "version": ("Look inside", "Print versions."),
 }
 
-GROUPS = frozenset({"sandbox"})  # commands of several words: the module has `commands`, each a function
+GROUPS = frozenset({"data", "sandbox"})  # commands of several words: the module has `commands`, each a function
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -26,10 +26,10 @@ from gym.collect.replies import failure_line, rollout_line
 from gym.collect.rows import RowRules, Task, TaskReader
 from gym.collect.sidecar import write_whole
 from gym.collect.sink import Sink
-from gym.collect.source import STDIN, count_lines, read_lines
 from gym.collect.stop import Stopped, StopSwitch
 from gym.collect.tally import Tally
 from gym.collect.targets import Targets
+from gym.data.source import STDIN, count_lines, read_lines
 from gym.errors import ConfigError, InfraError, Problem, UserError
 
 _TICK_SECONDS = 0.2

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from gym.collect.rows import Task, TaskReader
 from gym.collect.shelf import Shelf
-from gym.collect.source import row_to_line
+from gym.data.source import row_to_line
 from gym.errors import Problem
 
 _BATCH, _BATCH_BYTES = 64, 4 << 20

@@ -17,9 +17,9 @@ import orjson
 from gym.collect.columns import Column
 from gym.collect.provenance import BREAK
 from gym.collect.replies import STAMP
-from gym.collect.rows import AGENT_REF, PARAMS
 from gym.collect.spilled import SpilledTries
 from gym.collect.study.metrics import Tries, extra_metrics
+from gym.data.rows import AGENT_REF, PARAMS
 from gym.wire.metrics import aggregate, numbers
 
 MOST_ROWS = 50_000

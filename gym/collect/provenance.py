@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gym.collect.rows import PARAMS
+from gym.data.rows import PARAMS
 from gym.labels import HEADER_SDK
 from gym.server.http import Reply
 from gym.wire.token_ids import find_break

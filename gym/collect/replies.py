@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 
 from gym.collect.provenance import Circumstances, describe_rollout
-from gym.collect.rows import AGENT_REF, Task
+from gym.collect.rows import Task
+from gym.data.rows import AGENT_REF
 from gym.server.http import Reply
 from gym.wire.failures import RolloutError, error_from_reply
 from gym.wire.metrics import ROLLOUT, TASK

@@ -16,10 +16,10 @@ from gym.collect.events import EXIT_STOPPED, Notice, OnEvent, Summary
 from gym.collect.options import CollectOptions
 from gym.collect.output import Output, open_output
 from gym.collect.sidecar import StackOfRun
-from gym.collect.source import STDIN, digest_inputs, expand_inputs
 from gym.collect.stop import Stopped, StopSwitch
 from gym.collect.tally import Tally
 from gym.collect.targets import Targets
+from gym.data.source import STDIN, digest_inputs, expand_inputs
 from gym.errors import UserError
 from gym.server.http import HttpClient
 

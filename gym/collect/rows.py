@@ -12,16 +12,14 @@ import orjson
 from pydantic_core import from_json
 
 from gym.collect.keys import DoneKeys, RowIndex, format_key, row_digest
-from gym.collect.source import Line
 from gym.config.aliases import known_as
 from gym.config.redact import redact
+from gym.data.rows import AGENT_REF, PARAMS, BadLine, bad_line, parse_row
+from gym.data.source import Line
 from gym.errors import Problem
 from gym.wire.metrics import ROLLOUT, TASK
 from gym.wire.policy_endpoint import KEY, URL, mask_key
 from gym.wire.text import write_any_json
-
-AGENT_REF = "agent_ref"
-PARAMS = "responses_create_params"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +44,6 @@ class Task:
     def written(self) -> bytes:
         """The body as a file may hold it."""
         return (self.masked or self.raw)[:-1] + self.extra
-
-
-class BadLine(ValueError):
-    """A line that is no row; carries the finding."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,23 +155,6 @@ class TaskReader:
         return raw, fields
 
 
-def parse_row(line: Line) -> dict[str, Any]:
-    """The line as a row; `BadLine` says what is wrong with it and what to write instead."""
-    try:
-        row = orjson.loads(line.raw)
-    except orjson.JSONDecodeError as error:
-        raise _bad(line, f"not JSON: {error}", hint=_json_hint(line.raw)) from None
-    if not isinstance(row, dict):
-        raise _bad(line, f"a row is an object, this is {_kind(row)}", hint='write {"responses_create_params": {...}}')
-    if PARAMS not in row:
-        near = difflib.get_close_matches(PARAMS, row, n=1)
-        hint = f"did you mean {PARAMS} where you wrote {near[0]}?" if near else f'add "{PARAMS}": {{"input": [...]}}'
-        raise _bad(line, "is missing", key=PARAMS, hint=hint)
-    if not isinstance(row[PARAMS], dict):
-        raise _bad(line, f"is {_kind(row[PARAMS])}, not an object", key=PARAMS, hint='write {"input": [...]}')
-    return row
-
-
 def secret_of(row: Mapping[str, Any]) -> str:
     """The key that must not be written down; "" for the many rows that bring none."""
     key = row.get(KEY)
@@ -203,7 +176,9 @@ def find_agent(row: dict[str, Any], line: Line, rules: RowRules) -> str:
     """The row's own agent, else the one asked for, else the only one there is."""
     ref = row.get(AGENT_REF)
     if ref is not None and not (isinstance(ref, dict) and isinstance(ref.get("name"), str)):
-        raise _bad(line, "names no agent", key=AGENT_REF, hint='write {"type": "responses_api_agents", "name": "..."}')
+        raise bad_line(
+            line, "names no agent", key=AGENT_REF, hint='write {"type": "responses_api_agents", "name": "..."}'
+        )
     name = ref["name"] if ref is not None else rules.agent
     if name in rules.agents:
         return str(name)
@@ -211,14 +186,14 @@ def find_agent(row: dict[str, Any], line: Line, rules: RowRules) -> str:
         return held  # under another of its historical names
     if name:
         near = difflib.get_close_matches(str(name), rules.agents, n=3, cutoff=0.5) or sorted(rules.agents)[:5]
-        raise _bad(
+        raise bad_line(
             line, f"the stack has no agent {name!r}", key=AGENT_REF, hint=f"it has {' or '.join(near) or 'none'}"
         )
     if len(rules.agents) == 1:
         return next(iter(rules.agents))
     names = ", ".join(sorted(rules.agents)) or "none"
     hint = f"add it, or say --agent with one of: {names}"
-    raise _bad(line, "the row names no agent, and the stack has several", key=AGENT_REF, hint=hint)
+    raise bad_line(line, "the row names no agent, and the stack has several", key=AGENT_REF, hint=hint)
 
 
 def _extra(fields: dict[str, Any], row: dict[str, Any]) -> bytes:
@@ -235,22 +210,3 @@ def _lost_fields(raw: bytes, row: dict[str, Any]) -> bool:
 
 def _index(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else None
-
-
-def _bad(line: Line, what: str, *, key: str = "", hint: str = "") -> BadLine:
-    return BadLine(Problem(what, file=line.file, line=line.number, key=key, hint=hint))
-
-
-def _kind(value: object) -> str:
-    names = {"str": "a string", "list": "a list", "NoneType": "null", "bool": "true or false", "dict": "an object"}
-    return names.get(type(value).__name__, "a number")
-
-
-def _json_hint(raw: bytes) -> str:
-    if KEY.encode() in raw:
-        return "the line is not shown here, for it holds a key; a data set has one JSON object on each line"
-    try:
-        raw.decode()
-    except UnicodeDecodeError as error:
-        return f"byte {error.start + 1} of the line is not UTF-8: convert the file, as in iconv -t utf-8"
-    return f"the line begins with {raw[:60].decode()!r}; a data set has one JSON object on each line"

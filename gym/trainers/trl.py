@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gym.collect import AttemptOptions
-from gym.collect.rows import PARAMS, BadLine, parse_row
-from gym.collect.source import expand_inputs, read_lines
+from gym.data.rows import PARAMS, BadLine, parse_row
+from gym.data.source import expand_inputs, read_lines
 from gym.errors import ConfigError, InfraError, UserError
 from gym.trainers.groups import RolloutGroup
 from gym.trainers.options import GroupOptions

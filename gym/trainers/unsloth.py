@@ -15,7 +15,7 @@ from typing import Any
 
 from gym.client import AsyncStack
 from gym.collect import AttemptOptions
-from gym.collect.rows import PARAMS
+from gym.data.rows import PARAMS
 from gym.errors import InfraError
 from gym.trainers.trl import check_none_is_left_out, read_prompts
 from gym.wire import items

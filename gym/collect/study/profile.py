@@ -16,7 +16,6 @@ import orjson
 
 from gym.collect.keys import DoneKeys
 from gym.collect.output import OutputPaths, write_whole
-from gym.collect.rows import AGENT_REF
 from gym.collect.study.metrics import Tries, extra_metrics
 from gym.collect.study.recorded import (
     Inputs,
@@ -28,6 +27,7 @@ from gym.collect.study.recorded import (
     read_rollouts,
     whole_file,
 )
+from gym.data.rows import AGENT_REF
 from gym.errors import UserError
 from gym.wire.metrics import ROLLOUT, TASK, describe_columns, numbers
 

@@ -20,7 +20,7 @@ import orjson
 from gym.collect.keys import DigestTable, parse_key
 from gym.collect.output import OutputPaths
 from gym.collect.replies import STAMP
-from gym.collect.rows import AGENT_REF, PARAMS
+from gym.data.rows import AGENT_REF, PARAMS
 from gym.errors import InfraError, UserError
 from gym.wire.metrics import ROLLOUT, TASK
 

@@ -15,11 +15,11 @@ import orjson
 
 from gym.collect.output import OutputPaths
 from gym.collect.replies import STAMP
-from gym.collect.rows import AGENT_REF
 from gym.collect.study.again import AgainOptions, Difference, OnProgress, Outcome
 from gym.collect.study.estimates import Sample
 from gym.collect.study.recorded import Inputs, Recorded, read_rollouts, whole_file
 from gym.collect.study.stack import Verifiers, for_each, open_verifiers
+from gym.data.rows import AGENT_REF
 from gym.errors import UserError
 from gym.wire.failures import RolloutError
 from gym.wire.metrics import ROLLOUT, TASK

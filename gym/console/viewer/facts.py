@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from gym.collect.replies import FAILURE_CLASS, STAMP
-from gym.collect.rows import AGENT_REF, PARAMS
+from gym.data.rows import AGENT_REF, PARAMS
 from gym.wire import items
 from gym.wire.metrics import ROLLOUT, TASK
 

@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 import orjson
 
-from gym.collect.zstd import open_zstd
+from gym.data.zstd import open_zstd
 from gym.errors import UserError
 
 STDIN = "-"

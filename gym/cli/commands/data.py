@@ -1,0 +1,13 @@
+"""Check, measure, collate, fetch and make data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from gym.cli.data import sets
+
+# word -> function; each is `command` of a module in gym/cli/data, 40 lines at most
+commands: Final[dict[str, Callable[..., Any]]] = {
+    "sets": sets.command,
+}
