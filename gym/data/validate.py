@@ -15,6 +15,7 @@ import orjson
 from gym.config.aliases import known_as
 from gym.data.contract import check_contract, sample_of
 from gym.data.duplicates import find_duplicate_keys
+from gym.data.line_blocks import read_blocks
 from gym.data.rows import AGENT_REF, BadLine, parse_object
 from gym.data.source import Line
 from gym.errors import Problem
@@ -45,6 +46,14 @@ def check_lines(lines: Iterable[Line], rules: Rules = Rules()) -> Iterator[Check
         yield check_line(line, rules)
 
 
+def check_files(files: Iterable[str], rules: Rules = Rules()) -> Iterator[Checked]:
+    """Every line of files of any size; what cannot be read is told as a line without bytes."""
+    for block in read_blocks(files, rules.max_line):
+        if block.problem is not None:
+            yield Checked(Line(b"", block.file, block.first), None, (block.problem,))
+        yield from check_lines(block.lines(), rules)
+
+
 def check_line(line: Line, rules: Rules) -> Checked:
     if len(line.raw) > rules.max_line:
         return Checked(line._replace(raw=b""), None, (too_long(line.file, line.number, rules.max_line),))
@@ -68,7 +77,7 @@ def agent_of(row: dict[str, Any], rules: Rules) -> str:
 
 
 def too_long(file: str, number: int, most: int) -> Problem:
-    hint = "split the row, or allow more: --max-line BYTES"
+    hint = "split the row, or: --max-line BYTES"
     return Problem(f"the line is longer than {most:,} bytes", file=file, line=number, hint=hint)
 
 
