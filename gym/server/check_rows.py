@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 from gym.errors import GymError, Problem, UserError
 from gym.server.base import ServerApp
 from gym.server.config import Settings
+from gym.server.gymnasium import GymnasiumServer
 from gym.server.resources import Hook, ResourcesServer
 from gym.wire.expected import expected_at
 from gym.wire.failures import RolloutError
@@ -27,8 +28,8 @@ class RowChecker:
     def __init__(self, server: ResourcesServer[Any]) -> None:
         self._server = server
         self._verify = Hook.of(server.verify, VerifyRequest).model
-        seed = Hook.of(server.seed, Row)
-        self._seed = seed.model if seed.overridden and seed.model is not Row else None
+        seed = Hook.of(server.reset if isinstance(server, GymnasiumServer) else server.seed, Row).model
+        self._seed = None if seed is Row else seed
         self._has_data = type(server).check_row is not ResourcesServer.check_row
 
     @classmethod
