@@ -25,20 +25,26 @@ class BadLine(ValueError):
 
 def parse_row(line: Line) -> dict[str, Any]:
     """The line as a row; `BadLine` says what is wrong with it and what to write instead."""
-    try:
-        row = orjson.loads(line.raw)
-    except orjson.JSONDecodeError as error:
-        raise bad_line(line, f"not JSON: {error}", hint=_json_hint(line.raw)) from None
-    if not isinstance(row, dict):
-        raise bad_line(
-            line, f"a row is an object, this is {_kind(row)}", hint='write {"responses_create_params": {...}}'
-        )
+    row = parse_object(line)
     if PARAMS not in row:
         near = difflib.get_close_matches(PARAMS, row, n=1)
         hint = f"did you mean {PARAMS} where you wrote {near[0]}?" if near else f'add "{PARAMS}": {{"input": [...]}}'
         raise bad_line(line, "is missing", key=PARAMS, hint=hint)
     if not isinstance(row[PARAMS], dict):
         raise bad_line(line, f"is {_kind(row[PARAMS])}, not an object", key=PARAMS, hint='write {"input": [...]}')
+    return row
+
+
+def parse_object(line: Line) -> dict[str, Any]:
+    """The line as a JSON object, whatever is in it."""
+    try:
+        row = orjson.loads(line.raw)
+    except orjson.JSONDecodeError as error:
+        raise bad_line(line, f"not JSON: {error}", hint=_json_hint(line.raw, error.pos)) from None
+    if not isinstance(row, dict):
+        raise bad_line(
+            line, f"a row is an object, this is {_kind(row)}", hint='write {"responses_create_params": {...}}'
+        )
     return row
 
 
@@ -51,7 +57,10 @@ def _kind(value: object) -> str:
     return names.get(type(value).__name__, "a number")
 
 
-def _json_hint(raw: bytes) -> str:
+def _json_hint(raw: bytes, place: int) -> str:
+    for word in (b"NaN", b"Infinity", b"-Infinity"):
+        if word in raw and raw.decode(errors="replace")[place:].startswith(word.decode()):
+            return f"{word.decode()} is no JSON: write null, or leave the field out"
     if KEY.encode() in raw:
         return "the line is not shown here, for it holds a key; a data set has one JSON object on each line"
     try:
