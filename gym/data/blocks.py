@@ -84,9 +84,19 @@ class Listed(BaseModel):
 
     def file(self, roots: Iterable[Path]) -> Path | None:
         """Its rows on this disk; a path of another tree's layout is found where the server is here."""
-        variants = path_variants(self.data.jsonl_fpath)
+        variants = (*path_variants(self.data.jsonl_fpath), path_below_data(self.data.jsonl_fpath))
         found = (root / one for root in roots for one in variants)
         return next((path for path in found if path.is_file()), None)
+
+
+def path_below_data(path: str) -> str:
+    """Where rows are put that have no place in a server's folder: `data/SERVER/FILE`; other paths are as they are."""
+    parts = path_variants(path)[-1].split("/")
+    if len(path_variants(path)) == 1 or len(parts) < 3:
+        return path
+    rest = parts[2:] if parts[0] != "servers" else parts[3:]
+    name = path.replace("\\", "/").split("/")[-len(rest) - 1]
+    return "/".join(["data", name, *(rest[1:] if rest[:1] == ["data"] else rest)])
 
 
 def list_data_sets(stack: Stack, *, splits: Iterable[Split] = ()) -> tuple[Listed, ...]:
