@@ -31,9 +31,10 @@ def collate(
     `folder` is where lines wait that are too many to shuffle in memory.
     """
     sources, taken = _sources(measured, shares, seed)
-    lines: Iterator[bytes] = alternate(sources) if len(sources) > 1 and seed is None else chain(*(rows for _, rows in sources))
-    if seed is not None:
-        lines = shuffle_lines(lines, seed, folder)
+    if seed is None:
+        lines = alternate(sources)
+    else:
+        lines = shuffle_lines(chain(*(rows for _, rows in sources)), seed, folder)
     counted = not shares and not any(one.dropped for one in measured)
     statistics = Statistics(measured[0].statistics.tokenizer)
     for line in lines:
@@ -86,7 +87,7 @@ def _sources(
     streams = {name: chain.from_iterable(map(collated_lines, group)) for name, group in named.items()}
     counts = {name: sum(one.kept for one in group) for name, group in named.items()}
     if not shares or split in _WHOLE:
-        return [(Fraction(1), stream) for stream in streams.values()], counts
+        return [(Fraction(1), chain(*streams.values()))], counts
     takes = share_counts(shares, counts)
     return [
         (shares[name], islice(stream, takes[name]) if seed is None else _chosen(stream, takes, counts, name, seed))

@@ -114,4 +114,6 @@ def _header(data: DataSet) -> dict[str, Any]:
 
 def _older(source: HubSource | RegistrySource) -> dict[str, Any]:
     """Blocks under the older keys have no `type`; a revision only where one is given."""
-    return {key: value for key, value in source.model_dump(exclude={"type"}).items() if (key, value) != ("revision", None)}
+    return {
+        key: value for key, value in source.model_dump(exclude={"type"}).items() if (key, value) != ("revision", None)
+    }

@@ -69,7 +69,9 @@ class MetricsFiles:
         conflicts, self._conflicts = self._conflicts, []
         if not conflicts:
             return
-        text = "\n".join(f"{path} says otherwise:\n" + "\n".join(f"  {one}" for one in some) for path, some in conflicts)
+        text = "\n".join(
+            f"{path} says otherwise:\n" + "\n".join(f"  {one}" for one in some) for path, some in conflicts
+        )
         if self._overwrite:
             self._say(f"{text}\nwritten over")
             return

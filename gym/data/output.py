@@ -35,7 +35,7 @@ class WholeFiles:
                 if kind is None:
                     self._replace()
             finally:
-                for beside, _ in self._open.values():
+                for beside, _file in self._open.values():
                     beside.unlink(missing_ok=True)
 
     def open(self, path: Path) -> BinaryIO:

@@ -22,7 +22,7 @@ from gym.data.metrics_file import metrics_of
 from gym.data.metrics_writing import MetricsFiles
 from gym.data.output import WholeFiles
 from gym.data.row_servers import agent_names
-from gym.data.scope import SPLITS, Fetch, Mode, Placed, describe, find_scope, locate, place, refuse_missing
+from gym.data.scope import SPLITS, Fetch, Mode, Placed, describe, find_scope, place, refuse_missing
 from gym.data.tokens import ESTIMATE, open_tokenizer
 from gym.data.validate import Rules
 from gym.errors import UserError
@@ -97,16 +97,16 @@ def find_rows(
     stack: Stack, scope: Iterable[Listed], mode: Mode, roots: Sequence[Path], fetch: Fetch | None, say: Say
 ) -> tuple[Placed, ...]:
     """All data sets in scope with their rows; what is missing is fetched, or told."""
-    scope = tuple(scope)
-    found, missing = locate(scope, roots)
-    for title, some in (("found", [one for one in scope if one in found]), ("missing", missing)):
-        for one in some:
-            say(f"{title}: {describe(one)}: {one.data.jsonl_fpath}")
-    refuse_missing(missing, mode, download=fetch is not None)
-    for one in missing:
-        assert fetch is not None
-        found[one] = fetch(one)
-    return tuple(place(stack, one, found[one]) for one in scope)
+    found = [(one, one.file(roots)) for one in scope]
+    for one, path in found:
+        say(f"found: {describe(one)}: {path}" if path else f"missing: {describe(one)}: {one.data.jsonl_fpath}")
+    refuse_missing([one for one, path in found if path is None], mode, download=fetch is not None)
+    return tuple(place(stack, one, path or _bring(fetch, one)) for one, path in found)
+
+
+def _bring(fetch: Fetch | None, one: Listed) -> Path:
+    assert fetch is not None
+    return fetch(one)
 
 
 def refuse_overwriting(placed: Iterable[Placed], options: PrepareOptions) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -45,19 +45,6 @@ def find_scope(stack: Stack, mode: Mode) -> tuple[Listed, ...]:
         f"No data set of type {' or '.join(SPLITS[mode])} is listed by these servers; what they list: {other}.",
         "`gym data sets NAMES` shows them; the other mode takes the other types",
     )
-
-
-def locate(scope: Iterable[Listed], roots: Sequence[Path]) -> tuple[dict[Listed, Path], tuple[Listed, ...]]:
-    """Those whose rows are here, and those that are missing."""
-    found: dict[Listed, Path] = {}
-    missing = []
-    for one in scope:
-        path = one.file(roots)
-        if path is None:
-            missing.append(one)
-        else:
-            found[one] = path
-    return found, tuple(missing)
 
 
 def refuse_missing(missing: Sequence[Listed], mode: Mode, *, download: bool) -> None:

@@ -15,13 +15,13 @@ from gym.cli.options import AsJson, ConfigFiles, Items
 from gym.cli.session import load_named
 from gym.config import Stack, search_roots
 from gym.data.blending import parse_shares
-from gym.data.findings import Fold
 from gym.data.blocks import Listed
+from gym.data.findings import Fold
 from gym.data.measure import refuse_findings
 from gym.data.prepare import Check, Prepared, PrepareOptions, prepare
-from gym.data.row_servers import agent_names
 from gym.data.registries import choose_place, fetch
 from gym.data.registries.address import RegistryName
+from gym.data.row_servers import agent_names
 from gym.data.scope import Fetch, Mode, Placed
 from gym.data.statistics import TOKENS
 from gym.data.tokens import ESTIMATE
@@ -40,7 +40,8 @@ Blend = Annotated[
     str, typer.Option("--blend", metavar="A=2,B=1", help="Shares of instances or data sets in the train rows.")
 ]
 Dedup = Annotated[
-    Literal["params", "row"] | None, typer.Option("--dedup", help="Of rows with the same params, or the same row, keep the first.")
+    Literal["params", "row"] | None,
+    typer.Option("--dedup", help="Of equal params, or equal rows, keep the first."),
 ]
 Leakage = Annotated[bool, typer.Option("--allow-leakage", help="Keep prompts that are in train and in validation.")]
 TokenizerName = Annotated[
