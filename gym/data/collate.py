@@ -31,10 +31,7 @@ def collate(
     `folder` is where lines wait that are too many to shuffle in memory.
     """
     sources, taken = _sources(measured, shares, seed)
-    if seed is None:
-        lines = alternate(sources)
-    else:
-        lines = shuffle_lines(chain(*(rows for _, rows in sources)), seed, folder)
+    lines = alternate(sources) if seed is None else shuffle_lines(chain(*(rows for _, rows in sources)), seed, folder)
     counted = not shares and not any(one.dropped for one in measured)
     statistics = Statistics(measured[0].statistics.tokenizer)
     for line in lines:
