@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -106,13 +106,23 @@ def list_data_sets(stack: Stack, *, splits: Iterable[Split] = ()) -> tuple[Liste
     found = [
         listed
         for instance in stack.instances
-        for index, block in enumerate(instance.fields.get(LISTS) or ())
+        for index, block in enumerate(_blocks(instance, problems))
         if (listed := _read(instance, index, block, licences, problems)) is not None
     ]
     if problems:
         raise ConfigError(problems)
     wanted = frozenset(splits)
     return tuple(one for one in found if not wanted or one.data.type in wanted)
+
+
+def _blocks(instance: Instance, problems: list[Problem]) -> list[Any]:
+    found = instance.fields.get(LISTS) or []
+    if isinstance(found, list):
+        return found
+    key = f"{instance.name}.{instance.type}.{instance.implementation}.{LISTS}"
+    where = instance.origin
+    problems.append(Problem("must be a list of data sets", where.file, where.line, key, "write `- name: ...` below it"))
+    return []
 
 
 def _read(
@@ -137,6 +147,9 @@ def _read(
 
 
 def _hint(error: Any, block: Mapping[str, Any]) -> str:
+    if error["type"] == "literal_error":
+        near = difflib.get_close_matches(str(error["input"]), get_args(Split), n=1)
+        return f"did you mean {near[0]}?" if near else ""
     missing = error["loc"][-1] if error["type"] == "missing" and error["loc"] else ""
     near = difflib.get_close_matches(str(missing), [str(key) for key in block], n=1) if missing else []
     return f"did you mean {missing} where you wrote {near[0]}?" if near else ""
