@@ -88,7 +88,7 @@ class Hub:
         waits = list(self._retries.waits)
         while True:
             try:
-                return ask()
+                return _unwrapped(ask)
             except self._package.errors.HfHubHTTPError as error:
                 status = error.response.status_code if error.response is not None else 500
                 if status not in BUSY or not waits:
@@ -209,6 +209,16 @@ def _copy_lines(path: Path, out: Any) -> None:
             last = chunk[-1:]
     if last != b"\n":
         out.write(b"\n")
+
+
+def _unwrapped(ask: Callable[[], Any]) -> Any:
+    """An upload's errors come wrapped in a RuntimeError."""
+    try:
+        return ask()
+    except RuntimeError as error:
+        if type(error) is RuntimeError and isinstance(error.__cause__, Exception):
+            raise error.__cause__ from None
+        raise
 
 
 def _file_entry(one: Any) -> Entry:
