@@ -38,8 +38,7 @@ def command(
     server: Server = "",
     name: Name = "",
     revision: Revision = "",
-    as_file: Revision = Annotated[str, typer.Option("--revision", metavar="BRANCH", help="With --for: another branch than main.")]
-AsFile = "",
+    as_file: AsFile = "",
     split: Split = "",
     pull_request: Request = False,
     public: Public = False,
