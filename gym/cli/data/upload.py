@@ -13,6 +13,7 @@ from gym.cli.data.registry_words import Settings, read_registry_access, size_tex
 from gym.cli.data.upload_target import find_target
 from gym.cli.options import AsJson
 from gym.data.registries import Change, Stored, open_registry, parse_address
+from gym.errors import UserError
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="What to upload.")]
 Target = Annotated[
@@ -53,11 +54,14 @@ def command(
     target = find_target(address, server, name, revision, access)
     old = parse_address(then_remove) if then_remove else None
     change = Change(as_file or (f"{split}.jsonl" if split else ""), message, description, pull_request, public)
+    if old and pull_request:
+        raise UserError(
+            "--then-remove would be too early: a pull request may be refused", "Merge it, then gym data rm."
+        )
     if target.registry == "huggingface":
         change = replace(change, collection=access.collection)
-    gone = (
-        open_registry(old.registry, access) if old else None
-    )  # what is missing for it is said before anything is done
+    # Before anything is done: what is missing for it is said now.
+    gone = open_registry(old.registry, access) if old else None
     with console.busy(f"Uploading {file}"):
         stored = open_registry(target.registry, access).upload(target, file, change)
     removed = gone.remove(old) if gone and old else ""
