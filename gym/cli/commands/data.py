@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from gym.cli.data import prepare, sets, validate
+from gym.cli.data import download, ls, prepare, rm, sets, upload, validate
 
 # word -> function; each is `command` of a module in gym/cli/data, 40 lines at most
 commands: Final[dict[str, Callable[..., Any]]] = {
     "prepare": prepare.command,
     "sets": sets.command,
     "validate": validate.command,
+    "ls": ls.command,
+    "download": download.command,
+    "upload": upload.command,
+    "rm": rm.command,
 }

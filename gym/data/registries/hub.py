@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -64,7 +65,8 @@ class Hub:
         return self._join(address, found, destination)
 
     def upload(self, address: Address, source: Path, change: Change) -> Stored:
-        return upload_file(self, need_repo(address), source, change)
+        with self._no_progress_bars():
+            return upload_file(self, need_repo(address), source, change)
 
     def remove(self, address: Address, file: str = "") -> str:
         need_repo(address)
@@ -88,7 +90,7 @@ class Hub:
         waits = list(self._retries.waits)
         while True:
             try:
-                return ask()
+                return _unwrapped(ask)
             except self._package.errors.HfHubHTTPError as error:
                 status = error.response.status_code if error.response is not None else 500
                 if status not in BUSY or not waits:
@@ -110,6 +112,19 @@ class Hub:
             ),
         )
         return next((one for one in found if hasattr(one, "blob_id")), None)
+
+    @contextmanager
+    def _no_progress_bars(self) -> Iterator[None]:
+        """What is printed is the command line's business."""
+        utils = self._package.utils
+        if utils.are_progress_bars_disabled():
+            yield
+            return
+        utils.disable_progress_bars()
+        try:
+            yield
+        finally:
+            utils.enable_progress_bars()
 
     def _refused(self, what: str, error: Any, status: int) -> GymError:
         # Without a token the hub says 401 of what does not exist, and of what is private.
@@ -209,6 +224,16 @@ def _copy_lines(path: Path, out: Any) -> None:
             last = chunk[-1:]
     if last != b"\n":
         out.write(b"\n")
+
+
+def _unwrapped(ask: Callable[[], Any]) -> Any:
+    """An upload's errors come wrapped in a RuntimeError."""
+    try:
+        return ask()
+    except RuntimeError as error:
+        if type(error) is RuntimeError and isinstance(error.__cause__, Exception):
+            raise error.__cause__ from None
+        raise
 
 
 def _file_entry(one: Any) -> Entry:

@@ -26,10 +26,10 @@ class Caller(Protocol):
     def info(self, address: Address, file: str) -> Any: ...
 
 
-def name_repo(access: Access, domain: str, server: str, name: str = "") -> str:
-    """ORG/PREFIX-Domain-server-name, as data sets of NeMo Gym are called; `name` may be left out."""
+def name_repo(access: Access, domain: str, name: str) -> str:
+    """ORG/PREFIX-DOMAIN-NAME, as data sets of NeMo Gym are called."""
     organization = access.require("hf_organization")
-    parts = (access.hf_dataset_prefix, domain.title(), server, name)
+    parts = (access.hf_dataset_prefix, domain, name)
     return f"{organization}/{'-'.join(part.replace(' ', '-') for part in parts if part)}"
 
 
