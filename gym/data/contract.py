@@ -17,6 +17,7 @@ AGENT_TYPE: Final = "responses_api_agents"
 WRITE_AGENT: Final = 'write {"type": "responses_api_agents", "name": "..."}'
 NUMBERS: Final = ("temperature", "top_p", "max_output_tokens", "max_tool_calls", "top_logprobs")
 OBJECTS: Final = ("metadata", "reasoning", "text")
+RARE: Final = frozenset(("instructions", *OBJECTS))
 
 
 def check_contract(row: Mapping[str, Any]) -> Iterator[Problem]:
@@ -29,6 +30,46 @@ def check_contract(row: Mapping[str, Any]) -> Iterator[Problem]:
         yield from _check_params(params)
     if row.get(AGENT_REF) is not None:
         yield from _check_agent(row[AGENT_REF])
+
+
+def is_plain(row: Mapping[str, Any]) -> bool:
+    """A cheap look at what nearly all rows are: True only where `check_contract` finds nothing."""
+    params, ref = row.get(PARAMS), row.get(AGENT_REF)
+    if type(params) is not dict or not RARE.isdisjoint(params) or not _has_numbers(params):
+        return False
+    if ref is not None and not (type(ref) is dict and ref.get("type", AGENT_TYPE) == AGENT_TYPE and _is_name(ref)):
+        return False
+    given, tools = params.get("input"), params.get("tools") or []
+    if type(given) is not str and not (type(given) is list and all(map(_is_message, given))):
+        return False
+    return type(tools) is list and all(map(_is_function, tools))
+
+
+def _has_numbers(params: Mapping[str, Any]) -> bool:
+    return all(type(params.get(name)) in (int, float, type(None)) for name in NUMBERS)
+
+
+def _is_name(value: Mapping[str, Any]) -> bool:
+    name = value.get("name")
+    return type(name) is str and name != ""
+
+
+def _is_message(item: Any) -> bool:
+    return (
+        type(item) is dict
+        and type(item.get("content")) is str
+        and item.get("role") in ROLES
+        and item.get("type", "message") == "message"
+    )
+
+
+def _is_function(tool: Any) -> bool:
+    return (
+        type(tool) is dict
+        and _is_name(tool)
+        and tool.get("type", "function") == "function"
+        and type(tool.get("parameters")) is dict
+    )
 
 
 def wrong(key: str, value: object, wanted: str, hint: str = "") -> Problem:
@@ -146,7 +187,9 @@ def _check_agent(ref: object) -> Iterator[Problem]:
     name = ref.get("name")
     if name is None:
         yield Problem("is missing", key=f"{AGENT_REF}.name", hint=WRITE_AGENT)
-    elif not isinstance(name, str) or not name:
+    elif not isinstance(name, str):
         yield wrong(f"{AGENT_REF}.name", name, "a name", WRITE_AGENT)
+    elif not name:
+        yield Problem("is empty", key=f"{AGENT_REF}.name", hint=WRITE_AGENT)
     if ref.get("type", AGENT_TYPE) != AGENT_TYPE:
         yield Problem(f"is not {AGENT_TYPE}", key=f"{AGENT_REF}.type", hint=WRITE_AGENT, value=sample_of(ref["type"]))

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from gym.config.aliases import known_as
-from gym.data.contract import check_contract, sample_of
+from gym.data.contract import check_contract, is_plain, sample_of
 from gym.data.duplicates import find_duplicate_keys
 from gym.data.line_blocks import read_blocks
 from gym.data.rows import AGENT_REF, BadLine, parse_object
@@ -61,7 +61,10 @@ def check_line(line: Line, rules: Rules) -> Checked:
         row = parse_object(line)
     except BadLine as bad:
         return Checked(line, None, (bad.problem,))
-    problems = [*_check_text(line.raw, row), *check_contract(row), *_check_agent(row, rules)]
+    clean = _is_clean(line.raw, row)
+    if clean and is_plain(row) and (rules.agents is None or agent_of(row, rules)):
+        return Checked(line, row)  # most lines, in half the time
+    problems = [*(() if clean else _check_text(line.raw, row)), *check_contract(row), *_check_agent(row, rules)]
     if not problems:
         return Checked(line, row)
     return Checked(line, None, tuple(replace(one, file=line.file, line=line.number) for one in problems))
@@ -81,17 +84,24 @@ def too_long(file: str, number: int, most: int) -> Problem:
     return Problem(f"the line is longer than {most:,} bytes", file=file, line=number, hint=hint)
 
 
-def _check_text(raw: bytes, row: dict[str, Any]) -> Iterator[Problem]:
-    """What parsing does not tell: a key that is there twice, and nesting that no writer follows."""
+def _is_clean(raw: bytes, row: dict[str, Any]) -> bool:
+    """No key was lost: it would have taken its two quotes along. Nobody can say where text has quotes as \\u0022."""
     try:
         again = orjson.dumps(row)
     except TypeError:
+        return False
+    return raw.count(b'"') == again.count(b'"') and b"\\u0022" not in raw
+
+
+def _check_text(raw: bytes, row: dict[str, Any]) -> Iterator[Problem]:
+    """What parsing does not tell: a key that is there twice, and nesting that no writer follows."""
+    try:
+        orjson.dumps(row)
+    except TypeError:
         yield Problem("is nested deeper than 254 levels", hint="no server could pass it on: make the row flatter")
         return
-    # A key that is lost takes its two quotes along; text may write quotes as \u0022, and then they do not tell.
-    if raw.count(b'"') != again.count(b'"') or b"\\u0022" in raw:
-        for path in find_duplicate_keys(raw):
-            yield Problem("is there twice in one object", key=path, hint="keep one: readers differ in which they take")
+    for path in find_duplicate_keys(raw):
+        yield Problem("is there twice in one object", key=path, hint="keep one: readers differ in which they take")
 
 
 def _check_agent(row: dict[str, Any], rules: Rules) -> Iterator[Problem]:

@@ -46,7 +46,7 @@ def sort_out(items: Sequence[str]) -> Given:
 
 def find_stack(given: Given) -> Stack | None:
     """None where only files of rows are named."""
-    return load_named(given.names, files=given.configs) if given.names or given.configs else None
+    return _load(given.names, given.configs) if given.names or given.configs else None
 
 
 def find_inputs(given: Given, stack: Stack | None) -> tuple[tuple[Input, ...], tuple[str, ...]]:
@@ -67,7 +67,12 @@ def row_servers(stack: Stack | None) -> RowServers:
     if stack is not None:
         return RowServers(cached_python, stack)
     roots = search_roots(Path.cwd(), os.environ)
-    return RowServers(cached_python, entries=list_servers(roots), load=lambda name: load_named([name]))
+    return RowServers(cached_python, entries=list_servers(roots), load=lambda name: _load([name], []))
+
+
+def _load(names: list[str], configs: list[Path]) -> Stack:
+    """What a server's judge would be is no business of its rows."""
+    return load_named(names, files=configs, without_models=True)
 
 
 def _data_sets(stack: Stack) -> tuple[tuple[Input, ...], tuple[str, ...]]:
