@@ -25,6 +25,18 @@ class BadLine(ValueError):
 
 def parse_row(line: Line) -> dict[str, Any]:
     """The line as a row; `BadLine` says what is wrong with it and what to write instead."""
+    row = parse_object(line)
+    if PARAMS not in row:
+        near = difflib.get_close_matches(PARAMS, row, n=1)
+        hint = f"did you mean {PARAMS} where you wrote {near[0]}?" if near else f'add "{PARAMS}": {{"input": [...]}}'
+        raise bad_line(line, "is missing", key=PARAMS, hint=hint)
+    if not isinstance(row[PARAMS], dict):
+        raise bad_line(line, f"is {_kind(row[PARAMS])}, not an object", key=PARAMS, hint='write {"input": [...]}')
+    return row
+
+
+def parse_object(line: Line) -> dict[str, Any]:
+    """What may become a row: an object, with or without what a model is asked."""
     try:
         row = orjson.loads(line.raw)
     except orjson.JSONDecodeError as error:
@@ -33,12 +45,6 @@ def parse_row(line: Line) -> dict[str, Any]:
         raise bad_line(
             line, f"a row is an object, this is {_kind(row)}", hint='write {"responses_create_params": {...}}'
         )
-    if PARAMS not in row:
-        near = difflib.get_close_matches(PARAMS, row, n=1)
-        hint = f"did you mean {PARAMS} where you wrote {near[0]}?" if near else f'add "{PARAMS}": {{"input": [...]}}'
-        raise bad_line(line, "is missing", key=PARAMS, hint=hint)
-    if not isinstance(row[PARAMS], dict):
-        raise bad_line(line, f"is {_kind(row[PARAMS])}, not an object", key=PARAMS, hint='write {"input": [...]}')
     return row
 
 

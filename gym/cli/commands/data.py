@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from gym.cli.data import sets
+from gym.cli.data import grow, render, sample, sets, split
 
 # word -> function; each is `command` of a module in gym/cli/data, 40 lines at most
 commands: Final[dict[str, Callable[..., Any]]] = {
+    "grow": grow.command,
+    "render": render.command,
+    "sample": sample.command,
     "sets": sets.command,
+    "split": split.command,
 }
