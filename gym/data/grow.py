@@ -67,8 +67,9 @@ def grow_file(python: Path, folder: Path, wish: Wish, output: Path) -> int:
     """How many rows went to `output`, each checked: fewer than were wanted where there are no more of them."""
     rows = 0
     with whole_file(output) as file:
-        for rows, line in enumerate(grow_rows(python, folder, wish), 1):
+        for line in grow_rows(python, folder, wish):
             file.write(line + b"\n")
+            rows += 1
         if not rows:
             raise UserError(f"{folder.name}: no row was made", "ask for another split or difficulty")
     return rows
