@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from gym.data.ngrams import choose_grams, make_grams
-from gym.data.overlap import Match, Overlap, Rules, find_overlap
+from gym.data.contamination import Match, Overlap, Rules, find_overlap
 from gym.errors import ConfigError
 
 WORDS = [f"word{number}" for number in range(5000)]
