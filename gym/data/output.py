@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -56,6 +56,14 @@ class WholeFiles:
         while self._open:
             path, (beside, _) = self._open.popitem()
             beside.replace(path)
+
+
+def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[str]) -> None:
+    """No command reads a file and puts another one in its place."""
+    there = [path for path in outputs if path.exists()]
+    for given in inputs:
+        if any(Path(given).exists() and path.samefile(given) for path in there):
+            raise UserError(f"{given} would be read and written", "name another output with -o")
 
 
 def _lock(file: BinaryIO, path: Path) -> None:

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -59,6 +59,35 @@ def run_program(
     if process.returncode:
         raise ProgramFailed(argv, process.returncode, words + output)
     return output
+
+
+def stream_program(
+    argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, fine: Sequence[int] = (0,)
+) -> Iterator[bytes]:
+    """Its output line by line; an exit code that is not `fine` is an error. Whoever stops reading ends the program."""
+    with tempfile.TemporaryFile() as words:
+        try:
+            process = subprocess.Popen(
+                list(argv),
+                cwd=cwd,
+                env=None if env is None else dict(env),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=words,
+            )
+        except OSError as error:
+            raise ProgramFailed(argv, NOT_FOUND, f"{error.strerror}: {error.filename}") from error
+        with process:
+            try:
+                assert process.stdout is not None
+                yield from process.stdout
+                process.wait()
+            except BaseException:
+                process.kill()
+                raise
+        if process.returncode not in fine:
+            words.seek(0)
+            raise ProgramFailed(argv, process.returncode, words.read().decode(errors="replace"))
 
 
 def find_program(name: str, *, package: str) -> Path:

@@ -24,11 +24,13 @@ from gym.server.base import ServerApp
 from gym.server.cases import Bench, Step, started
 from gym.server.testing import Caller
 from gym.wire import items
+from gym.wire.rows import PARAMS
 from gym.wire.text import write_large_json
 
-Split = Literal["train", "validation"]
-SPLITS: Final[tuple[Split, ...]] = ("train", "validation")
-VALIDATION_SHARE: Final = 10  # one key in so many is of the validation split
+Split = Literal["train", "validation", "test"]
+SPLITS: Final[tuple[Split, ...]] = ("train", "validation", "test")
+HELD_OUT_SHARE: Final = 10  # one key in so many is of the validation split, and one of the test split
+NO_MORE: Final = 4  # the exit code of a command that found fewer rows than were asked for
 AT_ONCE: Final = 16  # rows that are proven side by side
 TRIES: Final = 2_000  # rows in a row that could not be used: then the generator has no more of them
 
@@ -40,16 +42,21 @@ class Made:
     row: dict[str, Any]
     answer: str = ""
     steps: tuple[Step, ...] = ()
-    key: str = ""  # rows with the same key are the same task; the row itself where there is none
+    key: str = ""  # rows with the same key are the same task; what is asked where there is none
 
     @property
     def digest(self) -> bytes:
-        key = self.key.encode() if self.key else orjson.dumps(self.row, option=orjson.OPT_SORT_KEYS)
+        key = self.key.encode() if self.key else orjson.dumps(self.row.get(PARAMS), option=orjson.OPT_SORT_KEYS)
         return hashlib.blake2b(key, digest_size=8).digest()
 
     @property
     def split(self) -> Split:
-        return "validation" if int.from_bytes(self.digest, "big") % VALIDATION_SHARE == 0 else "train"
+        place = int.from_bytes(self.digest, "big") % HELD_OUT_SHARE
+        return "validation" if place == 0 else "test" if place == 1 else "train"
+
+
+class NoMoreRows(UserError):
+    """There are fewer different rows than were asked for; those that were made are good."""
 
 
 class Generator(Protocol):
@@ -71,7 +78,7 @@ def make_row(name: str, key: str, asked: str | list[dict[str, Any]], **fields: A
     params = {"input": [{"role": "user", "content": asked}] if isinstance(asked, str) else asked}
     agent = {"type": "responses_api_agents", "name": f"{name}_simple_agent"}
     uuid = f"{name}-{Made({}, key=key).digest.hex()}"
-    return {"responses_create_params": params, "uuid": uuid, **fields, "agent_ref": agent}
+    return {PARAMS: params, "uuid": uuid, **fields, "agent_ref": agent}
 
 
 def generate(generator: Generator, count: int, *, seed: int, split: Split, difficulty: str) -> Iterator[Made]:
@@ -88,7 +95,7 @@ def generate(generator: Generator, count: int, *, seed: int, split: Split, diffi
         if made.split != split or made.digest in seen:
             unused += 1
             if unused == TRIES:
-                raise UserError(f"only {len(seen)} different rows of difficulty {difficulty} were found")
+                raise NoMoreRows(f"only {len(seen)} different rows of difficulty {difficulty} were found")
             continue
         unused = 0
         seen.add(made.digest)
@@ -102,12 +109,16 @@ class Proof:
     rows: int = 0
     unpaid: list[str] = field(default_factory=list)  # rows whose own solution is not worth 1
     paid_empty: list[str] = field(default_factory=list)  # rows that pay for an answer without a word
+    torn: list[str] = field(default_factory=list)  # rows that ask what another asks, under another key: in any split
     lengths: list[int] = field(default_factory=list)  # characters of the prompts
+    keys: dict[bytes, bytes] = field(default_factory=dict, repr=False)  # what is asked -> the key it is asked under
 
     def note(self, made: Made, solved: Any, empty: Any) -> None:
         self.rows += 1
         self.lengths.append(_prompt_length(made.row))
         row = write_large_json(made.row).decode()[:500]
+        apart = self.keys.setdefault(Made(made.row).digest, made.digest) != made.digest
+        self.torn += [row] if apart else []
         self.unpaid += [f"{solved}: {row}"] if solved != 1.0 else []
         self.paid_empty += [f"{empty}: {row}"] if empty != 0.0 else []
 
@@ -117,11 +128,12 @@ class Proof:
 
     def __str__(self) -> str:
         found = f"{self.rows} rows of {self.mean_length:.0f} characters, {len(self.unpaid)} solutions not paid"
-        return f"{found}, {len(self.paid_empty)} empty answers paid"
+        torn = f", {len(self.torn)} asked under two keys" if self.torn else ""
+        return f"{found}, {len(self.paid_empty)} empty answers paid{torn}"
 
     @property
     def holds(self) -> bool:
-        return self.rows > 0 and not self.unpaid and not self.paid_empty
+        return self.rows > 0 and not self.unpaid and not self.paid_empty and not self.torn
 
 
 async def prove(
@@ -147,13 +159,15 @@ async def prove(
 async def prove_difficulties(
     app: ServerApp, generator: Generator, count: int, *, fields: Mapping[str, Any] | None = None, steps: bool = False
 ) -> dict[str, Proof]:
-    """`count` rows of each difficulty, a tenth of them of the validation split."""
+    """`count` rows of each difficulty, a tenth of them of the validation split and a tenth of the test split."""
+    held_out = -(-count // HELD_OUT_SHARE)
+    counts: dict[Split, int] = {"train": count - 2 * held_out, "validation": held_out, "test": held_out}
     proofs = {}
     for difficulty in generator.difficulties:
-        held_out = -(-count // VALIDATION_SHARE)
-        train = generate(generator, count - held_out, seed=1, split="train", difficulty=difficulty)
-        validation = generate(generator, held_out, seed=1, split="validation", difficulty=difficulty)
-        proofs[difficulty] = await prove(app, chain(train, validation), fields=fields, steps=steps)
+        made = (
+            generate(generator, number, seed=1, split=split, difficulty=difficulty) for split, number in counts.items()
+        )
+        proofs[difficulty] = await prove(app, chain.from_iterable(made), fields=fields, steps=steps)
     return proofs
 
 
@@ -189,23 +203,28 @@ async def _session(bench: Bench, made: Made, shared: Caller | None) -> AsyncIter
 
 
 def _prompt_length(row: Mapping[str, Any]) -> int:
-    asked = row["responses_create_params"]["input"]
+    asked = row[PARAMS]["input"]
     return len(asked) if isinstance(asked, str) else sum(len(items.item_text(one)) for one in asked)
 
 
 def main(generator: Generator, argv: list[str] | None = None) -> int:
     """The command of every `generate.py`: rows as JSONL on stdout."""
     parser = argparse.ArgumentParser(description=f"Makes rows, {generator.licence}.")
-    parser.add_argument("--count", type=int, default=100)
+    parser.add_argument("--count", "--rows", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--split", choices=SPLITS, default="train")
     parser.add_argument("--difficulty", choices=generator.difficulties, default=generator.difficulties[0])
+    parser.add_argument("--describe", action="store_true", help="print what it can make, as JSON")
     asked = parser.parse_args(argv)
+    if asked.describe:
+        can = {"licence": generator.licence, "difficulties": generator.difficulties, "splits": SPLITS}
+        sys.stdout.buffer.write(orjson.dumps(can) + b"\n")
+        return 0
     try:
         rows = generate(generator, asked.count, seed=asked.seed, split=asked.split, difficulty=asked.difficulty)
         for made in rows:
             sys.stdout.buffer.write(write_large_json(made.row) + b"\n")
     except UserError as error:
         sys.stderr.write(f"{error}\n")
-        return 1
+        return NO_MORE if isinstance(error, NoMoreRows) else 1
     return 0

@@ -27,6 +27,7 @@ from gym.collect.study.recorded import (
     read_rollouts,
     whole_file,
 )
+from gym.data.rates import PassRange
 from gym.data.rows import AGENT_REF
 from gym.errors import UserError
 from gym.wire.metrics import ROLLOUT, TASK, describe_columns, numbers
@@ -203,13 +204,13 @@ def _task_lines(
 
 def _write_kept(inputs: Inputs, means: dict[int, float], keep: tuple[float, float], path: Path) -> int:
     """The rows as they stood in the data set, once each. A task without a rollout is not known to lie between."""
-    low, high = keep
-    if not any(low <= mean <= high for mean in means.values()):
+    between = PassRange(*keep)
+    if not any(between.holds(mean) for mean in means.values()):
         return 0  # and no file: an empty data set is of use to nobody
     kept = 0
     with whole_file(path) as stream:
         for task, number in inputs.tasks():
-            if low <= means.get(task, math.nan) <= high:
+            if between.holds(means.get(task, math.nan)):
                 stream.write(original_text(inputs.at(number)) + b"\n")
                 kept += 1
     return kept

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import suppress
 from random import Random
 from typing import Any
 
+import orjson
 import pytest
 
 from gym.errors import UserError
 from gym.server import ResourcesServer, VerifyRequest
 from gym.server.cases import Step
-from gym.server.generating import Made, generate, main, prove
+from gym.server.generating import NO_MORE, Made, NoMoreRows, generate, main, prove, prove_difficulties
 
 
 class Sums:
@@ -41,6 +44,14 @@ class Wrong(Sums):
         return Made(made.row, answer=made.answer + "0")
 
 
+class TwoKeys(Sums):
+    """Asks the same under one key or another, so it may be in two splits."""
+
+    def make(self, random: Random, difficulty: str) -> Made:
+        made = super().make(random, difficulty)
+        return Made(made.row, answer=made.answer, key=f"{made.row} {random.random()}")
+
+
 class Huge(Sums):
     def make(self, random: Random, difficulty: str) -> Made:
         made = super().make(random, difficulty)
@@ -63,6 +74,31 @@ def test_no_row_comes_twice_and_none_of_validation_is_in_training_whatever_the_s
     assert len({json.dumps(row) for row in rows()}) == 300
     assert train
     assert not train & validation
+
+
+def test_no_two_splits_share_what_is_asked_though_all_rows_there_are_were_made() -> None:
+    made = {}
+    for split in ("train", "validation", "test"):
+        asked = [orjson.dumps(row["responses_create_params"]) for row in exhaust(Sums(), split)]
+        assert len(set(asked)) == len(asked) > 3
+        made[split] = set(asked)
+    assert sum(map(len, made.values())) == 81
+    assert len(set.union(*made.values())) == 81
+
+
+def exhaust(generator: Sums, split: Any) -> Iterator[dict[str, Any]]:
+    with suppress(NoMoreRows):
+        for made in generate(generator, 1000, seed=5, split=split, difficulty="small"):
+            yield made.row
+
+
+async def test_a_generator_that_asks_the_same_under_two_keys_is_found() -> None:
+    assert all(proof.holds for proof in (await prove_difficulties(SumServer.app({}), Sums(), 20)).values())
+    proof = (await prove_difficulties(SumServer.app({}), TwoKeys(), 60))["small"]
+    assert not proof.unpaid
+    assert proof.torn
+    assert not proof.holds
+    assert "asked under two keys" in str(proof)
 
 
 def test_more_rows_than_there_are_is_said_with_how_many_were_found() -> None:
@@ -90,8 +126,17 @@ async def test_a_wrong_solution_is_found() -> None:
 def test_the_command_writes_rows_and_refuses_in_a_sentence(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     assert main(Sums(), ["--count", "3", "--seed", "4", "--difficulty", "large"]) == 0
     assert len(capfdbinary.readouterr().out.splitlines()) == 3
-    assert main(Sums(), ["--count", "99"]) == 1
+    assert main(Sums(), ["--count", "99"]) == NO_MORE
     assert b"different rows" in capfdbinary.readouterr().err
+
+
+def test_the_command_says_what_it_can_make(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    assert main(Sums(), ["--describe"]) == 0
+    assert json.loads(capfdbinary.readouterr().out) == {
+        "licence": "Apache-2.0",
+        "difficulties": ["small", "large"],
+        "splits": ["train", "validation", "test"],
+    }
 
 
 async def test_integers_of_any_size_are_written_and_proven(capfdbinary: pytest.CaptureFixture[bytes]) -> None:

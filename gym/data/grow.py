@@ -1,0 +1,96 @@
+"""Rows made by an environment's own `generate.py`, in the environment's own interpreter: as many as there are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from gym.data.output import whole_file
+from gym.data.rows import BadLine, parse_row
+from gym.data.source import Line
+from gym.errors import InfraError, UserError
+from gym.runtime.programs import run_program, stream_program
+from gym.server.generating import NO_MORE
+
+MAKER: Final = "generate.py"
+SECONDS: Final = 600.0  # to say what it can make; only what hangs takes so long
+
+
+@dataclass(frozen=True, slots=True)
+class Ability:
+    """What an environment can make rows of."""
+
+    licence: str
+    difficulties: tuple[str, ...]  # the easiest first
+    splits: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which rows are wanted."""
+
+    rows: int
+    seed: int = 0
+    split: str = "train"
+    difficulty: str = ""  # the easiest
+    more: tuple[str, ...] = field(default=())  # options that only this environment's generator has
+
+
+def can_grow(folder: Path) -> bool:
+    return (folder / MAKER).is_file()
+
+
+def ask_ability(python: Path, folder: Path) -> Ability:
+    argv = (str(python), MAKER, "--describe")
+    told = run_program(argv, cwd=folder, env=_environment(), timeout=SECONDS)
+    try:
+        return TypeAdapter(Ability).validate_json(told)
+    except ValidationError as error:
+        what = f"{folder / MAKER} --describe does not say what it can make: {error.errors()[0]['msg']}"
+        raise InfraError(what, "it ends with: raise SystemExit(main(generator)), of gym.server.generating") from None
+
+
+def check_wish(wish: Wish, ability: Ability, name: str) -> None:
+    if wish.difficulty and wish.difficulty not in ability.difficulties:
+        what = f"{name} has no difficulty {wish.difficulty!r}"
+        raise UserError(what, f"one of: {', '.join(ability.difficulties)}")
+    if wish.split not in ability.splits:
+        raise UserError(f"{name} has no split {wish.split!r}", f"one of: {', '.join(ability.splits)}")
+
+
+def grow_file(python: Path, folder: Path, wish: Wish, output: Path) -> int:
+    """How many rows went to `output`, each checked: fewer than were wanted where there are no more of them."""
+    rows = 0
+    with whole_file(output) as file:
+        for line in grow_rows(python, folder, wish):
+            file.write(line + b"\n")
+            rows += 1
+        if not rows:
+            raise UserError(f"{folder.name}: no row was made", "ask for another split or difficulty")
+    return rows
+
+
+def grow_rows(python: Path, folder: Path, wish: Wish) -> Iterator[bytes]:
+    """The rows as lines, until so many are made or there are no more."""
+    program = stream_program(_argv(python, wish), cwd=folder, env=_environment(), fine=(0, NO_MORE))
+    for number, raw in enumerate(program, 1):
+        try:
+            parse_row(Line(raw.strip(), f"what {folder / MAKER} wrote", number))
+        except BadLine as bad:
+            raise InfraError(str(bad.problem), f"this is a mistake in {folder / MAKER}") from None
+        yield raw.strip()
+
+
+def _argv(python: Path, wish: Wish) -> Sequence[str]:
+    asked = {"--count": wish.rows, "--seed": wish.seed, "--split": wish.split, "--difficulty": wish.difficulty}
+    options = [word for name, value in asked.items() if value != "" for word in (name, str(value))]
+    return (str(python), MAKER, *options, *wish.more)
+
+
+def _environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
