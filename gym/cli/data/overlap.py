@@ -12,8 +12,8 @@ import typer
 from gym.cli import console
 from gym.cli.findings import show_facts, show_some
 from gym.cli.options import AsJson
-from gym.data.output import refuse_inputs, whole_file
 from gym.data.contamination import Overlap, Rules, find_overlap
+from gym.data.output import refuse_inputs, whole_file
 from gym.data.source import expand_inputs
 from gym.errors import UserError
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from gym.data.ngrams import choose_grams, make_grams
 from gym.data.contamination import Match, Overlap, Rules, find_overlap
+from gym.data.ngrams import choose_grams, make_grams
 from gym.errors import ConfigError
 
 WORDS = [f"word{number}" for number in range(5000)]
