@@ -1,4 +1,4 @@
-"""A real MLflow server, of the package as it is published, as a registry of data sets; its own client reads them too."""
+"""A real MLflow server, of the package as it is published, as a registry of data sets; its own client reads it too."""
 
 from __future__ import annotations
 
