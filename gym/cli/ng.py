@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from gym.cli import ng_registries
 from gym.cli.boundary import exit_code
@@ -96,8 +96,20 @@ def help_(words: Sequence[str]) -> list[str]:
     return ["--help"]
 
 
-def missing(words: Sequence[str]) -> NoReturn:
-    raise UserError("Data preparation has no counterpart yet.", "docs/nemo-gym.md says what there is.")
+def prepare(words: Sequence[str]) -> list[str]:
+    """Every other word is a setting of the configuration, as `config_paths` is."""
+    known = ("output_dirpath", "mode", "should_download", "data_source", "overwrite_metrics_conflicts")
+    own = [word for word in words if word.lstrip("+").partition("=")[0] in known]
+    asked = _read("ng_prepare_data", own, known, needed=("output_dirpath", "mode"))
+    argv = ["data", "prepare", *(word for word in words if word not in own)]
+    argv += ["-o", str(asked["output_dirpath"]), "--mode", str(asked["mode"])]
+    if asked.get("should_download"):
+        argv.append("--download")
+    if source := asked.get("data_source"):
+        argv += ["--source", str(source)]
+    if asked.get("overwrite_metrics_conflicts"):
+        argv.append("--overwrite-metrics-conflicts")
+    return argv
 
 
 COMMANDS: Final[dict[str, Command]] = {
@@ -111,7 +123,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "ng_viewer": viewer,
     "ng_version": version,
     "ng_help": help_,
-    "ng_prepare_data": missing,
+    "ng_prepare_data": prepare,
     **ng_registries.COMMANDS,
 }
 

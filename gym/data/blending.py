@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from gym.data.blocks import Listed
+from gym.data.row_servers import RESOURCES
 from gym.errors import UserError
 
 Shares = Mapping[str, Fraction]
@@ -30,13 +31,13 @@ def parse_shares(text: str) -> dict[str, Fraction]:
 
 
 def name_of_share(listed: Listed, shares: Shares) -> str | None:
-    """The name under which a data set takes part: its instance's, else its own."""
-    return next((name for name in (listed.instance.name, listed.data.name) if name in shares), None)
+    """The name under which a data set takes part: its agent's, else its resources server's, else its own."""
+    return next((name for name in _names(listed) if name in shares), None)
 
 
 def check_shares(shares: Shares, scope: Iterable[Listed]) -> None:
     """Every name of the blend is an instance or a data set in scope."""
-    names = {name for one in scope for name in (one.instance.name, one.data.name)}
+    names = {name for one in scope for name in _names(one)}
     for name in shares:
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
@@ -65,6 +66,11 @@ def alternate(sources: Sequence[tuple[Fraction, Iterable[bytes]]]) -> Iterator[b
     """Rows in their order, so mixed that every stretch of the output has about the shares of the whole."""
     keyed = [_keyed(index, share, rows) for index, (share, rows) in enumerate(sources)]
     return (row for _, _, row in heapq.merge(*keyed, key=lambda one: one[:2]))
+
+
+def _names(listed: Listed) -> tuple[str, ...]:
+    servers = (one.name for one in listed.instance.references if one.type == RESOURCES)
+    return (listed.instance.name, *servers, listed.data.name)
 
 
 def _keyed(index: int, share: Fraction, rows: Iterable[bytes]) -> Iterator[tuple[float, int, bytes]]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from gym.config import Stack
+from gym.config.assets import shown_path
 from gym.data.blocks import Listed, Split, list_data_sets
 from gym.data.row_servers import agent_for
 from gym.errors import UserError
@@ -58,7 +59,8 @@ def refuse_missing(missing: Sequence[Listed], mode: Mode, *, download: bool) -> 
 
 
 def place(stack: Stack, listed: Listed, path: Path) -> Placed:
-    return Placed(listed, path, agent_for(stack, listed.instance))
+    shown = Path(shown_path(path, Path.cwd()))
+    return Placed(listed, shown, agent_for(stack, listed.instance))
 
 
 def describe(listed: Listed) -> str:

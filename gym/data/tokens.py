@@ -24,6 +24,9 @@ class Tokenizer(NamedTuple):
     count: Callable[[str], int]
 
 
+_READ = frozenset({"content", "name", "arguments", "output"})  # of an item: what is text for the model
+
+
 def open_tokenizer(name: str = ESTIMATE) -> Tokenizer:
     """`estimate`, the path of a tokenizer.json, or the name of a tiktoken encoding."""
     if name == ESTIMATE:
@@ -37,7 +40,7 @@ def estimate_tokens(text: str) -> int:
     """From the number of words, of marks and digits, and of bytes beyond one a character."""
     raw = text.encode("utf-8", "surrogatepass")
     marks = len(raw.translate(None, _NO_MARKS))
-    weighed = _BLANK * raw.count(b" ") + _MARK * marks + _FURTHER_BYTE * (len(raw) - len(text))
+    weighed = _BLANK * text.count(" ") + _MARK * marks + _FURTHER_BYTE * (len(raw) - len(text))
     return 1 + round(weighed) if raw else 0
 
 
@@ -49,8 +52,9 @@ def prompt_text(params: dict[str, Any]) -> str:
     if type(given) is list:
         for item in given:
             if type(item) is dict:
-                for key in ("content", "name", "arguments", "output"):
-                    _add_text(item.get(key), parts)
+                for key, value in item.items():
+                    if key in _READ:
+                        _add_text(value, parts)
     else:
         _add_text(given, parts)
     if params.get("tools"):
@@ -60,9 +64,11 @@ def prompt_text(params: dict[str, Any]) -> str:
 
 def content_text(content: object) -> str:
     """The text of a message: a string, or a list of parts of which some have text."""
+    if type(content) is str:
+        return content
     parts: list[str] = []
     _add_text(content, parts)
-    return parts[0] if len(parts) == 1 else "\n".join(parts)
+    return "\n".join(parts)
 
 
 def _add_text(content: object, parts: list[str]) -> None:

@@ -29,6 +29,24 @@ ROOT = Path(ng.__file__).parents[2]
         (["ng_viewer", "+jsonl_fpath=x.jsonl", "+server_port=0"], ["view", "x.jsonl", "--port", "0"]),
         (["ng_version", "+json=true"], ["version", "--json"]),
         (["ng_help"], ["--help"]),
+        (
+            ["ng_prepare_data", "+config_paths=[a.yaml,b.yaml]", "+output_dirpath=data/x", "+mode=example_validation"],
+            ["data", "prepare", "+config_paths=[a.yaml,b.yaml]", "-o", "data/x", "--mode", "example_validation"],
+        ),
+        (
+            [
+                *("ng_prepare_data", "+config_paths=[a.yaml]", "+output_dirpath=x", "+mode=train_preparation", "k.v=1"),
+                *("+should_download=true", "+data_source=gitlab", "+overwrite_metrics_conflicts=true"),
+            ],
+            [
+                *("data", "prepare", "+config_paths=[a.yaml]", "k.v=1", "-o", "x", "--mode", "train_preparation"),
+                *("--download", "--source", "gitlab", "--overwrite-metrics-conflicts"),
+            ],
+        ),
+        (
+            ["ng_prepare_data", "+output_dirpath=x", "+mode=train_preparation", "+should_download=false"],
+            ["data", "prepare", "-o", "x", "--mode", "train_preparation"],
+        ),
     ],
 )
 def test_a_command_becomes_ours(typed: list[str], argv: list[str]) -> None:
@@ -61,7 +79,7 @@ def test_a_collection_takes_every_option_of_the_tutorials() -> None:
         ("ng_collect_rollouts", ["+responses_create_params={a: "], "cannot be read"),
         ("ng_test", [], "needs entrypoint"),
         ("ng_viewer", ["+jsonl_fpath=x", "+server_host=0.0.0.0"], "this machine alone"),
-        ("ng_prepare_data", ["+mode=example_validation"], "no counterpart yet"),
+        ("ng_prepare_data", ["+mode=example_validation"], "needs output_dirpath"),
     ],
 )
 def test_what_cannot_be_is_said_in_a_sentence(command: str, words: list[str], message: str) -> None:
