@@ -14,12 +14,16 @@ from gym.config import find_server, path_variants, search_roots
 from gym.errors import UserError
 
 
-def find_rows(named: list[str], rows: list[str], agent: str, split: str = "") -> tuple[tuple[str, ...], str]:
+def find_rows(
+    named: list[str], rows: list[str], agent: str, split: str = "", configs: list[Path] | None = None
+) -> tuple[tuple[str, ...], str]:
     """`gym rollouts ROWS...` or `gym rollouts AGENT --input ROWS`: the files, and the agent of rows that name none."""
     if split and rows:
         raise UserError("--split names the rows of a server, and --input names files.", "Leave one of them out.")
+    if configs and not split:
+        raise UserError("-c names configurations whose data sets --split chooses from.", "Add --split train.")
     if split:
-        return find_split_rows(named, split, agent)
+        return find_split_rows(named, split, agent, configs)
     if not rows and not named:
         raise UserError(
             "Which rows?", "Name a JSONL file, or a server for its examples: gym rollouts mcqa -o mcqa.jsonl"

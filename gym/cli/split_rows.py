@@ -20,18 +20,20 @@ from gym.errors import UserError
 AGENTS = "responses_api_agents"
 
 
-def find_split_rows(named: list[str], split: str, agent: str) -> tuple[tuple[str, ...], str]:
+def find_split_rows(
+    named: list[str], split: str, agent: str, configs: list[Path] | None = None
+) -> tuple[tuple[str, ...], str]:
     """The files, and the agent of rows that name none: the one that lists them, where it is one."""
     splits = get_args(Split)
     if split not in splits:
         raise UserError(f"--split {split}: there is no such split", f"One of {', '.join(splits)}.")
-    if not named:
+    if not named and not configs:
         raise UserError("--split: of which server?", f"gym rollouts NAME --split {split} -o NAME.jsonl")
-    stack = load_named(named)
+    stack = load_named(named, files=configs)
     everything = list_data_sets(stack)
     found = [one for one in everything if one.data.type == split]
     if not found:
-        raise _no_split(named, split, everything)
+        raise _no_split([*named, *map(str, configs or ())], split, everything)
     files = tuple(dict.fromkeys(str(_find_file(one, stack.settings)) for one in found))
     agents = {one.instance.name for one in found if one.instance.type == AGENTS}
     return files, agent or (agents.pop() if len(agents) == 1 else "")

@@ -55,7 +55,10 @@ def refuse_missing(missing: Sequence[Listed], mode: Mode, *, download: bool) -> 
     if mode == "example_validation":
         raise UserError(f"These files of examples are missing:{files}", "write them; examples come with their server")
     if not download:
-        raise UserError(f"These data sets are missing:{files}", "fetch them with --download, or put the files there")
+        raise UserError(
+            f"These data sets are missing:{files}",
+            "fetch them with --download (ng_prepare_data: +should_download=true), or put the files there",
+        )
 
 
 def place(stack: Stack, listed: Listed, path: Path) -> Placed:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,8 +16,8 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from gym.wire import items
-from tests.support.cli import GYM, Terminal, environment
 from tests.support.fake_openai import FakeOpenAI, fake_openai
+from tests.support.shell import Shell
 
 WEATHER = (
     "resources_servers/example_simple_weather/configs/simple_weather.yaml,"
@@ -42,28 +41,6 @@ def answer(body: dict[str, object]) -> list[items.Item]:
     if "function_call_output" in json.dumps(body["input"]):
         return [items.message("It is cold there.")]
     return [items.function_call("get_weather", '{"city": "Paris"}')]
-
-
-class Shell:
-    """A person's terminal in an empty folder, with our commands on the PATH."""
-
-    def __init__(self, cwd: Path) -> None:
-        self.cwd = cwd
-        bin_ = Path(GYM).parent
-        self.env = {"PATH": f"{bin_}:/usr/local/bin:/usr/bin:/bin", "DOCKER_HOST": f"unix://{cwd}/no-engine.sock"}
-
-    def type(self, line: str, *, code: int = 0) -> str:
-        argv = ["bash", "-c", line]
-        done = subprocess.run(
-            argv, cwd=self.cwd, env=environment(self.env), capture_output=True, text=True, timeout=300, check=False
-        )
-        assert done.returncode == code, f"{line}\n{done.stdout}\n{done.stderr}"
-        return done.stdout + done.stderr
-
-    def start(self, line: str) -> Terminal:
-        return Terminal(
-            "-c", f"exec {line}" if "\n" not in line else line, cwd=self.cwd, env=self.env, program="/bin/bash"
-        )
 
 
 @pytest.fixture

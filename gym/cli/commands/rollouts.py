@@ -30,6 +30,10 @@ Rows = Annotated[
 Split = Annotated[
     str, typer.Option("--split", metavar="SPLIT", help="That data set of a server: train, validation, example.")
 ]
+Configs = Annotated[
+    list[Path] | None,
+    typer.Option("-c", "--config", metavar="FILE", help="With --split: a configuration that lists data sets."),
+]
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where verified rollouts go (JSONL).")]
 Agent = Annotated[str, typer.Option("--agent", metavar="NAME", help="The agent of rows that name none.")]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N rows.")]
@@ -59,6 +63,7 @@ def command(
     named: Named = None,
     rows: Rows = None,
     split: Split = "",
+    configs: Configs = None,
     agent: Agent = "",
     limit: Limit = None,
     repeats: Repeats = 1,
@@ -79,7 +84,7 @@ def command(
     stack: StackName = DEFAULT_STACK,
 ) -> int:
     """Collect verified rollouts: gym rollouts mcqa -o mcqa.jsonl --repeats 4."""
-    inputs, agent = find_rows(named or [], rows or [], agent, split)
+    inputs, agent = find_rows(named or [], rows or [], agent, split, configs)
     options = CollectOptions(
         stack_url=url or router_of(stack),
         inputs=inputs,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gym.config import path_variants
+from gym.config.assets import own_root
 from gym.data.blocks import HubSource, Listed, path_below_data
 from gym.data.registries.access import Access, read_access
 from gym.data.registries.address import Address, RegistryName
@@ -16,8 +17,6 @@ from gym.data.registries.hub import Hub
 from gym.data.registries.mlflow import ModelRegistry
 from gym.data.registries.transfer import Retries
 from gym.errors import UserError
-
-_INSTALLED = "_assets"  # servers inside an installed package: what is written there is lost with the next version
 
 
 def open_registry(name: RegistryName, access: Access, retries: Retries | None = None) -> Registry:
@@ -54,15 +53,20 @@ def fetch(
 
 
 def choose_place(listed: Listed, roots: Iterable[Path], cwd: Path) -> Path:
-    """What `jsonl_fpath` names, where that folder can be written; else data/SERVER/FILE below `cwd`."""
+    """What `jsonl_fpath` names, where that folder can be written; else data/SERVER/FILE below `cwd`.
+
+    Servers that came along are left as they came, unless it is among them that one works.
+    """
     path = Path(listed.data.jsonl_fpath).expanduser()
     if path.is_absolute():
         return path
+    here = Path(os.path.realpath(cwd))
     for root in roots:
+        if root == own_root() != here:
+            continue
         for one in path_variants(listed.data.jsonl_fpath):
-            place = root / one
-            if _INSTALLED not in root.parts and _can_hold(place):
-                return place
+            if _can_hold(root / one):
+                return root / one
     return cwd / path_below_data(listed.data.jsonl_fpath)
 
 

@@ -62,7 +62,9 @@ def test_a_set_that_nothing_says_where_from_is_told(tmp_path: Path) -> None:
     assert "huggingface_identifier" in caught.value.hint
 
 
-def test_rows_go_where_the_server_is_else_below_the_working_directory(tmp_path: Path) -> None:
+def test_rows_go_where_the_server_is_else_below_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cwd, tree = tmp_path / "here", tmp_path / "tree"
     cwd.mkdir()
     below = cwd / "data" / "workplace_assistant" / "train.jsonl"
@@ -70,9 +72,11 @@ def test_rows_go_where_the_server_is_else_below_the_working_directory(tmp_path: 
     server = tree / "servers" / "resources" / "workplace_assistant"
     server.mkdir(parents=True)
     assert choose_place(listed(), [cwd, tree], cwd) == server / "data" / "train.jsonl"
-    installed = tmp_path / "_assets"
-    (installed / "servers" / "resources" / "workplace_assistant" / "data").mkdir(parents=True)
-    assert choose_place(listed(), [cwd, installed], cwd) == below
+    monkeypatch.setattr(
+        sys.modules[choose_place.__module__], "own_root", lambda: tree
+    )  # what came along is left as it came
+    assert choose_place(listed(), [cwd, tree], cwd) == below
+    assert choose_place(listed(), [tree], tree) == server / "data" / "train.jsonl"
     assert choose_place(listed(str(tmp_path / "x.jsonl")), [cwd], cwd) == tmp_path / "x.jsonl"
     assert choose_place(listed("data/train.jsonl"), [cwd], cwd) == cwd / "data" / "train.jsonl"
 
