@@ -28,21 +28,25 @@ class Repo:
 
     folder: Path
     private: bool
-    commits: list[str] = field(default_factory=list)
+    commits: dict[str, str] = field(default_factory=dict)  # id -> branch, in their order
     messages: list[tuple[str, str]] = field(default_factory=list)
     pull_requests: int = 0
 
     @property
     def head(self) -> str:
-        return self.commits[-1]
+        return self.head_of("main")
 
-    def commit(self, title: str, description: str = "") -> str:
+    def head_of(self, branch: str) -> str:
+        return next((oid for oid, one in reversed(self.commits.items()) if one == branch), "0" * 40)
+
+    def commit(self, title: str, description: str = "", branch: str = "main") -> str:
         self.messages.append((title, description))
-        self.commits.append(hashlib.sha1(f"{self.folder}{len(self.commits)}".encode()).hexdigest())
-        return self.head
+        oid = hashlib.sha1(f"{self.folder}{len(self.commits)}".encode()).hexdigest()
+        self.commits[oid] = branch
+        return oid
 
     def branch(self, revision: str) -> Path | None:
-        name = "main" if revision in self.commits else revision
+        name = self.commits.get(revision, revision)
         folder = self.folder / name.replace("/", "--")
         return folder if folder.is_dir() else None
 
@@ -76,7 +80,7 @@ class Hub:
             place = repo.folder / revision.replace("/", "--") / path
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(content)
-        repo.commit("Add files")
+        repo.commit("Add files", branch=revision)
         return repo
 
     def read(self, name: str, path: str, revision: str = "main") -> bytes:
@@ -233,10 +237,10 @@ class _Hub(Handler):
         if not (folder / path).is_file():
             self.send_json({"error": "Entry not found"}, 404, {"X-Error-Code": "EntryNotFound"})
             return
-        self._file((folder / path).read_bytes(), repo)
+        self._file((folder / path).read_bytes(), repo.head_of(repo.commits.get(revision, revision)))
 
-    def _file(self, data: bytes, repo: Repo) -> None:
-        common = {"X-Repo-Commit": repo.head, "ETag": f'"{_git(data)}"', "Accept-Ranges": "bytes"}
+    def _file(self, data: bytes, commit: str) -> None:
+        common = {"X-Repo-Commit": commit, "ETag": f'"{_git(data)}"', "Accept-Ranges": "bytes"}
         if len(data) <= self.hub.lfs_above:
             self.send_range(data, common)
             return
@@ -280,14 +284,16 @@ class _Hub(Handler):
         lines = [json.loads(line) for line in body.splitlines() if line.strip()]
         header = next(line["value"] for line in lines if line["key"] == "header")
         request = query.get("create_pr") == "1"
+        branch = repo.commits.get(revision, revision)
         if request:
             repo.pull_requests += 1
-            folder = repo.folder / f"refs--pr--{repo.pull_requests}"
+            branch = f"refs/pr/{repo.pull_requests}"
+            folder = repo.folder / branch.replace("/", "--")
         for line in lines:
             if not self._apply(folder, line["key"], line["value"]):
                 self.send_json({"error": "A file with this name doesn't exist"}, 404, {"X-Error-Code": "EntryNotFound"})
                 return
-        oid = repo.commit(header["summary"], header["description"])
+        oid = repo.commit(header["summary"], header["description"], branch)
         url = f"{self.hub.url}/datasets/{name}"
         reply: dict[str, Any] = {
             "success": True,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,7 +15,7 @@ from gym.errors import UserError
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A file in it; or give --split.")]
 Split = Annotated[str, typer.Option("--split", metavar="SPLIT", help="The rows of a split, as JSONL: train, ...")]
-Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE|DIR/", help="Default: its name, here.")]
+Output = Annotated[str, typer.Option("-o", "--output", metavar="FILE|DIR/", help="Default: its name, here.")]
 CHECKS = {"sha256": "sha256 checked", "git": "git checksum checked", "size": "size checked", "": "not checked"}
 
 
@@ -24,7 +23,7 @@ def command(
     address: AddressText,
     file: File = "",
     split: Split = "",
-    output: Output = None,
+    output: Output = "",
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> int:

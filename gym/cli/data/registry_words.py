@@ -34,12 +34,10 @@ def read_registry_access(given: list[str] | None) -> Access:
     return read_access(read_settings(given), os.environ)
 
 
-def place_of(output: Path | None, file: str, split: str, address: Address) -> Path:
+def place_of(output: str, file: str, split: str, address: Address) -> Path:
     """A folder takes the file's own name; without any output it goes to the working directory."""
     name = Path(file).name or f"{split or address.name.rpartition('/')[2]}.jsonl"
-    if output is None:
-        return Path(name)
-    return output / name if output.is_dir() or str(output).endswith("/") else output
+    return Path(output, name) if output.endswith("/") or Path(output).is_dir() else Path(output)
 
 
 def size_text(size: int | None) -> str:

@@ -41,8 +41,8 @@ def fetch(
             "Put the file there, or add `huggingface_identifier: {repo_id: ORG/NAME}` to its entry in `datasets`.",
         )
     source = next((one for one in sources if one.type == prefer), sources[0])
-    registry = open_registry(source.type, read_access(settings, environ), retries)
     try:
+        registry = open_registry(source.type, read_access(settings, environ), retries)
         if isinstance(source, HubSource):
             address = Address("huggingface", source.repo_id, source.revision or "")
             file, split = source.artifact_fpath or "", listed.data.type

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from gym.data.registries.address import Address, need_repo
 from gym.data.registries.base import Change, Entry, Received, Stored
 from gym.data.registries.hub_upload import upload_file
 from gym.data.registries.lock import alone_with
-from gym.data.registries.parquet import write_rows
+from gym.data.registries.parquet import need_pyarrow, write_rows
 from gym.data.registries.replies import BUSY, refusal, wait_asked
 from gym.data.registries.splits import PARQUET, files_of_split, list_splits
 from gym.data.registries.transfer import Remote, Retries, fetch_file
@@ -192,6 +193,8 @@ class Hub:
 
     def _join(self, address: Address, files: tuple[str, ...], destination: Path) -> Received:
         """Parts in their order as one file of JSON lines; the parts stay beside until it is whole."""
+        if files[0].endswith(PARQUET):
+            need_pyarrow()  # before anything large is fetched
         with alone_with(destination):
             beside = destination.with_name(f".{destination.name}.parts")
             parts = [self._fetch(address, file, beside / file.replace("/", "--")) for file in files]
@@ -202,9 +205,7 @@ class Hub:
                 else:
                     for part in parts:
                         _copy_lines(part.path, out)
-            for part in parts:
-                part.path.unlink()
-            beside.rmdir()
+            shutil.rmtree(beside)
         source = f"{parts[0].source}" + (f" and {len(parts) - 1} more" if len(parts) > 1 else "")
         return Received(destination, source, destination.stat().st_size, parts[0].verified, replaced)
 

@@ -50,12 +50,16 @@ class ModelRegistry:
         )
 
     def download(self, address: Address, destination: Path, *, file: str = "", split: str = "") -> Received:
-        need_version(address)
-        run = self._run(address)
-        file = file or self._file_of_split(address, run, split)
+        if not file:
+            file = self._file_of_split(address, self._run(need_version(address)), split)
+        return fetch_file(self.remote(address, file), destination, self._retries)
+
+    def remote(self, address: Address, file: str) -> Remote:
+        """A file of a version, and all that the registry knows of it."""
+        run = self._run(need_version(address))
         size = next((_int(one.get("file_size")) for one in self._files(address, run) if one["path"] == file), None)
         url, what = self._url(run, file), f"{address}: {file}"
-        remote = Remote(
+        return Remote(
             url=url,
             source=what,
             explain=lambda status: refusal(what, status, _KEY, self._access),
@@ -63,7 +67,6 @@ class ModelRegistry:
             size=size,
             sha256=_tags(run).get(DIGEST_TAG + file, ""),
         )
-        return fetch_file(remote, destination, self._retries)
 
     def upload(self, address: Address, source: Path, change: Change) -> Stored:
         _check_change(need_version(address), change)

@@ -20,7 +20,7 @@ _OBJECTS = (PARAMS, AGENT_REF)
 
 def write_rows(files: Iterable[Path], out: BinaryIO) -> int:
     """A batch in memory at a time. How many rows there were."""
-    parquet, count = _load(), 0
+    parquet, count = need_pyarrow(), 0
     for path in files:
         try:
             with parquet.ParquetFile(path) as table:
@@ -57,7 +57,7 @@ def _to_json(value: Any) -> Any:
     return float(value) if isinstance(value, Decimal) else str(value)
 
 
-def _load() -> Any:
+def need_pyarrow() -> Any:
     try:
         return importlib.import_module("pyarrow.parquet")
     except ImportError:

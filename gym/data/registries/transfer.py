@@ -54,7 +54,7 @@ def fetch_file(remote: Remote, destination: Path, retries: Retries | None = None
         if found is not None:
             return found
         replaced = destination.exists()
-        part = destination.with_name(f".{destination.name}.{_identity(remote)}.part")
+        part = part_of(remote, destination)
         for other in destination.parent.glob(f".{destination.name}.????????????.part"):
             if other != part:
                 other.unlink(missing_ok=True)  # of an earlier state of the remote file
@@ -71,6 +71,11 @@ def fetch_file(remote: Remote, destination: Path, retries: Retries | None = None
         size = part.stat().st_size
         part.replace(destination)
     return Received(destination, remote.source, size, verified, replaced)
+
+
+def part_of(remote: Remote, destination: Path) -> Path:
+    """Where the beginning of exactly this remote file is kept."""
+    return destination.with_name(f".{destination.name}.{_identity(remote)}.part")
 
 
 def file_digests(path: Path) -> tuple[str, str]:

@@ -45,3 +45,51 @@ def test_an_option_that_is_none_names_the_nearest() -> None:
     with pytest.raises(UserError, match="no option") as error:
         ng.collect(["+agent_nam=a"])
     assert "did you mean +agent_name=" in error.value.hint
+
+
+HUB = ("+hf_token=hf_x", "+hf_organization=us")
+SERVER = "+resource_config_path=resources_servers/mcqa/configs/mcqa.yaml"
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "said"),
+    [
+        (
+            "ng_upload_dataset_to_gitlab",
+            ("+dataset_name=mcqa", "+version=0.0.1", "+input_jsonl_fpath=t.jsonl"),
+            ["data", "upload", "t.jsonl", "gitlab:mcqa:0.0.1"],
+        ),
+        (
+            "ng_download_dataset_from_gitlab",
+            ("+dataset_name=mcqa", "+version=0.0.1", "+artifact_fpath=t.jsonl", "+output_fpath=o.jsonl"),
+            ["data", "download", "gitlab:mcqa:0.0.1", "t.jsonl", "-o", "o.jsonl"],
+        ),
+        ("ng_delete_dataset_from_gitlab", ("+dataset_name=mcqa",), ["data", "rm", "gitlab:mcqa"]),
+        (
+            "ng_upload_dataset_to_hf",
+            ("+input_jsonl_fpath=t.jsonl", SERVER, "+split=train", "+create_pr=true", *HUB),
+            [
+                *("data", "upload", "t.jsonl", "--for", "mcqa", "--split", "train", "--pr"),
+                *("--set", "hf_token=hf_x", "--set", "hf_organization=us"),
+            ],
+        ),
+        (
+            "ng_gitlab_to_hf_dataset",
+            ("+dataset_name=hard", "+input_jsonl_fpath=t.jsonl", SERVER),
+            ["data", "upload", "t.jsonl", "--for", "mcqa", "--name", "hard", "--then-remove", "gitlab:hard"],
+        ),
+        (
+            "ng_download_dataset_from_hf",
+            ("+repo_id=us/mcqa", "+split=train", "+output_dirpath=out/", "+revision=v1"),
+            ["data", "download", "hf:us/mcqa@v1", "--split", "train", "-o", "out/"],
+        ),
+    ],
+)
+def test_the_registries_have_their_words(name: str, words: tuple[str, ...], said: list[str]) -> None:
+    assert ng.COMMANDS[name](words) == said
+
+
+@pytest.mark.parametrize("words", [("+repo_id=a/b", "+output_fpath=x"), ("+repo_id=a/b", "+split=train")])
+def test_a_download_says_what_and_where_to(words: tuple[str, ...]) -> None:
+    with pytest.raises(UserError, match="one of them"):
+        ng.COMMANDS["ng_download_dataset_from_hf"](words)
