@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from gym.data.line_blocks import Block
-from gym.data.row_process import Work, write_work
+from gym.data.row_work import Work, write_work
 from gym.data.validate import Rules
 from gym.errors import InfraError
 
