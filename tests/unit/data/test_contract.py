@@ -40,7 +40,22 @@ PLACES = (
     ("agent_ref", "name"),
     ("agent_ref", "type"),
 )
-VALUES = (None, True, 0, 1.5, "", "user", "usr", "function", "message", [], [1], {}, {"name": "x"}, ["x"])
+VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    0,
+    1.5,
+    "",
+    "user",
+    "usr",
+    "function",
+    "message",
+    [],
+    [1],
+    {},
+    {"name": "x"},
+    ["x"],
+)
 
 
 def changed(place: tuple[str | int, ...], value: Any) -> dict[str, Any]:
