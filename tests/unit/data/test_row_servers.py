@@ -51,13 +51,18 @@ def test_an_agents_rows_are_its_resources_servers_with_what_the_stack_says() -> 
         (stack(), "alone", "alone has no resources server whose code is here"),
         (stack(), "nobody", "no server here has an agent 'nobody'"),
         (stack(), "", "rows name no agent"),
-        (stack(foreign=True), "mcqa_simple_agent", "mcqa is written against nemo_gym"),
     ],
 )
 def test_where_there_is_none_one_line_says_why(of: Stack, agent: str, why: str) -> None:
     known = servers(of)
     assert known.find(agent) is None
     assert known.notes == [f"{why}: these rows were held to the contract alone"]
+
+
+def test_a_server_written_against_nemo_gym_is_known_as_such() -> None:
+    found = servers(stack(foreign=True)).find("mcqa_simple_agent")
+    assert found is not None
+    assert found.foreign
 
 
 def test_without_a_stack_a_server_is_found_by_the_agents_name() -> None:
