@@ -320,6 +320,22 @@ def test_a_file_that_is_written_meanwhile_is_told(shop: Workshop) -> None:
     assert shop.files() == []
 
 
+def test_an_interrupted_run_leaves_nothing(shop: Workshop) -> None:
+    shop.add("a", "train", [row("x")])
+    shop.add("a", "validation", [row("y")])
+
+    def interrupt(line: str) -> None:
+        if line.endswith("validation.jsonl") and line.startswith("writing"):
+            assert (shop.out / ".train.jsonl.part").is_file()
+            raise KeyboardInterrupt
+
+    shop.on_say = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        shop.prepare()
+    assert shop.files() == []
+    assert not list(shop.folder.glob("*_metrics.json"))
+
+
 def test_a_template_is_not_left_out_in_silence(shop: Workshop) -> None:
     shop.add("a", "benchmark", [row("x")], prompt_config="prompts/x.yaml")
     with pytest.raises(UserError, match="has a prompt_config"):
