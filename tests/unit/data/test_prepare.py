@@ -240,6 +240,18 @@ def test_of_rows_that_are_the_same_the_first_stays(shop: Workshop, same: str, te
     assert done.splits[0].metrics["Number of examples"] == len(texts)
 
 
+def test_rows_that_differ_in_late_digits_are_not_the_same(shop: Workshop) -> None:
+    shop.add("a", "train", "".join(json.dumps(row("x", n=2**70 + one)) + "\n" for one in (0, 1, 1)))
+    assert shop.prepare(dedup="row").dropped == 1
+    assert [one["n"] - 2**70 for one in shop.rows()] == [0, 1]
+
+
+def test_a_blend_that_leaves_nothing_of_one_is_told(shop: Workshop) -> None:
+    blended(shop)
+    with pytest.raises(UserError, match="not one row of c fits into these shares; rows: a 40, c 1"):
+        shop.prepare(shares=parse_shares("a=100,c=1"))
+
+
 def test_a_prompt_in_train_and_validation_is_told_with_both_places(shop: Workshop) -> None:
     shop.add("a", "train", [row("x"), row("same", n=1)])
     shop.add("b", "validation", [row("y"), row("z"), row("same", n=2)])
