@@ -14,6 +14,7 @@ import pytest
 from gym.config import Instance, Stack
 from gym.data.blending import parse_shares
 from gym.data.blocks import Listed
+from gym.data.collate import with_agent
 from gym.data.prepare import Prepared, PrepareOptions, prepare
 from gym.errors import UserError
 
@@ -366,3 +367,34 @@ def test_gzip_reads_as_the_rows_within(shop: Workshop) -> None:
     packed.write_bytes(packed.read_bytes()[:-12])
     with pytest.raises(UserError, match="cannot be read"):
         shop.prepare()
+
+
+def test_another_blend_into_the_same_folder_is_a_conflict_there(shop: Workshop) -> None:
+    blended(shop)
+    shop.prepare(shares=parse_shares("a=1,b=1"))
+    before = (shop.out / "train.jsonl").read_bytes()
+    with pytest.raises(UserError, match=r"(?s)out/train_metrics\.json says otherwise.*--overwrite-metrics-conflicts"):
+        shop.prepare(shares=parse_shares("a=2,b=1"))
+    assert (shop.out / "train.jsonl").read_bytes() == before
+    assert (shop.out / "train_metrics_conflict.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("raw", "line"),
+    [
+        ('{"a": 1}', '{"a": 1, "agent_ref": {"type": "responses_api_agents", "name": "x"}}'),
+        ('{"agent_ref": {"name": "y"}}', '{"agent_ref": {"name": "y"}}'),
+        ('{"agent\\u005fref": {"name": "y"}}', '{"agent\\u005fref": {"name": "y"}}'),
+        (
+            '{"a": "agent_ref \\u00e9"}',
+            '{"a": "agent_ref \\u00e9", "agent_ref": {"type": "responses_api_agents", "name": "x"}}',
+        ),
+        (
+            '{"agent_ref": null, "n": 100000000000000000001}',
+            '{"agent_ref": {"type": "responses_api_agents", "name": "x"}, "n": 100000000000000000001}',
+        ),
+    ],
+)
+def test_an_agent_is_added_where_a_row_names_none(raw: str, line: str) -> None:
+    assert with_agent(raw.encode(), "x").decode() == line
+    assert with_agent(raw.encode(), "").decode() == raw
