@@ -18,6 +18,7 @@ from gym.data.rows import AGENT_REF
 from gym.data.shuffle import shuffle_lines
 from gym.data.statistics import Statistics
 from gym.data.validate import MAX_LINE
+from gym.errors import UserError
 
 _WHOLE = frozenset({"validation", "benchmark"})  # splits that a blend takes from all of
 AGENT_TYPE = "responses_api_agents"
@@ -86,6 +87,11 @@ def _sources(
     if not shares or split in _WHOLE:
         return [(Fraction(1), chain(*streams.values()))], counts
     takes = share_counts(shares, counts)
+    if none := [name for name, count in takes.items() if not count]:
+        told = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+        raise UserError(
+            f"--blend: not one row of {', '.join(none)} fits into these shares; rows: {told}", "change them"
+        )
     return [
         (shares[name], islice(stream, takes[name]) if seed is None else _chosen(stream, takes, counts, name, seed))
         for name, stream in streams.items()

@@ -39,7 +39,6 @@ def read_blocks(files: Iterable[str], max_line: int, size: int = BLOCK) -> Itera
         except UserError:
             raise
         except Exception as error:  # noqa: BLE001 (every decompressor has error classes of its own)
-            yield from reader.flush()
             yield reader.trouble(f"cannot be read from here on: {error}", WHOLE_AGAIN)
         if reader.empty:
             yield Block(reader.name, 0, b"", Problem("has no rows", file=reader.name, hint="is it the right file?"))
@@ -73,6 +72,7 @@ class _Reader:
         self._held, self._length = [], 0
 
     def trouble(self, what: str, hint: str) -> Block:
+        """The line that is being read is lost."""
         self.empty = False
         number = self._number
         return Block(self.name, number, b"", Problem(what, file=self.name, line=number, hint=hint))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from gym.errors import UserError
 Same = Literal["", "params", "row"]
 _LINES = 40  # bits of a place that are the line's number; the data set's index is above them
 _SHOWN = 30
+_LONG_NUMBERS = re.compile(rb"[\d.]{16,}")
 
 
 @dataclass
@@ -64,7 +66,7 @@ class Survey:
                     self._found.add(problem)
             elif within(data.start_idx, data.end_idx, index):
                 one.statistics.observe(checked.row)
-                self._compare(checked.row, data.type, number << _LINES | checked.line.number)
+                self._compare(checked.row, checked.line.raw, data.type, number << _LINES | checked.line.number)
         if not one.statistics.examples and not len(self._found):
             raise UserError(f"{path} holds no row for {describe(placed.listed)}", "look at the file and at start_idx")
         return one
@@ -91,10 +93,13 @@ class Survey:
             if len(by_split) > 1:
                 yield self._where(by_split["train"]), self._where(by_split["validation"])
 
-    def _compare(self, row: dict[str, Any], split: str, place: int) -> None:
-        if self._dedup:
-            same = row[PARAMS] if self._dedup == "params" else row
-            self._twins.add(digest([split, same]), place)
+    def _compare(self, row: dict[str, Any], raw: bytes, split: str, place: int) -> None:
+        if self._dedup == "params":
+            self._twins.add(digest([split, row[PARAMS]]), place)
+        elif self._dedup:
+            # Parsing keeps 15 digits of a number for sure: rows that differ in later ones are not the same.
+            digits = b" ".join(_LONG_NUMBERS.findall(raw)).decode()
+            self._twins.add(digest([split, row, digits]), place)
         if split in ("train", "validation"):
             self._prompts.add(_prompt_digest(row[PARAMS]), place)
 

@@ -10,30 +10,21 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import orjson
 
 from gym.data.findings import Fold, pack
 from gym.data.line_blocks import Block
+from gym.data.row_work import Work, read_work
 from gym.data.source import Line
-from gym.data.validate import Checked, Rules, agent_of, check_line
+from gym.data.validate import Checked, agent_of, check_line
 from gym.errors import GymError, Problem
-from gym.server.check_rows import RowChecker
-from gym.server.serve import load_app
 
-
-@dataclass(frozen=True)
-class Work:
-    """What a process is for. Without a folder it knows the contract alone."""
-
-    rules: Rules
-    folder: str = ""
-    entrypoint: str = "app.py"
-    name: str = ""
-    fields: dict[str, Any] = field(default_factory=dict)
+if TYPE_CHECKING:
+    from gym.server.check_rows import RowChecker
 
 
 class BlockChecker:
@@ -82,7 +73,7 @@ async def serve(stdin: BinaryIO, stdout: BinaryIO) -> None:
     work = read_work(stdin.readline())
     checker = None
     if work.folder:
-        checker = RowChecker.of(load_app(Path(work.folder) / work.entrypoint), work.name, work.fields)
+        checker = _load_checker(work)
         await checker.start()
     blocks = BlockChecker(work, checker)
     try:
@@ -97,15 +88,11 @@ async def serve(stdin: BinaryIO, stdout: BinaryIO) -> None:
             await checker.stop()
 
 
-def write_work(work: Work) -> bytes:
-    return orjson.dumps(work) + b"\n"
+def _load_checker(work: Work) -> RowChecker:
+    from gym.server.check_rows import RowChecker  # noqa: PLC0415 (half a second, which the contract alone never needs)
+    from gym.server.serve import load_app  # noqa: PLC0415
 
-
-def read_work(line: bytes) -> Work:
-    told = orjson.loads(line)
-    rules = told.pop("rules")
-    agents = rules.pop("agents")
-    return Work(rules=Rules(agents=None if agents is None else tuple(agents), **rules), **told)
+    return RowChecker.of(load_app(Path(work.folder) / work.entrypoint), work.name, work.fields)
 
 
 def main() -> int:

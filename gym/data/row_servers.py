@@ -45,11 +45,10 @@ class RowServers:
         server = resources_of(stack, instance)
         if server is None or server.directory is None:
             return f"{agent} has no resources server whose code is here"
-        if server.foreign:
-            return f"{server.name} is written against nemo_gym"
         python = self.find_python(_entry(server))
         fields = said_fields(server.fields)
-        return RowServer(server.name, server.directory.absolute(), python, fields, server.entrypoint)
+        folder = server.directory.absolute()
+        return RowServer(server.name, folder, python, fields, server.entrypoint, server.foreign)
 
     def _load(self, agent: str) -> Stack | None:
         name = server_name(agent, self.entries)

@@ -14,12 +14,14 @@ from typing import Any, Final
 
 import orjson
 
+from gym.data.findings import Fold, pack
 from gym.data.line_blocks import Block
-from gym.data.row_process import Work, write_work
+from gym.data.row_work import Work, write_work
 from gym.data.validate import Rules
-from gym.errors import InfraError
+from gym.errors import InfraError, Problem
 
 MODULE: Final = "gym.data.row_process"
+FOREIGN: Final = Path(__file__).with_name("foreign_rows.py")
 END_SECONDS: Final = 30.0
 
 
@@ -32,6 +34,7 @@ class RowServer:
     python: Path
     fields: dict[str, Any] = field(default_factory=dict, hash=False)
     entrypoint: str = "app.py"
+    foreign: bool = False  # written against nemo_gym: it has nothing of ours
 
 
 class Worker:
@@ -44,9 +47,9 @@ class Worker:
         if server.folder != Path():
             work = Work(rules, str(server.folder), server.entrypoint, server.name, server.fields)
         self._process = subprocess.Popen(  # noqa: S603 (ourselves, in the server's environment)
-            (str(server.python), "-m", MODULE),
+            (str(server.python), *(("-P", str(FOREIGN)) if server.foreign else ("-m", MODULE))),
             cwd=server.folder,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **_python_path(server)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
@@ -62,7 +65,7 @@ class Worker:
         if not answer:
             raise self._ended()
         told: dict[str, Any] = orjson.loads(answer)
-        return told
+        return _explain(self._server, block.file, told) if self._server.foreign else told
 
     def close(self) -> None:
         with suppress(OSError):
@@ -90,6 +93,30 @@ class Worker:
         said = self._said.read().decode(errors="replace").strip().splitlines()[-8:]
         what = f"{self._server.name}: its rows cannot be checked, the process ended with exit code {code}"
         return InfraError("\n".join([what, *said]), f"does the server start? gym test {self._server.name}")
+
+
+def _python_path(server: RowServer) -> dict[str, str]:
+    """Servers written against nemo_gym import each other from the root of their repository, two folders up."""
+    if not server.foreign:
+        return {}
+    parts = (str(server.folder.parent.parent), os.environ.get("PYTHONPATH", ""))
+    return {"PYTHONPATH": os.pathsep.join(part for part in parts if part)}
+
+
+def _explain(server: RowServer, file: str, told: dict[str, Any]) -> dict[str, Any]:
+    """The answer of `foreign_rows` as `row_process` would have said it."""
+    fold = Fold()
+    for one in told["problems"]:
+        fold.add(Problem(file=file, hint=f"{server.name}'s own model wants it otherwise", **one))
+    note = f"{server.name} is written against nemo_gym, and {told['why']}: its rows were held to the contract alone"
+    return {
+        "rows": 0,
+        "bad": sorted({one["line"] for one in told["problems"]}),
+        "others": {},
+        "found": pack(fold),
+        "left_out": fold.left_out,
+        "note": note if told["why"] else "",
+    }
 
 
 class Workers:

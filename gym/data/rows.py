@@ -58,7 +58,7 @@ def _kind(value: object) -> str:
 
 
 def _json_hint(raw: bytes, place: int) -> str:
-    for word in (b"NaN", b"Infinity", b"-Infinity"):
+    for word in (b"NaN", b"Infinity"):
         if word in raw and raw.decode(errors="replace")[place:].startswith(word.decode()):
             return f"{word.decode()} is no JSON: write null, or leave the field out"
     if KEY.encode() in raw:

@@ -29,13 +29,12 @@ class Field:
         self.texts = Uniques()
 
     def observe(self, value: object) -> None:
-        kind = type(value)
-        if kind is str:
-            self.texts.observe(value)  # type: ignore[arg-type]
-        elif kind is int or kind is float:
-            self.numbers.observe(value)  # type: ignore[arg-type]
-        elif kind is bool:
-            self.numbers.observe(int(value))  # type: ignore[call-overload]
+        if isinstance(value, str):
+            self.texts.observe(value)
+        elif isinstance(value, bool):
+            self.numbers.observe(int(value))
+        elif isinstance(value, int | float):
+            self.numbers.observe(value)
 
     def add(self, other: Field, times: int) -> None:
         self.numbers.add(other.numbers, times)
@@ -137,12 +136,8 @@ def user_messages(params: dict[str, Any]) -> list[str]:
 
 
 def _observe(fields: dict[str, Field], key: str, value: object) -> None:
-    kind = type(value)
-    if kind is dict or value is None:
-        return
-    values = value if kind is list else (value,)
-    for one in values:  # type: ignore[attr-defined]
-        if type(one) is dict or type(one) is list or one is None:
+    for one in value if isinstance(value, list) else (value,):
+        if one is None or isinstance(one, dict | list):
             continue
         field = fields.get(key)
         if field is None:

@@ -35,7 +35,7 @@ class BlockResult(NamedTuple):
     rows: int
     bad: frozenset[int]
     found: Fold
-    unknown: frozenset[str] = frozenset()  # agents whose rows were held to the contract alone
+    notes: frozenset[str] = frozenset()  # what could not be checked, and why
 
     def good_lines(self) -> Iterator[bytes]:
         return (line.raw for line in self.block.lines() if line.number not in self.bad)
@@ -99,15 +99,15 @@ class _Checks:
             return BlockResult(block, 0, frozenset(), fold)
         first = self._first
         told = self._workers.check(first, block, self._agents_of(first), named)
-        parts, unknown = [told], set()
+        parts = [told]
         for agent, lines in told["others"].items():
             server = self._server_of(agent)
             if server is None:
-                unknown.add(agent)
                 continue
-            self._first = server
+            if not server.foreign:
+                self._first = server
             parts.append(self._workers.check(server, block, [agent], named, lines))
-        return _join(block, told["rows"], parts, frozenset(unknown))
+        return _join(block, told["rows"], parts)
 
     def _agents_of(self, server: RowServer) -> list[str]:
         return [name for name, found in list(self._agents.items()) if found.done() and found.result() == server]
@@ -125,9 +125,10 @@ class _Checks:
         return found.result()
 
 
-def _join(block: Block, rows: int, parts: list[dict[str, Any]], unknown: frozenset[str]) -> BlockResult:
+def _join(block: Block, rows: int, parts: list[dict[str, Any]]) -> BlockResult:
     """The findings of several servers in the order of their lines."""
     fold = Fold()
     found = [one for part in parts for one in unpack(part["found"])]
     fold.merge(sorted(found, key=lambda one: one.problem.line), sum(part["left_out"] for part in parts))
-    return BlockResult(block, rows, frozenset(number for part in parts for number in part["bad"]), fold, unknown)
+    bad = frozenset(number for part in parts for number in part["bad"])
+    return BlockResult(block, rows, bad, fold, frozenset(part["note"] for part in parts if part.get("note")))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-_ALL_BUT_BLANKS = bytes(one for one in range(256) if one != ord(" "))  # half the time of bytes.count where they abound
+from gym.data.byte_weights import weigh
+
+_BLANKS = bytes(one == ord(" ") for one in range(256))
 
 
 def count_words(value: dict[str, Any], compact: bytes) -> int:
@@ -13,8 +15,7 @@ def count_words(value: dict[str, Any], compact: bytes) -> int:
     json.dumps puts one blank after each comma and colon between values, and escapes every other white space. So a word
     ends at those and at each run of blanks within a string, and compact JSON has no blanks but these.
     """
-    _, two_blanks, _ = compact.partition(b"  ")  # in 2/3 of the time of `in`
-    blanks = len(compact.split()) - 1 if two_blanks else len(compact.translate(None, _ALL_BUT_BLANKS))
+    blanks = len(compact.split()) - 1 if b"  " in compact else weigh(compact, _BLANKS)
     return 1 + blanks + _separators(value)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import GYM, environment, gym
+from tests.support.cli import GYM, Terminal, environment, gym
 from tests.support.hub import TOKEN, Hub, hub_server
 from tests.support.mlflow_registry import registry_server
 
@@ -89,6 +89,16 @@ def test_a_data_set_goes_to_a_hub_and_comes_back(hub: Hub, folder: Path) -> None
     gone = gym("data", "rm", "us/Nemotron-RL-knowledge-mcqa", "--yes", cwd=folder, env=hub.environ)
     assert (gone.returncode, hub.repos) == (0, {})
     assert TOKEN not in "".join(one.stdout + one.stderr for one in (up, again, listed, down, asked, gone))
+
+
+@pytest.mark.parametrize(("answer", "left"), [("n", 1), ("y", 0)])
+def test_removing_asks_on_a_terminal(hub: Hub, folder: Path, answer: str, left: int) -> None:
+    hub.add("us/mcqa", {"train.jsonl": ROWS})
+    with Terminal("data", "rm", "us/mcqa", cwd=folder, env={**hub.environ, "HF_TOKEN": TOKEN}) as terminal:
+        terminal.wait_for("Remove hf:us/mcqa with all that is in it")
+        terminal.write(f"{answer}\n")
+        assert terminal.wait() == left
+    assert len(hub.repos) == left
 
 
 def test_missing_credentials_name_the_key_and_the_file(hub: Hub, folder: Path) -> None:

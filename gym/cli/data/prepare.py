@@ -18,7 +18,7 @@ from gym.data.blending import parse_shares
 from gym.data.blocks import Listed
 from gym.data.findings import Fold
 from gym.data.measure import refuse_findings
-from gym.data.prepare import Check, Prepared, PrepareOptions, prepare
+from gym.data.prepare import Check, Prepared, PreparedSplit, PrepareOptions, prepare
 from gym.data.registries import choose_place, fetch
 from gym.data.registries.address import RegistryName
 from gym.data.row_servers import agent_names
@@ -77,7 +77,9 @@ def command(
     if as_json:
         console.show_json(_summary(done))
         return 0
-    columns = ("TYPE", "ROWS", "TOKENS", "FILE")
+    if done.dropped:
+        console.note(f"{done.dropped:,} rows are the same as an earlier one, and left out")
+    columns = ("TYPE", "ROWS", "TOKENS", "FILE", "OF")
     console.show(console.make_table(columns, _lines(done), right=("ROWS", "TOKENS")))
     return 0
 
@@ -109,9 +111,13 @@ def _fetched(stack: Stack, prefer: RegistryName) -> Fetch:
 
 def _lines(done: Prepared) -> list[tuple[str, ...]]:
     return [
-        (one.split, f"{one.rows:,}", f"{one.metrics[TOKENS]['Average']:,.0f} on average", str(one.path))
+        (one.split, f"{one.rows:,}", f"{one.metrics[TOKENS]['Average']:,.0f} on average", str(one.path), _shares(one))
         for one in done.splits
     ]
+
+
+def _shares(one: PreparedSplit) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in one.taken.items() if name)
 
 
 def _summary(done: Prepared) -> dict[str, object]:

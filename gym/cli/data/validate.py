@@ -47,13 +47,14 @@ def command(
     results = Validator(rules, find, jobs or len(os.sched_getaffinity(0))).check(inputs)
     if quarantine is not None:
         results = write_apart(results, plan_quarantine([one.file for one in inputs], quarantine))
-    rows, bad, fold = _count(results)
-    for note in (*(f"{path} is not here: not checked" for path in missing), *dict.fromkeys(servers.notes)):
+    rows, bad, fold, notes = _count(results)
+    notes = [*(f"{path} is not here: not checked" for path in missing), *dict.fromkeys([*servers.notes, *notes])]
+    for note in notes:
         console.note(note, style="yellow")
     summary = {"files": len(inputs), "rows": rows, "bad_rows": bad}
     if as_json:
         found = [one.as_json() for one in fold]
-        console.show_json({**summary, "notes": servers.notes, "findings": found, "left_out": fold.left_out})
+        console.show_json({**summary, "notes": notes, "findings": found, "left_out": fold.left_out})
         return int(len(fold) > 0)
     for one in fold:
         console.show_raw(str(one))
@@ -63,9 +64,11 @@ def command(
     return int(len(fold) > 0)
 
 
-def _count(results: Iterable[BlockResult]) -> tuple[int, int, Fold]:
+def _count(results: Iterable[BlockResult]) -> tuple[int, int, Fold, list[str]]:
     fold, rows, bad = Fold(), 0, 0
+    notes: dict[str, None] = {}
     for result in results:
         rows, bad = rows + result.rows, bad + len(result.bad)
         fold.merge(result.found, result.found.left_out)
-    return rows, bad, fold
+        notes.update(dict.fromkeys(result.notes))
+    return rows, bad, fold, list(notes)

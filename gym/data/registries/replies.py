@@ -7,6 +7,7 @@ from typing import Final
 
 from gym.data.registries.access import Access, how_to_set
 from gym.errors import GymError, InfraError, UserError
+from gym.labels import REDACTED
 
 BUSY: Final = frozenset({429, 502, 503, 504})
 MAX_WAIT: Final = 300.0
@@ -14,8 +15,9 @@ MAX_WAIT: Final = 300.0
 
 def refusal(what: str, status: int, key: str, access: Access, detail: str = "") -> GymError:
     """`key` names the credential: `hf_token` or `mlflow_tracking_token`. `detail` is the registry's own sentence."""
-    said = f": {detail}" if detail else ""
-    has_token = bool(getattr(access, key))
+    token = str(getattr(access, key))
+    said = f": {detail.replace(token, REDACTED) if token else detail}" if detail else ""
+    has_token = bool(token)
     if status == 401:
         state = f"does not accept the token of `{key}`" if has_token else f"asks for a token, and `{key}` is not set"
         return UserError(f"{what}: the registry {state} (401)", how_to_set(key))

@@ -6,6 +6,7 @@ The hub's own client throws away what it has when it is interrupted (since its v
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import http.client
 import time
@@ -55,7 +56,7 @@ def fetch_file(remote: Remote, destination: Path, retries: Retries | None = None
             return found
         replaced = destination.exists()
         part = part_of(remote, destination)
-        for other in destination.parent.glob(f".{destination.name}.????????????.part"):
+        for other in destination.parent.glob(f".{glob.escape(destination.name)}.????????????.part"):
             if other != part:
                 other.unlink(missing_ok=True)  # of an earlier state of the remote file
         resumed = part.exists()
@@ -78,14 +79,14 @@ def part_of(remote: Remote, destination: Path) -> Path:
     return destination.with_name(f".{destination.name}.{_identity(remote)}.part")
 
 
-def file_digests(path: Path) -> tuple[str, str]:
-    """sha256, and what git calls a file of this content."""
-    sha256, git = hashlib.sha256(), hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+def file_digest(path: Path, *, git: bool = False) -> str:
+    """sha256, or what git calls a file of this content."""
+    head = b"blob %d\0" % path.stat().st_size
+    digest = hashlib.sha1(head, usedforsecurity=False) if git else hashlib.sha256()
     with path.open("rb") as file:
         while chunk := file.read(_CHUNK):
-            sha256.update(chunk)
-            git.update(chunk)
-    return sha256.hexdigest(), git.hexdigest()
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def _identity(remote: Remote) -> str:
@@ -117,8 +118,8 @@ def _verify(remote: Remote, path: Path) -> Verified:
         raise _differs(remote, f"{size:,} bytes", f"{remote.size:,}")
     if not (remote.sha256 or remote.git):
         return "size" if remote.size is not None else ""
-    sha256, git = file_digests(path)
-    found, wanted = (sha256, remote.sha256) if remote.sha256 else (git, remote.git)
+    wanted = remote.sha256 or remote.git
+    found = file_digest(path, git=not remote.sha256)
     if found != wanted:
         raise _differs(remote, f"checksum {found}", wanted)
     return "sha256" if remote.sha256 else "git"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from gym.data.registries.splits import LINES
-from gym.data.registries.transfer import file_digests
+from gym.data.registries.transfer import file_digest
 from gym.data.rows import BadLine, parse_row
 from gym.data.source import read_lines
 from gym.errors import ConfigError, Problem, UserError
@@ -20,7 +20,7 @@ def check_upload(source: Path) -> tuple[int, str]:
         raise UserError(f"there is no file {source}", f"look: ls {source.parent}")
     if source.name.endswith(LINES):
         _check_rows(source)
-    return source.stat().st_size, file_digests(source)[0]
+    return source.stat().st_size, file_digest(source)
 
 
 def _check_rows(source: Path) -> None:

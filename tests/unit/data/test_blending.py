@@ -6,7 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from gym.data.blending import alternate, choose, parse_shares, share_counts
+from gym.config import Instance, ServerRef, Stack
+from gym.data.blending import alternate, check_shares, choose, name_of_share, parse_shares, share_counts
+from gym.data.blocks import list_data_sets
 from gym.errors import UserError
 
 
@@ -33,6 +35,26 @@ def test_as_many_rows_as_the_scarcest_allows_and_none_twice(
     shares: str, counts: dict[str, int], taken: dict[str, int]
 ) -> None:
     assert share_counts(parse_shares(shares), counts) == taken
+
+
+def test_a_name_is_an_agents_or_its_servers_or_a_data_sets() -> None:
+    agent = Instance(
+        name="a_agent",
+        type="responses_api_agents",
+        implementation="simple_agent",
+        fields={"datasets": [{"name": "rows", "type": "example", "jsonl_fpath": "a.jsonl"}]},
+        references=(
+            ServerRef(type="resources_servers", name="a"),
+            ServerRef(type="responses_api_models", name="policy"),
+        ),
+    )
+    (listed,) = list_data_sets(Stack(instances=(agent,)))
+    for name in ("a_agent", "a", "rows"):
+        check_shares({name: Fraction(1)}, [listed])
+        assert name_of_share(listed, {name: Fraction(1)}) == name
+    with pytest.raises(UserError, match="'policy'"):
+        check_shares({"policy": Fraction(1)}, [listed])
+    assert name_of_share(listed, {"b": Fraction(1)}) is None
 
 
 def test_every_stretch_has_the_shares_of_the_whole() -> None:

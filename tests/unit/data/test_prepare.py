@@ -14,6 +14,7 @@ import pytest
 from gym.config import Instance, Stack
 from gym.data.blending import parse_shares
 from gym.data.blocks import Listed
+from gym.data.collate import with_agent
 from gym.data.prepare import Prepared, PrepareOptions, prepare
 from gym.errors import UserError
 
@@ -240,6 +241,18 @@ def test_of_rows_that_are_the_same_the_first_stays(shop: Workshop, same: str, te
     assert done.splits[0].metrics["Number of examples"] == len(texts)
 
 
+def test_rows_that_differ_in_late_digits_are_not_the_same(shop: Workshop) -> None:
+    shop.add("a", "train", "".join(json.dumps(row("x", n=2**70 + one)) + "\n" for one in (0, 1, 1)))
+    assert shop.prepare(dedup="row").dropped == 1
+    assert [one["n"] - 2**70 for one in shop.rows()] == [0, 1]
+
+
+def test_a_blend_that_leaves_nothing_of_one_is_told(shop: Workshop) -> None:
+    blended(shop)
+    with pytest.raises(UserError, match="not one row of c fits into these shares; rows: a 40, c 1"):
+        shop.prepare(shares=parse_shares("a=100,c=1"))
+
+
 def test_a_prompt_in_train_and_validation_is_told_with_both_places(shop: Workshop) -> None:
     shop.add("a", "train", [row("x"), row("same", n=1)])
     shop.add("b", "validation", [row("y"), row("z"), row("same", n=2)])
@@ -320,6 +333,22 @@ def test_a_file_that_is_written_meanwhile_is_told(shop: Workshop) -> None:
     assert shop.files() == []
 
 
+def test_an_interrupted_run_leaves_nothing(shop: Workshop) -> None:
+    shop.add("a", "train", [row("x")])
+    shop.add("a", "validation", [row("y")])
+
+    def interrupt(line: str) -> None:
+        if line.endswith("validation.jsonl") and line.startswith("writing"):
+            assert (shop.out / ".train.jsonl.part").is_file()
+            raise KeyboardInterrupt
+
+    shop.on_say = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        shop.prepare()
+    assert shop.files() == []
+    assert not list(shop.folder.glob("*_metrics.json"))
+
+
 def test_a_template_is_not_left_out_in_silence(shop: Workshop) -> None:
     shop.add("a", "benchmark", [row("x")], prompt_config="prompts/x.yaml")
     with pytest.raises(UserError, match="has a prompt_config"):
@@ -338,3 +367,34 @@ def test_gzip_reads_as_the_rows_within(shop: Workshop) -> None:
     packed.write_bytes(packed.read_bytes()[:-12])
     with pytest.raises(UserError, match="cannot be read"):
         shop.prepare()
+
+
+def test_another_blend_into_the_same_folder_is_a_conflict_there(shop: Workshop) -> None:
+    blended(shop)
+    shop.prepare(shares=parse_shares("a=1,b=1"))
+    before = (shop.out / "train.jsonl").read_bytes()
+    with pytest.raises(UserError, match=r"(?s)out/train_metrics\.json says otherwise.*--overwrite-metrics-conflicts"):
+        shop.prepare(shares=parse_shares("a=2,b=1"))
+    assert (shop.out / "train.jsonl").read_bytes() == before
+    assert (shop.out / "train_metrics_conflict.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("raw", "line"),
+    [
+        ('{"a": 1}', '{"a": 1, "agent_ref": {"type": "responses_api_agents", "name": "x"}}'),
+        ('{"agent_ref": {"name": "y"}}', '{"agent_ref": {"name": "y"}}'),
+        ('{"agent\\u005fref": {"name": "y"}}', '{"agent\\u005fref": {"name": "y"}}'),
+        (
+            '{"a": "agent_ref \\u00e9"}',
+            '{"a": "agent_ref \\u00e9", "agent_ref": {"type": "responses_api_agents", "name": "x"}}',
+        ),
+        (
+            '{"agent_ref": null, "n": 100000000000000000001}',
+            '{"agent_ref": {"type": "responses_api_agents", "name": "x"}, "n": 100000000000000000001}',
+        ),
+    ],
+)
+def test_an_agent_is_added_where_a_row_names_none(raw: str, line: str) -> None:
+    assert with_agent(raw.encode(), "x").decode() == line
+    assert with_agent(raw.encode(), "").decode() == raw

@@ -32,13 +32,13 @@ def test_the_text_of_a_prompt_is_all_that_a_model_reads() -> None:
     [
         ("", 0),
         ("hello", 1),  # one word
-        ("one two three", 1 + 2),  # 2 blanks: 2.3
-        ("2+2=4", 1 + 3),  # 5 marks: 3.2
-        ("\u4f60\u597d", 1 + 2),  # 2 characters of 3 bytes: 4 further bytes, 1.92
-        ("\ud800", 2),  # half a pair, which is no UTF-8: 2 further bytes
+        ("one two three", 1 + 2),  # 2 blanks of 6 fifths
+        ("2+2=4", 1 + 3),  # 5 marks of 3 fifths
+        ("\u4f60\u597d", 1 + 2),  # 6 bytes of 2 fifths
+        ("\ud800", 2),  # half a pair, which is no UTF-8: 3 bytes
     ],
 )
-def test_the_estimate_is_made_of_blanks_marks_and_further_bytes(text: str, tokens: int) -> None:
+def test_the_estimate_is_made_of_blanks_marks_and_other_bytes(text: str, tokens: int) -> None:
     assert estimate_tokens(text) == tokens
 
 

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from sql_block import clean, last_block
 from sql_results import compare
 
+from gym.server import Problem
 from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server.check_rows import RowChecker
 from gym.server.fuzz import fuzz_verify
 from gym.server.serve import load_app
 from gym.server.testing import Caller, running
@@ -190,3 +192,39 @@ def test_the_databases_are_what_their_script_writes(tmp_path: Path, monkeypatch:
     for file in sorted(tmp_path.iterdir()):
         assert file.read_text("utf-8") == (HERE / "data" / "databases" / file.name).read_text("utf-8")
     assert len(list(tmp_path.iterdir())) == 5
+
+
+async def check(changes: dict[str, Any], folder: Path | None = None) -> list[Problem]:
+    fields = {"bird_sql_dir": str(folder)} if folder else {}
+    checker = RowChecker.of(load_app(HERE / "app.py"), "bird_sql", fields)
+    await checker.start()
+    try:
+        return await checker.check(json.dumps({**ROWS[0], **changes}).encode())
+    finally:
+        await checker.stop()
+
+
+async def test_a_row_whose_database_and_query_are_here_fits() -> None:
+    assert await check({}) == []
+
+
+@pytest.mark.parametrize("name", ["california_schools", "../library", ""])
+async def test_a_database_that_is_not_here_is_told_with_the_setting(tmp_path: Path, name: str) -> None:
+    (problem,) = await check({"db_id": name}, tmp_path)
+    assert (problem.key, problem.what, problem.value) == ("db_id", "there is no such database", name)
+    assert str(tmp_path) in problem.hint
+    assert "bird_sql_dir" in problem.hint
+
+
+@pytest.mark.parametrize(
+    ("query", "why"),
+    [
+        ("SELECT x FROM nowhere", "no such table: nowhere"),
+        ("SELECT 1 WHERE 0", "it returns no row"),
+        ("SEL", "syntax error"),
+    ],
+)
+async def test_an_expected_query_without_a_result_is_told(query: str, why: str) -> None:
+    (problem,) = await check({"gt_sql": query})
+    assert (problem.key, problem.value) == ("gt_sql", query)
+    assert why in problem.what

@@ -13,6 +13,7 @@ from sql_text import extract_sql
 
 from gym.server.base import ServerApp
 from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server.check_rows import RowChecker
 from gym.server.fuzz import fuzz_verify
 from gym.server.judge_noise import expected, rehearse
 from gym.server.serve import load_app
@@ -117,3 +118,14 @@ async def test_however_a_judge_words_its_label_it_counts_and_what_cannot_be_read
 ) -> None:
     body = body_of(ROWS[2], "```sql\nSELECT 1;\n```")
     assert await rehearse(load_app(HERE / "app.py"), body, label, other) == expected(reward)
+
+
+@pytest.mark.parametrize(
+    ("changes", "keys"), [({}, []), ({"sql": None, "expected_answer": "SELECT 1"}, []), ({"sql": " "}, ["sql"])]
+)
+async def test_a_row_without_an_expected_query_is_told_before_anybody_answers_it(
+    changes: dict[str, Any], keys: list[str]
+) -> None:
+    checker = RowChecker.of(load_app(HERE / "app.py"), "text_to_sql", JUDGE)
+    told = await checker.check(json.dumps({**ROWS[0], **changes}).encode())
+    assert [one.key for one in told] == keys

@@ -18,12 +18,15 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import TextContent
 from office.desk import Office, load_seed
+from office.lacking import find_lacking
 from office.outcome import TABLES, differing, replay
 from office.schemas import SPECS
 from office.toolbox import CHANGING, run_tool
 from office.truth import WrongTruth, replay_truth
 
 from gym.errors import UserError
+from gym.server import Problem
+from gym.server.check_rows import RowChecker
 from gym.server.testing import Caller, running
 from gym.wire.items import function_call, response
 
@@ -233,3 +236,48 @@ def test_any_call_is_answered_and_any_replay_compared(made: list[tuple[str, dict
         assert set(differing(replayed, office, strict=strict)) <= set(TABLES)
         if not any(name in CHANGING for name, _ in made):
             assert differing(replayed, Office.open(SEED), strict=strict) == []
+
+
+async def check(truth: list[dict[str, Any]], config: dict[str, Any] | None = None) -> list[Problem]:
+    row = json.dumps({**ROWS[0], "ground_truth": truth}).encode()
+    return await RowChecker.of(WorkplaceAssistant.app(), "workplace_assistant", config or {}).check(row)
+
+
+@pytest.mark.parametrize("config", [{}, {"strict": True}])
+async def test_the_rows_here_fit_the_tables_here(config: dict[str, Any]) -> None:
+    checker = RowChecker.of(WorkplaceAssistant.app(), "workplace_assistant", config)
+    assert [await checker.check(json.dumps(row).encode()) for row in ROWS] == [[]] * len(ROWS)
+
+
+async def test_every_id_that_the_tables_lack_is_told_with_its_table_and_the_setting() -> None:
+    task = SEED.tasks.rows[0]["task_id"]
+    told = await check(
+        [
+            {"name": "email_delete_email", "arguments": '{"email_id": "77777777"}'},
+            {"name": "project_management_delete_task", "arguments": json.dumps({"task_id": task})},
+            {"name": "calendar_delete_event", "arguments": '{"event_id": "x"}'},
+            {"name": "analytics_get_visitor_information_by_id", "arguments": '{"visitor_id": "nobody"}'},
+        ]
+    )
+    assert [(one.key, one.what, one.value) for one in told] == [
+        ("ground_truth[0].arguments.email_id", "is no email_id of emails.csv", "77777777"),
+        ("ground_truth[2].arguments.event_id", "is no event_id of calendar_events.csv", "x"),
+        ("ground_truth[3].arguments.visitor_id", "is no visitor_id of analytics_data.csv", "nobody"),
+    ]
+    assert all("data/tables; set `tables`" in one.hint for one in told)
+
+
+async def test_a_call_that_does_nothing_here_is_told_where_no_id_is_missing() -> None:
+    (problem,) = await check([{"name": "email_send_email", "arguments": "{}"}])
+    assert (problem.key, problem.what) == ("ground_truth", "a call does nothing on these tables")
+    assert "email_send_email({})" in problem.value
+
+
+async def test_an_id_that_an_earlier_call_brings_in_is_there() -> None:
+    tried = Office.open(SEED)
+    run_tool(tried, "email_send_email", NOTE)
+    new = tried.emails.rows[-1]["email_id"]
+    assert not SEED.emails.has("email_id", new)
+    calls = [("email_send_email", json.dumps(NOTE)), ("email_delete_email", json.dumps({"email_id": new}))]
+    lacking = list(find_lacking(Office.open(SEED), [*calls, ("email_delete_email", '{"email_id": "x"}')]))
+    assert [(one.index, one.id) for one in lacking] == [(2, "x")]
