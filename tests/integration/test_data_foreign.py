@@ -99,4 +99,4 @@ def test_the_packages_own_models_are_asked(tmp_path: Path) -> None:
     done = gym("data", "validate", config, str(path), cwd=TREE, timeout=1200.0)
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith(f"{path}:2: expected: is missing: ")
-    assert "5 rows in 1 files, 1 of them bad" in done.stderr
+    assert "5 rows in 1 file, 1 of them bad" in done.stderr
