@@ -96,7 +96,8 @@ class _Checks:
         fold = Fold()
         if block.problem is not None:
             fold.add(block.problem)
-            return BlockResult(block, 0, frozenset(), fold)
+            lost = frozenset([block.problem.line] if block.problem.line else [])
+            return BlockResult(block, len(lost), lost, fold)
         first = self._first
         told = self._workers.check(first, block, self._agents_of(first), named)
         parts = [told]

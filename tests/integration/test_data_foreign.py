@@ -90,7 +90,8 @@ def test_where_its_models_cannot_be_had_one_line_says_so(tmp_path: Path, text: s
 @pytest.mark.long
 def test_the_packages_own_models_are_asked(tmp_path: Path) -> None:
     """With the package that the registry has, as tests/integration/test_upstream_servers.py starts it."""
-    rows = [json.loads(line) for line in (TREE / "resources_servers/letter_count/data/example.jsonl").open()]
+    example = TREE / "resources_servers" / "letter_count" / "data" / "example.jsonl"
+    rows = [json.loads(line) for line in example.read_text("utf-8").splitlines()]
     del rows[1]["expected"]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -98,4 +99,4 @@ def test_the_packages_own_models_are_asked(tmp_path: Path) -> None:
     done = gym("data", "validate", config, str(path), cwd=TREE, timeout=1200.0)
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith(f"{path}:2: expected: is missing: ")
-    assert "5 rows in 1 files, 1 of them bad" in done.stderr
+    assert "5 rows in 1 file, 1 of them bad" in done.stderr

@@ -88,6 +88,7 @@ def test_every_kind_of_bad_input_is_told_and_the_rest_is_checked(tmp_path: Path)
     done = gym(*words, cwd=tmp_path)
     told = [(one["file"], one["line"], one["what"][:40]) for one in json.loads(done.stdout)["findings"]]
     assert done.returncode == 1
+    assert json.loads(done.stdout)["bad_rows"] == 4  # a line that cannot be read is a bad one
     assert ("empty.jsonl", 0, "has no rows") in told
     assert any(file == "cut.jsonl.gz" and what.startswith("cannot be read from here on") for file, _, what in told)
     assert [(line, what) for file, line, what in told if file == "odd.jsonl"] == [

@@ -60,7 +60,8 @@ def command(
         console.show_raw(str(one))
     if fold.left_out:
         console.show_raw(f"… and {fold.left_out:,} findings of other kinds")
-    console.note(f"{rows:,} rows in {len(inputs)} files, {bad:,} of them bad")
+    files = f"{len(inputs)} file{'s' if len(inputs) > 1 else ''}"
+    console.note(f"{rows:,} rows in {files}, {bad:,} of them bad")
     return int(len(fold) > 0)
 
 
