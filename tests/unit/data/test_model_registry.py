@@ -48,7 +48,7 @@ def test_a_second_upload_names_what_it_replaced(registry: Registry, rows: Path, 
     old = connect(registry).upload(FIRST, rows, Change()).sha256
     assert connect(registry).upload(FIRST, rows, Change()).replaced == ""
     rows.write_bytes(ROWS * 2)
-    assert connect(registry).upload(FIRST, rows, Change()).replaced == f"{len(ROWS):,} bytes ({old[:12]})"
+    assert connect(registry).upload(FIRST, rows, Change()).replaced == f"{len(ROWS):,} bytes (sha256 {old[:12]})"
     got = connect(registry).download(FIRST, out / "t.jsonl", file="train.jsonl")
     assert got.path.read_bytes() == ROWS * 2
 
@@ -100,6 +100,21 @@ def test_what_others_uploaded_is_checked_by_its_size(registry: Registry, rows: P
     for tags in registry.runs.values():
         tags.clear()
     assert connect(registry).download(FIRST, out / "t.jsonl", file="train.jsonl").verified == "size"
+
+
+def test_a_server_that_lists_no_files_still_keeps_them(registry: Registry, rows: Path, out: Path) -> None:
+    registry.lists_files = False
+    client = connect(registry)
+    old = client.upload(FIRST, rows, Change()).sha256
+    rows.write_bytes(ROWS * 2)
+    assert client.upload(FIRST, rows, Change()).replaced == f"a file with sha256 {old[:12]}"
+    registry.faults.cut_off("train.jsonl", after=5000)
+    assert client.download(FIRST, out / "t.jsonl", file="train.jsonl").verified == "sha256"
+    for ask in (lambda: client.entries(FIRST), lambda: client.download(FIRST, out / "u.jsonl", split="train")):
+        with pytest.raises(UserError, match="lists no"):
+            ask()
+    client.remove(FIRST, "train.jsonl")
+    assert registry.files == {}
 
 
 def test_what_is_not_there_is_told(registry: Registry, rows: Path, out: Path) -> None:
