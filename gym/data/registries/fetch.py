@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gym.config import path_variants
+from gym.config.assets import own_root
 from gym.data.blocks import HubSource, Listed, path_below_data
 from gym.data.registries.access import Access, read_access
 from gym.data.registries.address import Address, RegistryName
@@ -16,8 +17,6 @@ from gym.data.registries.hub import Hub
 from gym.data.registries.mlflow import ModelRegistry
 from gym.data.registries.transfer import Retries
 from gym.errors import UserError
-
-_INSTALLED = "_assets"  # servers inside an installed package: what is written there is lost with the next version
 
 
 def open_registry(name: RegistryName, access: Access, retries: Retries | None = None) -> Registry:
@@ -53,15 +52,19 @@ def fetch(
         raise UserError(f"{_name(listed)}: {error.what}", error.hint) from error
 
 
-def choose_place(listed: Listed, roots: Iterable[Path], cwd: Path) -> Path:
-    """What `jsonl_fpath` names, where that folder can be written; else data/SERVER/FILE below `cwd`."""
+def choose_place(listed: Listed, roots: Iterable[Path], cwd: Path, own: Path | None = None) -> Path:
+    """What `jsonl_fpath` names, where that folder can be written; else data/SERVER/FILE below `cwd`.
+
+    The package's own servers (`own`) are left alone unless one works there: no rows in an installation.
+    """
+    own = own_root() if own is None else own
     path = Path(listed.data.jsonl_fpath).expanduser()
     if path.is_absolute():
         return path
     for root in roots:
         for one in path_variants(listed.data.jsonl_fpath):
             place = root / one
-            if _INSTALLED not in root.parts and _can_hold(place):
+            if (root != own or cwd.is_relative_to(own)) and _can_hold(place):
                 return place
     return cwd / path_below_data(listed.data.jsonl_fpath)
 

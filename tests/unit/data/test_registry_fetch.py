@@ -70,9 +70,8 @@ def test_rows_go_where_the_server_is_else_below_the_working_directory(tmp_path: 
     server = tree / "servers" / "resources" / "workplace_assistant"
     server.mkdir(parents=True)
     assert choose_place(listed(), [cwd, tree], cwd) == server / "data" / "train.jsonl"
-    installed = tmp_path / "_assets"
-    (installed / "servers" / "resources" / "workplace_assistant" / "data").mkdir(parents=True)
-    assert choose_place(listed(), [cwd, installed], cwd) == below
+    assert choose_place(listed(), [cwd, tree], cwd, own=tree) == below
+    assert choose_place(listed(), [tree], server, own=tree) == server / "data" / "train.jsonl"
     assert choose_place(listed(str(tmp_path / "x.jsonl")), [cwd], cwd) == tmp_path / "x.jsonl"
     assert choose_place(listed("data/train.jsonl"), [cwd], cwd) == cwd / "data" / "train.jsonl"
 
