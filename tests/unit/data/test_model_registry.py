@@ -8,7 +8,7 @@ import pytest
 
 from gym.data.registries import Address, Change, parse_address, read_access
 from gym.data.registries.mlflow import ModelRegistry
-from gym.data.registries.transfer import Retries
+from gym.data.registries.transfer import Retries, part_of
 from gym.errors import ConfigError, GymError, InfraError, UserError
 from tests.support.mlflow_registry import TOKEN, Registry, registry_server
 
@@ -115,6 +115,16 @@ def test_a_server_that_lists_no_files_still_keeps_them(registry: Registry, rows:
             ask()
     client.remove(FIRST, "train.jsonl")
     assert registry.files == {}
+
+
+def test_a_part_that_nothing_follows_is_begun_again(registry: Registry, rows: Path, out: Path) -> None:
+    client = connect(registry)
+    client.upload(FIRST, rows, Change())
+    registry.lists_files = False
+    part_of(client.remote(FIRST, "train.jsonl"), out / "t.jsonl").write_bytes(b"x" * len(ROWS))
+    client.download(FIRST, out / "t.jsonl", file="train.jsonl")
+    assert (out / "t.jsonl").read_bytes() == ROWS
+    assert registry.faults.ranges("train.jsonl") == [f"bytes={len(ROWS)}-", ""]
 
 
 def test_what_is_not_there_is_told(registry: Registry, rows: Path, out: Path) -> None:
