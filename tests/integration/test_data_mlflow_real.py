@@ -97,7 +97,7 @@ def test_a_data_set_lives_in_a_real_mlflow(server: Server, tmp_path: Path) -> No
     assert Path(fetched).read_bytes() == ROWS
 
     (tmp_path / "train.jsonl").write_bytes(ROWS * 2)
-    assert f"it replaced {len(ROWS):,} bytes ({file['digest'][:12]})" in data(
+    assert f"it replaced {len(ROWS):,} bytes (sha256 {file['digest'][:12]})" in data(
         "upload", "train.jsonl", "gitlab:mcqa:0.0.1"
     )
     data("download", "gitlab:mcqa:0.0.1", "train.jsonl", "-o", "got.jsonl")

@@ -22,6 +22,7 @@ class Registry:
     """Models with versions; files and tags by run."""
 
     gitlab: bool = False
+    lists_files: bool = True
     ranges: bool = True  # MLflow's own server sends whole files alone
     port: int = 0
     token: str = ""
@@ -79,6 +80,8 @@ class _Registry(Handler):
             asked = {**query, **(json.loads(body) if body else {})}
             what = path.removeprefix(f"{_API}/")
             known = getattr(self, "_" + what.replace("/", "_").replace("-", "_"), None)
+            if what == "artifacts/list" and not self.registry.lists_files:
+                known = None
             if known is None or (self.registry.gitlab and what in ("model-versions/search", "model-versions/delete")):
                 self.send_json({"message": "404 Not Found"}, 404)
             else:

@@ -52,21 +52,20 @@ def fetch(
         raise UserError(f"{_name(listed)}: {error.what}", error.hint) from error
 
 
-def choose_place(listed: Listed, roots: Iterable[Path], cwd: Path) -> Path:
+def choose_place(listed: Listed, roots: Iterable[Path], cwd: Path, own: Path | None = None) -> Path:
     """What `jsonl_fpath` names, where that folder can be written; else data/SERVER/FILE below `cwd`.
 
-    Servers that came along are left as they came, unless it is among them that one works.
+    The package's own servers (`own`) are left alone unless one works there: no rows in an installation.
     """
+    own = own_root() if own is None else own
     path = Path(listed.data.jsonl_fpath).expanduser()
     if path.is_absolute():
         return path
-    here = Path(os.path.realpath(cwd))
     for root in roots:
-        if root == own_root() != here:
-            continue
         for one in path_variants(listed.data.jsonl_fpath):
-            if _can_hold(root / one):
-                return root / one
+            place = root / one
+            if (root != own or cwd.is_relative_to(own)) and _can_hold(place):
+                return place
     return cwd / path_below_data(listed.data.jsonl_fpath)
 
 

@@ -44,9 +44,12 @@ class ModelRegistry:
         if not address.version:
             return tuple(Entry("version", _version_of(one)) for one in self._versions(address))
         run = self._run(address)
+        files = self._files(address, run)
+        if files is None:
+            raise UserError(f"{address}: this server lists no files", f"gym data download {address} FILE")
         return tuple(
             Entry("file", one["path"], _int(one.get("file_size")), _tags(run).get(DIGEST_TAG + one["path"], ""))
-            for one in self._files(address, run)
+            for one in files
         )
 
     def download(self, address: Address, destination: Path, *, file: str = "", split: str = "") -> Received:
@@ -57,7 +60,8 @@ class ModelRegistry:
     def remote(self, address: Address, file: str) -> Remote:
         """A file of a version, and all that the registry knows of it."""
         run = self._run(need_version(address))
-        size = next((_int(one.get("file_size")) for one in self._files(address, run) if one["path"] == file), None)
+        listed = self._listed(address, run, file)
+        size = _int(listed.get("file_size")) if listed else None
         url, what = self._url(run, file), f"{address}: {file}"
         return Remote(
             url=url,
@@ -76,7 +80,7 @@ class ModelRegistry:
             raise UserError(f"{file!r}: a file's name there has letters, digits, dots, dashes and _ alone")
         run, notes = self._make_version(address, change)
         before = _tags(run).get(DIGEST_TAG + file, "")
-        old = next((one for one in self._files(address, run) if one["path"] == file), None)
+        old = self._listed(address, run, file)
         what = f"{address}: {file}"
         # First the digest goes: a download meanwhile must not hold the new file against the old one's.
         if before:
@@ -84,15 +88,15 @@ class ModelRegistry:
         self._ask(what, lambda: self._rest.put(self._url(run, file), source))
         if not self._set_tag(run, file, sha256, what):
             notes += ("this server keeps no tags: downloads are checked by size alone",)
-        replaced = f"{_int(old.get('file_size')) or 0:,} bytes ({before[:12] or 'no checksum'})" if old else ""
-        return Stored(str(address), file, size, sha256, "" if before == sha256 else replaced, "", notes)
+        replaced = "" if before == sha256 else _describe(old, before)
+        return Stored(str(address), file, size, sha256, replaced, "", notes)
 
     def remove(self, address: Address, file: str = "") -> str:
         if not address.name:
             raise UserError(f"{address}: which data set?", "Write gitlab:NAME or gitlab:NAME:VERSION.")
         if file:
             run = self._run(need_version(address))
-            if file not in [one["path"] for one in self._files(address, run)]:
+            if self._files(address, run) is not None and not self._listed(address, run, file):
                 raise refusal(f"{address}: {file}", 404, _KEY, self._access)
             self._ask(f"{address}: {file}", lambda: self._rest.delete(self._url(run, file)))
             self._set_tag(run, file, "", str(address))
@@ -168,23 +172,26 @@ class ModelRegistry:
         run: dict[str, Any] = self._call(str(address), "GET", "runs/get", query=query)["run"]
         return run
 
-    def _files(self, address: Address, run: dict[str, Any]) -> list[dict[str, Any]]:
-        """None where the server lists no files; GitLab's does not promise to."""
+    def _listed(self, address: Address, run: dict[str, Any], file: str) -> dict[str, Any] | None:
+        return next((one for one in self._files(address, run) or () if one["path"] == file), None)
+
+    def _files(self, address: Address, run: dict[str, Any]) -> list[dict[str, Any]] | None:
+        """None where the server cannot list files; GitLab's does not promise to."""
         try:
             found = self._rest.ask("GET", f"{_API}/artifacts/list", query={"run_id": run["info"]["run_id"]})
         except Refused as error:
             if error.status in (404, 405, 501):
-                return []
+                return None
             raise refusal(str(address), error.status, _KEY, self._access, error.detail) from None
         return [one for one in found.get("files") or () if not one.get("is_dir")]
 
     def _file_of_split(self, address: Address, run: dict[str, Any], split: str) -> str:
-        names = [str(one["path"]) for one in self._files(address, run)]
+        names = [str(one["path"]) for one in self._files(address, run) or ()]
         lines = [name for name in names if name.endswith(".jsonl")]
         named = [name for name in lines if split and split in name] or (lines if len(lines) == 1 else [])
         if len(named) == 1:
             return named[0]
-        have = f"it has {', '.join(names)}" if names else "its server lists none"
+        have = f"it has {', '.join(names)}" if names else "its server lists no files"
         raise UserError(f"{address}: which file? {have}", f"Name it: gym data download {address} FILE")
 
     def _url(self, run: dict[str, Any], file: str) -> str:
@@ -239,6 +246,14 @@ def _check_change(address: Address, change: Change) -> None:
         raise UserError(f"{address}: a version has three numbers", f"e.g. gitlab:{address.name}:0.0.1")
     if change.pull_request or change.public or change.collection:
         raise UserError(f"{address}: a model registry has no pull requests, collections or public entries")
+
+
+def _describe(old: dict[str, Any] | None, digest: str) -> str:
+    """What had a file's name: its size where files are listed, its checksum where it was uploaded from here."""
+    known = f"sha256 {digest[:12]}" if digest else "no checksum"
+    if old is None:
+        return f"a file with {known}" if digest else ""
+    return f"{_int(old.get('file_size')) or 0:,} bytes ({known})"
 
 
 def _version_of(version: dict[str, Any]) -> str:

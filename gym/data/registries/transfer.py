@@ -143,6 +143,9 @@ def _download(remote: Remote, part: Path, retries: Retries) -> None:
             what = "the connection ended early"
         except urllib.error.HTTPError as error:
             error.close()
+            if error.code == 416 and before:  # nothing follows what is here, and its size is not known: begin again
+                part.unlink()
+                continue
             if error.code not in BUSY:
                 raise remote.explain(error.code) from None
             wait = wait_asked(error.headers.get("Retry-After"), time.time())

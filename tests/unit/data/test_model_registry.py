@@ -8,7 +8,7 @@ import pytest
 
 from gym.data.registries import Address, Change, parse_address, read_access
 from gym.data.registries.mlflow import ModelRegistry
-from gym.data.registries.transfer import Retries
+from gym.data.registries.transfer import Retries, part_of
 from gym.errors import ConfigError, GymError, InfraError, UserError
 from tests.support.mlflow_registry import TOKEN, Registry, registry_server
 
@@ -48,7 +48,7 @@ def test_a_second_upload_names_what_it_replaced(registry: Registry, rows: Path, 
     old = connect(registry).upload(FIRST, rows, Change()).sha256
     assert connect(registry).upload(FIRST, rows, Change()).replaced == ""
     rows.write_bytes(ROWS * 2)
-    assert connect(registry).upload(FIRST, rows, Change()).replaced == f"{len(ROWS):,} bytes ({old[:12]})"
+    assert connect(registry).upload(FIRST, rows, Change()).replaced == f"{len(ROWS):,} bytes (sha256 {old[:12]})"
     got = connect(registry).download(FIRST, out / "t.jsonl", file="train.jsonl")
     assert got.path.read_bytes() == ROWS * 2
 
@@ -100,6 +100,31 @@ def test_what_others_uploaded_is_checked_by_its_size(registry: Registry, rows: P
     for tags in registry.runs.values():
         tags.clear()
     assert connect(registry).download(FIRST, out / "t.jsonl", file="train.jsonl").verified == "size"
+
+
+def test_a_server_that_lists_no_files_still_keeps_them(registry: Registry, rows: Path, out: Path) -> None:
+    registry.lists_files = False
+    client = connect(registry)
+    old = client.upload(FIRST, rows, Change()).sha256
+    rows.write_bytes(ROWS * 2)
+    assert client.upload(FIRST, rows, Change()).replaced == f"a file with sha256 {old[:12]}"
+    registry.faults.cut_off("train.jsonl", after=5000)
+    assert client.download(FIRST, out / "t.jsonl", file="train.jsonl").verified == "sha256"
+    for ask in (lambda: client.entries(FIRST), lambda: client.download(FIRST, out / "u.jsonl", split="train")):
+        with pytest.raises(UserError, match="lists no"):
+            ask()
+    client.remove(FIRST, "train.jsonl")
+    assert registry.files == {}
+
+
+def test_a_part_that_nothing_follows_is_begun_again(registry: Registry, rows: Path, out: Path) -> None:
+    client = connect(registry)
+    client.upload(FIRST, rows, Change())
+    registry.lists_files = False
+    part_of(client.remote(FIRST, "train.jsonl"), out / "t.jsonl").write_bytes(b"x" * len(ROWS))
+    client.download(FIRST, out / "t.jsonl", file="train.jsonl")
+    assert (out / "t.jsonl").read_bytes() == ROWS
+    assert registry.faults.ranges("train.jsonl") == [f"bytes={len(ROWS)}-", ""]
 
 
 def test_what_is_not_there_is_told(registry: Registry, rows: Path, out: Path) -> None:

@@ -62,9 +62,7 @@ def test_a_set_that_nothing_says_where_from_is_told(tmp_path: Path) -> None:
     assert "huggingface_identifier" in caught.value.hint
 
 
-def test_rows_go_where_the_server_is_else_below_the_working_directory(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rows_go_where_the_server_is_else_below_the_working_directory(tmp_path: Path) -> None:
     cwd, tree = tmp_path / "here", tmp_path / "tree"
     cwd.mkdir()
     below = cwd / "data" / "workplace_assistant" / "train.jsonl"
@@ -72,11 +70,8 @@ def test_rows_go_where_the_server_is_else_below_the_working_directory(
     server = tree / "servers" / "resources" / "workplace_assistant"
     server.mkdir(parents=True)
     assert choose_place(listed(), [cwd, tree], cwd) == server / "data" / "train.jsonl"
-    monkeypatch.setattr(
-        sys.modules[choose_place.__module__], "own_root", lambda: tree
-    )  # what came along is left as it came
-    assert choose_place(listed(), [cwd, tree], cwd) == below
-    assert choose_place(listed(), [tree], tree) == server / "data" / "train.jsonl"
+    assert choose_place(listed(), [cwd, tree], cwd, own=tree) == below
+    assert choose_place(listed(), [tree], server, own=tree) == server / "data" / "train.jsonl"
     assert choose_place(listed(str(tmp_path / "x.jsonl")), [cwd], cwd) == tmp_path / "x.jsonl"
     assert choose_place(listed("data/train.jsonl"), [cwd], cwd) == cwd / "data" / "train.jsonl"
 
