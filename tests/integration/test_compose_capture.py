@@ -35,13 +35,17 @@ def test_a_session_is_gathered_from_two_replicas_and_missed_when_one_is_lost(sta
 
 
 def call_until_two_answered(status: StackStatus) -> int:
-    """Without cookies they take turns, once the router found both well; how many calls that took, all in the trace."""
+    """Without cookies they take turns, once the router found both well; how many calls that took, all in the trace.
+
+    Two calls at least between looks: a look has its turn as well, and every second turn is the same replica's.
+    """
     made = 0
     deadline = time.monotonic() + 120
     while True:
-        code, body, _ = call(status, "POST", f"{SESSION}/v1/responses", {"input": f"call {made}"})
-        assert code == 200, body
-        made += 1
+        for _ in range(3):
+            code, body, _ = call(status, "POST", f"{SESSION}/v1/responses", {"input": f"call {made}"})
+            assert code == 200, body
+            made += 1
         code, body, _ = call(status, "GET", f"{SESSION}/trace")
         assert code == 200, body
         found = json.loads(body)["calls"]
