@@ -8,13 +8,18 @@ import re
 from pathlib import Path
 from typing import Any
 
+from gym.cli.split_rows import find_split_rows
 from gym.cli.summary import EXAMPLE
 from gym.config import find_server, path_variants, search_roots
 from gym.errors import UserError
 
 
-def find_rows(named: list[str], rows: list[str], agent: str) -> tuple[tuple[str, ...], str]:
+def find_rows(named: list[str], rows: list[str], agent: str, split: str = "") -> tuple[tuple[str, ...], str]:
     """`gym rollouts ROWS...` or `gym rollouts AGENT --input ROWS`: the files, and the agent of rows that name none."""
+    if split and rows:
+        raise UserError("--split names the rows of a server, and --input names files.", "Leave one of them out.")
+    if split:
+        return find_split_rows(named, split, agent)
     if not rows and not named:
         raise UserError(
             "Which rows?", "Name a JSONL file, or a server for its examples: gym rollouts mcqa -o mcqa.jsonl"

@@ -5,17 +5,17 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Final, NoReturn
 
+from gym.cli import ng_registries
 from gym.cli.boundary import exit_code
 from gym.cli.main import run
-from gym.config.values import GrammarError, parse_value
+from gym.cli.ng_words import read_words as _read
 from gym.errors import UserError
 
 Command = Callable[[Sequence[str]], list[str]]
@@ -97,7 +97,7 @@ def help_(words: Sequence[str]) -> list[str]:
 
 
 def missing(words: Sequence[str]) -> NoReturn:
-    raise UserError("Data preparation and registries have no counterpart yet.", "docs/nemo-gym.md says what there is.")
+    raise UserError("Data preparation has no counterpart yet.", "docs/nemo-gym.md says what there is.")
 
 
 COMMANDS: Final[dict[str, Command]] = {
@@ -112,8 +112,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "ng_version": version,
     "ng_help": help_,
     "ng_prepare_data": missing,
-    "ng_upload_dataset_to_gitlab": missing,
-    "ng_download_dataset_from_gitlab": missing,
+    **ng_registries.COMMANDS,
 }
 
 
@@ -127,30 +126,6 @@ def main() -> int:
         return 0
 
     return exit_code(translate) or run(argv)
-
-
-def _read(command: str, words: Iterable[str], known: Sequence[str], *, needed: Sequence[str] = ()) -> dict[str, Any]:
-    """`+key=value` and `key=value` alike; `head_server.port=1` is `{head_server: {port: 1}}`."""
-    found: dict[str, Any] = {}
-    for word in words:
-        path, equals, text = word.lstrip("+").partition("=")
-        key, _, inner = path.partition(".")
-        if not equals or key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"did you mean +{near[0]}=...?" if near else f"It knows {', '.join(known) or 'no options'}."
-            raise UserError(f"{command}: {word!r} is no option of it.", hint)
-        try:
-            value = parse_value(text)
-        except GrammarError as error:
-            raise UserError(f"{command}: the value of {path} cannot be read: {error}", f"+{path}=VALUE") from None
-        if inner:
-            found.setdefault(key, {})[inner] = value
-        else:
-            found[key] = value
-    if absent := [key for key in needed if found.get(key) in (None, "")]:
-        example = " ".join(f"+{key}=..." for key in absent)
-        raise UserError(f"{command} needs {' and '.join(absent)}.", f"{command} {example}")
-    return found
 
 
 def _server_name(entrypoint: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -151,10 +152,12 @@ def load_named(
     files: list[Path] | None = None,
     replicas: list[str] | None = None,
     strict: bool = False,
+    without_models: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> Stack:
     """The stack of what was typed. `config_paths=[...]` on the command line or in env.yaml names servers too."""
-    stack = load_stack(load_request(items, model=model, files=files, replicas=replicas, strict=strict, environ=environ))
+    request = load_request(items, model=model, files=files, replicas=replicas, strict=strict, environ=environ)
+    stack = load_stack(replace(request, without_models=without_models))
     if not stack.instances:
         raise UserError(
             "Nothing is named: give at least one server, or a configuration file with -c.",

@@ -13,13 +13,12 @@ from typing import Any
 from gym.cli.audit.subject import Finding
 from gym.cli.trial_broker import trial_broker
 from gym.config import CatalogEntry, own_fields
-from gym.config.checks import FACTS
 from gym.config.strict import declares_strict
+from gym.data.row_servers import said_fields
 from gym.runtime.programs import run_program
 from gym.server.cases import CASES, Outcome
 
 SECONDS = 3600.0  # only what hangs takes so long, on however busy a machine
-NOT_SAID = ("${", "???")  # filled in by other files, which a case does without
 FindPython = Callable[[CatalogEntry], Path]
 
 
@@ -42,7 +41,7 @@ def audit_server(
 
 def case_fields(entry: CatalogEntry) -> dict[str, Any]:
     """The server's own settings without those that only a whole stack can fill; a case's `config` may give them."""
-    return {key: value for key, value in own_fields(entry).items() if key not in FACTS and not _is_open(value)}
+    return said_fields(own_fields(entry))
 
 
 def _run(module: str, entry: CatalogEntry, find_python: FindPython, more: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -55,11 +54,3 @@ def _run(module: str, entry: CatalogEntry, find_python: FindPython, more: Mappin
         env = {**os.environ, **access, "PYTHONDONTWRITEBYTECODE": "1"}
         run_program(argv, cwd=entry.directory, env=env, input=json.dumps(spec), timeout=SECONDS)
         return [json.loads(line) for line in out.read_bytes().splitlines()]
-
-
-def _is_open(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return any(_is_open(one) for one in value.values())
-    if isinstance(value, list):
-        return any(_is_open(one) for one in value)
-    return isinstance(value, str) and any(sign in value for sign in NOT_SAID)

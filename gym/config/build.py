@@ -46,6 +46,7 @@ class Surroundings:
     folders: Sequence[ServerFolder]
     extras: Collection[str]  # of the SDK, as far as they are installed here
     doubtful: Collection[str] = ()  # servers that could not be made out; their problems are told
+    without_models: bool = False
 
 
 def build_instances(drafts: Sequence[Draft], around: Surroundings, findings: Findings) -> tuple[Instance, ...]:
@@ -122,7 +123,8 @@ def _resolve_references(
     fields = draft.fields
     for one in find_references(draft, findings):
         nameable = config_names(around.folders, (one.ref.type,))
-        name = check_reference(one, drafts, around.doubtful, nameable, findings)
+        unsaid = Findings() if around.without_models and one.ref.type == "responses_api_models" else findings
+        name = check_reference(one, drafts, around.doubtful, nameable, unsaid)
         if name is None:
             continue
         found[one.ref.type, name] = ServerRef(type=one.ref.type, name=name)

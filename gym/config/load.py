@@ -59,6 +59,7 @@ class LoadRequest:
     environ: Mapping[str, str] = field(default_factory=dict)
     strict: bool = False  # every verifier's strict mode, as `strict: true` in a file
     extras: frozenset[str] | None = None  # of the SDK; None: those that are installed here
+    without_models: bool = False  # nothing is to be started, so a judge that nobody named is no mistake
 
 
 def load_stack(request: LoadRequest) -> Stack:
@@ -185,7 +186,9 @@ class _Loading:
         names = {draft.name for draft in drafts}
         doubtful = [key for key, node in tree.value.items() if key not in names and in_doubt(key, node)]
         extras = satisfied_extras() if self._request.extras is None else self._request.extras
-        around = Surroundings(self._request.cwd, self._folders, extras, () if lenient else doubtful)
+        around = Surroundings(
+            self._request.cwd, self._folders, extras, () if lenient else doubtful, self._request.without_models
+        )
         instances = build_instances(drafts, around, self._findings)
         instances = apply_replicas(instances, self._request.replicas, self._findings)
         if read_strict(tree, self._findings):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -84,9 +84,19 @@ class Listed(BaseModel):
 
     def file(self, roots: Iterable[Path]) -> Path | None:
         """Its rows on this disk; a path of another tree's layout is found where the server is here."""
-        variants = path_variants(self.data.jsonl_fpath)
+        variants = (*path_variants(self.data.jsonl_fpath), path_below_data(self.data.jsonl_fpath))
         found = (root / one for root in roots for one in variants)
         return next((path for path in found if path.is_file()), None)
+
+
+def path_below_data(path: str) -> str:
+    """Where rows are put that have no place in a server's folder: `data/SERVER/FILE`; other paths are as they are."""
+    parts = path_variants(path)[-1].split("/")
+    if len(path_variants(path)) == 1 or len(parts) < 3:
+        return path
+    rest = parts[2:] if parts[0] != "servers" else parts[3:]
+    name = path.replace("\\", "/").split("/")[-len(rest) - 1]
+    return "/".join(["data", name, *(rest[1:] if rest[:1] == ["data"] else rest)])
 
 
 def list_data_sets(stack: Stack, *, splits: Iterable[Split] = ()) -> tuple[Listed, ...]:
@@ -96,13 +106,23 @@ def list_data_sets(stack: Stack, *, splits: Iterable[Split] = ()) -> tuple[Liste
     found = [
         listed
         for instance in stack.instances
-        for index, block in enumerate(instance.fields.get(LISTS) or ())
+        for index, block in enumerate(_blocks(instance, problems))
         if (listed := _read(instance, index, block, licences, problems)) is not None
     ]
     if problems:
         raise ConfigError(problems)
     wanted = frozenset(splits)
     return tuple(one for one in found if not wanted or one.data.type in wanted)
+
+
+def _blocks(instance: Instance, problems: list[Problem]) -> list[Any]:
+    found = instance.fields.get(LISTS) or []
+    if isinstance(found, list):
+        return found
+    key = f"{instance.name}.{instance.type}.{instance.implementation}.{LISTS}"
+    where = instance.origin
+    problems.append(Problem("must be a list of data sets", where.file, where.line, key, "write `- name: ...` below it"))
+    return []
 
 
 def _read(
@@ -127,6 +147,9 @@ def _read(
 
 
 def _hint(error: Any, block: Mapping[str, Any]) -> str:
+    if error["type"] == "literal_error":
+        near = difflib.get_close_matches(str(error["input"]), get_args(Split), n=1)
+        return f"did you mean {near[0]}?" if near else ""
     missing = error["loc"][-1] if error["type"] == "missing" and error["loc"] else ""
     near = difflib.get_close_matches(str(missing), [str(key) for key in block], n=1) if missing else []
     return f"did you mean {missing} where you wrote {near[0]}?" if near else ""

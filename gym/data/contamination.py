@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from gym.data.asked import user_texts
 from gym.data.ngrams import Grams, choose_grams, make_grams
-from gym.data.rows import BadLine, parse_row
+from gym.data.rows import PARAMS, BadLine, parse_row
 from gym.data.source import STDIN, Line, read_lines
+from gym.data.statistics import user_messages
 from gym.errors import ConfigError
 
 COMMON = 20  # an n-gram that more rows have than this is a phrase of the data set, and says nothing
@@ -24,7 +24,7 @@ MOST_LISTED = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class NearRules:
     size: int = 13  # words of an n-gram
     share: float = 0.5  # from which on a row is nearly another
 
@@ -129,7 +129,7 @@ class Index:
 
 
 def find_overlap(
-    files: Sequence[str], others: Sequence[str], rules: Rules, *, clean: BinaryIO | None = None
+    files: Sequence[str], others: Sequence[str], rules: NearRules, *, clean: BinaryIO | None = None
 ) -> Overlap:
     """Rows of `files` that stand in `others`; `clean` gets all other rows of `files`, as they are."""
     found = Overlap()
@@ -144,7 +144,7 @@ def size_of(files: Iterable[str]) -> int:
     return sum(Path(file).stat().st_size for file in files)
 
 
-def _index_others(others: Sequence[str], rules: Rules, found: Overlap) -> Index:
+def _index_others(others: Sequence[str], rules: NearRules, found: Overlap) -> Index:
     index = Index()
     for line, grams in _read(others, rules, found):
         found.others += 1
@@ -153,7 +153,7 @@ def _index_others(others: Sequence[str], rules: Rules, found: Overlap) -> Index:
     return index
 
 
-def _stream_rows(files: Sequence[str], index: Index, rules: Rules, found: Overlap, clean: BinaryIO | None) -> None:
+def _stream_rows(files: Sequence[str], index: Index, rules: NearRules, found: Overlap, clean: BinaryIO | None) -> None:
     for line, grams in _read(files, rules, found):
         found.rows += 1
         match = _best(line, grams, index, rules) if grams else None
@@ -163,7 +163,7 @@ def _stream_rows(files: Sequence[str], index: Index, rules: Rules, found: Overla
             clean.write(line.raw + b"\n")
 
 
-def _best(line: Line, grams: Grams, index: Index, rules: Rules) -> Match | None:
+def _best(line: Line, grams: Grams, index: Index, rules: NearRules) -> Match | None:
     where = f"{line.file}:{line.number}"
     for row in index.texts.rows(grams.text):
         return Match(where, index.where(row), 1.0, exact=True)
@@ -173,7 +173,7 @@ def _best(line: Line, grams: Grams, index: Index, rules: Rules) -> Match | None:
 
 
 def _stream_others(
-    files: Sequence[str], others: Sequence[str], rules: Rules, found: Overlap, clean: BinaryIO | None
+    files: Sequence[str], others: Sequence[str], rules: NearRules, found: Overlap, clean: BinaryIO | None
 ) -> None:
     """The other way round, where `files` are the smaller side; to write the clean ones they are read again."""
     index = Index()
@@ -193,7 +193,7 @@ def _stream_others(
         clean.writelines(line.raw + b"\n" for row, line in enumerate(read_lines(files)) if row not in best)
 
 
-def _matches(line: Line, grams: Grams, index: Index, rules: Rules) -> Iterator[tuple[int, Match]]:
+def _matches(line: Line, grams: Grams, index: Index, rules: NearRules) -> Iterator[tuple[int, Match]]:
     """Every row of the index that this row of the others stands in."""
     other = f"{line.file}:{line.number}"
     same = index.texts.rows(grams.text)
@@ -205,9 +205,9 @@ def _matches(line: Line, grams: Grams, index: Index, rules: Rules) -> Iterator[t
             yield row, Match(index.where(row), other, round(hits / len(chosen), 4), exact=False)
 
 
-def _read(files: Iterable[str], rules: Rules, found: Overlap) -> Iterator[tuple[Line, Grams | None]]:
+def _read(files: Iterable[str], rules: NearRules, found: Overlap) -> Iterator[tuple[Line, Grams | None]]:
     for line in read_lines(files):
-        grams = make_grams("\n".join(user_texts(_row(line))), rules.size)
+        grams = make_grams("\n".join(user_messages(_row(line)[PARAMS])), rules.size)
         found.without_text += grams is None
         yield line, grams
 

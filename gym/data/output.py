@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -15,21 +15,47 @@ from gym.errors import UserError
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """What is written takes `path`'s place when the block ends well; else `path` stays what it was."""
-    if path.is_dir():
-        raise UserError(f"{path} is a folder", "name a file in it")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.part")
-    with beside.open("ab") as file:
+    with WholeFiles() as files:
+        yield files.open(path)
+
+
+class WholeFiles:
+    """Several files of which each is written whole, and none is replaced before all of them are on the disk."""
+
+    def __init__(self) -> None:
+        self._open: dict[Path, tuple[Path, BinaryIO]] = {}
+        self._closing = ExitStack()
+
+    def __enter__(self) -> WholeFiles:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._closing:
+            try:
+                if kind is None:
+                    self._replace()
+            finally:
+                for beside, _file in self._open.values():
+                    beside.unlink(missing_ok=True)
+
+    def open(self, path: Path) -> BinaryIO:
+        if path.is_dir():
+            raise UserError(f"{path} is a folder", "name a file in it")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_name(f".{path.name}.part")
+        file = self._closing.enter_context(beside.open("ab"))
         _lock(file, path)
         file.truncate(0)
-        try:
-            yield file
+        self._open[path] = beside, file
+        return file
+
+    def _replace(self) -> None:
+        for _, file in self._open.values():
             file.flush()
             os.fsync(file.fileno())
+        while self._open:
+            path, (beside, _) = self._open.popitem()
             beside.replace(path)
-        except BaseException:
-            beside.unlink(missing_ok=True)
-            raise
 
 
 def refuse_inputs(outputs: Iterable[Path], inputs: Iterable[str]) -> None:

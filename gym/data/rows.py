@@ -36,11 +36,11 @@ def parse_row(line: Line) -> dict[str, Any]:
 
 
 def parse_object(line: Line) -> dict[str, Any]:
-    """What may become a row: an object, with or without what a model is asked."""
+    """The line as a JSON object, whatever is in it."""
     try:
         row = orjson.loads(line.raw)
     except orjson.JSONDecodeError as error:
-        raise bad_line(line, f"not JSON: {error}", hint=_json_hint(line.raw)) from None
+        raise bad_line(line, f"not JSON: {error}", hint=_json_hint(line.raw, error.pos)) from None
     if not isinstance(row, dict):
         raise bad_line(
             line, f"a row is an object, this is {_kind(row)}", hint='write {"responses_create_params": {...}}'
@@ -57,7 +57,10 @@ def _kind(value: object) -> str:
     return names.get(type(value).__name__, "a number")
 
 
-def _json_hint(raw: bytes) -> str:
+def _json_hint(raw: bytes, place: int) -> str:
+    for word in (b"NaN", b"Infinity", b"-Infinity"):
+        if word in raw and raw.decode(errors="replace")[place:].startswith(word.decode()):
+            return f"{word.decode()} is no JSON: write null, or leave the field out"
     if KEY.encode() in raw:
         return "the line is not shown here, for it holds a key; a data set has one JSON object on each line"
     try:

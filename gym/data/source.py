@@ -49,11 +49,11 @@ def read_lines(files: Iterable[str]) -> Iterator[Line]:
                 for number, text in enumerate(stream, 1):
                     raw = (text.removeprefix(_BOM) if number == 1 else text).strip()
                     if raw:
-                        yield Line(raw, _name(file), number)
+                        yield Line(raw, name_of(file), number)
         except UserError:
             raise
         except Exception as error:  # noqa: BLE001 (every decompressor has error classes of its own)
-            what = f"{_name(file)}:{number + 1}: cannot be read: {error}"
+            what = f"{name_of(file)}:{number + 1}: cannot be read: {error}"
             raise UserError(what, "make the file whole again and start the same command") from error
 
 
@@ -128,7 +128,7 @@ def _expand(pattern: str) -> list[str]:
     )
 
 
-def _name(file: str) -> str:
+def name_of(file: str) -> str:
     return "standard input" if file == STDIN else file
 
 

@@ -1,5 +1,6 @@
 """The SDK that server images install: resources servers, agents and models as plain classes behind HTTP."""
 
+from gym.errors import Problem
 from gym.server.agent import Agent, AgentConfig, RunRow
 from gym.server.base import Route, Server, ServerApp
 from gym.server.config import Reference, ServerConfig
@@ -16,6 +17,7 @@ __all__ = [
     "Model",
     "ModelConfig",
     "MultiRewardResponse",
+    "Problem",
     "ProviderConfig",
     "Reference",
     "ResourcesConfig",

@@ -115,6 +115,10 @@ class ServerApp:
         """The same server, not yet started, with a configuration of its own."""
         return ServerApp(self._make, fields, settings)
 
+    def make(self, settings: Settings) -> Server:
+        """The server alone: not started, and nobody can reach it."""
+        return self._make(settings)
+
     async def start(self) -> HotRoutes:
         settings = (
             Settings(**self._settings, fields=self._fields) if self._fields is not None else read_settings(os.environ)

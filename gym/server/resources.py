@@ -7,7 +7,7 @@ import inspect
 import logging
 import math
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, ClassVar, Generic, TypeVar, get_type_hints
@@ -17,6 +17,7 @@ import orjson
 from fastapi import FastAPI
 from pydantic import BaseModel, ValidationError
 
+from gym.errors import Problem
 from gym.server import mcp
 from gym.server.asgi import CURRENT, Answer, Call
 from gym.server.base import Route, Server, json_answer
@@ -85,6 +86,14 @@ class ResourcesServer(Server, Generic[S]):
     async def verify(self, rollout: Any, *args: Any, **kwargs: Any) -> float | VerifyResponse | Mapping[str, Any]:
         """The reward, alone or with more fields. Type `rollout` with a `VerifyRequest` subclass; `state` is offered."""
         raise NotImplementedError(f"{type(self).__name__} has no verify")
+
+    async def check_row(self, row: Any) -> Iterable[Problem]:
+        """What a row wants of this server's own data (tables, databases, files) and does not find there.
+
+        `row` is what `verify` is given, with an empty response. `gym data validate` asks for every row, after `start`
+        and outside of any rollout. Say in `hint` where was looked, and which setting names another place.
+        """
+        return ()
 
     async def unseeded(self) -> S | None:
         """The state for a tool call that comes without any session. Refused, unless you say what it should be."""

@@ -5,16 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from gym.cli.data import (
+    download,
+    grow,
+    ls,
+    overlap,
+    prepare,
+    render,
+    rm,
+    sample,
+    sets,
+    split,
+    upload,
+    validate,
+)
 from gym.cli.data import filter as filter_
-from gym.cli.data import grow, overlap, render, sample, sets, split
 
 # word -> function; each is `command` of a module in gym/cli/data, 40 lines at most
 commands: Final[dict[str, Callable[..., Any]]] = {
-    "filter": filter_.command,
-    "grow": grow.command,
-    "overlap": overlap.command,
-    "render": render.command,
-    "sample": sample.command,
+    "prepare": prepare.command,
     "sets": sets.command,
+    "validate": validate.command,
+    "ls": ls.command,
+    "download": download.command,
+    "upload": upload.command,
+    "rm": rm.command,
+    "render": render.command,
     "split": split.command,
+    "sample": sample.command,
+    "grow": grow.command,
+    "filter": filter_.command,
+    "overlap": overlap.command,
 }

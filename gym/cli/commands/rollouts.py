@@ -27,6 +27,9 @@ Rows = Annotated[
     list[str] | None,
     typer.Option("--input", metavar="FILE", help="JSONL files, globs or -, where the argument names the agent."),
 ]
+Split = Annotated[
+    str, typer.Option("--split", metavar="SPLIT", help="That data set of a server: train, validation, example.")
+]
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where verified rollouts go (JSONL).")]
 Agent = Annotated[str, typer.Option("--agent", metavar="NAME", help="The agent of rows that name none.")]
 Limit = Annotated[int | None, typer.Option("--limit", metavar="N", min=1, help="Only the first N rows.")]
@@ -55,6 +58,7 @@ def command(
     output: Output,
     named: Named = None,
     rows: Rows = None,
+    split: Split = "",
     agent: Agent = "",
     limit: Limit = None,
     repeats: Repeats = 1,
@@ -75,7 +79,7 @@ def command(
     stack: StackName = DEFAULT_STACK,
 ) -> int:
     """Collect verified rollouts: gym rollouts mcqa -o mcqa.jsonl --repeats 4."""
-    inputs, agent = find_rows(named or [], rows or [], agent)
+    inputs, agent = find_rows(named or [], rows or [], agent, split)
     options = CollectOptions(
         stack_url=url or router_of(stack),
         inputs=inputs,

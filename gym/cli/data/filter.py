@@ -17,8 +17,9 @@ from gym.collect.keys import DoneKeys, row_digest
 from gym.collect.replies import STAMP
 from gym.collect.rows import mask_row, secret_of
 from gym.collect.study.recorded import find_rollouts, mix, parse_rollout, read_places
+from gym.data.asked import asked_key
 from gym.data.output import refuse_inputs
-from gym.data.rates import Filtered, Scored, asked_key, filter_rows, parse_range, sum_rates
+from gym.data.rates import Filtered, Scored, filter_rows, parse_range, sum_rates
 from gym.data.rows import PARAMS
 from gym.data.source import expand_inputs, read_lines
 from gym.errors import UserError

@@ -12,8 +12,8 @@ import typer
 from gym.cli import console
 from gym.cli.findings import show_facts, show_some
 from gym.cli.options import AsJson
+from gym.data.contamination import NearRules, Overlap, find_overlap
 from gym.data.output import refuse_inputs, whole_file
-from gym.data.contamination import Overlap, Rules, find_overlap
 from gym.data.source import expand_inputs
 from gym.errors import UserError
 
@@ -44,7 +44,7 @@ def command(
         raise UserError(f"{both[0]} is on both sides", "name A first, then the others")
     refuse_inputs([output] if output else [], [*files, *against])
     with whole_file(output) if output else nullcontext() as clean, console.busy(f"reading {first}"):
-        found = find_overlap(files, against, Rules(ngram, threshold), clean=clean)
+        found = find_overlap(files, against, NearRules(ngram, threshold), clean=clean)
     if as_json:
         console.show_json({**asdict(found), "matches": [one._asdict() for one in found.matches]})
     else:

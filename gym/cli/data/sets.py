@@ -19,7 +19,7 @@ def command(
 ) -> int:
     """Show the data sets that servers list."""
     roots = search_roots(Path.cwd(), os.environ)
-    found = list_data_sets(load_named(items, files=files))
+    found = list_data_sets(load_named(items, files=files, without_models=True))
     if as_json:
         console.show_json([{**one.data.model_dump(), "instance": one.instance.name} for one in found])
         return 0

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints
 from sql_block import clean, last_block
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
+from gym.server import Problem, ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
 from gym.server.workers import Workers
 from gym.wire.failures import RolloutError
@@ -15,6 +15,7 @@ from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 
 HERE = Path(__file__).parent
 OWN = "data/databases"
+NO_QUERY = "SELECT 1"  # where only the expected one is asked about
 MEMORY = 2 << 30
 _NAME = re.compile(r"\w[\w.-]*", re.ASCII)
 
@@ -70,11 +71,29 @@ class BirdSql(ResourcesServer[None]):
             return _failed(fields, "execution_error", "the results differ")
         return {**fields, "reward": 1.0, "execution_match": True, "failure_reason": "none"}
 
+    async def check_row(self, row: BirdSqlTask) -> list[Problem]:
+        """Is its database here, and does the expected query have a result on it?"""
+        hint = f"looked in {self.folder.absolute()}; set bird_sql_dir to where NAME/NAME.sqlite or NAME.sql is"
+        database = self.find_database(row.db_id)
+        if database is None:
+            return [Problem("there is no such database", key="db_id", hint=hint, value=row.db_id)]
+        told = await self.workers.call(
+            "compare", str(database), row.gt_sql, NO_QUERY, self.config.max_steps, self.config.strict
+        )
+        if "gold" not in told:
+            return []
+        what = f"the expected query gives no result on {row.db_id}: {told['gold']}"
+        return [Problem(what, key="gt_sql", hint=hint, value=row.gt_sql)]
+
+    def find_database(self, name: str) -> Path | None:
+        if not _NAME.fullmatch(name):
+            return None
+        files = (self.folder / name / f"{name}.sqlite", self.folder / f"{name}.sql")
+        return next((file for file in files if file.is_file()), None)
+
     def database(self, name: str) -> Path:
-        if _NAME.fullmatch(name):
-            for file in (self.folder / name / f"{name}.sqlite", self.folder / f"{name}.sql"):
-                if file.is_file():
-                    return file
+        if file := self.find_database(name):
+            return file
         there = ", ".join(sorted({one.stem for one in self.folder.glob("*") if one.is_dir() or one.suffix == ".sql"}))
         raise RolloutError("row", f"db_id: there is no database {name[:100]!r} in bird_sql_dir, only {there or 'none'}")
 

@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field
 from sql_prompts import PLACES, QUESTION, SYSTEM
 from sql_text import extract_sql
 
-from gym.server import ResourcesServer, VerifyRequest
+from gym.server import Problem, ResourcesServer, VerifyRequest
 from gym.server.config import Settings
 from gym.server.judge import Judge, JudgeConfig, Prompt, not_for_a_judge
 from gym.wire.failures import RolloutError
@@ -54,6 +54,11 @@ class TextToSql(ResourcesServer[None]):
         self.config = config
         self.judge = Judge(self, config)
         self.prompt = Prompt.parse(QUESTION, PLACES)
+
+    async def check_row(self, row: TextToSqlTask) -> list[Problem]:
+        """A row brings its tables along, in `sql_context`; what it may lack is the expected query."""
+        there = any(text and text.strip() for text in (row.sql, row.expected_answer))
+        return [] if there else [Problem("is missing", key="sql", hint="a text is needed, here or in expected_answer")]
 
     async def verify(self, rollout: TextToSqlTask) -> dict[str, Any]:
         """1.0 when the judge finds the queries equal, in both orders unless told otherwise."""

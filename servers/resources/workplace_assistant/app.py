@@ -13,18 +13,20 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from office.desk import Office, load_seed
+from office.lacking import Lacking, find_lacking
 from office.outcome import differing, read_arguments, replay
 from office.schemas import SPECS, schema_of
 from office.toolbox import run_tool
 from office.truth import Calls, WrongTruth, replay_truth
 from pydantic import BaseModel, ConfigDict
 
-from gym.server import ResourcesConfig, ResourcesServer, Row, Tolerated, VerifyRequest
+from gym.server import Problem, ResourcesConfig, ResourcesServer, Row, Tolerated, VerifyRequest
 from gym.server.config import Settings
 from gym.server.tools import Tool
 from gym.wire.failures import RolloutError
 
 HERE = Path(__file__).parent
+TRUTH = "ground_truth"
 MANY_CALLS = 50  # more of them than these are replayed beside the event loop
 FAILS = "a call that fails changes nothing in the office, and what is left there is what counts"
 NO_SESSION = "Session not initialized. Please call seed_session first."
@@ -89,6 +91,19 @@ class WorkplaceAssistant(ResourcesServer[Office]):
         await self.replay_truth(_calls(row.ground_truth or []))
         return Office.open(self.seed_tables)
 
+    async def check_row(self, row: WorkplaceTask) -> list[Problem]:
+        """The ids that the tables lack; where they have all of them, the call that does nothing there."""
+        calls = _calls(row.ground_truth)
+        try:
+            await asyncio.to_thread(replay_truth, self.seed_tables, calls, strict=self.strict)
+        except WrongTruth as error:
+            hint = (
+                f"looked in {HERE / self.config.tables}; set `tables` to the folder of the six CSV files of these rows"
+            )
+            lacking = [_lacking(one, hint) for one in find_lacking(Office.open(self.seed_tables), calls)]
+            return lacking or [Problem("a call does nothing on these tables", key=TRUTH, hint=hint, value=str(error))]
+        return []
+
     async def unseeded(self) -> Office:
         raise RolloutError("row", NO_SESSION, status=400)
 
@@ -134,6 +149,11 @@ def _make_tool(name: str) -> OfficeTool:
 
 async def _not_called() -> None:
     """An OfficeTool finds its function by name."""
+
+
+def _lacking(one: Lacking, hint: str) -> Problem:
+    key = f"{TRUTH}[{one.index}].arguments.{one.name}"
+    return Problem(f"is no {one.name} of {one.file}", key=key, hint=hint, value=one.id)
 
 
 def _calls(truth: list[TruthCall]) -> Calls:

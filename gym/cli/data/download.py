@@ -1,0 +1,47 @@
+"""`gym data download ADDRESS`: one file of a registry, or the rows of a split, checked and whole."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gym.cli import console
+from gym.cli.data.registry_words import AddressText, Settings, place_of, read_registry_access, size_text
+from gym.cli.options import AsJson
+from gym.data.registries import Received, open_registry, parse_address
+from gym.errors import UserError
+
+File = Annotated[str, typer.Argument(metavar="FILE", help="A file in it; or give --split.")]
+Split = Annotated[str, typer.Option("--split", metavar="SPLIT", help="The rows of a split, as JSONL: train, ...")]
+Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE|DIR/", help="Default: its name, here.")]
+CHECKS = {"sha256": "sha256 checked", "git": "git checksum checked", "size": "size checked", "": "not checked"}
+
+
+def command(
+    address: AddressText,
+    file: File = "",
+    split: Split = "",
+    output: Output = None,
+    settings: Settings = None,
+    as_json: AsJson = False,
+) -> int:
+    """Download a file or a split; goes on where it was interrupted: gym data download hf:ORG/NAME --split train."""
+    parsed = parse_address(address)
+    if bool(file) == bool(split) and parsed.registry == "huggingface":
+        raise UserError("Which rows? Give a file or --split, not both", f"Look: gym data ls {parsed}")
+    registry = open_registry(parsed.registry, read_registry_access(settings))
+    with console.busy(f"Fetching {parsed}"):
+        got = registry.download(parsed, place_of(output, file, split, parsed), file=file, split=split)
+    if as_json:
+        console.show_json(asdict(got))
+        return 0
+    console.show(describe_received(got))
+    return 0
+
+
+def describe_received(got: Received) -> str:
+    replaced = "; it replaced an earlier file" if got.replaced else ""
+    return f"{got.path}: {size_text(got.size)} from {got.source} ({CHECKS[got.verified]}{replaced})"

@@ -1,0 +1,40 @@
+"""What is uploaded has rows that can be read: a bad line is found here, not by whoever downloads it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from gym.data.registries.splits import LINES
+from gym.data.registries.transfer import file_digests
+from gym.data.rows import BadLine, parse_row
+from gym.data.source import read_lines
+from gym.errors import ConfigError, Problem, UserError
+
+MAX_SHOWN: Final = 20
+
+
+def check_upload(source: Path) -> tuple[int, str]:
+    """Size and sha256 of a file that may be uploaded; of JSON lines every one is a row."""
+    if not source.is_file():
+        raise UserError(f"there is no file {source}", f"look: ls {source.parent}")
+    if source.name.endswith(LINES):
+        _check_rows(source)
+    return source.stat().st_size, file_digests(source)[0]
+
+
+def _check_rows(source: Path) -> None:
+    problems: list[Problem] = []
+    count = bad = 0
+    for line in read_lines([str(source)]):
+        count += 1
+        try:
+            parse_row(line)
+        except BadLine as error:
+            bad += 1
+            if bad <= MAX_SHOWN:
+                problems.append(error.problem)
+    if not count:
+        raise UserError(f"{source} has no rows")
+    if problems:
+        raise ConfigError(problems, f"{bad:,} of {count:,} lines are no rows; nothing was uploaded.")

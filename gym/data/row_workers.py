@@ -1,0 +1,130 @@
+"""Processes that check blocks of lines, each in the environment of the server whose rows these are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from gym.data.line_blocks import Block
+from gym.data.row_process import Work, write_work
+from gym.data.validate import Rules
+from gym.errors import InfraError
+
+MODULE: Final = "gym.data.row_process"
+END_SECONDS: Final = 30.0
+
+
+@dataclass(frozen=True)
+class RowServer:
+    """A resources server whose rows are to be checked, and what to run it with."""
+
+    name: str
+    folder: Path
+    python: Path
+    fields: dict[str, Any] = field(default_factory=dict, hash=False)
+    entrypoint: str = "app.py"
+
+
+class Worker:
+    """One process; whoever holds it asks it one block at a time."""
+
+    def __init__(self, server: RowServer, rules: Rules) -> None:
+        self._server = server
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
+        work = Work(rules)
+        if server.folder != Path():
+            work = Work(rules, str(server.folder), server.entrypoint, server.name, server.fields)
+        self._process = subprocess.Popen(  # noqa: S603 (ourselves, in the server's environment)
+            (str(server.python), "-m", MODULE),
+            cwd=server.folder,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._said,
+            bufsize=1 << 16,
+        )
+        self._send(write_work(work))
+
+    def check(self, block: Block, mine: Sequence[str], agent: str, only: Sequence[int] | None) -> dict[str, Any]:
+        where = {"file": block.file, "first": block.first, "size": len(block.raw)}
+        self._send(orjson.dumps({**where, "mine": mine, "agent": agent, "only": only}) + b"\n", block.raw)
+        assert self._process.stdout is not None
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise self._ended()
+        told: dict[str, Any] = orjson.loads(answer)
+        return told
+
+    def close(self) -> None:
+        with suppress(OSError):
+            if self._process.stdin is not None:
+                self._process.stdin.close()
+        try:
+            self._process.wait(END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._said.close()
+
+    def _send(self, *parts: bytes) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # what it said before it ended is told by who waits for its answer
+            for part in parts:
+                self._process.stdin.write(part)
+            self._process.stdin.flush()
+
+    def _ended(self) -> InfraError:
+        code = self._process.wait()
+        self._said.seek(0)
+        said = self._said.read().decode(errors="replace").strip().splitlines()[-8:]
+        what = f"{self._server.name}: its rows cannot be checked, the process ended with exit code {code}"
+        return InfraError("\n".join([what, *said]), f"does the server start? gym test {self._server.name}")
+
+
+class Workers:
+    """Makes a process when one is wanted and none is idle, never more of a server than threads that ask."""
+
+    def __init__(self, rules: Rules, make: Callable[[RowServer, Rules], Worker] = Worker) -> None:
+        self._rules = rules
+        self._make = make
+        self._lock = threading.Lock()
+        self._idle: dict[RowServer, list[Worker]] = {}
+        self._all: list[Worker] = []
+
+    def check(
+        self,
+        server: RowServer,
+        block: Block,
+        mine: Sequence[str],
+        agent: str = "",
+        only: Sequence[int] | None = None,
+    ) -> dict[str, Any]:
+        worker = self._take(server)
+        answer = worker.check(block, mine, agent, only)
+        with self._lock:
+            self._idle.setdefault(server, []).append(worker)
+        return answer
+
+    def close(self) -> None:
+        for worker in self._all:
+            worker.close()
+
+    def _take(self, server: RowServer) -> Worker:
+        with self._lock:
+            if idle := self._idle.get(server):
+                return idle.pop()
+        worker = self._make(server, self._rules)
+        with self._lock:
+            self._all.append(worker)
+        return worker
