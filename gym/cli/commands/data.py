@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from gym.cli.data import (
+    card,
     download,
     grow,
     ls,
@@ -33,6 +34,7 @@ commands: Final[dict[str, Callable[..., Any]]] = {
     "render": render.command,
     "split": split.command,
     "sample": sample.command,
+    "card": card.command,
     "grow": grow.command,
     "filter": filter_.command,
     "overlap": overlap.command,
