@@ -96,7 +96,7 @@ def test_contamination_is_an_exit_code_and_can_be_dropped(tmp_path: Path) -> Non
     done = gym("data", "overlap", "clean.jsonl", "bench.jsonl", "--json", cwd=tmp_path)
     assert done.returncode == 0
     assert json.loads(done.stdout)["exact"] == 0
-    assert "both sides" in gym("data", "overlap", "train.jsonl", "train.jsonl", cwd=tmp_path).stderr
+    assert "both sides" in gym("data", "overlap", "train.jsonl", "./train.jsonl", cwd=tmp_path).stderr
 
 
 def test_a_card_is_written_with_its_plots(tmp_path: Path) -> None:

@@ -40,8 +40,8 @@ def command(
     if drop != (output is not None):
         raise UserError("--drop and -o go together.", "gym data overlap train.jsonl bench.jsonl --drop -o clean.jsonl")
     files, against = expand_inputs([first]), expand_inputs(others)
-    if both := sorted(set(files) & set(against)):
-        raise UserError(f"{both[0]} is on both sides", "name A first, then the others")
+    if both := {Path(one).resolve() for one in files} & {Path(one).resolve() for one in against}:
+        raise UserError(f"{min(both)} is on both sides", "name A first, then the others")
     refuse_inputs([output] if output else [], [*files, *against])
     with whole_file(output) if output else nullcontext() as clean, console.busy(f"reading {first}"):
         found = find_overlap(files, against, NearRules(ngram, threshold), clean=clean)
