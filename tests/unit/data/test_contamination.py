@@ -114,3 +114,7 @@ def test_a_long_text_is_stood_for_by_few_n_grams_that_any_text_chooses_alike() -
     assert again
     assert len(chosen & again.all) == len(chosen)
     assert make_grams("Ｆｕｌｌ, width", 1) == make_grams("full WIDTH", 1)
+    plain, wide = make_grams("a_b c-d 1", 1), make_grams("a_b c-d 1 é", 1)  # read in two ways
+    assert plain
+    assert wide
+    assert plain.all < wide.all
