@@ -87,6 +87,13 @@ def viewer(words: Sequence[str]) -> list[str]:
     return ["view", str(asked["jsonl_fpath"]), "--port", str(asked.get("server_port", 7860))]
 
 
+def materialize(words: Sequence[str]) -> list[str]:
+    needed = ("input_jsonl_fpath", "prompt_config", "output_jsonl_fpath")
+    asked = _read("ng_materialize_prompts", words, needed, needed=needed)
+    source, prompt, output = (str(asked[name]) for name in needed)
+    return ["data", "render", source, "--prompt", prompt, "-o", output]
+
+
 def version(words: Sequence[str]) -> list[str]:
     asked = _read("ng_version", words, ("json",))
     return ["version", *(["--json"] if asked.get("json") else [])]
@@ -121,6 +128,7 @@ COMMANDS: Final[dict[str, Command]] = {
     "ng_test_all": test_all,
     "ng_init_resources_server": init,
     "ng_viewer": viewer,
+    "ng_materialize_prompts": materialize,
     "ng_version": version,
     "ng_help": help_,
     "ng_prepare_data": prepare,

@@ -6,25 +6,24 @@ share of its own n-grams that the row of `A` has.
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from gym.data.asked import user_texts
+from gym.data.ngram_index import NgramIndex
 from gym.data.ngrams import Grams, choose_grams, make_grams
-from gym.data.rows import BadLine, parse_row
+from gym.data.rows import PARAMS, BadLine, parse_row
 from gym.data.source import STDIN, Line, read_lines
+from gym.data.statistics import user_messages
 from gym.errors import ConfigError
 
-COMMON = 20  # an n-gram that more rows have than this is a phrase of the data set, and says nothing
 MOST_LISTED = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class NearRules:
     size: int = 13  # words of an n-gram
     share: float = 0.5  # from which on a row is nearly another
 
@@ -62,74 +61,8 @@ class Overlap:
             self.matches.append(match)
 
 
-class Table:
-    """Which rows have a hash: a list only where several have it."""
-
-    def __init__(self) -> None:
-        self._rows: dict[int, int | list[int]] = {}
-
-    def add(self, key: int, row: int, most: int = 1 << 62) -> None:
-        held = self._rows.get(key)
-        if held is None:
-            self._rows[key] = row
-        elif isinstance(held, int):
-            self._rows[key] = [held, row]
-        elif len(held) <= most:
-            held.append(row)
-
-    def rows(self, key: int) -> Sequence[int]:
-        held = self._rows.get(key, ())
-        return (held,) if isinstance(held, int) else held
-
-    def drop_common(self, most: int) -> frozenset[int]:
-        common = frozenset(key for key, held in self._rows.items() if isinstance(held, list) and len(held) > most)
-        for key in common:
-            del self._rows[key]
-        return common
-
-    def counts(self, keys: frozenset[int]) -> Counter[int]:
-        """How many of these keys each row has."""
-        return Counter(row for key in self._rows.keys() & keys for row in self.rows(key))
-
-    def __iter__(self) -> Iterator[int]:
-        """Every row, once for each of its keys."""
-        for key in self._rows:
-            yield from self.rows(key)
-
-
-class Index:
-    """Rows by their n-grams: about 100 bytes an n-gram, never the text."""
-
-    def __init__(self) -> None:
-        self.texts = Table()
-        self.grams = Table()
-        self.common: frozenset[int] = frozenset()
-        self.sizes = array("L")  # of each row, how many of its n-grams are not common
-        self._files: list[str] = []
-        self._numbers = array("L")
-
-    def add(self, line: Line, grams: Grams | None, *, chosen: bool) -> None:
-        row = len(self._files)
-        self._files.append(line.file)
-        self._numbers.append(line.number)
-        if grams:
-            self.texts.add(grams.text, row)
-            for gram in choose_grams(grams.all) if chosen else grams.all:
-                self.grams.add(gram, row, COMMON)
-
-    def close(self) -> None:
-        """After the last row."""
-        self.common = self.grams.drop_common(COMMON)
-        self.sizes = array("L", [0]) * len(self._files)
-        for row in self.grams:
-            self.sizes[row] += 1
-
-    def where(self, row: int) -> str:
-        return f"{self._files[row]}:{self._numbers[row]}"
-
-
 def find_overlap(
-    files: Sequence[str], others: Sequence[str], rules: Rules, *, clean: BinaryIO | None = None
+    files: Sequence[str], others: Sequence[str], rules: NearRules, *, clean: BinaryIO | None = None
 ) -> Overlap:
     """Rows of `files` that stand in `others`; `clean` gets all other rows of `files`, as they are."""
     found = Overlap()
@@ -144,8 +77,8 @@ def size_of(files: Iterable[str]) -> int:
     return sum(Path(file).stat().st_size for file in files)
 
 
-def _index_others(others: Sequence[str], rules: Rules, found: Overlap) -> Index:
-    index = Index()
+def _index_others(others: Sequence[str], rules: NearRules, found: Overlap) -> NgramIndex:
+    index = NgramIndex()
     for line, grams in _read(others, rules, found):
         found.others += 1
         index.add(line, grams, chosen=True)
@@ -153,7 +86,9 @@ def _index_others(others: Sequence[str], rules: Rules, found: Overlap) -> Index:
     return index
 
 
-def _stream_rows(files: Sequence[str], index: Index, rules: Rules, found: Overlap, clean: BinaryIO | None) -> None:
+def _stream_rows(
+    files: Sequence[str], index: NgramIndex, rules: NearRules, found: Overlap, clean: BinaryIO | None
+) -> None:
     for line, grams in _read(files, rules, found):
         found.rows += 1
         match = _best(line, grams, index, rules) if grams else None
@@ -163,7 +98,7 @@ def _stream_rows(files: Sequence[str], index: Index, rules: Rules, found: Overla
             clean.write(line.raw + b"\n")
 
 
-def _best(line: Line, grams: Grams, index: Index, rules: Rules) -> Match | None:
+def _best(line: Line, grams: Grams, index: NgramIndex, rules: NearRules) -> Match | None:
     where = f"{line.file}:{line.number}"
     for row in index.texts.rows(grams.text):
         return Match(where, index.where(row), 1.0, exact=True)
@@ -173,10 +108,10 @@ def _best(line: Line, grams: Grams, index: Index, rules: Rules) -> Match | None:
 
 
 def _stream_others(
-    files: Sequence[str], others: Sequence[str], rules: Rules, found: Overlap, clean: BinaryIO | None
+    files: Sequence[str], others: Sequence[str], rules: NearRules, found: Overlap, clean: BinaryIO | None
 ) -> None:
     """The other way round, where `files` are the smaller side; to write the clean ones they are read again."""
-    index = Index()
+    index = NgramIndex()
     for line, grams in _read(files, rules, found):
         found.rows += 1
         index.add(line, grams, chosen=False)
@@ -193,7 +128,7 @@ def _stream_others(
         clean.writelines(line.raw + b"\n" for row, line in enumerate(read_lines(files)) if row not in best)
 
 
-def _matches(line: Line, grams: Grams, index: Index, rules: Rules) -> Iterator[tuple[int, Match]]:
+def _matches(line: Line, grams: Grams, index: NgramIndex, rules: NearRules) -> Iterator[tuple[int, Match]]:
     """Every row of the index that this row of the others stands in."""
     other = f"{line.file}:{line.number}"
     same = index.texts.rows(grams.text)
@@ -205,9 +140,9 @@ def _matches(line: Line, grams: Grams, index: Index, rules: Rules) -> Iterator[t
             yield row, Match(index.where(row), other, round(hits / len(chosen), 4), exact=False)
 
 
-def _read(files: Iterable[str], rules: Rules, found: Overlap) -> Iterator[tuple[Line, Grams | None]]:
+def _read(files: Iterable[str], rules: NearRules, found: Overlap) -> Iterator[tuple[Line, Grams | None]]:
     for line in read_lines(files):
-        grams = make_grams("\n".join(user_texts(_row(line))), rules.size)
+        grams = make_grams("\n".join(user_messages(_row(line)[PARAMS])), rules.size)
         found.without_text += grams is None
         yield line, grams
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -66,8 +67,8 @@ def check_wish(wish: Wish, ability: Ability, name: str) -> None:
 def grow_file(python: Path, folder: Path, wish: Wish, output: Path) -> int:
     """How many rows went to `output`, each checked: fewer than were wanted where there are no more of them."""
     rows = 0
-    with whole_file(output) as file:
-        for line in grow_rows(python, folder, wish):
+    with whole_file(output) as file, closing(grow_rows(python, folder, wish)) as made:
+        for line in made:
             file.write(line + b"\n")
             rows += 1
         if not rows:
@@ -75,15 +76,15 @@ def grow_file(python: Path, folder: Path, wish: Wish, output: Path) -> int:
     return rows
 
 
-def grow_rows(python: Path, folder: Path, wish: Wish) -> Iterator[bytes]:
-    """The rows as lines, until so many are made or there are no more."""
-    program = stream_program(_argv(python, wish), cwd=folder, env=_environment(), fine=(0, NO_MORE))
-    for number, raw in enumerate(program, 1):
-        try:
-            parse_row(Line(raw.strip(), f"what {folder / MAKER} wrote", number))
-        except BadLine as bad:
-            raise InfraError(str(bad.problem), f"this is a mistake in {folder / MAKER}") from None
-        yield raw.strip()
+def grow_rows(python: Path, folder: Path, wish: Wish) -> Generator[bytes, None, None]:
+    """The rows as lines, until so many are made or there are no more. Closing it ends the program that makes them."""
+    with closing(stream_program(_argv(python, wish), cwd=folder, env=_environment(), fine=(0, NO_MORE))) as lines:
+        for number, raw in enumerate(lines, 1):
+            try:
+                parse_row(Line(raw.strip(), f"what {folder / MAKER} wrote", number))
+            except BadLine as bad:
+                raise InfraError(str(bad.problem), f"this is a mistake in {folder / MAKER}") from None
+            yield raw.strip()
 
 
 def _argv(python: Path, wish: Wish) -> Sequence[str]:

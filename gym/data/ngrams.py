@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 WORD: Final = re.compile(r"\w+")
+ASCII_WORD: Final = re.compile(rb"\w+")
 MOST = 64  # so many n-grams stand for a text, chosen by their hashes; short texts have all of theirs
 
 
@@ -21,9 +22,7 @@ class Grams(NamedTuple):
 
 def make_grams(text: str, size: int) -> Grams | None:
     """None for a text without a word. One with fewer words than `size` is one n-gram."""
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", text)
-    words = [crc32(word.encode("utf-8", "replace")) for word in WORD.findall(text.casefold())]
+    words = list(map(crc32, _words(text)))
     if not words:
         return None
     whole = hash(tuple(words))
@@ -37,6 +36,13 @@ def choose_grams(grams: frozenset[int]) -> frozenset[int]:
     mask = (1 << max(0, (len(grams) // MOST).bit_length())) - 1
     chosen = frozenset(one for one in grams if not _spread(one) & mask) if mask else grams
     return chosen or grams
+
+
+def _words(text: str) -> list[bytes]:
+    if text.isascii():  # the same words, in two thirds of the time
+        return ASCII_WORD.findall(text.lower().encode())
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return [word.encode("utf-8", "replace") for word in WORD.findall(folded)]
 
 
 def _spread(value: int) -> int:

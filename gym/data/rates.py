@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from gym.data.asked import digest_value
+from gym.data.asked import asked_key
 from gym.data.output import whole_file
-from gym.data.rows import PARAMS, BadLine, parse_row
+from gym.data.rows import BadLine, parse_row
 from gym.data.source import Line
 from gym.errors import ConfigError, UserError
 
@@ -72,12 +72,6 @@ def parse_range(text: str) -> PassRange:
     if not dots or not found.low <= found.high:
         raise UserError(f"--pass-rate {text}: expected LOW..HIGH", "--pass-rate 0.1..0.9")
     return found
-
-
-def asked_key(row: Mapping[str, Any]) -> bytes:
-    """Of the input and the tools alone: a collection may have set other sampling parameters."""
-    params = row[PARAMS]
-    return digest_value([params.get("input"), params.get("tools") or []])
 
 
 def sum_rates(rollouts: Iterable[Scored]) -> Rates:

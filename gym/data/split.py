@@ -6,16 +6,16 @@ import hashlib
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from gym.data.asked import digest_value, user_key
-from gym.data.output import whole_file
+from gym.data.asked import user_key
+from gym.data.output import WholeFiles
 from gym.data.rows import BadLine, bad_line, parse_row
 from gym.data.source import Line
+from gym.data.statistics import digest
 from gym.errors import ConfigError, UserError
 
 
@@ -29,7 +29,7 @@ class Parts:
     field: str = ""  # rows with the same value stay together; "" those with the same user messages
 
     def find(self, row: Mapping[str, Any], line: Line) -> str:
-        key = digest_value(_value(row, self.field, line)) if self.field else user_key(row)
+        key = digest(_value(row, self.field, line)) if self.field else user_key(row)
         place = hashlib.blake2b(key, digest_size=8, key=str(self.seed).encode()).digest()
         return self.names[bisect_right(self.borders, int.from_bytes(place, "big") / 2**64)]
 
@@ -51,8 +51,8 @@ def parse_ratio(text: str, *, seed: int, field: str = "") -> Parts:
 def split_rows(lines: Iterable[Line], parts: Parts, files: Mapping[str, Path]) -> Counter[str]:
     """How many rows went where; every line is written as it was read. A line that is no row stops all."""
     counts: Counter[str] = Counter(dict.fromkeys(parts.names, 0))
-    with ExitStack() as stack:
-        outputs = {name: stack.enter_context(whole_file(files[name])) for name in parts.names}
+    with WholeFiles() as whole:
+        outputs = {name: whole.open(files[name]) for name in parts.names}
         for line in lines:
             try:
                 name = parts.find(parse_row(line), line)

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -63,8 +63,8 @@ def run_program(
 
 def stream_program(
     argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, fine: Sequence[int] = (0,)
-) -> Iterator[bytes]:
-    """Its output line by line; an exit code that is not `fine` is an error. Whoever stops reading ends the program."""
+) -> Generator[bytes, None, None]:
+    """Its output line by line; an exit code that is not `fine` is an error. Close it: whoever stops reading ends it."""
     with tempfile.TemporaryFile() as words:
         try:
             process = subprocess.Popen(

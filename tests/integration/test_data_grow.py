@@ -49,14 +49,13 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 def test_shipped_environments_make_rows_whose_splits_share_nothing_with_any_seed(tmp_path: Path) -> None:
     made: dict[str, set[str]] = {split: set() for split in SPLITS}
-    for split in SPLITS:
-        for seed in ("1", "2"):
-            words = ("--rows", "40", "--seed", seed, "--split", split, "--difficulty", "medium")
-            done = gym("data", "grow", "stateful_counter", *words, "-o", f"{split}{seed}.jsonl", cwd=tmp_path)
-            assert done.returncode == 0, done.stderr
-            assert f"40 rows of stateful_counter (medium, {split})" in done.stdout
-            assert len(asked(tmp_path / f"{split}{seed}.jsonl")) == 40
-            made[split] |= asked(tmp_path / f"{split}{seed}.jsonl")
+    for split, seed in (("train", "1"), ("train", "2"), ("validation", "1"), ("test", "3")):
+        words = ("--rows", "40", "--seed", seed, "--split", split, "--difficulty", "medium")
+        done = gym("data", "grow", "stateful_counter", *words, "-o", f"{split}{seed}.jsonl", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert f"40 rows of stateful_counter (medium, {split})" in done.stdout
+        assert len(asked(tmp_path / f"{split}{seed}.jsonl")) == 40
+        made[split] |= asked(tmp_path / f"{split}{seed}.jsonl")
     assert len(set.union(*made.values())) == sum(map(len, made.values()))
     assert len(made["train"]) > 40
 

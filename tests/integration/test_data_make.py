@@ -96,4 +96,25 @@ def test_contamination_is_an_exit_code_and_can_be_dropped(tmp_path: Path) -> Non
     done = gym("data", "overlap", "clean.jsonl", "bench.jsonl", "--json", cwd=tmp_path)
     assert done.returncode == 0
     assert json.loads(done.stdout)["exact"] == 0
-    assert "both sides" in gym("data", "overlap", "train.jsonl", "train.jsonl", cwd=tmp_path).stderr
+    assert "both sides" in gym("data", "overlap", "train.jsonl", "./train.jsonl", cwd=tmp_path).stderr
+
+
+def test_a_card_is_written_with_its_plots(tmp_path: Path) -> None:
+    write_lines(tmp_path / "train.jsonl", [asking(number, answer=number) for number in range(20)])
+    write_lines(tmp_path / "out.jsonl", [rollout(0, 0, 1.0), rollout(0, 1, 0.0), failure(0, 2)])
+    done = gym("data", "card", "train.jsonl", "--by", "out.jsonl", "--licence", "MIT", "-o", "README.md", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    card = (tmp_path / "README.md").read_text()
+    assert "| train | 20 | `train.jsonl` |" in card
+    for name in ("tokens", "turns", "rewards"):
+        assert f"(figures/{name}.svg)" in card
+        assert "</svg>" in (tmp_path / f"figures/{name}.svg").read_text()
+    assert "2 rollouts" in (tmp_path / "figures/rewards.svg").read_text()
+    done = gym("data", "card", "mcqa", "-o", "mcqa.md", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "| example | 5 | `servers/resources/mcqa/data/example.jsonl` |" in (tmp_path / "mcqa.md").read_text()
+    (tmp_path / "none.jsonl").touch()
+    done = gym("data", "card", "none.jsonl", "-o", "none.md", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "none.jsonl has no row" in done.stderr
+    assert not (tmp_path / "none.md").exists()

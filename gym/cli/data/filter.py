@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import orjson
 import typer
 
 from gym.cli import console
 from gym.cli.data.common import Files, Output
+from gym.cli.data.rollout_scores import Failures, read_scored
 from gym.cli.options import AsJson
-from gym.collect.keys import DoneKeys, row_digest
-from gym.collect.replies import STAMP
+from gym.collect.keys import row_digest
 from gym.collect.rows import mask_row, secret_of
-from gym.collect.study.recorded import find_rollouts, mix, parse_rollout, read_places
+from gym.collect.study.recorded import find_rollouts
 from gym.data.output import refuse_inputs
-from gym.data.rates import Filtered, Scored, asked_key, filter_rows, parse_range, sum_rates
-from gym.data.rows import PARAMS
+from gym.data.rates import Filtered, filter_rows, parse_range, sum_rates
 from gym.data.source import expand_inputs, read_lines
 from gym.errors import UserError
 
@@ -42,7 +39,7 @@ def command(
     between = parse_range(pass_rate)
     inputs, paths = expand_inputs(files), [find_rollouts(one).rollouts for one in by]
     refuse_inputs([output], [*inputs, *map(str, paths)])
-    failures = _Failures()
+    failures = Failures()
     rates = sum_rates(one for path in paths for one in read_scored(path, failures))
     if not rates.rollouts:
         raise UserError(f"{', '.join(map(str, paths))}: no rollout with a reward", f"{failures.count:,} failures")
@@ -54,43 +51,9 @@ def command(
     return int(not found.kept)
 
 
-@dataclass(slots=True)
-class _Failures:
-    count: int = 0
-
-
-def read_scored(path: Path, failures: _Failures) -> Iterator[Scored]:
-    """Rollouts with a reward. A failure says nothing of how hard its row is: it is counted and passed over."""
-    seen = DoneKeys()
-    for number, offset, raw in read_places(path):
-        if _is_failure(raw):
-            failures.count += 1
-            continue
-        one = parse_rollout(raw, f"{path}:{number}", offset)
-        if not seen.add(mix(one.task), one.repeat):
-            what = f"{one.where}: task {one.task}, repeat {one.repeat} is there twice"
-            raise UserError(what, "take one of the two lines out")
-        params = one.fields.get(PARAMS)
-        yield Scored(one.digest, asked_key(one.fields) if isinstance(params, dict) else b"", one.reward)
-
-
 def digest_line(raw: bytes) -> int:
     """As the collector names the row: without a key that the row brings along."""
     return row_digest(mask_row(raw, secret_of(orjson.loads(raw))) if b"policy_" in raw else raw)
-
-
-def _is_failure(raw: bytes) -> bool:
-    """A line of X_failures.jsonl, which may have been put behind the rollouts; or an error that somebody else wrote."""
-    try:
-        fields: Any = orjson.loads(raw)
-    except orjson.JSONDecodeError:
-        return False  # whoever reads it says where
-    if not isinstance(fields, dict):
-        return False
-    stamp = fields.get(STAMP)
-    if isinstance(stamp, dict) and "terminal" in stamp:
-        return True
-    return fields.get("reward") is None and not fields.keys().isdisjoint({"error", "kind"})
 
 
 def _show(found: Filtered, rollouts: int, failures: int, output: Path, missing: str) -> None:

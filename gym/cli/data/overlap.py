@@ -12,7 +12,7 @@ import typer
 from gym.cli import console
 from gym.cli.findings import show_facts, show_some
 from gym.cli.options import AsJson
-from gym.data.contamination import Overlap, Rules, find_overlap
+from gym.data.contamination import NearRules, Overlap, find_overlap
 from gym.data.output import refuse_inputs, whole_file
 from gym.data.source import expand_inputs
 from gym.errors import UserError
@@ -40,11 +40,11 @@ def command(
     if drop != (output is not None):
         raise UserError("--drop and -o go together.", "gym data overlap train.jsonl bench.jsonl --drop -o clean.jsonl")
     files, against = expand_inputs([first]), expand_inputs(others)
-    if both := sorted(set(files) & set(against)):
-        raise UserError(f"{both[0]} is on both sides", "name A first, then the others")
+    if both := {Path(one).resolve() for one in files} & {Path(one).resolve() for one in against}:
+        raise UserError(f"{min(both)} is on both sides", "name A first, then the others")
     refuse_inputs([output] if output else [], [*files, *against])
     with whole_file(output) if output else nullcontext() as clean, console.busy(f"reading {first}"):
-        found = find_overlap(files, against, Rules(ngram, threshold), clean=clean)
+        found = find_overlap(files, against, NearRules(ngram, threshold), clean=clean)
     if as_json:
         console.show_json({**asdict(found), "matches": [one._asdict() for one in found.matches]})
     else:

@@ -27,6 +27,10 @@ ROOT = Path(ng.__file__).parents[2]
         (["ng_init_resources_server", "+entrypoint=resources_servers/my_tool"], ["new", "resources", "my_tool"]),
         (["ng_viewer", "+jsonl_fpath=results/x.jsonl"], ["view", "results/x.jsonl", "--port", "7860"]),
         (["ng_viewer", "+jsonl_fpath=x.jsonl", "+server_port=0"], ["view", "x.jsonl", "--port", "0"]),
+        (
+            ["ng_materialize_prompts", "+input_jsonl_fpath=a", "+prompt_config=p.yaml", "+output_jsonl_fpath=b"],
+            ["data", "render", "a", "--prompt", "p.yaml", "-o", "b"],
+        ),
         (["ng_version", "+json=true"], ["version", "--json"]),
         (["ng_help"], ["--help"]),
         (

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gym.data.contamination import Match, Overlap, Rules, find_overlap
+from gym.data.contamination import Match, NearRules, Overlap, find_overlap
 from gym.data.ngrams import choose_grams, make_grams
 from gym.errors import ConfigError
 
@@ -32,7 +32,7 @@ def look(folder: Path, a: list[str], b: list[str], **rules: Any) -> tuple[Overla
     """What is found, and the lines of A that are left; the same whichever side is held in memory."""
     one, two = write(folder / "a.jsonl", a), write(folder / "b.jsonl", b)
     clean = io.BytesIO()
-    found = find_overlap([one], [two], Rules(**rules), clean=clean)
+    found = find_overlap([one], [two], NearRules(**rules), clean=clean)
     return found, [
         json.loads(line)["responses_create_params"]["input"][0]["content"] for line in clean.getvalue().splitlines()
     ]
@@ -96,7 +96,7 @@ def test_rows_without_words_are_counted_and_lines_that_are_no_rows_told(tmp_path
     assert (found.without_text, found.found, len(left)) == (2, 0, 2)
     (tmp_path / "bad.jsonl").write_text("[]\n")
     with pytest.raises(ConfigError, match=r"bad\.jsonl:1: a row is an object"):
-        find_overlap([str(tmp_path / "a.jsonl")], [str(tmp_path / "bad.jsonl")], Rules())
+        find_overlap([str(tmp_path / "a.jsonl")], [str(tmp_path / "bad.jsonl")], NearRules())
 
 
 def test_the_list_ends_at_a_thousand_and_the_counts_do_not(tmp_path: Path) -> None:
@@ -114,3 +114,7 @@ def test_a_long_text_is_stood_for_by_few_n_grams_that_any_text_chooses_alike() -
     assert again
     assert len(chosen & again.all) == len(chosen)
     assert make_grams("Ｆｕｌｌ, width", 1) == make_grams("full WIDTH", 1)
+    plain, wide = make_grams("a_b c-d 1", 1), make_grams("a_b c-d 1 é", 1)  # read in two ways
+    assert plain
+    assert wide
+    assert plain.all < wide.all

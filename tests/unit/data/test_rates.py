@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from gym.collect.keys import row_digest
-from gym.data.rates import Scored, asked_key, filter_rows, parse_range, sum_rates
+from gym.data.asked import asked_key
+from gym.data.rates import Scored, filter_rows, parse_range, sum_rates
 from gym.data.source import Line, lines_of_rows
 from gym.errors import ConfigError, UserError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gym.errors import ProgramFailed, UserError
-from gym.runtime.programs import NOT_FOUND, TIMED_OUT, find_program, run_program
+from gym.runtime.programs import NOT_FOUND, TIMED_OUT, find_program, run_program, stream_program
 from tests.support.docker import eventually
 
 
@@ -28,6 +28,27 @@ def test_a_failure_shows_command_exit_code_and_last_words() -> None:
     assert "no luck" in failure.value.output
     assert "before" in failure.value.output
     assert "exit code 1" in str(failure.value)
+
+
+def test_lines_come_as_they_are_written_and_the_exit_code_in_the_end() -> None:
+    code = "import sys; print('one', flush=True); sys.stderr.write('noise'); print('two'); raise SystemExit(4)"
+    assert list(stream_program([sys.executable, "-c", code], fine=(0, 4))) == [b"one\n", b"two\n"]
+    lines = stream_program([sys.executable, "-c", code])
+    assert [next(lines), next(lines)] == [b"one\n", b"two\n"]
+    with pytest.raises(ProgramFailed, match="exit code 4") as failure:
+        next(lines)
+    assert failure.value.output == "noise"
+    with pytest.raises(ProgramFailed, match="No such file"):
+        next(stream_program(["/no/such/program"]))
+
+
+def test_a_program_whose_lines_nobody_reads_any_more_is_ended() -> None:
+    code = "import os, time; print(os.getpid(), flush=True); time.sleep(1000)"
+    lines = stream_program([sys.executable, "-c", code])
+    process = int(next(lines))
+    assert Path(f"/proc/{process}").exists()
+    lines.close()
+    assert not Path(f"/proc/{process}").exists()
 
 
 def test_a_program_that_is_not_there_is_a_failure_of_it() -> None:
