@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from gym.data.digest_index import DigestIndex
 from gym.data.findings import Fold
-from gym.data.overlap import DigestIndex
 from gym.data.rows import PARAMS
 from gym.data.scope import Placed, describe
 from gym.data.statistics import Statistics, digest, user_messages

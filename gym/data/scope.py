@@ -37,7 +37,7 @@ def find_scope(stack: Stack, mode: Mode) -> tuple[Listed, ...]:
         if (one.data.model_extra or {}).get("prompt_config"):
             raise UserError(
                 f"{describe(one)} has a prompt_config, and preparation puts no template onto rows",
-                "write the rows with their prompts first, then name that file as jsonl_fpath without prompt_config",
+                "gym data render ROWS --prompt TEMPLATE -o OUT, then name OUT as jsonl_fpath without prompt_config",
             )
     if scope:
         return scope

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gym.data import overlap
-from gym.data.overlap import DigestIndex
+from gym.data import digest_index
+from gym.data.digest_index import DigestIndex
 
 
 @pytest.mark.parametrize("buffer", [1, 1 << 20])
 def test_places_that_share_a_digest_are_grouped_in_their_order(
     tmp_path: Path, buffer: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(overlap, "_BUFFER", buffer)
+    monkeypatch.setattr(digest_index, "_BUFFER", buffer)
     index = DigestIndex(tmp_path)
     values = [number % 300 for number in range(1000)]
     for place, value in reversed(list(enumerate(values))):
