@@ -52,16 +52,22 @@ NO_PLOTS = Table.seed(("file_path",), [])
 
 
 def load_seed(folder: Path) -> Seed:
-    visits = _load(folder / "analytics_data.csv", VISIT_COLUMNS).rows
-    addresses = _read(folder / "email_addresses.csv").splitlines()
+    """The six files in one folder, or in its `processed` and `raw`, as NeMo Gym's checkout has them."""
+    visits = _load(_find(folder, "analytics_data.csv"), VISIT_COLUMNS).rows
+    addresses = _read(_find(folder, "email_addresses.csv")).splitlines()
     return Seed(
-        emails=_load(folder / "emails.csv", EMAIL_COLUMNS),
-        events=_load(folder / "calendar_events.csv", EVENT_COLUMNS),
+        emails=_load(_find(folder, "emails.csv"), EMAIL_COLUMNS),
+        events=_load(_find(folder, "calendar_events.csv"), EVENT_COLUMNS),
         visits=tuple({**row, "user_engaged": row["user_engaged"] == "True"} for row in visits),
-        tasks=_load(folder / "project_tasks.csv", TASK_COLUMNS),
-        customers=_load(folder / "customer_relationship_manager_data.csv", CUSTOMER_COLUMNS),
+        tasks=_load(_find(folder, "project_tasks.csv"), TASK_COLUMNS),
+        customers=_load(_find(folder, "customer_relationship_manager_data.csv"), CUSTOMER_COLUMNS),
         addresses=tuple(address.strip() for address in addresses if address.strip()),
     )
+
+
+def _find(folder: Path, name: str) -> Path:
+    places = (folder / name, folder / "processed" / name, folder / "raw" / name)
+    return next((path for path in places if path.is_file()), places[0])
 
 
 def _load(path: Path, columns: tuple[str, ...]) -> Table:

@@ -176,6 +176,16 @@ def test_tables_that_are_not_there_are_named(tmp_path: Path) -> None:
         load_seed(tmp_path)
 
 
+def test_tables_lie_in_one_folder_or_as_a_checkout_has_them(tmp_path: Path) -> None:
+    for path in (DATA / "tables").iterdir():
+        folder = tmp_path / ("raw" if path.name == "email_addresses.csv" else "processed")
+        folder.mkdir(exist_ok=True)
+        (folder / path.name).write_bytes(path.read_bytes())
+    found = load_seed(tmp_path)
+    assert (found.addresses, found.visits) == (SEED.addresses, SEED.visits)
+    assert found.emails.rows == SEED.emails.rows
+
+
 def test_sessions_share_the_rows_and_pay_for_what_they_change() -> None:
     one, other = Office.open(SEED), Office.open(SEED)
     run_tool(one, "email_delete_email", {"email_id": "00000007"})
