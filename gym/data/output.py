@@ -41,9 +41,12 @@ class WholeFiles:
     def open(self, path: Path) -> BinaryIO:
         if path.is_dir():
             raise UserError(f"{path} is a folder", "name a file in it")
-        path.parent.mkdir(parents=True, exist_ok=True)
         beside = path.with_name(f".{path.name}.part")
-        file = self._closing.enter_context(beside.open("ab"))
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            file = self._closing.enter_context(beside.open("ab"))
+        except OSError as error:
+            raise UserError(f"{path} cannot be written: {error.strerror}", "name another output") from None
         _lock(file, path)
         file.truncate(0)
         self._open[path] = beside, file

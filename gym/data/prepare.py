@@ -72,6 +72,8 @@ def prepare(
     say: Say = lambda _: None,
 ) -> Prepared:
     """`fetch` brings what is missing; without it that is an error. `check` holds rows to their servers' own models."""
+    if options.output.exists() and not options.output.is_dir():
+        raise UserError(f"{options.output} is a file", "name a folder: -o DIR")
     scope = find_scope(stack, options.mode)
     check_shares(options.shares, scope)
     tokenizer = open_tokenizer(options.tokenizer)

@@ -61,7 +61,7 @@ def command(
     if fold.left_out:
         console.show_raw(f"… and {fold.left_out:,} findings of other kinds")
     files = f"{len(inputs)} file{'s' if len(inputs) > 1 else ''}"
-    console.note(f"{rows:,} rows in {files}, {bad:,} of them bad")
+    console.note(f"{rows:,} row{'' if rows == 1 else 's'} in {files}, {bad:,} of them bad")
     return int(len(fold) > 0)
 
 

@@ -45,3 +45,13 @@ def test_a_file_that_another_writes_is_told_and_left_to_it(tmp_path: Path) -> No
 def test_a_folder_is_no_output(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is a folder"), whole_file(tmp_path):
         pass
+
+
+def test_a_file_in_the_place_of_its_folder_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("mine")
+    with (
+        pytest.raises(UserError, match=r"a/b cannot be written: (File exists|Not a directory)"),
+        whole_file(tmp_path / "a" / "b"),
+    ):
+        pass
+    assert (tmp_path / "a").read_text() == "mine"

@@ -164,6 +164,14 @@ def test_a_bad_row_stops_everything_with_its_place(shop: Workshop) -> None:
     assert not list(shop.folder.glob("*_metrics.json"))
 
 
+def test_an_output_that_is_a_file_is_told(shop: Workshop) -> None:
+    shop.add("a", "train", [row("x")])
+    shop.out.write_text("mine")
+    with pytest.raises(UserError, match="out is a file"):
+        shop.prepare()
+    assert shop.out.read_text() == "mine"
+
+
 @pytest.mark.parametrize("text", ["", "\n\n", "{", '{"responses_create_params": {"input": NaN}}'])
 def test_a_file_without_rows_or_json_stops_everything(shop: Workshop, text: str) -> None:
     shop.add("a", "train", text)
