@@ -1,6 +1,6 @@
 """Runs under a Python that has TRL: what a step makes of rollouts that failed, and whether a door says the truth.
 
-python tests/support/trl_checks.py step URL ROWS    # one step of GRPO on rows of a stack, as JSON
+python tests/support/trl_checks.py step URL ROWS [LONGEST]  # one step of GRPO on rows of a stack, as JSON
 python tests/support/trl_checks.py door             # how far its log-probs are from the model's own
 """
 
@@ -31,10 +31,11 @@ def make_policy() -> tuple[Any, Any]:
     return example.make_model(tokenizer), tokenizer
 
 
-def step(url: str, rows: str) -> dict[str, Any]:
-    """The weights move by plain gradient descent, so their change is the gradient."""
+def step(url: str, rows: str, longest: str = "256") -> dict[str, Any]:
+    """The weights move by plain gradient descent, so their change is the gradient. `longest`: tokens of a sequence."""
     torch, trl, datasets = (importlib.import_module(name) for name in ("torch", "trl", "datasets"))
     model, tokenizer = make_policy()
+    model.config.max_position_embeddings = int(longest)
     before = torch.cat([one.detach().flatten().clone() for one in model.parameters()])
     door, prompts = PolicyDoor(), read_prompts(rows)
     args = trl.GRPOConfig(
@@ -69,7 +70,7 @@ def step(url: str, rows: str) -> dict[str, Any]:
     told = next(one for one in trainer.state.log_history if "reward" in one)
     norm = float(change.norm())
     kept = {name: told[name] for name in ("reward", "env_failed", "loss")}
-    return {**kept, "norm": norm, "direction": (change / norm).tolist()}
+    return {**kept, "norm": norm, "direction": (change / norm).tolist() if norm else []}
 
 
 def compare() -> dict[str, Any]:
