@@ -28,6 +28,7 @@ LIVES: Final = 86400.0  # seconds of one relay; the next takes its place
 OPEN_SECONDS: Final = 15.0
 GONE_SECONDS: Final = 5.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
+LAST_PAUSE: Final = 1.0  # before a first start is given up: an earlier broker's relay may hold the address for a moment
 STEADY: Final = 30.0  # a relay that lived so long did not fail at its start
 PROXY_URL: Final = f"http://{ADDRESS}:{PROXY_PORT}"
 OWN: Final = f"localhost,127.0.0.1,::1,{ADDRESS}"
@@ -111,7 +112,7 @@ async def keep_relay(door: Door, channel: Channel, listening: asyncio.Future[Non
         try:
             await run_relay(door, channel, listening)
         except RolloutError as error:
-            if not listening.done():
+            if not listening.done() and (channel.closed or pause > LAST_PAUSE):
                 listening.set_exception(error)
                 return
             if channel.closed:
