@@ -38,7 +38,7 @@ class RowServer:
 
 
 class Worker:
-    """One process; whoever holds it asks it one block at a time."""
+    """One process; its caller asks it one block at a time."""
 
     def __init__(self, server: RowServer, rules: Rules) -> None:
         self._server = server

@@ -71,7 +71,7 @@ def check_line(line: Line, rules: Rules) -> Checked:
 
 
 def agent_of(row: dict[str, Any], rules: Rules) -> str:
-    """Whose row this is, under the name that `rules.agents` has for it; "" where nobody says."""
+    """Whose row this is, under the name that `rules.agents` has for it; "" where neither says."""
     ref = row.get(AGENT_REF)
     name = ref.get("name") if isinstance(ref, dict) else None
     if not isinstance(name, str) or not name:

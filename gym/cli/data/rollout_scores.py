@@ -39,11 +39,11 @@ def read_scored(path: Path, failures: Failures) -> Iterator[Scored]:
 
 
 def _is_failure(raw: bytes) -> bool:
-    """A line of X_failures.jsonl, which may have been put behind the rollouts; or an error that somebody else wrote."""
+    """A line of X_failures.jsonl, which may have been put behind the rollouts; or an error that another program wrote."""
     try:
         fields: Any = orjson.loads(raw)
     except orjson.JSONDecodeError:
-        return False  # whoever reads it says where
+        return False  # the reader says where
     if not isinstance(fields, dict):
         return False
     stamp = fields.get(STAMP)

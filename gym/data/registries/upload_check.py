@@ -1,4 +1,4 @@
-"""What is uploaded has rows that can be read: a bad line is found here, not by whoever downloads it."""
+"""What is uploaded has rows that can be read: a bad line is found before the upload, not after a download."""
 
 from __future__ import annotations
 
