@@ -39,7 +39,7 @@ def read_scored(path: Path, failures: Failures) -> Iterator[Scored]:
 
 
 def _is_failure(raw: bytes) -> bool:
-    """A line of X_failures.jsonl, which may have been put behind the rollouts; or an error that another program wrote."""
+    """A line of X_failures.jsonl, which may have been put behind the rollouts; or another program's error."""
     try:
         fields: Any = orjson.loads(raw)
     except orjson.JSONDecodeError:
