@@ -33,7 +33,7 @@ FAULTS: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, R
 
 class ReasoningGymGenerator:
     licence = "Apache-2.0, as the package that makes them"
-    difficulties = tuple(LEVELS)
+    difficulties: tuple[str, ...] = tuple(LEVELS)
 
     def __init__(self, tasks: tuple[str, ...] = TASKS, settings: Mapping[str, Any] | None = None) -> None:
         self.tasks = tasks
