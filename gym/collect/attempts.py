@@ -20,8 +20,8 @@ from gym.collect.replicas import Header, Replica
 from gym.collect.replies import NotKept, Rolled, read_reply, without_key, without_key_in_failure
 from gym.collect.rows import Task
 from gym.collect.targets import Targets
+from gym.http.pool import HttpClient, NotSent, Reply
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
-from gym.server.http import HttpClient, NotSent, Reply
 from gym.wire.failures import RolloutError, has_no_route
 
 _GRACE_SECONDS = 2.0  # a server that obeys its deadline has a better story to tell than a closed connection

@@ -18,7 +18,7 @@ from gym.collect.replies import failure_line, rollout_line
 from gym.collect.rows import RowRules, Task, TaskReader
 from gym.collect.targets import Targets
 from gym.errors import ConfigError, InfraError, Problem
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.wire.failures import RolloutError
 
 
