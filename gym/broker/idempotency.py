@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-from gym.broker.background import Tasks
+from gym.broker.background import BackgroundTasks
 from gym.broker.errors import Conflict, Later, Refused, forget_frames
 from gym.wire.failures import RolloutError
 
@@ -31,7 +31,7 @@ class _Told(NamedTuple):
 
 
 class Once:
-    def __init__(self, tasks: Tasks, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, tasks: BackgroundTasks, clock: Callable[[], float] = time.monotonic) -> None:
         self._tasks = tasks
         self._clock = clock
         self._running: dict[Key, _Asked] = {}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import orjson
 
 from gym.broker.admission import Gate
-from gym.broker.background import Tasks
+from gym.broker.background import BackgroundTasks
 from gym.broker.errors import Busy
 from gym.broker.provider import Progress, Provider
 from gym.wire.failures import RolloutError
@@ -39,7 +39,7 @@ class Coming:
 
 class Images:
     def __init__(
-        self, provider: Provider, gate: Gate, tasks: Tasks, clock: Callable[[], float] = time.monotonic
+        self, provider: Provider, gate: Gate, tasks: BackgroundTasks, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._provider = provider
         self._gate = gate

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from gym.broker.jobs import adopt_jobs
-from gym.broker.provider import Held, Tags
+from gym.broker.provider import ProviderSandbox, Tags
 from gym.broker.registry import Box
 from gym.broker.service import Broker
 from gym.wire.sandbox import OPERATOR, Grant, SandboxSpec
@@ -100,7 +100,7 @@ async def adopt_one(
     admit_adopted(broker, held)
 
 
-def admit_adopted(broker: Broker, held: Held) -> Box:
+def admit_adopted(broker: Broker, held: ProviderSandbox) -> Box:
     spec: SandboxSpec = held.spec
     ends = asyncio.get_running_loop().time() + held.tags.expires - time.time()
     box = Box(held, held.tags, spec, broker.provider.name, ends, sealed=spec.network.setup is None)

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from gym.broker.config import Caller
+from gym.broker.config import BrokerCaller
 from gym.broker.errors import Conflict, Lost, Unknown
-from gym.broker.provider import Channel, Held, Tags
+from gym.broker.provider import Channel, ProviderSandbox, Tags
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxInfo, SandboxSpec, SandboxState
 
@@ -29,7 +29,7 @@ REMEMBERED = 20_000  # gone sandboxes of which the broker can still say why
 class Box:
     """One sandbox that was handed out."""
 
-    held: Held
+    held: ProviderSandbox
     tags: Tags  # whose it is; what the engine was told may come a moment later
     spec: SandboxSpec
     provider: str
@@ -134,7 +134,7 @@ class Boxes:
     def add(self, box: Box) -> None:
         self._alive[box.id] = box
 
-    def find(self, sandbox: str, caller: Caller) -> Box:
+    def find(self, sandbox: str, caller: BrokerCaller) -> Box:
         box = self._alive.get(sandbox)
         if box is not None and caller.may_see(box.instance):
             return box
@@ -143,7 +143,7 @@ class Boxes:
             raise Lost(f"sandbox {sandbox} is gone: {gone.why}", own_doing=gone.own_doing)
         raise Unknown(f"no sandbox {sandbox[:80]!r}")
 
-    def has(self, sandbox: str, caller: Caller) -> bool:
+    def has(self, sandbox: str, caller: BrokerCaller) -> bool:
         box = self._alive.get(sandbox)
         return box is not None and caller.may_see(box.instance)
 
@@ -155,7 +155,7 @@ class Boxes:
         while len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)
 
-    def was_removed(self, sandbox: str, caller: Caller) -> bool:
+    def was_removed(self, sandbox: str, caller: BrokerCaller) -> bool:
         gone = self._gone.get(sandbox)
         return gone is not None and caller.may_see(gone.instance)
 

@@ -9,35 +9,35 @@ from typing import Any
 
 from gym.broker.admission import Gate
 from gym.broker.audit import Audit
-from gym.broker.background import Tasks
+from gym.broker.background import BackgroundTasks
 from gym.broker.meters import Meters
-from gym.broker.provider import Held
+from gym.broker.provider import ProviderSandbox
 
 log = logging.getLogger("gym.broker")
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 15.0
 
 
 @dataclass(slots=True)
-class Pending:
+class PendingRemoval:
     why: str
     tries: int = 0
     error: str = ""
 
 
 class Removals:
-    def __init__(self, gate: Gate, tasks: Tasks, audit: Audit, meters: Meters) -> None:
+    def __init__(self, gate: Gate, tasks: BackgroundTasks, audit: Audit, meters: Meters) -> None:
         self._gate = gate
         self._tasks = tasks
         self._audit = audit
         self._meters = meters
-        self._pending: dict[str, Pending] = {}
+        self._pending: dict[str, PendingRemoval] = {}
         self._running: dict[str, asyncio.Task[bool]] = {}
 
-    def begin(self, held: Held, why: str) -> asyncio.Task[bool]:
+    def begin(self, held: ProviderSandbox, why: str) -> asyncio.Task[bool]:
         """Await it, or do not: it goes on."""
         running = self._running.get(held.tags.id)
         if running is None:
-            self._pending[held.tags.id] = Pending(why)
+            self._pending[held.tags.id] = PendingRemoval(why)
             running = self._tasks.spawn(self._remove(held, why), f"remove {held.tags.id}")
             self._running[held.tags.id] = running
         return running
@@ -61,7 +61,7 @@ class Removals:
         }
         return {"pending": len(self._pending), "failing": dict(list(stuck.items())[:50])}
 
-    async def _remove(self, held: Held, why: str) -> bool:
+    async def _remove(self, held: ProviderSandbox, why: str) -> bool:
         tags, pending = held.tags, self._pending[held.tags.id]
         loop = asyncio.get_running_loop()
         began, pause = loop.time(), FIRST_PAUSE
@@ -80,7 +80,7 @@ class Removals:
         )
         return True
 
-    async def _try(self, held: Held, pending: Pending) -> bool:
+    async def _try(self, held: ProviderSandbox, pending: PendingRemoval) -> bool:
         pending.tries += 1
         try:
             async with self._gate.place(held.tags.rollout, float("inf")):

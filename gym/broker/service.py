@@ -11,9 +11,9 @@ from typing import Any
 
 from gym.broker.admission import Gate
 from gym.broker.audit import Audit
-from gym.broker.background import Tasks
+from gym.broker.background import BackgroundTasks
 from gym.broker.breaker import Breaker
-from gym.broker.config import BrokerConfig, Caller
+from gym.broker.config import BrokerCaller, BrokerConfig
 from gym.broker.errors import Busy, Refused, Unavailable, engine_failure, is_engine_trouble
 from gym.broker.idempotency import Once
 from gym.broker.image_pulls import Images
@@ -21,7 +21,7 @@ from gym.broker.jobs import start_job
 from gym.broker.leases import Leases
 from gym.broker.meters import Meters
 from gym.broker.policy import check_labels
-from gym.broker.provider import Held, Provider, Tags
+from gym.broker.provider import Provider, ProviderSandbox, Tags
 from gym.broker.registry import Box, Boxes, new_id
 from gym.broker.removals import Removals
 from gym.broker.warm import WarmPools
@@ -37,7 +37,7 @@ log = logging.getLogger("gym.broker")
 class Ask:
     """For whom a sandbox is made, and how long they wait for it."""
 
-    caller: Caller
+    caller: BrokerCaller
     rollout: str = ""
     owner: str = ""
     id: str = ""  # of the sandbox to be made, where the request has one
@@ -52,7 +52,7 @@ class Broker:
     audit: Audit
     boxes: Boxes = field(default_factory=Boxes)
     meters: Meters = field(default_factory=Meters)
-    tasks: Tasks = field(default_factory=Tasks)
+    tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     stopping: bool = False
     ready: bool = False
     engine_seconds: float = 0.0
@@ -119,7 +119,7 @@ class Broker:
         self._note_made("fork", made, began, parent=box.id)
         return made
 
-    async def extend(self, caller: Caller, box: Box, seconds: float) -> None:
+    async def extend(self, caller: BrokerCaller, box: Box, seconds: float) -> None:
         self._check_ttl(caller, seconds)
         if box.telling is not None:
             await asyncio.shield(box.telling)
@@ -187,12 +187,12 @@ class Broker:
         if self.stopping:
             raise Unavailable("the broker is stopping", 5.0)
 
-    def _check_ttl(self, caller: Caller, seconds: float) -> None:
+    def _check_ttl(self, caller: BrokerCaller, seconds: float) -> None:
         most = 7 * 86400.0 if caller.operator else caller.grant.max_ttl
         if not 0 < seconds <= most:
             raise Refused(f"ttl: {seconds:g} s is more than this instance may ask for ({most:g} s)", 422)
 
-    def _take_room(self, caller: Caller) -> None:
+    def _take_room(self, caller: BrokerCaller) -> None:
         most = caller.grant.max_sandboxes
         if not caller.operator and self.boxes.count(caller.instance) >= most:
             self.meters.count("create", "busy")
@@ -216,19 +216,19 @@ class Broker:
         except Exception as error:  # noqa: BLE001 (whoever has it works on; it will not outlive this broker)
             log.warning("sandbox %s: the engine could not be told whose it is: %s", box.id, error)
 
-    async def _make_new(self, ask: Ask, spec: SandboxSpec) -> Held:
+    async def _make_new(self, ask: Ask, spec: SandboxSpec) -> ProviderSandbox:
         self.breaker.check_open()
         await self.images.need(spec, ask.ends, instance=ask.caller.instance)
         bare = spec.model_copy(update={"command": ()})
         tags = self._tags(ask, spec)
         return await self._ask_engine(ask, lambda: self.provider.create(bare, tags))
 
-    async def _ask_engine(self, ask: Ask, make: Callable[[], Any]) -> Held:
+    async def _ask_engine(self, ask: Ask, make: Callable[[], Any]) -> ProviderSandbox:
         async with self.creates.place(ask.rollout or ask.owner, ask.ends):
             self._accept()
             self.breaker.check()
             try:
-                held: Held = await make()
+                held: ProviderSandbox = await make()
             except BaseException as error:
                 self.engine_failed(error)
                 if isinstance(error, Exception):
@@ -237,7 +237,7 @@ class Broker:
             self.breaker.succeeded()
         return held
 
-    async def _make_warm(self, spec: SandboxSpec, instance: str, key: str) -> Held | None:
+    async def _make_warm(self, spec: SandboxSpec, instance: str, key: str) -> ProviderSandbox | None:
         """At a time when nobody waits for a create."""
         if self.stopping or self.breaker.state != "closed":
             return None
@@ -258,7 +258,7 @@ class Broker:
         self.meters.count("warm")
         return held
 
-    def _admit(self, held: Held, spec: SandboxSpec, given_to: Tags | None = None) -> Box:
+    def _admit(self, held: ProviderSandbox, spec: SandboxSpec, given_to: Tags | None = None) -> Box:
         """From here on it is reaped; nothing is awaited between the engine's answer and this."""
         tags = given_to or held.tags
         ends = asyncio.get_running_loop().time() + max(tags.expires - time.time(), 0.0)
@@ -310,7 +310,7 @@ class Broker:
         stack, instance = self.config.stack, ask.caller.instance
         return Tags(ask.id or new_id(), stack, instance, ask.owner, ask.rollout, expires, parent=parent)
 
-    def _drop(self, held: Held, why: str) -> None:
+    def _drop(self, held: ProviderSandbox, why: str) -> None:
         self.removals.begin(held, why)
 
     def _note_made(self, event: str, box: Box, began: float, **facts: Any) -> None:

@@ -13,26 +13,26 @@ from typing import Any
 
 import orjson
 
-from gym.broker.config import Knobs
-from gym.broker.provider import Held
+from gym.broker.config import BrokerSettings
+from gym.broker.provider import ProviderSandbox
 from gym.wire.sandbox import SNAPSHOT, SandboxSpec
 
 log = logging.getLogger("gym.broker")
-Make = Callable[[SandboxSpec, str, str], Awaitable[Held | None]]  # spec, instance, key -> None: not now
-Drop = Callable[[Held, str], None]
+Make = Callable[[SandboxSpec, str, str], Awaitable[ProviderSandbox | None]]  # spec, instance, key -> None: not now
+Drop = Callable[[ProviderSandbox, str], None]
 KNOWN_SPECS = 256
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 
 @dataclass(slots=True)
-class Pool:
+class WarmPool:
     """Of one spec and one instance."""
 
     key: str
     instance: str
     spec: SandboxSpec
     most: int
-    ready: deque[tuple[Held, float]] = field(default_factory=deque)
+    ready: deque[tuple[ProviderSandbox, float]] = field(default_factory=deque)
     asked: deque[float] = field(default_factory=deque)
     making: int = 0
     hits: int = 0
@@ -47,15 +47,17 @@ class Pool:
 
 
 class WarmPools:
-    def __init__(self, knobs: Knobs, make: Make, drop: Drop, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, knobs: BrokerSettings, make: Make, drop: Drop, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._knobs = knobs
         self._make = make
         self._drop = drop
         self._clock = clock
-        self._pools: dict[str, Pool] = {}
+        self._pools: dict[str, WarmPool] = {}
         self._wake = asyncio.Event()
 
-    def take(self, spec: SandboxSpec, instance: str, most: int) -> Held | None:
+    def take(self, spec: SandboxSpec, instance: str, most: int) -> ProviderSandbox | None:
         """One that nobody had, or None; either way the use is counted."""
         if most < 1 or not can_wait(spec):
             return None
@@ -97,7 +99,7 @@ class WarmPools:
             if not wanted and not pool.making and not pool.asked:
                 del self._pools[pool.key]
 
-    def drain(self) -> list[Held]:
+    def drain(self) -> list[ProviderSandbox]:
         """Everything that waits, given up."""
         held = [one for pool in self._pools.values() for one, _ in pool.ready]
         self._pools.clear()
@@ -119,7 +121,7 @@ class WarmPools:
             for pool in self._pools.values()
         ]
 
-    def _pool(self, spec: SandboxSpec, instance: str, most: int) -> Pool:
+    def _pool(self, spec: SandboxSpec, instance: str, most: int) -> WarmPool:
         key = spec_key(spec, instance)
         pool = self._pools.get(key)
         if pool is None:
@@ -128,11 +130,11 @@ class WarmPools:
                 self._pools.pop(idle.key)
                 for held, _ in idle.ready:
                     self._drop(held, "too many kinds are in use")
-            pool = self._pools[key] = Pool(key, instance, plain(spec), most)
+            pool = self._pools[key] = WarmPool(key, instance, plain(spec), most)
         return pool
 
-    def _let_go(self, pool: Pool, now: float) -> None:
-        keep: deque[tuple[Held, float]] = deque()
+    def _let_go(self, pool: WarmPool, now: float) -> None:
+        keep: deque[tuple[ProviderSandbox, float]] = deque()
         for held, made in pool.ready:
             if held.channel.closed or now - made > self._knobs.warm_age_seconds:
                 self._drop(held, "it had waited too long")
@@ -140,8 +142,8 @@ class WarmPools:
                 keep.append((held, made))
         pool.ready = keep
 
-    async def _fill(self, pool: Pool) -> None:
-        made: Held | None = None
+    async def _fill(self, pool: WarmPool) -> None:
+        made: ProviderSandbox | None = None
         try:
             made = await self._make(pool.spec, pool.instance, pool.key)
             pool.pause = 0.0

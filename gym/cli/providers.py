@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from gym.broker.config import Knobs
+from gym.broker.config import BrokerSettings
 from gym.cli.session import RuntimeName
 from gym.errors import ConfigError, InfraError, Problem, UserError
 from gym.plan import Plan, SandboxPlan
@@ -36,7 +36,7 @@ def settle_provider(plan: Plan, runtime: RuntimeName) -> tuple[Plan, str]:
 def _check_settings(broker: SandboxPlan) -> None:
     """Here, where a person reads it, rather than in the log of a broker that does not start."""
     try:
-        Knobs.model_validate(broker.settings)
+        BrokerSettings.model_validate(broker.settings)
     except ValidationError as error:
         raise ConfigError([_problem(one) for one in error.errors()]) from None
 
@@ -45,7 +45,7 @@ def _problem(error: Any) -> Problem:
     key = ".".join(("sandbox_settings", *map(str, error["loc"])))
     if error["type"] != "extra_forbidden":
         return Problem(f"{error['msg']}; found {error['input']!r}", key=key, hint="docs/sandboxes.md lists them.")
-    known = list(Knobs.model_fields)
+    known = list(BrokerSettings.model_fields)
     near = difflib.get_close_matches(str(error["loc"][-1]), known, n=2)
     return Problem("no such setting", key=key, hint=f"Did you mean {' or '.join(near)}?" if near else ", ".join(known))
 

@@ -21,7 +21,7 @@ import uvicorn
 
 from gym.broker.app import App
 from gym.broker.audit import Audit
-from gym.broker.config import BrokerConfig, InstanceAccess, Knobs, token_digest
+from gym.broker.config import BrokerConfig, BrokerSettings, InstanceAccess, token_digest
 from gym.broker.policy import check_spec
 from gym.broker.provider import Abilities, Channel, Progress, Provider, Tags
 from gym.broker.serve import BrokerServer
@@ -240,7 +240,7 @@ def make_config(grant: Grant | None = None, other: Grant | None = None, **knobs:
             token_sha256=token_digest(OTHER_TOKEN), grant=other or Grant(images=("task*",), warm=0)
         ),
     }
-    settings = Knobs(**{**KNOBS, **knobs})
+    settings = BrokerSettings(**{**KNOBS, **knobs})
     digest = token_digest(OPERATOR_TOKEN)
     return BrokerConfig(stack="unit", settings=settings, instances=instances, operator_sha256=digest)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from gym.broker.provider import Abilities, Channel, Held, OnOutput, Process, Provider, Tags
+from gym.broker.provider import Abilities, Channel, OnOutput, Process, Provider, ProviderSandbox, Tags
 from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo, SandboxSpec
 
 
@@ -64,7 +64,7 @@ class Skipped(Exception):  # noqa: N818 (no failure)
 class ProviderBox:
     """A provider's own sandbox as a `Subject`."""
 
-    def __init__(self, held: Held, tag: Callable[[], Tags], channel: Channel) -> None:
+    def __init__(self, held: ProviderSandbox, tag: Callable[[], Tags], channel: Channel) -> None:
         self.held = held
         self._tag = tag
         self._channel = channel

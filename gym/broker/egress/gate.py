@@ -17,7 +17,7 @@ from gym.broker.egress.config import EgressConfig
 from gym.broker.egress.gateway import Door, Note, Resolve
 from gym.broker.egress.relay import ADDRESS, PROXY, PROXY_PORT, Relay, relay_argv
 from gym.broker.egress.rules import Rules, resolve_name
-from gym.broker.provider import Channel, Gated, Process, Tags
+from gym.broker.provider import Channel, EgressSettings, Process, Tags
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, Network
 
@@ -64,9 +64,9 @@ class Gate:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def attach(self, tags: Tags, network: Network) -> Gated:
+    def attach(self, tags: Tags, network: Network) -> EgressSettings:
         self._kept[tags.id] = Kept(Door(self._config, tags, Rules.of(network), self._tell, self._resolve))
-        return Gated(ENVIRONMENT, (ADDRESS,))
+        return EgressSettings(ENVIRONMENT, (ADDRESS,))
 
     async def open(self, tags: Tags, channel: Channel) -> None:
         """The relay listens when this returns."""

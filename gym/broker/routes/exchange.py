@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from gym.broker.config import Caller
+from gym.broker.config import BrokerCaller
 from gym.broker.errors import Conflict, Later, Refused, engine_failure, forget_frames
 from gym.broker.registry import Box
 from gym.broker.service import Ask, Broker
@@ -48,7 +48,7 @@ Reply = Answer | Stream
 @dataclass
 class Request:
     broker: Broker
-    caller: Caller
+    caller: BrokerCaller
     method: str
     parts: tuple[str, ...]
     query: dict[str, str]
@@ -136,7 +136,7 @@ def parse_body(model: type[M], body: bytes) -> M:
         raise Refused(validation_message(error), 422) from None
 
 
-def read_request(broker: Broker, caller: Caller, scope: Scope, receive: Receive) -> Request:
+def read_request(broker: Broker, caller: BrokerCaller, scope: Scope, receive: Receive) -> Request:
     parts = tuple(part for part in scope["path"].split("/") if part)
     query = dict(parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True))
     request = Request(broker, caller, scope["method"], parts, query, dict(scope["headers"]), receive)

@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from gym.broker.provider import Channel, Gated, Tags
+from gym.broker.provider import Channel, EgressSettings, Tags
 from gym.broker.providers.docker.engine_client import EngineRefused
 from gym.broker.providers.docker.errors import BadSpec
 from gym.broker.providers.docker.network import BRIDGE_PORTS, Networks, bridge_name
@@ -87,9 +87,9 @@ async def test_a_gate_lets_go_where_the_bridge_beside_it_cannot_be_made(bridges:
     told: list[str] = []
 
     class Gate:
-        def attach(self, tags: Tags, network: Network) -> Gated:
+        def attach(self, tags: Tags, network: Network) -> EgressSettings:
             told.append(f"attach {network.access} {network.allow}")
-            return Gated(("HTTP_PROXY=http://here",), ("127.9.9.9",))
+            return EgressSettings(("HTTP_PROXY=http://here",), ("127.9.9.9",))
 
         async def open(self, tags: Tags, channel: Channel) -> None:
             told.append("open")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gym.broker import idempotency as once_module
 from gym.broker.audit import Audit
-from gym.broker.background import Tasks
+from gym.broker.background import BackgroundTasks
 from gym.broker.bounded_output import Kept
 from gym.broker.config import ENV_FILE, authenticate, read_config
 from gym.broker.errors import Busy, Conflict, Refused
@@ -90,7 +90,7 @@ async def test_a_shells_mark_is_found_wherever_the_pieces_are_cut(output: bytes,
 
 async def test_the_id_of_a_request_stays_used_when_its_reply_is_no_longer_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(once_module, "KEPT_BYTES", 10)
-    tasks, runs = Tasks(), list[str]()
+    tasks, runs = BackgroundTasks(), list[str]()
     once = Once(tasks)
 
     async def work(name: str) -> bytes:
@@ -107,7 +107,7 @@ async def test_the_id_of_a_request_stays_used_when_its_reply_is_no_longer_kept(m
 
 
 async def test_what_was_sent_away_may_be_asked_anew_and_what_failed_may_not() -> None:
-    once, answers = Once(Tasks()), [Busy("later", 1.0), RolloutError("sandbox", "it broke")]
+    once, answers = Once(BackgroundTasks()), [Busy("later", 1.0), RolloutError("sandbox", "it broke")]
 
     async def work() -> bytes:
         raise answers.pop(0)
@@ -265,7 +265,7 @@ def test_the_audit_log_is_one_json_line_an_event_and_long_words_are_cut(tmp_path
 
 
 async def test_background_work_is_cancelled_at_the_end_and_none_is_left() -> None:
-    tasks, ended = Tasks(), list[str]()
+    tasks, ended = BackgroundTasks(), list[str]()
 
     async def stubborn() -> None:
         try:

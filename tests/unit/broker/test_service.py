@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from gym.broker import lifecycle
-from gym.broker.config import Caller, token_digest
+from gym.broker.config import BrokerCaller, token_digest
 from gym.broker.provider import Tags
 from gym.broker.routes import files
 from gym.errors import InfraError
@@ -519,7 +519,7 @@ async def test_an_upload_that_does_not_go_on_is_not_waited_for(monkeypatch: pyte
         with pytest.raises(RolloutError, match="did not go on for 0.05 s") as refused:
             await sandbox.put("/f", silent())
         assert refused.value.kind == "timeout"
-        assert running.broker.boxes.find(sandbox.id, Caller("operator", Grant(), operator=True)) is not None
+        assert running.broker.boxes.find(sandbox.id, BrokerCaller("operator", Grant(), operator=True)) is not None
 
 
 async def test_a_download_that_does_not_go_on_is_given_up() -> None:

@@ -54,7 +54,7 @@ class Parts(Protocol):
 
 
 class DockerSandbox:
-    """Fits `gym.broker.provider.Held`."""
+    """Fits `gym.broker.provider.ProviderSandbox`."""
 
     def __init__(
         self, home: Home, spec: SandboxSpec, tags: Tags, parts: Parts, place: Attachment, fork_image: str = ""

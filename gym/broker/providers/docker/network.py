@@ -13,7 +13,7 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from gym import labels
-from gym.broker.provider import Channel, EgressGate, Gated, Tags
+from gym.broker.provider import Channel, EgressGate, EgressSettings, Tags
 from gym.broker.providers.docker.engine_client import Engine, EngineRefused
 from gym.broker.providers.docker.errors import BadSpec
 from gym.wire.sandbox import Access, Network, phases_of, through_gate
@@ -59,7 +59,7 @@ class Networks:
         """Through a gate nothing but the sandbox's own line is needed, so `allow` takes no port of any bridge."""
         phases = phases_of(wanted)
         gated = self._through_gate(tags, phases[0]) if through_gate(wanted) else None
-        told = gated or Gated()
+        told = gated or EgressSettings()
         if not any(phase.access == "internet" for phase in phases):
             return Attachment("none", told.env, told.dns, gated=gated is not None)
         try:
@@ -121,7 +121,7 @@ class Networks:
                     removed += 1
         return removed
 
-    def _through_gate(self, tags: Tags, first: Network) -> Gated:
+    def _through_gate(self, tags: Tags, first: Network) -> EgressSettings:
         if self._gate is None:
             raise BadSpec(
                 "This broker has no egress gate, so `network: {allow: [...]}` cannot be kept; "

@@ -39,7 +39,7 @@ class Maker(Protocol):
 
 
 class LocalHeld:
-    """Fits `gym.broker.provider.Held`."""
+    """Fits `gym.broker.provider.ProviderSandbox`."""
 
     def __init__(
         self,
