@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from gym.broker.jobs import adopt_jobs
 from gym.broker.provider import ProviderSandbox, Tags
-from gym.broker.registry import Box
+from gym.broker.registry import SandboxEntry
 from gym.broker.service import Broker
 from gym.wire.sandbox import OPERATOR, Grant, SandboxSpec
 
@@ -100,10 +100,10 @@ async def adopt_one(
     admit_adopted(broker, held)
 
 
-def admit_adopted(broker: Broker, held: ProviderSandbox) -> Box:
+def admit_adopted(broker: Broker, held: ProviderSandbox) -> SandboxEntry:
     spec: SandboxSpec = held.spec
     ends = asyncio.get_running_loop().time() + held.tags.expires - time.time()
-    box = Box(held, held.tags, spec, broker.provider.name, ends, sealed=spec.network.setup is None)
+    box = SandboxEntry(held, held.tags, spec, broker.provider.name, ends, sealed=spec.network.setup is None)
     adopt_jobs(box, held.channel)
     broker.boxes.add(box)
     broker.leases.beat(box.owner)
@@ -127,7 +127,7 @@ async def reap(broker: Broker) -> None:
         broker.leases.sweep({box.owner for box in broker.boxes})
 
 
-def look_after(broker: Broker, box: Box, now: float) -> None:
+def look_after(broker: Broker, box: SandboxEntry, now: float) -> None:
     why = f"it was lost: {box.why_lost}"
     if box.state == "lost" and not box.reclaimed:
         box.reclaimed = True  # its remains go at once; what it was can be asked for a while, why it went for longer

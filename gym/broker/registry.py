@@ -18,15 +18,15 @@ from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxInfo, SandboxSpec, SandboxState
 
 if TYPE_CHECKING:
-    from gym.broker.jobs import Job
-    from gym.broker.shells import Shell
+    from gym.broker.jobs import BrokerJob
+    from gym.broker.shells import ShellSession
 
 NEWS_SECONDS = 5.0  # the engine tells of an end a little after it
 REMEMBERED = 20_000  # gone sandboxes of which the broker can still say why
 
 
 @dataclass(eq=False)
-class Box:
+class SandboxEntry:
     """One sandbox that was handed out."""
 
     held: ProviderSandbox
@@ -39,8 +39,8 @@ class Box:
     sealed: bool = True
     why_lost: str = ""
     own_doing: bool = False  # it was lost by what ran in it
-    jobs: dict[str, Job] = field(default_factory=dict)
-    shells: dict[str, Shell] = field(default_factory=dict)
+    jobs: dict[str, BrokerJob] = field(default_factory=dict)
+    shells: dict[str, ShellSession] = field(default_factory=dict)
     reclaimed: bool = False  # it was lost, and its remains are removed or on their way
     removing: asyncio.Task[bool] | None = None
     telling: asyncio.Task[None] | None = None  # the engine whose it is
@@ -111,30 +111,30 @@ class Box:
         )
 
 
-class Gone(NamedTuple):
+class RemovedSandbox(NamedTuple):
     instance: str
     why: str
     own_doing: bool = False
 
 
-class Boxes:
+class SandboxRegistry:
     """All of one stack."""
 
     def __init__(self) -> None:
-        self._alive: dict[str, Box] = {}
-        self._gone: OrderedDict[str, Gone] = OrderedDict()
+        self._alive: dict[str, SandboxEntry] = {}
+        self._gone: OrderedDict[str, RemovedSandbox] = OrderedDict()
         self._making: dict[str, int] = {}
 
-    def __iter__(self) -> Iterator[Box]:
+    def __iter__(self) -> Iterator[SandboxEntry]:
         return iter(tuple(self._alive.values()))
 
     def __len__(self) -> int:
         return len(self._alive)
 
-    def add(self, box: Box) -> None:
+    def add(self, box: SandboxEntry) -> None:
         self._alive[box.id] = box
 
-    def find(self, sandbox: str, caller: BrokerCaller) -> Box:
+    def find(self, sandbox: str, caller: BrokerCaller) -> SandboxEntry:
         box = self._alive.get(sandbox)
         if box is not None and caller.may_see(box.instance):
             return box
@@ -147,11 +147,11 @@ class Boxes:
         box = self._alive.get(sandbox)
         return box is not None and caller.may_see(box.instance)
 
-    def forget(self, box: Box, why: str) -> None:
+    def forget(self, box: SandboxEntry, why: str) -> None:
         """It cannot be reached from here on, though its remains may take a while to go."""
         if self._alive.pop(box.id, None) is None:
             return
-        self._gone[box.id] = Gone(box.instance, why, box.own_doing)
+        self._gone[box.id] = RemovedSandbox(box.instance, why, box.own_doing)
         while len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)
 

@@ -22,7 +22,7 @@ from gym.broker.leases import Leases
 from gym.broker.meters import Meters
 from gym.broker.policy import check_labels
 from gym.broker.provider import Provider, ProviderSandbox, Tags
-from gym.broker.registry import Box, Boxes, new_id
+from gym.broker.registry import SandboxEntry, SandboxRegistry, new_id
 from gym.broker.removals import Removals
 from gym.broker.warm import WarmPools
 from gym.wire.failures import RolloutError
@@ -50,7 +50,7 @@ class Broker:
     provider: Provider
     policy: Policy
     audit: Audit
-    boxes: Boxes = field(default_factory=Boxes)
+    boxes: SandboxRegistry = field(default_factory=SandboxRegistry)
     meters: Meters = field(default_factory=Meters)
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     stopping: bool = False
@@ -76,7 +76,7 @@ class Broker:
 
     # Making.
 
-    async def create(self, ask: Ask, spec: SandboxSpec) -> Box:
+    async def create(self, ask: Ask, spec: SandboxSpec) -> SandboxEntry:
         checked = self._check(ask, spec)
         began = asyncio.get_running_loop().time()
         self._take_room(ask.caller)
@@ -95,7 +95,7 @@ class Broker:
         self._note_made("create", box, began, warm=warm, image=checked.image)
         return box
 
-    async def fork(self, ask: Ask, box: Box, ttl: float | None, labels: dict[str, str] | None) -> Box:
+    async def fork(self, ask: Ask, box: SandboxEntry, ttl: float | None, labels: dict[str, str] | None) -> SandboxEntry:
         """From the files of a sandbox, for the same instance."""
         self._accept()
         if not self.provider.abilities.forks:
@@ -119,7 +119,7 @@ class Broker:
         self._note_made("fork", made, began, parent=box.id)
         return made
 
-    async def extend(self, caller: BrokerCaller, box: Box, seconds: float) -> None:
+    async def extend(self, caller: BrokerCaller, box: SandboxEntry, seconds: float) -> None:
         self._check_ttl(caller, seconds)
         if box.telling is not None:
             await asyncio.shield(box.telling)
@@ -129,7 +129,7 @@ class Broker:
 
     # Removing.
 
-    def remove(self, box: Box, why: str) -> asyncio.Task[bool]:
+    def remove(self, box: SandboxEntry, why: str) -> asyncio.Task[bool]:
         self.boxes.forget(box, why)
         if box.removing is None:
             box.removing = self.removals.begin(box.held, why)
@@ -199,7 +199,7 @@ class Broker:
             raise Busy(f"{caller.instance} has {most} sandboxes already, as many as its grant allows", 1.0)
         self.boxes.reserve(caller.instance)
 
-    def _from_warm(self, ask: Ask, spec: SandboxSpec) -> Box | None:
+    def _from_warm(self, ask: Ask, spec: SandboxSpec) -> SandboxEntry | None:
         """Given at once; the engine is told meanwhile. Should the broker die before it knows, the next one sees a
         sandbox that nobody has, and removes it."""
         held = self.warm.take(spec, ask.caller.instance, ask.caller.grant.warm)
@@ -210,7 +210,7 @@ class Broker:
         box.telling = self.tasks.spawn(self._tell_engine(box, tags), f"hand out {box.id}")
         return box
 
-    async def _tell_engine(self, box: Box, tags: Tags) -> None:
+    async def _tell_engine(self, box: SandboxEntry, tags: Tags) -> None:
         try:
             await box.held.retag(tags)
         except Exception as error:  # noqa: BLE001 (whoever has it works on; it will not outlive this broker)
@@ -258,11 +258,11 @@ class Broker:
         self.meters.count("warm")
         return held
 
-    def _admit(self, held: ProviderSandbox, spec: SandboxSpec, given_to: Tags | None = None) -> Box:
+    def _admit(self, held: ProviderSandbox, spec: SandboxSpec, given_to: Tags | None = None) -> SandboxEntry:
         """From here on it is reaped; nothing is awaited between the engine's answer and this."""
         tags = given_to or held.tags
         ends = asyncio.get_running_loop().time() + max(tags.expires - time.time(), 0.0)
-        box = Box(held, tags, spec, self.provider.name, ends, sealed=spec.network.setup is None)
+        box = SandboxEntry(held, tags, spec, self.provider.name, ends, sealed=spec.network.setup is None)
         if tags.owner:
             self.leases.beat(box.owner)
         self.boxes.add(box)
@@ -272,10 +272,10 @@ class Broker:
             raise Unavailable("the broker is stopping", 5.0)
         return box
 
-    def watch(self, box: Box) -> None:
+    def watch(self, box: SandboxEntry) -> None:
         box.watching = self.tasks.spawn(self._watch(box), f"watch {box.id}")
 
-    async def _watch(self, box: Box) -> None:
+    async def _watch(self, box: SandboxEntry) -> None:
         told = await box.held.channel.wait_closed()
         if box.removing is not None or self.stopping:
             return
@@ -296,7 +296,7 @@ class Broker:
             own_doing=box.own_doing,
         )
 
-    async def _run_first(self, box: Box, spec: SandboxSpec) -> None:
+    async def _run_first(self, box: SandboxEntry, spec: SandboxSpec) -> None:
         """`command` of a spec: its first job."""
         request = ExecRequest(argv=spec.command, timeout=min(spec.ttl, 86400.0))
         try:
@@ -313,7 +313,7 @@ class Broker:
     def _drop(self, held: ProviderSandbox, why: str) -> None:
         self.removals.begin(held, why)
 
-    def _note_made(self, event: str, box: Box, began: float, **facts: Any) -> None:
+    def _note_made(self, event: str, box: SandboxEntry, began: float, **facts: Any) -> None:
         seconds = asyncio.get_running_loop().time() - began
         self.meters.count(event)
         self.meters.time(event, seconds)

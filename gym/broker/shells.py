@@ -18,7 +18,7 @@ from gym.broker.provider import Process
 from gym.wire.sandbox import ExecRequest, ExecResult
 
 if TYPE_CHECKING:
-    from gym.broker.registry import Box
+    from gym.broker.registry import SandboxEntry
 
 MOST_SHELLS = 32  # of one sandbox
 GRACE_SECONDS = 3.0  # for a shell to come back after its command was killed
@@ -48,7 +48,7 @@ while round "$1" && [ $tries -lt 20 ]; do tries=$((tries+1)); done
 """
 
 
-class Seeker:
+class MarkReader:
     """One stream of a shell: keeps what comes before the mark, and says what stands behind it."""
 
     def __init__(self, mark: bytes, most: int) -> None:
@@ -77,13 +77,13 @@ class Seeker:
 
 
 @dataclass(eq=False)
-class Shell:
+class ShellSession:
     id: str
     user: str | None
     process: Process | None = None
     pid: int = 0
     ended: bool = False
-    seekers: tuple[Seeker, Seeker] | None = None
+    seekers: tuple[MarkReader, MarkReader] | None = None
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def heard(self, stream: int, data: bytes) -> None:
@@ -96,12 +96,12 @@ class Shell:
             asyncio.get_running_loop().call_later(THROTTLE_SECONDS, self.process.release)
 
 
-async def open_shell(box: Box, request: ExecRequest) -> Shell:
+async def open_shell(box: SandboxEntry, request: ExecRequest) -> ShellSession:
     """`argv` names the shell (/bin/sh where it is empty words); cwd, env and user are as for a command."""
     if len(box.shells) >= MOST_SHELLS:
         raise Busy(f"sandbox {box.id} has {MOST_SHELLS} shells open", 5.0)
     line = await box.line(request.user)
-    shell = Shell(f"h{secrets.token_hex(5)}", request.user)
+    shell = ShellSession(f"h{secrets.token_hex(5)}", request.user)
     shell.process = await line.start(request.model_copy(update={"stdin": b"", "timeout": FOREVER}), shell.heard)
     box.shells[shell.id] = shell
     try:
@@ -113,7 +113,7 @@ async def open_shell(box: Box, request: ExecRequest) -> Shell:
     return shell
 
 
-async def run_in_shell(box: Box, shell: Shell, command: str, timeout: float, most: int) -> ExecResult:
+async def run_in_shell(box: SandboxEntry, shell: ShellSession, command: str, timeout: float, most: int) -> ExecResult:
     """One at a time; who comes meanwhile waits for its turn."""
     if "\0" in command:
         raise Refused("command: a NUL byte cannot be part of a shell's command", 422)
@@ -121,7 +121,7 @@ async def run_in_shell(box: Box, shell: Shell, command: str, timeout: float, mos
         if shell.ended or shell.process is None:
             raise Lost(f"shell {shell.id} of sandbox {box.id} has ended")
         mark = secrets.token_hex(12).encode()
-        shell.seekers = (Seeker(mark, most), Seeker(mark, most))
+        shell.seekers = (MarkReader(mark, most), MarkReader(mark, most))
         try:
             return await _run(box, shell, shell.process, command, timeout, mark.decode())
         except asyncio.CancelledError:
@@ -131,21 +131,23 @@ async def run_in_shell(box: Box, shell: Shell, command: str, timeout: float, mos
             shell.seekers = None
 
 
-async def close_shell(box: Box, shell: Shell) -> None:
+async def close_shell(box: SandboxEntry, shell: ShellSession) -> None:
     shell.ended = True
     box.shells.pop(shell.id, None)
     if shell.process is not None and shell.process.running:
         await shell.process.kill()
 
 
-def find_shell(box: Box, shell_id: str) -> Shell:
+def find_shell(box: SandboxEntry, shell_id: str) -> ShellSession:
     shell = box.shells.get(shell_id)
     if shell is None:
         raise Unknown(f"sandbox {box.id} has no shell {shell_id[:80]!r}")
     return shell
 
 
-async def _run(box: Box, shell: Shell, process: Process, command: str, timeout: float, mark: str) -> ExecResult:
+async def _run(
+    box: SandboxEntry, shell: ShellSession, process: Process, command: str, timeout: float, mark: str
+) -> ExecResult:
     assert shell.seekers is not None
     out, err = shell.seekers
     loop = asyncio.get_running_loop()
@@ -170,7 +172,7 @@ async def _run(box: Box, shell: Shell, process: Process, command: str, timeout: 
     return result.model_copy(update={"stdout": out.kept.output(), "stderr": err.kept.output()})
 
 
-async def _marked(process: Process, out: Seeker, err: Seeker, seconds: float) -> bool:
+async def _marked(process: Process, out: MarkReader, err: MarkReader, seconds: float) -> bool:
     """Did the shell come back in time? False, too, when it ended instead."""
     ended: asyncio.Future[Any] = asyncio.ensure_future(process.wait())
     both: asyncio.Future[Any] = asyncio.gather(asyncio.shield(out.found), asyncio.shield(err.found))
@@ -185,7 +187,7 @@ async def _marked(process: Process, out: Seeker, err: Seeker, seconds: float) ->
         await asyncio.gather(ended, both, return_exceptions=True)
 
 
-async def _kill_command(box: Box, shell: Shell) -> None:
+async def _kill_command(box: SandboxEntry, shell: ShellSession) -> None:
     if not shell.pid:
         return
     line = await box.line(shell.user)

@@ -18,7 +18,7 @@ from gym.broker.config import authenticate
 from gym.broker.errors import Refused, engine_failure
 from gym.broker.policy import check_user
 from gym.broker.provider import Process
-from gym.broker.registry import Box
+from gym.broker.registry import SandboxEntry
 from gym.broker.routes.exchange import refusal
 from gym.broker.service import Broker
 from gym.server.asgi import Receive, Scope, Send
@@ -70,7 +70,7 @@ async def serve_terminal(broker: Broker, scope: Scope, receive: Receive, send: S
         await send({"type": "websocket.close", "status": answer.status, "body": answer.body})
 
 
-def read_wish(broker: Broker, scope: Scope) -> tuple[Box, ExecRequest, tuple[int, int] | None]:
+def read_wish(broker: Broker, scope: Scope) -> tuple[SandboxEntry, ExecRequest, tuple[int, int] | None]:
     headers = dict(scope["headers"])
     caller = authenticate(broker.config, headers.get(b"authorization"))
     parts = [part for part in scope["path"].split("/") if part]
@@ -90,7 +90,7 @@ def read_wish(broker: Broker, scope: Scope) -> tuple[Box, ExecRequest, tuple[int
 
 @asynccontextmanager
 async def terminal(
-    box: Box, request: ExecRequest, size: tuple[int, int] | None
+    box: SandboxEntry, request: ExecRequest, size: tuple[int, int] | None
 ) -> AsyncIterator[tuple[Process, Screen]]:
     """The command ends when the person leaves."""
     screen = Screen()
@@ -103,7 +103,7 @@ async def terminal(
             await process.kill()
 
 
-async def talk(box: Box, process: Process, screen: Screen, receive: Receive, send: Send) -> None:
+async def talk(box: SandboxEntry, process: Process, screen: Screen, receive: Receive, send: Send) -> None:
     async with asyncio.TaskGroup() as group:
         shown = group.create_task(show(screen, send))
         typed = group.create_task(listen(process, receive))
@@ -142,7 +142,7 @@ def read_size(text: str) -> tuple[int, int] | None:
     return (rows, columns) if 0 < rows < 10_000 and 0 < columns < 10_000 else None
 
 
-async def last_word(box: Box, process: Process) -> dict[str, Any]:
+async def last_word(box: SandboxEntry, process: Process) -> dict[str, Any]:
     try:
         result = await process.wait()
     except RolloutError as error:

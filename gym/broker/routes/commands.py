@@ -11,9 +11,9 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from gym.broker.errors import Refused
-from gym.broker.jobs import Cursor, Job, find_job, start_job
+from gym.broker.jobs import BrokerJob, OutputCursor, find_job, start_job
 from gym.broker.policy import check_user
-from gym.broker.registry import Box
+from gym.broker.registry import SandboxEntry
 from gym.broker.routes.exchange import Handler, Reply, Request, Stream, json_answer, model_answer, told_failure
 from gym.broker.shells import close_shell, find_shell, open_shell, run_in_shell
 from gym.server.asgi import Answer
@@ -80,11 +80,13 @@ async def take_back(request: Request) -> Answer:
     return json_answer({"cancelled": request.broker.once.take_back((request.caller.instance, box.id, request_id))})
 
 
-async def run_whole(request: Request, box: Box, asked: ExecRequest) -> bytes:
+async def run_whole(request: Request, box: SandboxEntry, asked: ExecRequest) -> bytes:
     return (await execute(request, box, asked, None)).model_dump_json().encode()
 
 
-async def execute(request: Request, box: Box, asked: ExecRequest, on_output: Any, audit: str = "exec") -> ExecResult:
+async def execute(
+    request: Request, box: SandboxEntry, asked: ExecRequest, on_output: Any, audit: str = "exec"
+) -> ExecResult:
     """One command, through the gate, counted and noted."""
     broker, loop = request.broker, asyncio.get_running_loop()
     began = loop.time()
@@ -137,10 +139,10 @@ class Heard:
         return stream, bytes(data)
 
 
-async def stream_command(request: Request, box: Box, asked: ExecRequest) -> AsyncIterator[bytes]:
+async def stream_command(request: Request, box: SandboxEntry, asked: ExecRequest) -> AsyncIterator[bytes]:
     """The head of each stream as it comes, its tail at the end, then the result with everything that was kept."""
     heard = Heard()
-    cursor = Cursor()
+    cursor = OutputCursor()
 
     async def work() -> ExecResult:
         try:
@@ -219,7 +221,7 @@ async def job_output(request: Request) -> Reply:
     return Stream(follow_job(job), NDJSON)
 
 
-async def follow_job(job: Job) -> AsyncIterator[bytes]:
+async def follow_job(job: BrokerJob) -> AsyncIterator[bytes]:
     async for stream, data in job.follow():
         yield output_line(stream, data)
     info = await job.info()
@@ -261,7 +263,7 @@ async def shell_close(request: Request) -> Answer:
     return json_answer({"id": request.parts[3], "closed": True})
 
 
-def job_of(request: Request) -> Job:
+def job_of(request: Request) -> BrokerJob:
     box = request.box()
     box.check_awake()
     return find_job(box, request.parts[3])
@@ -278,7 +280,9 @@ def told_outcome(result: ExecResult) -> str:
     return f"{ending}, oom" if result.oom else ending
 
 
-def note_command(request: Request, box: Box, asked: ExecRequest, seconds: float, event: str, outcome: str) -> None:
+def note_command(
+    request: Request, box: SandboxEntry, asked: ExecRequest, seconds: float, event: str, outcome: str
+) -> None:
     facts = {"sandbox": box.id, "instance": box.instance, "rollout": box.tags.rollout, "argv": asked.words()}
     if request.caller.instance != box.instance:
         facts["by"] = request.caller.instance

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from gym.broker.config import BrokerCaller
 from gym.broker.errors import Conflict, Later, Refused, engine_failure, forget_frames
-from gym.broker.registry import Box
+from gym.broker.registry import SandboxEntry
 from gym.broker.service import Ask, Broker
 from gym.errors import GymError
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
@@ -66,7 +66,7 @@ class Request:
     def header(self, name: str) -> str:
         return self.headers.get(name.encode(), b"").decode("latin-1")[: LONGEST_NAME + 1]
 
-    def box(self) -> Box:
+    def box(self) -> SandboxEntry:
         return self.broker.boxes.find(self.parts[1], self.caller)
 
     def ask(self, rollout: str = "", owner: str = "", request_id: str = "") -> Ask:

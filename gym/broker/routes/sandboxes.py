@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gym.broker.errors import Lost, Refused
 from gym.broker.policy import explain_extra
-from gym.broker.registry import Box, id_of_request
+from gym.broker.registry import SandboxEntry, id_of_request
 from gym.broker.routes.exchange import Handler, Request, Stream, json_answer, model_answer, parse_body
 from gym.broker.service import Broker
 from gym.server.asgi import Answer
@@ -269,7 +269,7 @@ def gauges(broker: Broker) -> list[tuple[str, float]]:
     ]
 
 
-def in_time(request: Request, box: Box) -> Box:
+def in_time(request: Request, box: SandboxEntry) -> SandboxEntry:
     """Whoever set a deadline has heard by then that there is none: nobody would use it, or remove it."""
     if request.has_deadline and asyncio.get_running_loop().time() > request.ends:
         request.broker.remove(box, "it came after the deadline of whoever asked for it")
@@ -277,7 +277,7 @@ def in_time(request: Request, box: Box) -> Box:
     return box
 
 
-def told(box: Box) -> bytes:
+def told(box: SandboxEntry) -> bytes:
     return box.info().model_dump_json().encode()
 
 

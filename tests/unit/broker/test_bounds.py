@@ -11,7 +11,7 @@ import pytest
 from gym.broker import lifecycle
 from gym.broker.admission import Gate
 from gym.broker.config import BrokerCaller
-from gym.broker.jobs import Job
+from gym.broker.jobs import BrokerJob
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, ExecResult, Grant
 from tests.support.sandbox_broker import SPEC, memory_broker, until
@@ -76,7 +76,7 @@ class Silent:
 async def test_jobs_and_shells_of_a_paused_sandbox_are_refused_and_not_waited_for() -> None:
     async with memory_broker() as (_, running, sandboxes):
         sandbox = await sandboxes.create(SPEC)
-        running.broker.boxes.find(sandbox.id, BrokerCaller("mcqa", Grant())).jobs["j"] = Job(
+        running.broker.boxes.find(sandbox.id, BrokerCaller("mcqa", Grant())).jobs["j"] = BrokerJob(
             "j", ("x",), cast(Any, Silent())
         )
         await sandbox.pause()

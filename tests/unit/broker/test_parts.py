@@ -18,9 +18,9 @@ from gym.broker.bounded_output import Kept
 from gym.broker.config import ENV_FILE, authenticate, read_config
 from gym.broker.errors import Busy, Conflict, Refused
 from gym.broker.idempotency import Once
-from gym.broker.jobs import Cursor
+from gym.broker.jobs import OutputCursor
 from gym.broker.leases import Leases
-from gym.broker.shells import Seeker
+from gym.broker.shells import MarkReader
 from gym.errors import UserError
 from gym.http.websocket import (
     BINARY,
@@ -57,7 +57,7 @@ def test_what_is_kept_is_head_and_tail_and_the_rest_is_counted(pieces: list[byte
 
 @given(PIECES, st.integers(2, 1000))
 def test_a_follower_hears_everything_once_and_gaps_are_marked(pieces: list[bytes], most: int) -> None:
-    kept, cursor, heard = Kept(most), Cursor(), b""
+    kept, cursor, heard = Kept(most), OutputCursor(), b""
     for piece in pieces:
         kept.add(piece)
         for stream, data in cursor.fresh(ExecResult(stdout=kept.output())):
@@ -72,7 +72,7 @@ def test_a_follower_hears_everything_once_and_gaps_are_marked(pieces: list[bytes
 
 
 def test_what_went_by_between_two_looks_is_said() -> None:
-    cursor = Cursor()
+    cursor = OutputCursor()
     assert cursor.fresh(ExecResult(stdout=Output(head=b"ab", tail=b"cd"))) == [(1, b"abcd")]
     later = ExecResult(stdout=Output(head=b"ab", tail=b"yz", dropped=22))
     assert cursor.fresh(later) == [(1, b"\n[... 20 bytes cut ...]\nyz")]
@@ -80,7 +80,7 @@ def test_what_went_by_between_two_looks_is_said() -> None:
 
 @given(st.binary(max_size=200), st.integers(1, 50), st.integers(0, 255))
 async def test_a_shells_mark_is_found_wherever_the_pieces_are_cut(output: bytes, size: int, code: int) -> None:
-    seeker = Seeker(b"mark", 10_000)
+    seeker = MarkReader(b"mark", 10_000)
     stream = output + b"\nmark %d\n" % code
     for at in range(0, len(stream), size):
         seeker.feed(stream[at : at + size])
