@@ -20,7 +20,7 @@ SMOOTHING = 0.1
 
 
 @dataclass(slots=True)
-class Pass:
+class AdmissionSlot:
     """One visit to the engine. `seconds` is what the engine cost, where that is less than the visit lasted."""
 
     began: float
@@ -28,7 +28,7 @@ class Pass:
     seconds: float | None = None
 
 
-class Gate:
+class Admission:
     def __init__(self, what: str, *, most: int, queue: int, slow: float, least: int = 1) -> None:
         self.what = what
         self._aimd = Aimd(float(most), least=float(least), proof=1, period=PERIOD)
@@ -45,7 +45,7 @@ class Gate:
         return self._aimd.cuts
 
     @asynccontextmanager
-    async def place(self, lane: str, ends: float) -> AsyncIterator[Pass]:
+    async def place(self, lane: str, ends: float) -> AsyncIterator[AdmissionSlot]:
         """`lane` is the rollout; `ends` the loop's time at which the asker stops waiting for a place."""
         await self._enter(lane, ends)
         visit = self._begin()
@@ -58,14 +58,14 @@ class Gate:
         finally:
             self._leave(visit, strained=strained)
 
-    def try_enter(self) -> Pass | None:
+    def try_enter(self) -> AdmissionSlot | None:
         """A place that nobody waits for, for work that can wait; give it back with `leave`."""
         if self._waiting or self._in_flight >= max(self._aimd.limit - 1, 1):
             return None
         self._in_flight += 1
         return self._begin()
 
-    def leave(self, visit: Pass, *, strained: bool = False) -> None:
+    def leave(self, visit: AdmissionSlot, *, strained: bool = False) -> None:
         self._leave(visit, strained=strained)
 
     def wait_estimate(self) -> float:
@@ -82,8 +82,8 @@ class Gate:
             "cuts": self.cuts,
         }
 
-    def _begin(self) -> Pass:
-        return Pass(asyncio.get_running_loop().time(), self._aimd.start())
+    def _begin(self) -> AdmissionSlot:
+        return AdmissionSlot(asyncio.get_running_loop().time(), self._aimd.start())
 
     async def _enter(self, lane: str, ends: float) -> None:
         if not self._waiting and self._has_place():
@@ -125,7 +125,7 @@ class Gate:
             if not queue:
                 del self._lanes[lane]
 
-    def _leave(self, visit: Pass, *, strained: bool) -> None:
+    def _leave(self, visit: AdmissionSlot, *, strained: bool) -> None:
         now = asyncio.get_running_loop().time()
         seconds = now - visit.began if visit.seconds is None else visit.seconds
         self._service += (seconds - self._service) * (SMOOTHING if self._service else 1.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gym.wire.sandbox import Output
 
 
-class Kept:
+class BoundedOutput:
     def __init__(self, most: int) -> None:
         self._half = max(most // 2, 1)
         self._head = bytearray()

@@ -11,7 +11,7 @@ from gym.broker.errors import Unavailable
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 
 
-class Breaker:
+class EngineBreaker:
     def __init__(self, threshold: int = 5, clock: Callable[[], float] = time.monotonic) -> None:
         self._threshold = threshold
         self._clock = clock

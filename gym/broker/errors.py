@@ -15,7 +15,7 @@ class Refused(RolloutError):
         super().__init__("row", message, retryable=False, status=status)
 
 
-class Later(RolloutError):
+class RetryLater(RolloutError):
     """Nothing was done; the same request may be sent again after a while."""
 
     def __init__(self, message: str, retry_after: float, status: int) -> None:
@@ -23,12 +23,12 @@ class Later(RolloutError):
         self.retry_after = max(retry_after, 0.05)
 
 
-class Busy(Later):
+class Busy(RetryLater):
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message, retry_after, 429)
 
 
-class Unavailable(Later):
+class Unavailable(RetryLater):
     def __init__(self, message: str, retry_after: float = 2.0) -> None:
         super().__init__(message, retry_after, 503)
 

@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from gym.broker.admission import Gate
+from gym.broker.admission import Admission
 from gym.broker.audit import Audit
 from gym.broker.background import BackgroundTasks
 from gym.broker.meters import Meters
@@ -25,7 +25,7 @@ class PendingRemoval:
 
 
 class Removals:
-    def __init__(self, gate: Gate, tasks: BackgroundTasks, audit: Audit, meters: Meters) -> None:
+    def __init__(self, gate: Admission, tasks: BackgroundTasks, audit: Audit, meters: Meters) -> None:
         self._gate = gate
         self._tasks = tasks
         self._audit = audit

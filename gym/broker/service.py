@@ -9,14 +9,14 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from gym.broker.admission import Gate
+from gym.broker.admission import Admission
 from gym.broker.audit import Audit
 from gym.broker.background import BackgroundTasks
-from gym.broker.breaker import Breaker
+from gym.broker.breaker import EngineBreaker
 from gym.broker.config import BrokerCaller, BrokerConfig
 from gym.broker.errors import Busy, Refused, Unavailable, engine_failure, is_engine_trouble
-from gym.broker.idempotency import Once
-from gym.broker.image_pulls import Images
+from gym.broker.idempotency import IdempotentRequests
+from gym.broker.image_pulls import ImagePulls
 from gym.broker.jobs import start_job
 from gym.broker.leases import Leases
 from gym.broker.meters import Meters
@@ -34,7 +34,7 @@ log = logging.getLogger("gym.broker")
 
 
 @dataclass(frozen=True)
-class Ask:
+class Requester:
     """For whom a sandbox is made, and how long they wait for it."""
 
     caller: BrokerCaller
@@ -63,20 +63,20 @@ class Broker:
         self.hand_over = knobs.hand_over and self.provider.abilities.lasting
         self.epoch = new_id()
         slow = knobs.slow_create_seconds
-        self.creates = Gate("create a sandbox", most=knobs.creates, queue=knobs.queue, slow=slow, least=2)
-        self.execs = Gate("run a command", most=knobs.execs, queue=knobs.queue, slow=5.0, least=16)
-        self.removes = Gate("remove a sandbox", most=knobs.removes, queue=1 << 20, slow=slow, least=2)
-        self.pulls = Gate("fetch an image", most=knobs.pulls, queue=knobs.queue, slow=float("inf"))
-        self.breaker = Breaker(knobs.breaker_failures)
+        self.creates = Admission("create a sandbox", most=knobs.creates, queue=knobs.queue, slow=slow, least=2)
+        self.execs = Admission("run a command", most=knobs.execs, queue=knobs.queue, slow=5.0, least=16)
+        self.removes = Admission("remove a sandbox", most=knobs.removes, queue=1 << 20, slow=slow, least=2)
+        self.pulls = Admission("fetch an image", most=knobs.pulls, queue=knobs.queue, slow=float("inf"))
+        self.breaker = EngineBreaker(knobs.breaker_failures)
         self.leases = Leases(knobs.lease_seconds)
-        self.once = Once(self.tasks)
+        self.once = IdempotentRequests(self.tasks)
         self.removals = Removals(self.removes, self.tasks, self.audit, self.meters)
-        self.images = Images(self.provider, self.pulls, self.tasks)
+        self.images = ImagePulls(self.provider, self.pulls, self.tasks)
         self.warm = WarmPools(knobs, self._make_warm, self._drop)
 
     # Making.
 
-    async def create(self, ask: Ask, spec: SandboxSpec) -> SandboxEntry:
+    async def create(self, ask: Requester, spec: SandboxSpec) -> SandboxEntry:
         checked = self._check(ask, spec)
         began = asyncio.get_running_loop().time()
         self._take_room(ask.caller)
@@ -95,7 +95,9 @@ class Broker:
         self._note_made("create", box, began, warm=warm, image=checked.image)
         return box
 
-    async def fork(self, ask: Ask, box: SandboxEntry, ttl: float | None, labels: dict[str, str] | None) -> SandboxEntry:
+    async def fork(
+        self, ask: Requester, box: SandboxEntry, ttl: float | None, labels: dict[str, str] | None
+    ) -> SandboxEntry:
         """From the files of a sandbox, for the same instance."""
         self._accept()
         if not self.provider.abilities.forks:
@@ -175,7 +177,7 @@ class Broker:
 
     # Below: the steps of making one.
 
-    def _check(self, ask: Ask, spec: SandboxSpec) -> SandboxSpec:
+    def _check(self, ask: Requester, spec: SandboxSpec) -> SandboxSpec:
         self._accept()
         try:
             return self.policy(spec, ask.caller.grant)
@@ -199,7 +201,7 @@ class Broker:
             raise Busy(f"{caller.instance} has {most} sandboxes already, as many as its grant allows", 1.0)
         self.boxes.reserve(caller.instance)
 
-    def _from_warm(self, ask: Ask, spec: SandboxSpec) -> SandboxEntry | None:
+    def _from_warm(self, ask: Requester, spec: SandboxSpec) -> SandboxEntry | None:
         """Given at once; the engine is told meanwhile. Should the broker die before it knows, the next one sees a
         sandbox that nobody has, and removes it."""
         held = self.warm.take(spec, ask.caller.instance, ask.caller.grant.warm)
@@ -216,14 +218,14 @@ class Broker:
         except Exception as error:  # noqa: BLE001 (whoever has it works on; it will not outlive this broker)
             log.warning("sandbox %s: the engine could not be told whose it is: %s", box.id, error)
 
-    async def _make_new(self, ask: Ask, spec: SandboxSpec) -> ProviderSandbox:
+    async def _make_new(self, ask: Requester, spec: SandboxSpec) -> ProviderSandbox:
         self.breaker.check_open()
         await self.images.need(spec, ask.ends, instance=ask.caller.instance)
         bare = spec.model_copy(update={"command": ()})
         tags = self._tags(ask, spec)
         return await self._ask_engine(ask, lambda: self.provider.create(bare, tags))
 
-    async def _ask_engine(self, ask: Ask, make: Callable[[], Any]) -> ProviderSandbox:
+    async def _ask_engine(self, ask: Requester, make: Callable[[], Any]) -> ProviderSandbox:
         async with self.creates.place(ask.rollout or ask.owner, ask.ends):
             self._accept()
             self.breaker.check()
@@ -305,7 +307,7 @@ class Broker:
             self.remove(box, f"its command could not be started: {error}")
             raise
 
-    def _tags(self, ask: Ask, spec: SandboxSpec, parent: str = "") -> Tags:
+    def _tags(self, ask: Requester, spec: SandboxSpec, parent: str = "") -> Tags:
         expires = time.time() + spec.ttl
         stack, instance = self.config.stack, ask.caller.instance
         return Tags(ask.id or new_id(), stack, instance, ask.owner, ask.rollout, expires, parent=parent)
@@ -321,7 +323,7 @@ class Broker:
         facts |= {"sandbox": box.id, "instance": tags.instance, "rollout": tags.rollout, "seconds": seconds}
         self.audit.note(event, **facts)
 
-    def _note_failure(self, event: str, ask: Ask, error: Exception, **facts: Any) -> None:
+    def _note_failure(self, event: str, ask: Requester, error: Exception, **facts: Any) -> None:
         outcome = {403: "refused", 422: "refused", 429: "busy"}.get(getattr(error, "status", 500), "failed")
         self.meters.count(event, outcome)
         facts |= {"instance": ask.caller.instance, "rollout": ask.rollout, "outcome": outcome, "why": str(error)}

@@ -12,7 +12,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from gym.broker.bounded_output import Kept
+from gym.broker.bounded_output import BoundedOutput
 from gym.broker.errors import Busy, Lost, Refused, Unknown
 from gym.broker.provider import Process
 from gym.wire.sandbox import ExecRequest, ExecResult
@@ -55,7 +55,7 @@ class MarkReader:
         self._end = re.compile(rb"\n" + mark + rb" (\d+)\n")
         self._hold = len(mark) + 16  # so many bytes may be the beginning of the mark
         self._pending = b""
-        self.kept = Kept(most)
+        self.kept = BoundedOutput(most)
         self.found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def feed(self, data: bytes) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import orjson
 
 from gym.broker.errors import Refused
-from gym.broker.image_pulls import Coming, Images
+from gym.broker.image_pulls import ImagePulls, PendingImage
 from gym.broker.routes.exchange import Handler, Request, Stream, json_answer, told_failure
 from gym.broker.routes.sandboxes import Asked
 from gym.server.asgi import Answer
@@ -38,9 +38,9 @@ async def follow(request: Request) -> Stream:
     return Stream(follow_builds(request.broker.images), NDJSON)
 
 
-async def follow_builds(images: Images) -> AsyncIterator[bytes]:
+async def follow_builds(images: ImagePulls) -> AsyncIterator[bytes]:
     """A line whenever something new is said, and one with `done` for each that has ended."""
-    seen: dict[str, Coming] = {}
+    seen: dict[str, PendingImage] = {}
     shown: dict[str, object] = {}
     while seen := {**seen, **images.builds()}:
         for key, one in tuple(seen.items()):
@@ -53,7 +53,7 @@ async def follow_builds(images: Images) -> AsyncIterator[bytes]:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-def line_of(one: Coming) -> dict[str, Any]:
+def line_of(one: PendingImage) -> dict[str, Any]:
     told: dict[str, Any] = {"instances": sorted(one.instances), "progress": one.line}
     if one.task is None or not one.task.done():
         return told

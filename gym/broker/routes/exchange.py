@@ -13,9 +13,9 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from gym.broker.config import BrokerCaller
-from gym.broker.errors import Conflict, Later, Refused, engine_failure, forget_frames
+from gym.broker.errors import Conflict, Refused, RetryLater, engine_failure, forget_frames
 from gym.broker.registry import SandboxEntry
-from gym.broker.service import Ask, Broker
+from gym.broker.service import Broker, Requester
 from gym.errors import GymError
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.server.asgi import Answer, Departure, Receive, Scope, Send, send_answer
@@ -69,8 +69,8 @@ class Request:
     def box(self) -> SandboxEntry:
         return self.broker.boxes.find(self.parts[1], self.caller)
 
-    def ask(self, rollout: str = "", owner: str = "", request_id: str = "") -> Ask:
-        return Ask(self.caller, rollout or self.header(HEADER_ROLLOUT), owner, request_id, self.ends)
+    def ask(self, rollout: str = "", owner: str = "", request_id: str = "") -> Requester:
+        return Requester(self.caller, rollout or self.header(HEADER_ROLLOUT), owner, request_id, self.ends)
 
     def request_id(self, in_body: str | None = None) -> str:
         given = self.header(HEADER_REQUEST) or in_body or ""
@@ -217,7 +217,7 @@ def refusal(error: RolloutError) -> Answer:
     error.server = error.server or "sandbox"
     told = told_failure(error)
     headers = [(HEADER_ERROR.encode(), error.kind.encode())]
-    if isinstance(error, Later):
+    if isinstance(error, RetryLater):
         headers.append((b"retry-after", b"%d" % max(round(error.retry_after + 0.4), 1)))
     return Answer(orjson.dumps({"error": told}), error.status, tuple(headers))
 

@@ -6,19 +6,19 @@ import asyncio
 
 import pytest
 
-from gym.broker.admission import Gate
-from gym.broker.breaker import Breaker
+from gym.broker.admission import Admission
+from gym.broker.breaker import EngineBreaker
 from gym.broker.errors import Busy, Unavailable
 from gym.errors import InfraError
 
 FAR = float("inf")
 
 
-def make_gate(most: int = 1, queue: int = 100, slow: float = 10.0) -> Gate:
-    return Gate("create a sandbox", most=most, queue=queue, slow=slow)
+def make_gate(most: int = 1, queue: int = 100, slow: float = 10.0) -> Admission:
+    return Admission("create a sandbox", most=most, queue=queue, slow=slow)
 
 
-async def visit(gate: Gate, lane: str, served: list[str], ends: float = FAR) -> None:
+async def visit(gate: Admission, lane: str, served: list[str], ends: float = FAR) -> None:
     async with gate.place(lane, ends):
         served.append(lane)
         await asyncio.sleep(0)
@@ -134,7 +134,7 @@ class Clock:
 
 def test_a_breaker_opens_after_failures_in_a_row_and_lets_one_probe_through_later() -> None:
     clock = Clock()
-    breaker = Breaker(threshold=3, clock=clock)
+    breaker = EngineBreaker(threshold=3, clock=clock)
     for _ in range(2):
         breaker.failed("no answer")
     breaker.check()
@@ -153,7 +153,7 @@ def test_a_breaker_opens_after_failures_in_a_row_and_lets_one_probe_through_late
 
 def test_a_failed_probe_opens_the_breaker_for_longer() -> None:
     clock = Clock()
-    breaker = Breaker(threshold=1, clock=clock)
+    breaker = EngineBreaker(threshold=1, clock=clock)
     breaker.failed("gone")
     clock.now += 1.5
     breaker.check()
@@ -167,7 +167,7 @@ def test_a_failed_probe_opens_the_breaker_for_longer() -> None:
 
 def test_a_probe_that_was_refused_for_its_own_fault_lets_the_next_one_try() -> None:
     clock = Clock()
-    breaker = Breaker(threshold=1, clock=clock)
+    breaker = EngineBreaker(threshold=1, clock=clock)
     breaker.failed("gone")
     clock.now += 2
     breaker.check()

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from gym.broker.bounded_output import Kept
+from gym.broker.bounded_output import BoundedOutput
 from gym.broker.channel import frames
 from gym.broker.channel.channel import PipeChannel, open_channel
 from gym.broker.egress.relay import DATA, HEAD, MOST_WAITING, OPEN, RESET, Relay, RelayLine
@@ -208,7 +208,7 @@ def peak(work: Callable[[], object]) -> int:
 
 
 def test_output_that_comes_byte_by_byte_takes_no_more_than_its_bytes() -> None:
-    kept, heard = Kept(200_000), Heard()
+    kept, heard = BoundedOutput(200_000), Heard()
 
     def bytewise() -> None:
         for _ in range(400_000):

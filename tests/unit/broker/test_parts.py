@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from gym.broker import idempotency as once_module
 from gym.broker.audit import Audit
 from gym.broker.background import BackgroundTasks
-from gym.broker.bounded_output import Kept
+from gym.broker.bounded_output import BoundedOutput
 from gym.broker.config import ENV_FILE, authenticate, read_config
 from gym.broker.errors import Busy, Conflict, Refused
-from gym.broker.idempotency import Once
+from gym.broker.idempotency import IdempotentRequests
 from gym.broker.jobs import OutputCursor
 from gym.broker.leases import Leases
 from gym.broker.shells import MarkReader
@@ -45,7 +45,7 @@ PIECES = st.lists(st.binary(max_size=30), max_size=20)
 
 @given(PIECES, st.integers(2, 40))
 def test_what_is_kept_is_head_and_tail_and_the_rest_is_counted(pieces: list[bytes], most: int) -> None:
-    kept, whole = Kept(most), b"".join(pieces)
+    kept, whole = BoundedOutput(most), b"".join(pieces)
     for piece in pieces:
         kept.add(piece)
     output = kept.output()
@@ -57,7 +57,7 @@ def test_what_is_kept_is_head_and_tail_and_the_rest_is_counted(pieces: list[byte
 
 @given(PIECES, st.integers(2, 1000))
 def test_a_follower_hears_everything_once_and_gaps_are_marked(pieces: list[bytes], most: int) -> None:
-    kept, cursor, heard = Kept(most), OutputCursor(), b""
+    kept, cursor, heard = BoundedOutput(most), OutputCursor(), b""
     for piece in pieces:
         kept.add(piece)
         for stream, data in cursor.fresh(ExecResult(stdout=kept.output())):
@@ -91,7 +91,7 @@ async def test_a_shells_mark_is_found_wherever_the_pieces_are_cut(output: bytes,
 async def test_the_id_of_a_request_stays_used_when_its_reply_is_no_longer_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(once_module, "KEPT_BYTES", 10)
     tasks, runs = BackgroundTasks(), list[str]()
-    once = Once(tasks)
+    once = IdempotentRequests(tasks)
 
     async def work(name: str) -> bytes:
         runs.append(name)
@@ -107,7 +107,7 @@ async def test_the_id_of_a_request_stays_used_when_its_reply_is_no_longer_kept(m
 
 
 async def test_what_was_sent_away_may_be_asked_anew_and_what_failed_may_not() -> None:
-    once, answers = Once(BackgroundTasks()), [Busy("later", 1.0), RolloutError("sandbox", "it broke")]
+    once, answers = IdempotentRequests(BackgroundTasks()), [Busy("later", 1.0), RolloutError("sandbox", "it broke")]
 
     async def work() -> bytes:
         raise answers.pop(0)
