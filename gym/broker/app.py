@@ -6,7 +6,7 @@ import logging
 
 from gym.broker import lifecycle
 from gym.broker.config import authenticate
-from gym.broker.errors import Refused, Unavailable
+from gym.broker.errors import RequestRefused, Unavailable
 from gym.broker.routes import attach, builds, commands, files, sandboxes
 from gym.broker.routes.exchange import Handler, Request, json_answer, read_request, refusal, serve
 from gym.broker.service import Broker
@@ -78,5 +78,5 @@ def find_route(request: Request) -> Handler:
     shape = "/".join("*" if at in VARIABLE else part for at, part in enumerate(parts))
     handler = ROUTES.get(exact) or ROUTES.get(f"{request.method} /{shape}")
     if handler is None:
-        raise Refused(f"no such route: {exact[:200]}; docs/sandboxes.md lists what there is", 404)
+        raise RequestRefused(f"no such route: {exact[:200]}; docs/sandboxes.md lists what there is", 404)
     return handler

@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from gym.broker.egress.config import EgressConfig
-from gym.broker.errors import Refused
+from gym.broker.errors import RequestRefused
 from gym.errors import UserError
 from gym.labels import ENV_SANDBOX_CONFIG
 from gym.wire.sandbox import OPERATOR, Grant, ProviderName
@@ -113,5 +113,5 @@ def authenticate(config: BrokerConfig, header: bytes | None) -> BrokerCaller:
         if hmac.compare_digest(given, access.token_sha256):
             found = BrokerCaller(name, access.grant)
     if found is None:
-        raise Refused("no valid bearer token: send `authorization: Bearer $GYM_SANDBOX_TOKEN`", 401)
+        raise RequestRefused("no valid bearer token: send `authorization: Bearer $GYM_SANDBOX_TOKEN`", 401)
     return found

@@ -8,7 +8,7 @@ from gym.errors import InfraError
 from gym.wire.failures import RolloutError
 
 
-class Refused(RolloutError):
+class RequestRefused(RolloutError):
     """What was asked for is not granted, or makes no sense. Asking again changes nothing."""
 
     def __init__(self, message: str, status: int = 403) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 from gym.broker.background import BackgroundTasks
-from gym.broker.errors import Conflict, Refused, RetryLater, forget_frames
+from gym.broker.errors import Conflict, RequestRefused, RetryLater, forget_frames
 from gym.wire.failures import RolloutError
 
 KEPT_SECONDS = 900.0
@@ -57,7 +57,9 @@ class IdempotentRequests:
         else:
             self.joined += 1
         if asked.digest != digest:
-            raise Refused(f"the request id {key[-1]!r} was used for another request: ids are for repeating one", 422)
+            raise RequestRefused(
+                f"the request id {key[-1]!r} was used for another request: ids are for repeating one", 422
+            )
         try:
             return await asyncio.shield(asked.task)
         except asyncio.CancelledError:

@@ -79,7 +79,7 @@ REASONS: Final[Mapping[str, str]] = {
 }
 
 
-class Refused(RolloutError):
+class RequestRefused(RolloutError):
     """Not granted (403) or without meaning (422). Asking again changes nothing."""
 
     def __init__(self, message: str, *, status: int = 403) -> None:
@@ -100,7 +100,7 @@ def explain_extra(body: Any) -> str | None:
 
 
 def check_spec(spec: SandboxSpec, grant: Grant) -> SandboxSpec:
-    """The same request with its defaults within the grant; `Refused` where it asks for more."""
+    """The same request with its defaults within the grant; `RequestRefused` where it asks for more."""
     if spec.build is not None:
         check_build(spec.build, grant)
     elif spec.image is not None:
@@ -110,7 +110,7 @@ def check_spec(spec: SandboxSpec, grant: Grant) -> SandboxSpec:
     check_labels(spec.labels)
     _check_network(spec.network, grant)
     if spec.runtime is not None and spec.runtime not in grant.runtimes:
-        raise Refused(f"`runtime: {spec.runtime}` is not granted; {_may(grant.runtimes, 'runtimes')}.")
+        raise RequestRefused(f"`runtime: {spec.runtime}` is not granted; {_may(grant.runtimes, 'runtimes')}.")
     limits = _check_limits(spec.limits, grant)
     _check_mounts(spec.mounts, grant)
     return spec.model_copy(update={"limits": limits, "ttl": _within(spec, "ttl", grant.max_ttl, "max_ttl")})
@@ -121,80 +121,88 @@ def check_image(image: str, grant: Grant) -> str:
     if image.startswith(SNAPSHOT):
         name = image.removeprefix(SNAPSHOT)
         if not re.fullmatch(NAME, name) or ".." in name:
-            raise Refused(
+            raise RequestRefused(
                 f"`image: {image}`: a snapshot's name is lower case letters, digits, `.`, `_` and `-`.", status=422
             )
         return image
     try:
         reference = parse_reference(image)
     except ValueError as error:
-        raise Refused(f"`image`: {error}.", status=422) from None
+        raise RequestRefused(f"`image`: {error}.", status=422) from None
     if reference.ours:
-        raise Refused(f"`image: {image}` belongs to other sandboxes; a snapshot is asked for as {SNAPSHOT}NAME.")
+        raise RequestRefused(f"`image: {image}` belongs to other sandboxes; a snapshot is asked for as {SNAPSHOT}NAME.")
     if not any(covers(pattern, reference) for pattern in grant.images):
-        raise Refused(f"`image: {image}` is not granted to this instance; {_may(grant.images, 'images')}.")
+        raise RequestRefused(f"`image: {image}` is not granted to this instance; {_may(grant.images, 'images')}.")
     return reference.whole
 
 
 def check_build(build: Build, grant: Grant) -> None:
     """A Dockerfile may begin from granted images only, and makes the engine fetch nothing by itself."""
     if not grant.build:
-        raise Refused("`build` is not granted to this instance: set `build: true` in its `sandbox:`.")
+        raise RequestRefused("`build` is not granted to this instance: set `build: true` in its `sandbox:`.")
     size = len(build.dockerfile) + sum(map(len, build.files.values()))
     if size > BUILD_BYTES:
-        raise Refused(f"`build` is {size} bytes; at most {BUILD_BYTES} travel in a request.", status=422)
+        raise RequestRefused(f"`build` is {size} bytes; at most {BUILD_BYTES} travel in a request.", status=422)
     for path in build.files:
         _check_build_path(path)
     sources = read_sources(build.dockerfile, build.args)
     if sources.frontend:
-        raise Refused(f"`build`: `# syntax={sources.frontend}` would run that image as the builder; leave it out.")
+        raise RequestRefused(
+            f"`build`: `# syntax={sources.frontend}` would run that image as the builder; leave it out."
+        )
     if sources.doubts:
-        raise Refused(f"`build`: {sources.doubts[0]}.", status=422)
+        raise RequestRefused(f"`build`: {sources.doubts[0]}.", status=422)
     if sources.fetched:
-        raise Refused(
+        raise RequestRefused(
             f"`build`: ADD {sources.fetched[0]} would be fetched by the engine, from where it stands; use RUN."
         )
     if sources.unclear:
-        raise Refused(f"`build`: {sources.unclear[0]} is no image's name as it stands; give it a default by ARG.")
+        raise RequestRefused(
+            f"`build`: {sources.unclear[0]} is no image's name as it stands; give it a default by ARG."
+        )
     for image in sources.images:
         check_image(image, grant)
 
 
 def _check_build_path(path: str) -> None:
     if path.startswith("/") or posixpath.normpath(path) != path or path.startswith("..") or "\0" in path:
-        raise Refused(f"`build.files`: {path!r} is no plain path below the Dockerfile.", status=422)
+        raise RequestRefused(f"`build.files`: {path!r} is no plain path below the Dockerfile.", status=422)
 
 
 def _check_words(spec: SandboxSpec) -> None:
     check_user(spec.user)
     if spec.workdir is not None and (not spec.workdir.startswith("/") or not spec.workdir.isprintable()):
-        raise Refused(f"`workdir: {spec.workdir!r}` is no absolute path.", status=422)
+        raise RequestRefused(f"`workdir: {spec.workdir!r}` is no absolute path.", status=422)
     if any("\0" in word for word in spec.command) or sum(map(len, spec.command)) > COMMAND_BYTES:
-        raise Refused(f"`command` has a NUL in it, or more than {COMMAND_BYTES} bytes.", status=422)
+        raise RequestRefused(f"`command` has a NUL in it, or more than {COMMAND_BYTES} bytes.", status=422)
 
 
 def check_user(user: str | None) -> None:
     """An engine that is asked for the impossible calls it trouble of its own."""
     if user is not None and not USER.fullmatch(user):
-        raise Refused(f"`user: {user[:60]!r}`: write a name or a number, and a group after a colon.", status=422)
+        raise RequestRefused(f"`user: {user[:60]!r}`: write a name or a number, and a group after a colon.", status=422)
 
 
 def _check_env(env: Mapping[str, str]) -> None:
     for name, value in env.items():
         if not VARIABLE.fullmatch(name) or "\0" in value:
-            raise Refused(f"`env.{name}` is no variable: letters, digits and _, and no NUL in its value.", status=422)
+            raise RequestRefused(
+                f"`env.{name}` is no variable: letters, digits and _, and no NUL in its value.", status=422
+            )
     if sum(len(name) + len(value) for name, value in env.items()) > ENV_BYTES:
-        raise Refused(f"`env` is larger than {ENV_BYTES} bytes; put a file.", status=422)
+        raise RequestRefused(f"`env` is larger than {ENV_BYTES} bytes; put a file.", status=422)
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
     if len(labels) > MOST_LABELS:
-        raise Refused(f"`labels`: {len(labels)} of them; at most {MOST_LABELS}.", status=422)
+        raise RequestRefused(f"`labels`: {len(labels)} of them; at most {MOST_LABELS}.", status=422)
     for name, value in labels.items():
         if name.casefold().startswith("gym.") or name.casefold().startswith("com.docker."):
-            raise Refused(f"`labels.{name}`: names that begin with gym. or com.docker. are kept for the broker.")
+            raise RequestRefused(f"`labels.{name}`: names that begin with gym. or com.docker. are kept for the broker.")
         if not LABEL.fullmatch(name) or len(value) > LABEL_BYTES or "\0" in value:
-            raise Refused(f"`labels.{name[:60]}` is no label: lower case, at most {LABEL_BYTES} bytes.", status=422)
+            raise RequestRefused(
+                f"`labels.{name[:60]}` is no label: lower case, at most {LABEL_BYTES} bytes.", status=422
+            )
 
 
 def _check_network(network: Network, grant: Grant) -> None:
@@ -202,12 +210,14 @@ def _check_network(network: Network, grant: Grant) -> None:
         if phase is None:
             continue
         if phase.access not in grant.network:
-            raise Refused(
+            raise RequestRefused(
                 f"`network: {phase.access}` is not granted to this instance; {_may(grant.network, 'network')}."
             )
         for host in phase.allow:
             if not any(fnmatchcase(host, pattern) for pattern in grant.hosts):
-                raise Refused(f"`network.allow: {host}` is not granted to this instance; {_may(grant.hosts, 'hosts')}.")
+                raise RequestRefused(
+                    f"`network.allow: {host}` is not granted to this instance; {_may(grant.hosts, 'hosts')}."
+                )
     if network.setup is not None:
         _check_setup(network.setup, network)
 
@@ -220,7 +230,7 @@ def _check_setup(setup: Network, run: Network) -> None:
     beyond = [host for host in run.allow if not rules.allows(host)]
     if run.access == "internet" or beyond:
         what = "the internet" if run.access == "internet" else ", ".join(beyond)
-        raise Refused(
+        raise RequestRefused(
             f"`network.setup: {setup.access}` is narrower than the run, which may reach {what}: "
             "a setup phase may reach more than the run, never less.",
             status=422,
@@ -246,20 +256,22 @@ def _within(asked: SandboxSpec | Limits, field: str, most: float, key: str) -> A
     if field not in asked.model_fields_set:
         return most
     asked_for, granted = (show_size(int(one)) if field in SIZES else f"{one:g}" for one in (value, most))
-    raise Refused(f"`{field}: {asked_for}` is more than this instance is granted; `{key}` is {granted}.")
+    raise RequestRefused(f"`{field}: {asked_for}` is more than this instance is granted; `{key}` is {granted}.")
 
 
 def _check_mounts(mounts: Mapping[str, int], grant: Grant) -> None:
     if len(mounts) > MOST_MOUNTS:
-        raise Refused(f"`mounts`: {len(mounts)} of them; at most {MOST_MOUNTS}.", status=422)
+        raise RequestRefused(f"`mounts`: {len(mounts)} of them; at most {MOST_MOUNTS}.", status=422)
     for path, size in mounts.items():
         plain = path.startswith("/") and not path.startswith("//") and posixpath.normpath(path) == path
         if not plain or not path.isprintable() or path == "/":
-            raise Refused(f"`mounts`: {path!r} is no plain absolute path of a directory.", status=422)
+            raise RequestRefused(f"`mounts`: {path!r} is no plain absolute path of a directory.", status=422)
         if path != "/dev/shm" and any(path == own or path.startswith(f"{own}/") for own in KERNEL_PATHS):
-            raise Refused(f"`mounts`: {path} lies in {', '.join(KERNEL_PATHS)}, which stay as they are.")
+            raise RequestRefused(f"`mounts`: {path} lies in {', '.join(KERNEL_PATHS)}, which stay as they are.")
         if size > grant.max_memory:
-            raise Refused(f"`mounts.{path}: {size}` is more than `max_memory`, {grant.max_memory}: tmpfs is memory.")
+            raise RequestRefused(
+                f"`mounts.{path}: {size}` is more than `max_memory`, {grant.max_memory}: tmpfs is memory."
+            )
 
 
 def _may(granted: Iterable[str], key: str) -> str:

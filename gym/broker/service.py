@@ -14,7 +14,7 @@ from gym.broker.audit import Audit
 from gym.broker.background import BackgroundTasks
 from gym.broker.breaker import EngineBreaker
 from gym.broker.config import BrokerCaller, BrokerConfig
-from gym.broker.errors import Busy, Refused, Unavailable, engine_failure, is_engine_trouble
+from gym.broker.errors import Busy, RequestRefused, Unavailable, engine_failure, is_engine_trouble
 from gym.broker.idempotency import IdempotentRequests
 from gym.broker.image_pulls import ImagePulls
 from gym.broker.jobs import start_job
@@ -101,7 +101,7 @@ class Broker:
         """From the files of a sandbox, for the same instance."""
         self._accept()
         if not self.provider.abilities.forks:
-            raise Refused(f"the provider {self.provider.name} forks nothing", 422)
+            raise RequestRefused(f"the provider {self.provider.name} forks nothing", 422)
         await box.line()
         began = asyncio.get_running_loop().time()
         caller = ask.caller._replace(instance=box.instance)
@@ -192,7 +192,7 @@ class Broker:
     def _check_ttl(self, caller: BrokerCaller, seconds: float) -> None:
         most = 7 * 86400.0 if caller.operator else caller.grant.max_ttl
         if not 0 < seconds <= most:
-            raise Refused(f"ttl: {seconds:g} s is more than this instance may ask for ({most:g} s)", 422)
+            raise RequestRefused(f"ttl: {seconds:g} s is more than this instance may ask for ({most:g} s)", 422)
 
     def _take_room(self, caller: BrokerCaller) -> None:
         most = caller.grant.max_sandboxes

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from gym.broker.bounded_output import BoundedOutput
-from gym.broker.errors import Busy, Lost, Refused, Unknown
+from gym.broker.errors import Busy, Lost, RequestRefused, Unknown
 from gym.broker.provider import Process
 from gym.wire.sandbox import ExecRequest, ExecResult
 
@@ -109,14 +109,14 @@ async def open_shell(box: SandboxEntry, request: ExecRequest) -> ShellSession:
         shell.pid = int(told.stdout.text.strip())
     except (ValueError, Lost):
         await close_shell(box, shell)
-        raise Refused(f"{request.words()[0]} did not answer as a POSIX shell does", 422) from None
+        raise RequestRefused(f"{request.words()[0]} did not answer as a POSIX shell does", 422) from None
     return shell
 
 
 async def run_in_shell(box: SandboxEntry, shell: ShellSession, command: str, timeout: float, most: int) -> ExecResult:
     """One at a time; who comes meanwhile waits for its turn."""
     if "\0" in command:
-        raise Refused("command: a NUL byte cannot be part of a shell's command", 422)
+        raise RequestRefused("command: a NUL byte cannot be part of a shell's command", 422)
     async with shell.turn:
         if shell.ended or shell.process is None:
             raise Lost(f"shell {shell.id} of sandbox {box.id} has ended")

@@ -10,7 +10,7 @@ import asyncio
 import posixpath
 from collections.abc import AsyncIterator
 
-from gym.broker.errors import Refused
+from gym.broker.errors import RequestRefused
 from gym.broker.provider import Channel
 from gym.broker.tar import BLOCK, END, PIECE, Entry, Source, header_of, padded, read_entries
 
@@ -57,13 +57,15 @@ class Unpacking:
         self.count += 1
         self.size += entry.size
         if self.count > MOST_ENTRIES:
-            raise Refused(f"the tar has more than {MOST_ENTRIES} entries", 413)
+            raise RequestRefused(f"the tar has more than {MOST_ENTRIES} entries", 413)
         if self.size > self._most:
-            raise Refused(f"the tar unpacks to more than {self._most} bytes, which is what the sandbox may hold", 413)
+            raise RequestRefused(
+                f"the tar unpacks to more than {self._most} bytes, which is what the sandbox may hold", 413
+            )
         name = plain_name(entry.name)
         self._check_way(name)
         if entry.kind == "other":
-            raise Refused(f"{entry.name!r}: devices, pipes and sparse files are not unpacked", 422)
+            raise RequestRefused(f"{entry.name!r}: devices, pipes and sparse files are not unpacked", 422)
         await self.make_dir(posixpath.dirname(name))
         if entry.kind == "dir":
             await self.make_dir(name)
@@ -121,7 +123,7 @@ class Unpacking:
             return
         origin = plain_name(entry.link)
         if origin not in self._files:
-            raise Refused(f"{entry.name!r} is a hard link to {entry.link!r}, which is no file of this tar", 422)
+            raise RequestRefused(f"{entry.name!r} is a hard link to {entry.link!r}, which is no file of this tar", 422)
         await self._all_written()
         self._files.add(name)
         self.size += await self._copy(origin, name, entry)
@@ -137,7 +139,7 @@ class Unpacking:
             if len(piece) < PIECE:
                 return offset
             if self.size + offset > self._most:
-                raise Refused(f"the tar unpacks to more than {self._most} bytes", 413)
+                raise RequestRefused(f"the tar unpacks to more than {self._most} bytes", 413)
 
     async def _all_written(self) -> None:
         while self._writing:
@@ -147,10 +149,10 @@ class Unpacking:
         way = posixpath.dirname(name)
         while way:
             if way in self._links:
-                raise Refused(f"{name!r} leads through {way!r}, a link of the same tar", 422)
+                raise RequestRefused(f"{name!r} leads through {way!r}, a link of the same tar", 422)
             way = posixpath.dirname(way)
         if name in self._links:
-            raise Refused(f"{name!r} stands in the tar twice, first as a link", 422)
+            raise RequestRefused(f"{name!r} stands in the tar twice, first as a link", 422)
 
     def _at(self, name: str) -> str:
         return posixpath.join(self._top, name) if name else self._top
@@ -187,11 +189,11 @@ def plain_name(given: str) -> str:
     """Relative, without `.` and without a way up; the top itself is the empty name."""
     name = posixpath.normpath(given.lstrip("/") or ".")
     if ".." in given.split("/") or "\0" in given:
-        raise Refused(f"{given!r}: a name with `..` would leave the directory", 422)
+        raise RequestRefused(f"{given!r}: a name with `..` would leave the directory", 422)
     return "" if name == "." else name
 
 
 def check_link(name: str, target: str) -> None:
     end = posixpath.normpath(posixpath.join(posixpath.dirname(name), target))
     if not target or target.startswith("/") or end == ".." or end.startswith("../"):
-        raise Refused(f"{name!r} is a link to {target!r}, which leads out of the directory", 422)
+        raise RequestRefused(f"{name!r} is a link to {target!r}, which leads out of the directory", 422)

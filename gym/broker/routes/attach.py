@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 import orjson
 
 from gym.broker.config import authenticate
-from gym.broker.errors import Refused, engine_failure
+from gym.broker.errors import RequestRefused, engine_failure
 from gym.broker.policy import check_user
 from gym.broker.provider import Process
 from gym.broker.registry import SandboxEntry
@@ -75,11 +75,11 @@ def read_wish(broker: Broker, scope: Scope) -> tuple[SandboxEntry, ExecRequest, 
     caller = authenticate(broker.config, headers.get(b"authorization"))
     parts = [part for part in scope["path"].split("/") if part]
     if len(parts) != 3 or parts[0] != "sandboxes" or parts[2] != "attach":
-        raise Refused("no such route: a terminal is GET /sandboxes/{id}/attach", 404)
+        raise RequestRefused("no such route: a terminal is GET /sandboxes/{id}/attach", 404)
     query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
     sizes = [query.get("rows", "24"), query.get("columns", "80")]
     if not all(size.isdecimal() and 0 < int(size) < 10_000 for size in sizes):
-        raise Refused("rows and columns: small numbers", 422)
+        raise RequestRefused("rows and columns: small numbers", 422)
     check_user(query.get("user"))
     env = {"TERM": query.get("term", "xterm-256color")}
     command = query.get("command") or SHELL

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from gym.broker.errors import Refused
+from gym.broker.errors import RequestRefused
 from gym.broker.image_pulls import ImagePulls, PendingImage
 from gym.broker.routes.exchange import Handler, Request, Stream, json_answer, told_failure
 from gym.broker.routes.sandboxes import Asked
@@ -34,7 +34,7 @@ async def begin(request: Request) -> Answer:
 async def follow(request: Request) -> Stream:
     """What is being built, until nothing is; for people, as what a build says may be another instance's."""
     if not request.caller.operator:
-        raise Refused("only the stack's operator may follow what is built")
+        raise RequestRefused("only the stack's operator may follow what is built")
     return Stream(follow_builds(request.broker.images), NDJSON)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
-from gym.broker.errors import Refused
+from gym.broker.errors import RequestRefused
 from gym.broker.jobs import BrokerJob, OutputCursor, find_job, start_job
 from gym.broker.policy import check_user
 from gym.broker.registry import SandboxEntry
@@ -56,7 +56,7 @@ async def run(request: Request) -> Reply:
     request_id = request.request_id(asked.id)
     if asked.stream:
         if request_id:
-            raise Refused("a streamed command cannot be repeated: leave out its id, or `stream`", 422)
+            raise RequestRefused("a streamed command cannot be repeated: leave out its id, or `stream`", 422)
         return Stream(stream_command(request, box, asked), NDJSON)
     reply = await request.once(box.id, request_id, body, lambda: run_whole(request, box, asked))
     return Answer(reply)
@@ -65,13 +65,13 @@ async def run(request: Request) -> Reply:
 def check_command(request: Request, asked: ExecRequest) -> None:
     most = request.broker.config.settings.max_output
     if asked.max_output > most:
-        raise Refused(f"max_output: at most {most} bytes of a stream are kept; write the rest to a file", 422)
+        raise RequestRefused(f"max_output: at most {most} bytes of a stream are kept; write the rest to a file", 422)
     if asked.user is not None and not request.broker.provider.abilities.users:
         name = request.broker.provider.name
-        raise Refused(f"user: the provider {name} runs every command as the sandbox's own user", 422)
+        raise RequestRefused(f"user: the provider {name} runs every command as the sandbox's own user", 422)
     check_user(asked.user)
     if any("\0" in word for word in asked.words()):
-        raise Refused("argv: a NUL byte cannot be part of a command", 422)
+        raise RequestRefused("argv: a NUL byte cannot be part of a command", 422)
 
 
 async def take_back(request: Request) -> Answer:

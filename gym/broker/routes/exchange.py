@@ -13,7 +13,7 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from gym.broker.config import BrokerCaller
-from gym.broker.errors import Conflict, Refused, RetryLater, engine_failure, forget_frames
+from gym.broker.errors import Conflict, RequestRefused, RetryLater, engine_failure, forget_frames
 from gym.broker.registry import SandboxEntry
 from gym.broker.service import Broker, Requester
 from gym.errors import GymError
@@ -75,7 +75,7 @@ class Request:
     def request_id(self, in_body: str | None = None) -> str:
         given = self.header(HEADER_REQUEST) or in_body or ""
         if len(given) > LONGEST_NAME:
-            raise Refused(f"a request's id has at most {LONGEST_NAME} characters", 422)
+            raise RequestRefused(f"a request's id has at most {LONGEST_NAME} characters", 422)
         return given
 
     async def chunks(self, idle: float | None = None) -> AsyncIterator[bytes]:
@@ -101,7 +101,7 @@ class Request:
         async for chunk in self.chunks():
             found += chunk
             if len(found) > most:
-                raise Refused(f"the body is larger than {most >> 20} MiB; put a file instead", 413)
+                raise RequestRefused(f"the body is larger than {most >> 20} MiB; put a file instead", 413)
         return bytes(found)
 
     async def parse(self, model: type[M]) -> tuple[M, bytes]:
@@ -131,9 +131,9 @@ def parse_body(model: type[M], body: bytes) -> M:
     try:
         return model.model_validate(orjson.loads(body or b"{}"))
     except orjson.JSONDecodeError as error:
-        raise Refused(f"the body is not JSON: {error}", 422) from None
+        raise RequestRefused(f"the body is not JSON: {error}", 422) from None
     except ValidationError as error:
-        raise Refused(validation_message(error), 422) from None
+        raise RequestRefused(validation_message(error), 422) from None
 
 
 def read_request(broker: Broker, caller: BrokerCaller, scope: Scope, receive: Receive) -> Request:

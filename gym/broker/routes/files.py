@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 
-from gym.broker.errors import Refused
+from gym.broker.errors import RequestRefused
 from gym.broker.policy import check_user
 from gym.broker.provider import Channel
 from gym.broker.routes.exchange import Handler, Reply, Request, Stream, json_answer
@@ -80,14 +80,14 @@ async def get_tree(request: Request) -> Stream:
     path, line = await target(request)
     top: FileInfo = await line.stat(path)
     if top.kind != "dir":
-        raise Refused(f"{path} is no directory: its bytes are had by GET …/files", 422)
+        raise RequestRefused(f"{path} is no directory: its bytes are had by GET …/files", 422)
     return Stream(pack_tree(line, path), TAR)
 
 
 async def target(request: Request) -> tuple[str, Channel]:
     path = request.query.get("path", "")
     if not path or "\0" in path:
-        raise Refused("path: say which, as ?path=/app/file", 422)
+        raise RequestRefused("path: say which, as ?path=/app/file", 422)
     user = request.query.get("user") or None
     check_user(user)
     return path, await request.box().line(user)
@@ -115,7 +115,7 @@ def wanted_range(request: Request) -> tuple[int, int | None]:
         return int(match[1]), int(match[2]) - int(match[1]) + 1 if match[2] else None
     offset, length = request.query.get("offset", "0"), request.query.get("length", "")
     if not offset.isdecimal() or not (length.isdecimal() or not length):
-        raise Refused("offset and length: numbers of bytes", 422)
+        raise RequestRefused("offset and length: numbers of bytes", 422)
     return int(offset), int(length) if length else None
 
 
@@ -124,7 +124,7 @@ def octal(request: Request, name: str) -> int | None:
     if given is None:
         return None
     if not re.fullmatch(r"0?[0-7]{1,4}", given):
-        raise Refused(f"{name}: octal digits, as 644", 422)
+        raise RequestRefused(f"{name}: octal digits, as 644", 422)
     return int(given, 8)
 
 

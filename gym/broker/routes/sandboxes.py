@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
-from gym.broker.errors import Lost, Refused
+from gym.broker.errors import Lost, RequestRefused
 from gym.broker.policy import explain_extra
 from gym.broker.registry import SandboxEntry, id_of_request
 from gym.broker.routes.exchange import Handler, Request, Stream, json_answer, model_answer, parse_body
@@ -79,14 +79,14 @@ async def create(request: Request) -> Answer:
 def parse_create(body: bytes) -> CreateRequest:
     try:
         return parse_body(CreateRequest, body)
-    except Refused as error:
+    except RequestRefused as error:
         try:
             reason = explain_extra(orjson.loads(body))
         except orjson.JSONDecodeError:
             raise error from None
         if reason is None:
             raise
-        raise Refused(reason) from None
+        raise RequestRefused(reason) from None
 
 
 async def list_all(request: Request) -> Answer:
@@ -134,7 +134,7 @@ async def snapshot(request: Request) -> Answer:
     box = request.box()
     await box.line()
     if not request.broker.provider.abilities.snapshots:
-        raise Refused(f"the provider {request.broker.provider.name} makes no snapshots", 422)
+        raise RequestRefused(f"the provider {request.broker.provider.name} makes no snapshots", 422)
     await box.held.snapshot(asked.name)
     request.broker.audit.note("snapshot", sandbox=box.id, instance=box.instance, name=asked.name)
     return json_answer({"image": f"snapshot:{asked.name}"}, 201)
@@ -151,9 +151,9 @@ async def remove_snapshot(request: Request) -> Answer:
     """Idempotent, like the removal of a sandbox."""
     broker, name = request.broker, request.parts[1].removeprefix(SNAPSHOT)
     if not re.fullmatch(NAME, name):
-        raise Refused(f"{name!r} is no snapshot's name: lower case letters, digits, `.`, `_`, `-`", 422)
+        raise RequestRefused(f"{name!r} is no snapshot's name: lower case letters, digits, `.`, `_`, `-`", 422)
     if not broker.provider.abilities.snapshots:
-        raise Refused(f"the provider {broker.provider.name} makes no snapshots", 422)
+        raise RequestRefused(f"the provider {broker.provider.name} makes no snapshots", 422)
     removed = await broker.provider.remove_snapshot(broker.config.stack, name)
     broker.images.forget()
     broker.audit.note("remove_snapshot", instance=request.caller.instance, name=name, removed=removed)
@@ -163,7 +163,7 @@ async def remove_snapshot(request: Request) -> Answer:
 async def pause(request: Request) -> Answer:
     box = request.box()
     if not request.broker.provider.abilities.pauses:
-        raise Refused(f"the provider {request.broker.provider.name} cannot pause", 422)
+        raise RequestRefused(f"the provider {request.broker.provider.name} cannot pause", 422)
     if box.state != "paused":
         await box.line()
         await box.held.pause()
@@ -201,7 +201,7 @@ async def beat(request: Request) -> Answer:
     asked, _ = await request.parse(LeaseRequest)
     name = request.parts[1]
     if len(name) > LONGEST_OWNER:
-        raise Refused(f"an owner's name has at most {LONGEST_OWNER} characters", 422)
+        raise RequestRefused(f"an owner's name has at most {LONGEST_OWNER} characters", 422)
     seconds = request.broker.leases.beat((request.caller.instance, name), asked.seconds)
     return json_answer({"owner": name, "seconds": seconds})
 
@@ -251,7 +251,7 @@ async def status(request: Request) -> Answer:
 async def hand_over(request: Request) -> Answer:
     """The next end of this broker leaves the sandboxes to its successor."""
     if not request.caller.operator:
-        raise Refused("only the stack's operator may hand the broker over")
+        raise RequestRefused("only the stack's operator may hand the broker over")
     handed = request.broker.leave_to_next()
     return json_answer({"hand_over": handed, "sandboxes": len(request.broker.boxes)})
 

@@ -18,7 +18,7 @@ from gym.broker.bounded_output import BoundedOutput
 from gym.broker.channel import frames
 from gym.broker.channel.channel import PipeChannel, open_channel
 from gym.broker.egress.relay import DATA, HEAD, MOST_WAITING, OPEN, RESET, Relay, RelayLine
-from gym.broker.errors import Refused
+from gym.broker.errors import RequestRefused
 from gym.broker.providers.docker.hijack import FRAME, KEPT_WORDS, Attached
 from gym.broker.routes.attach import UNREAD, Screen
 from gym.broker.routes.commands import Heard
@@ -295,6 +295,6 @@ async def test_a_tar_of_headers_alone_is_refused_before_it_is_held() -> None:
             info.type, info.size = b"x", BLOCK
             yield info.tobuf() + bytes(BLOCK)
 
-    with pytest.raises(Refused, match=r"without end|broken extended"):
+    with pytest.raises(RequestRefused, match=r"without end|broken extended"):
         async for _ in read_entries(Source(chunks())):
             pass

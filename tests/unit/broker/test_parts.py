@@ -16,7 +16,7 @@ from gym.broker.audit import Audit
 from gym.broker.background import BackgroundTasks
 from gym.broker.bounded_output import BoundedOutput
 from gym.broker.config import ENV_FILE, authenticate, read_config
-from gym.broker.errors import Busy, Conflict, Refused
+from gym.broker.errors import Busy, Conflict, RequestRefused
 from gym.broker.idempotency import IdempotentRequests
 from gym.broker.jobs import OutputCursor
 from gym.broker.leases import Leases
@@ -226,12 +226,12 @@ def test_a_token_is_an_instance_or_the_operator_or_nobody() -> None:
     assert authenticate(config, f"Bearer {TOKEN}".encode()).instance == "mcqa"
     assert authenticate(config, f"bearer {OPERATOR_TOKEN}".encode()).operator
     for header in (None, b"", b"Bearer", b"Bearer x", b"Bearer " + config.instances["mcqa"].token_sha256.encode()):
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(RequestRefused) as refused:
             authenticate(config, header)
         assert refused.value.status == 401
     without = config.model_copy(update={"operator_sha256": None})
     for header in (None, b"Bearer -", b"Bearer "):
-        with pytest.raises(Refused):
+        with pytest.raises(RequestRefused):
             authenticate(without, header)
 
 

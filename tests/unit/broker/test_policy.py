@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gym.broker.policy import REASONS, Refused, check_image, check_spec, explain_extra
+from gym.broker.policy import REASONS, RequestRefused, check_image, check_spec, explain_extra
 from gym.wire.sandbox import Grant, SandboxSpec
 
 DIGEST = "sha256:" + "ab" * 32
@@ -66,14 +66,14 @@ def test_a_granted_image_goes_on_by_its_full_name(asked: str, whole: str) -> Non
     ],
 )
 def test_an_image_that_no_pattern_covers_is_refused(asked: str) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         check_image(asked, GRANT)
     assert (refused.value.status, refused.value.retryable) == (403, False)
 
 
 @pytest.mark.parametrize("ours", ["gym-snapshot/other:ready", "gym-task:1", "gym-fork/s:x", "docker.io/gym-fork/s:x"])
 def test_images_of_other_sandboxes_are_refused_even_where_all_are_granted(ours: str) -> None:
-    with pytest.raises(Refused, match="other sandboxes"):
+    with pytest.raises(RequestRefused, match="other sandboxes"):
         check_image(ours, WIDE)
 
 
@@ -105,7 +105,7 @@ def test_images_of_other_sandboxes_are_refused_even_where_all_are_granted(ours: 
     ],
 )
 def test_what_is_no_image_is_refused_before_an_engine_hears_of_it(asked: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         check_image(asked, WIDE)
 
 
@@ -113,7 +113,7 @@ def test_what_is_no_image_is_refused_before_an_engine_hears_of_it(asked: str) ->
 def test_whatever_is_let_through_is_one_plain_full_name(text: str) -> None:
     try:
         name = check_image(text, WIDE)
-    except Refused:
+    except RequestRefused:
         return
     assert name.startswith("snapshot:") or name.partition("/")[1] == "/"
     assert name.isprintable()
@@ -123,14 +123,14 @@ def test_whatever_is_let_through_is_one_plain_full_name(text: str) -> None:
 
 
 def test_nothing_is_granted_by_default() -> None:
-    with pytest.raises(Refused, match="not granted"):
+    with pytest.raises(RequestRefused, match="not granted"):
         checked(Grant())
-    with pytest.raises(Refused, match="not granted"):
+    with pytest.raises(RequestRefused, match="not granted"):
         checked(Grant(), build={"dockerfile": "FROM scratch"})
     for network in ("internet", {"allow": ["example.org"]}):
-        with pytest.raises(Refused, match="network"):
+        with pytest.raises(RequestRefused, match="network"):
             checked(Grant(images=("*",)), network=network)
-    with pytest.raises(Refused, match="runtime"):
+    with pytest.raises(RequestRefused, match="runtime"):
         checked(Grant(images=("*",)), runtime="kata")
 
 
@@ -144,7 +144,7 @@ def test_nothing_is_granted_by_default() -> None:
     ],
 )
 def test_a_limit_beyond_the_grant_is_refused_by_name(field: str, value: object, told: str) -> None:
-    with pytest.raises(Refused, match=told):
+    with pytest.raises(RequestRefused, match=told):
         checked(limits={field: value})
 
 
@@ -153,7 +153,7 @@ def test_a_default_gives_way_to_a_smaller_grant_and_disk_is_always_limited() -> 
     spec = checked(small)
     assert (spec.limits.cpus, spec.limits.memory, spec.limits.pids) == (0.5, 1 << 20, 10)
     assert (spec.limits.disk, spec.ttl) == (1 << 30, 60)
-    with pytest.raises(Refused, match="max_ttl"):
+    with pytest.raises(RequestRefused, match="max_ttl"):
         checked(small, ttl=61)
 
 
@@ -163,15 +163,15 @@ def test_a_default_gives_way_to_a_smaller_grant_and_disk_is_always_limited() -> 
     + ["/.gym/x", "/a/", "/a//b", "/a/./b", "/a\n", "", ".", "/a\0b", "/dev/shm/x"],
 )
 def test_a_mount_that_would_cover_what_stays_is_refused(path: str) -> None:
-    with pytest.raises(Refused, match="mounts"):
+    with pytest.raises(RequestRefused, match="mounts"):
         checked(mounts={path: "1m"})
 
 
 def test_mounts_are_memory_and_so_limited() -> None:
     assert checked(mounts={"/dev/shm": "1m", "/scratch": "2m"}).mounts == {"/dev/shm": 1 << 20, "/scratch": 2 << 20}
-    with pytest.raises(Refused, match="tmpfs is memory"):
+    with pytest.raises(RequestRefused, match="tmpfs is memory"):
         checked(mounts={"/scratch": "9g"})
-    with pytest.raises(Refused, match="at most 16"):
+    with pytest.raises(RequestRefused, match="at most 16"):
         checked(mounts={f"/m{n}": 1 for n in range(17)})
 
 
@@ -179,7 +179,7 @@ def test_mounts_are_memory_and_so_limited() -> None:
     "name", ["gym.stack", "GYM.stack", "Gym.sandbox", "gym.", "com.docker.compose.project", "A", ""]
 )
 def test_labels_of_ours_cannot_be_written(name: str) -> None:
-    with pytest.raises(Refused, match="label"):
+    with pytest.raises(RequestRefused, match="label"):
         checked(labels={name: "x"})
 
 
@@ -187,7 +187,7 @@ def test_labels_of_ours_cannot_be_written(name: str) -> None:
     "user", ["", "root\n", "0:0:0", "host/root", "$(id)", "-1", "99999999999", "a b", "../x", "a\0"]
 )
 def test_a_user_is_a_name_or_a_number(user: str) -> None:
-    with pytest.raises(Refused, match="user"):
+    with pytest.raises(RequestRefused, match="user"):
         checked(user=user)
 
 
@@ -209,7 +209,7 @@ def test_users_of_the_image_may_be_named(user: str) -> None:
     ],
 )
 def test_what_makes_no_sense_is_422(fields: dict[str, Any]) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(RequestRefused) as refused:
         checked(**fields)
     assert refused.value.status == 422
 
@@ -230,7 +230,7 @@ ALLOWING = Grant(images=("*",), network=("none", "internet", "allow"), hosts=("*
 )
 def test_a_run_reaches_nothing_that_its_setup_did_not(setup: Any, run: Any, beyond: str) -> None:
     network = {**({"access": run} if isinstance(run, str) else run), "setup": setup}
-    with pytest.raises(Refused, match=f"narrower than the run, which may reach {beyond}:") as refused:
+    with pytest.raises(RequestRefused, match=f"narrower than the run, which may reach {beyond}:") as refused:
         checked(ALLOWING, network=network)
     assert refused.value.status == 422
 
@@ -268,7 +268,7 @@ def test_hosts_are_those_that_were_granted(host: str, granted: bool) -> None:
         if granted:
             assert checked(grant, network=network)
         else:
-            with pytest.raises(Refused, match="not granted"):
+            with pytest.raises(RequestRefused, match="not granted"):
                 checked(grant, network=network)
 
 
@@ -298,7 +298,7 @@ def test_a_dockerfile_brings_in_nothing_that_was_not_granted(dockerfile: str, re
     grant = Grant(images=("python",), build=True)
     if "gym-snapshot" in dockerfile:
         grant = WIDE
-    with pytest.raises(Refused, match=reason):
+    with pytest.raises(RequestRefused, match=reason):
         checked(grant, build={"dockerfile": dockerfile})
 
 
@@ -342,13 +342,13 @@ DECEITS = {
 
 @pytest.mark.parametrize("deceit", DECEITS)
 def test_a_dockerfile_that_could_be_read_in_two_ways_is_refused(deceit: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         checked(Grant(images=("python",), build=True), build={"dockerfile": DECEITS[deceit]})
 
 
 @pytest.mark.parametrize("name", ["BUILDKIT_SYNTAX", "IMG=evil", "", "-x", "a b"])
 def test_a_builds_variables_have_plain_names_and_none_of_the_builder(name: str) -> None:
-    with pytest.raises(Refused, match=r"args\."):
+    with pytest.raises(RequestRefused, match=r"args\."):
         checked(Grant(images=("python",), build=True), build={"dockerfile": "FROM python", "args": {name: "evil"}})
 
 
@@ -372,7 +372,7 @@ def test_a_dockerfile_of_granted_images_passes(dockerfile: str) -> None:
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "a/../../x", "a//b", "./a"])
 def test_files_of_a_build_stay_below_it(path: str) -> None:
-    with pytest.raises(Refused, match="build.files"):
+    with pytest.raises(RequestRefused, match="build.files"):
         checked(build={"dockerfile": "FROM scratch", "files": {path: "x"}})
 
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gym.broker import tree
-from gym.broker.errors import Refused
+from gym.broker.errors import RequestRefused
 from gym.broker.tree import check_link, pack_tree, plain_name, unpack_tree
 from gym.wire.sandbox import FileInfo
 from tests.support.sandbox_broker import MemoryChannel, MemoryEngine
@@ -69,7 +69,7 @@ async def unpack(tar: bytes, most: int = BIG, size: int = 700) -> Sink:
 
 
 async def refusal(tar: bytes, most: int = BIG) -> str:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(RequestRefused) as raised:
         await unpack(tar, most)
     return str(raised.value)
 
@@ -157,14 +157,14 @@ async def test_a_time_that_is_none_is_refused(stamp: str) -> None:
         entry = tarfile.TarInfo("x")
         entry.pax_headers = {"mtime": stamp}
         tar.addfile(entry)
-    with pytest.raises(Refused, match="its time"):
+    with pytest.raises(RequestRefused, match="its time"):
         await unpack(whole.getvalue())
 
 
 async def test_a_length_of_thousands_of_digits_is_refused() -> None:
     head = tarfile.TarInfo("pax")
     head.type, head.size = b"x", 6000
-    with pytest.raises(Refused, match="broken extended header"):
+    with pytest.raises(RequestRefused, match="broken extended header"):
         await unpack(head.tobuf() + b"1" * 5000 + b" a=b\n" + bytes(6144 - 5005) + bytes(1024))
 
 
@@ -178,7 +178,7 @@ async def test_what_is_cut_or_no_tar_is_refused() -> None:
 def test_a_name_never_leads_above_the_top(name: str) -> None:
     try:
         plain = plain_name(name)
-    except Refused:
+    except RequestRefused:
         return
     assert not plain.startswith("/")
     assert ".." not in plain.split("/")
@@ -189,7 +189,7 @@ def test_a_link_that_is_let_through_ends_below_the_top(parts: list[str], depth: 
     name, target = "d/" * depth + "link", "/".join(parts)
     try:
         check_link(name, target)
-    except Refused:
+    except RequestRefused:
         return
     height = depth
     for part in target.split("/"):
@@ -200,7 +200,7 @@ def test_a_link_that_is_let_through_ends_below_the_top(parts: list[str], depth: 
 
 @given(st.binary(max_size=3000))
 async def test_whatever_bytes_are_sent_the_answer_is_a_refusal_or_an_empty_tree(data: bytes) -> None:
-    with suppress(Refused):
+    with suppress(RequestRefused):
         sink = await unpack(data)
         assert not sink.files
 
