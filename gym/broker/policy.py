@@ -12,9 +12,9 @@ from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from gym.broker.egress.rules import Rules
+from gym.broker.errors import RequestRefused
 from gym.broker.providers.docker.dockerfile import read_sources
 from gym.broker.providers.docker.image_name import covers, parse_reference
-from gym.wire.failures import RolloutError
 from gym.wire.sandbox import NAME, SNAPSHOT, Build, Grant, Limits, Network, SandboxSpec, show_size
 
 KERNEL_PATHS: Final = ("/proc", "/sys", "/dev", "/.gym")
@@ -77,13 +77,6 @@ REASONS: Final[Mapping[str, str]] = {
     "id": "ids are given by the broker",
     "container": "only sandboxes of this stack can be named, by their id",
 }
-
-
-class RequestRefused(RolloutError):
-    """Not granted (403) or without meaning (422). Asking again changes nothing."""
-
-    def __init__(self, message: str, *, status: int = 403) -> None:
-        super().__init__("row", message, retryable=False, status=status)
 
 
 def explain_extra(body: Any) -> str | None:
