@@ -31,7 +31,7 @@ LONGEST_SECONDS = 86400.0
 SHELL = "if command -v bash >/dev/null 2>&1; then exec bash -i; else exec sh -i; fi"
 
 
-class Screen:
+class TerminalOutput:
     """What a command shows, on its way to a person who may read slowly."""
 
     def __init__(self) -> None:
@@ -91,9 +91,9 @@ def read_wish(broker: Broker, scope: Scope) -> tuple[SandboxEntry, ExecRequest, 
 @asynccontextmanager
 async def terminal(
     box: SandboxEntry, request: ExecRequest, size: tuple[int, int] | None
-) -> AsyncIterator[tuple[Process, Screen]]:
+) -> AsyncIterator[tuple[Process, TerminalOutput]]:
     """The command ends when the person leaves."""
-    screen = Screen()
+    screen = TerminalOutput()
     line = await box.line(request.user)
     process = screen.process = await line.start(request, screen.heard, tty=size)
     try:
@@ -103,7 +103,7 @@ async def terminal(
             await process.kill()
 
 
-async def talk(box: SandboxEntry, process: Process, screen: Screen, receive: Receive, send: Send) -> None:
+async def talk(box: SandboxEntry, process: Process, screen: TerminalOutput, receive: Receive, send: Send) -> None:
     async with asyncio.TaskGroup() as group:
         shown = group.create_task(show(screen, send))
         typed = group.create_task(listen(process, receive))
@@ -120,7 +120,7 @@ async def talk(box: SandboxEntry, process: Process, screen: Screen, receive: Rec
             shown.cancel()
 
 
-async def show(screen: Screen, send: Send) -> None:
+async def show(screen: TerminalOutput, send: Send) -> None:
     while (data := await screen.read()) is not None:
         await send({"type": "websocket.send", "bytes": data})
 

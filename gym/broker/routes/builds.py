@@ -11,7 +11,7 @@ import orjson
 from gym.broker.errors import RequestRefused
 from gym.broker.image_pulls import ImagePulls, PendingImage
 from gym.broker.routes.exchange import Handler, Request, Stream, json_answer, told_failure
-from gym.broker.routes.sandboxes import Asked
+from gym.broker.routes.sandboxes import RequestBody
 from gym.server.asgi import Answer
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, SandboxSpec
@@ -20,7 +20,7 @@ LOOK_SECONDS: Final = 0.25
 NDJSON: Final = b"application/x-ndjson"
 
 
-class BeginRequest(Asked):
+class BeginRequest(RequestBody):
     build: Build
 
 

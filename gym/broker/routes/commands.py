@@ -23,27 +23,27 @@ from gym.wire.sandbox import Data, ExecRequest, ExecResult, Size, from_bytes
 NDJSON = b"application/x-ndjson"
 
 
-class Asked(BaseModel):
+class RequestBody(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class KillRequest(Asked):
+class KillRequest(RequestBody):
     signal: int = Field(default=9, ge=1, le=64)
 
 
-class StdinRequest(Asked):
+class StdinRequest(RequestBody):
     data: Data = b""
     close: bool = False
 
 
-class ShellRequest(Asked):
+class ShellRequest(RequestBody):
     path: str = "/bin/sh"
     cwd: str | None = None
     env: dict[str, str] = Field(default_factory=dict)
     user: str | None = None
 
 
-class ShellCommand(Asked):
+class ShellCommand(RequestBody):
     command: str
     timeout: float = Field(default=60.0, gt=0, le=86400)
     max_output: Size = 1 << 20
@@ -110,7 +110,7 @@ async def execute(
     return result
 
 
-class Heard:
+class UnsentOutput:
     """What a command wrote and nobody read yet: no more than it may have kept, and not as a thousand small pieces."""
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class Heard:
 
 async def stream_command(request: Request, box: SandboxEntry, asked: ExecRequest) -> AsyncIterator[bytes]:
     """The head of each stream as it comes, its tail at the end, then the result with everything that was kept."""
-    heard = Heard()
+    heard = UnsentOutput()
     cursor = OutputCursor()
 
     async def work() -> ExecResult:

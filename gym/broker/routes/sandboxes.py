@@ -25,7 +25,7 @@ Short = Annotated[str, Field(max_length=LONGEST_OWNER)]
 REMOVE_SECONDS = 30.0  # how long a DELETE waits before it says that the removal goes on without it
 
 
-class Asked(BaseModel):
+class RequestBody(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
@@ -38,26 +38,26 @@ class CreateRequest(SandboxSpec):
         return SandboxSpec.model_construct(_fields_set=self.model_fields_set - {"rollout", "owner"}, **values)
 
 
-class ForkRequest(Asked):
+class ForkRequest(RequestBody):
     rollout: Short = ""
     owner: Short = ""
     ttl: float | None = Field(default=None, gt=0)
     labels: dict[str, str] | None = None
 
 
-class SnapshotRequest(Asked):
+class SnapshotRequest(RequestBody):
     name: str = Field(pattern=NAME)
 
 
-class SecondsRequest(Asked):
+class SecondsRequest(RequestBody):
     seconds: float = Field(gt=0)
 
 
-class LeaseRequest(Asked):
+class LeaseRequest(RequestBody):
     seconds: float | None = Field(default=None, gt=0)
 
 
-class PrefetchRequest(Asked):
+class PrefetchRequest(RequestBody):
     images: tuple[str, ...] = Field(max_length=1000)
 
 

@@ -20,8 +20,8 @@ from gym.broker.channel.channel import PipeChannel, open_channel
 from gym.broker.egress.relay import DATA, HEAD, MOST_WAITING, OPEN, RESET, Relay, RelayLine
 from gym.broker.errors import RequestRefused
 from gym.broker.providers.docker.hijack import FRAME, KEPT_WORDS, Attached
-from gym.broker.routes.attach import UNREAD, Screen
-from gym.broker.routes.commands import Heard
+from gym.broker.routes.attach import UNREAD, TerminalOutput
+from gym.broker.routes.commands import UnsentOutput
 from gym.broker.tar import BLOCK, Source, read_entries
 from gym.http.websocket import BINARY, WebSocketProtocol, encode
 from gym.wire.failures import RolloutError
@@ -208,7 +208,7 @@ def peak(work: Callable[[], object]) -> int:
 
 
 def test_output_that_comes_byte_by_byte_takes_no_more_than_its_bytes() -> None:
-    kept, heard = BoundedOutput(200_000), Heard()
+    kept, heard = BoundedOutput(200_000), UnsentOutput()
 
     def bytewise() -> None:
         for _ in range(400_000):
@@ -222,7 +222,7 @@ def test_output_that_comes_byte_by_byte_takes_no_more_than_its_bytes() -> None:
 
 
 async def test_a_screen_that_nobody_reads_holds_the_command_however_small_its_pieces() -> None:
-    screen, held = Screen(), []
+    screen, held = TerminalOutput(), []
     screen.process = SimpleNamespace(hold=lambda: held.append(1), release=lambda: None)
     for _ in range(UNREAD // 64):
         screen.heard(1, b"x")
