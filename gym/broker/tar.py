@@ -19,7 +19,7 @@ MOST_EXTRA: Final = 256 << 10  # of pax records and GNU long names before one en
 
 
 @dataclass(slots=True)
-class Entry:
+class TarEntry:
     """One member as its header tells it; `link` is the target of a symbolic or a hard link."""
 
     name: str
@@ -30,7 +30,7 @@ class Entry:
     link: str
 
 
-class Source:
+class TarReader:
     """Bytes as they come, unpacked where they are gzip, read in the sizes that tar wants."""
 
     def __init__(self, chunks: AsyncIterator[bytes]) -> None:
@@ -90,7 +90,7 @@ class Source:
         return True
 
 
-async def read_entries(source: Source) -> AsyncIterator[Entry]:
+async def read_entries(source: TarReader) -> AsyncIterator[TarEntry]:
     """Headers, one after the other. Between two of them the caller reads exactly the padded content of a file."""
     extra: dict[str, str] = {}
     held = 0
@@ -129,7 +129,7 @@ def read_extra(kind: bytes, data: bytes) -> dict[str, str]:
     return found
 
 
-def to_entry(info: tarfile.TarInfo, extra: dict[str, str]) -> Entry:
+def to_entry(info: tarfile.TarInfo, extra: dict[str, str]) -> TarEntry:
     if any(key.startswith("GNU.sparse") for key in extra):
         raise RequestRefused("the tar has sparse files: pack it without --sparse", 422)
     try:
@@ -146,7 +146,7 @@ def to_entry(info: tarfile.TarInfo, extra: dict[str, str]) -> Entry:
         kind = "dir"  # as the oldest tars wrote them
     if kind in ("dir", "symlink", "hardlink"):
         size = 0 if kind != "hardlink" else size
-    return Entry(name, kind, size, info.mode & 0o7777, mtime, link)
+    return TarEntry(name, kind, size, info.mode & 0o7777, mtime, link)
 
 
 def header_of(name: str, info: FileInfo, size: int) -> bytes:

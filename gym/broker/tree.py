@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 
 from gym.broker.errors import RequestRefused
 from gym.broker.provider import Channel
-from gym.broker.tar import BLOCK, END, PIECE, Entry, Source, header_of, padded, read_entries
+from gym.broker.tar import BLOCK, END, PIECE, TarEntry, TarReader, header_of, padded, read_entries
 
 MOST_ENTRIES = 200_000
 AT_ONCE = 16  # small files under way
@@ -21,7 +21,7 @@ SMALL = 256 << 10
 
 async def unpack_tree(line: Channel, path: str, chunks: AsyncIterator[bytes], most: int) -> tuple[int, int]:
     """How many entries and bytes. What came before a refused entry stays where it is."""
-    source = Source(chunks)
+    source = TarReader(chunks)
     try:
         async with asyncio.TaskGroup() as group:
             unpacking = Unpacking(line, path.rstrip("/") or "/", most, group)
@@ -53,7 +53,7 @@ class Unpacking:
         self.count = 0
         self.size = 0
 
-    async def take(self, entry: Entry, source: Source) -> None:
+    async def take(self, entry: TarEntry, source: TarReader) -> None:
         self.count += 1
         self.size += entry.size
         if self.count > MOST_ENTRIES:
@@ -90,7 +90,7 @@ class Unpacking:
             if name:
                 await self._line.make_dir(self._at(name), mode=mode)
 
-    async def _file(self, name: str, entry: Entry, source: Source) -> None:
+    async def _file(self, name: str, entry: TarEntry, source: TarReader) -> None:
         if name in self._writing:
             await self._all_written()
         self._files.add(name)
@@ -106,16 +106,16 @@ class Unpacking:
         await self._line.write_pieces(path, self._pieces(entry.size, source), mode=entry.mode)
         await self._line.set_times(path, entry.mtime)
 
-    async def _pieces(self, size: int, source: Source) -> AsyncIterator[bytes]:
+    async def _pieces(self, size: int, source: TarReader) -> AsyncIterator[bytes]:
         for offset in range(0, size, PIECE):
             yield await source.read(min(PIECE, size - offset))
         await source.read(padded(size) - size)
 
-    async def _write_small(self, name: str, data: bytes, entry: Entry) -> None:
+    async def _write_small(self, name: str, data: bytes, entry: TarEntry) -> None:
         await self._line.write_file(self._at(name), data, mode=entry.mode)
         await self._line.set_times(self._at(name), entry.mtime)
 
-    async def _link(self, name: str, entry: Entry) -> None:
+    async def _link(self, name: str, entry: TarEntry) -> None:
         if entry.kind == "symlink":
             check_link(name, entry.link)
             self._links.add(name)
@@ -128,7 +128,7 @@ class Unpacking:
         self._files.add(name)
         self.size += await self._copy(origin, name, entry)
 
-    async def _copy(self, origin: str, name: str, entry: Entry) -> int:
+    async def _copy(self, origin: str, name: str, entry: TarEntry) -> int:
         offset = 0
         while True:
             piece = await self._line.read_file(self._at(origin), offset=offset, length=PIECE)

@@ -22,7 +22,7 @@ from gym.broker.errors import RequestRefused
 from gym.broker.providers.docker.hijack import FRAME, KEPT_WORDS, Attached
 from gym.broker.routes.attach import UNREAD, TerminalOutput
 from gym.broker.routes.commands import UnsentOutput
-from gym.broker.tar import BLOCK, Source, read_entries
+from gym.broker.tar import BLOCK, TarReader, read_entries
 from gym.http.websocket import BINARY, WebSocketProtocol, encode
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
@@ -296,5 +296,5 @@ async def test_a_tar_of_headers_alone_is_refused_before_it_is_held() -> None:
             yield info.tobuf() + bytes(BLOCK)
 
     with pytest.raises(RequestRefused, match=r"without end|broken extended"):
-        async for _ in read_entries(Source(chunks())):
+        async for _ in read_entries(TarReader(chunks())):
             pass
