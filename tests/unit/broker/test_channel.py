@@ -9,8 +9,8 @@ import pytest
 
 from gym.broker.channel import channel as channels
 from gym.broker.channel import frames
-from gym.broker.channel.channel import FileTrouble, open_channel
-from gym.broker.channel.channel_process import NotStarted
+from gym.broker.channel.channel import FileOperationError, open_channel
+from gym.broker.channel.channel_process import CommandNotStarted
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
 from tests.support.sandbox_local import runs, spawn_helper, speaking, stop_helper, until, until_written
@@ -107,16 +107,16 @@ async def test_a_zero_byte_is_the_callers_fault() -> None:
 
 async def test_failures_of_commands_and_files_say_which_and_why(tmp_path: Path) -> None:
     async with speaking(tmp_path) as channel:
-        with pytest.raises(NotStarted, match="nonesuch: the command cannot be run: No such file or directory"):
+        with pytest.raises(CommandNotStarted, match="nonesuch: the command cannot be run: No such file or directory"):
             await channel.exec(ExecRequest(argv=("nonesuch",)))
-        with pytest.raises(NotStarted, match="the working directory cannot be entered"):
+        with pytest.raises(CommandNotStarted, match="the working directory cannot be entered"):
             await channel.exec(ExecRequest(argv=("true",), cwd="/nowhere"))
-        with pytest.raises(FileTrouble, match=r"a/b: No such file or directory") as missing:
+        with pytest.raises(FileOperationError, match=r"a/b: No such file or directory") as missing:
             await channel.read_file("a/b")
         assert (missing.value.status, missing.value.errno) == (404, 2)
         (tmp_path / "d").mkdir()
         (tmp_path / "d" / "f").touch()
-        with pytest.raises(FileTrouble, match="d: Directory not empty") as full:
+        with pytest.raises(FileOperationError, match="d: Directory not empty") as full:
             await channel.remove("d")
         assert (full.value.status, full.value.retryable) == (422, False)
 

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from gym.broker.channel import frames
-from gym.broker.channel.frames import Decoder, Frame, Option, OutOfStep
+from gym.broker.channel.frames import Frame, FrameDecoder, Option, OutOfStep
 from gym.wire.sandbox import Rlimits
 
 a_frame = st.builds(Frame, st.integers(1, 255), st.integers(0, 2**32 - 1), st.binary(max_size=300))
@@ -18,7 +18,7 @@ a_frame = st.builds(Frame, st.integers(1, 255), st.integers(0, 2**32 - 1), st.bi
 @given(st.lists(a_frame, max_size=8), st.lists(st.integers(1, 40), min_size=1, max_size=30))
 def test_frames_come_out_however_the_bytes_are_cut(sent: list[Frame], cuts: list[int]) -> None:
     data = b"".join(frames.encode_frame(*frame) for frame in sent)
-    decoder, found, at = Decoder(), [], 0
+    decoder, found, at = FrameDecoder(), [], 0
     for cut in (*cuts, len(data)):
         found += list(decoder.feed(data[at : at + cut]))
         at += cut
@@ -29,15 +29,15 @@ def test_frames_come_out_however_the_bytes_are_cut(sent: list[Frame], cuts: list
 def test_a_frame_without_its_end_is_none(frame: Frame, end: int) -> None:
     data = frames.encode_frame(*frame)[:-1] + bytes([end])
     if end == frames.END[0]:
-        assert list(Decoder().feed(data)) == [frame]
+        assert list(FrameDecoder().feed(data)) == [frame]
     else:
         with pytest.raises(OutOfStep):
-            list(Decoder().feed(data))
+            list(FrameDecoder().feed(data))
 
 
 def test_a_frame_of_a_gigabyte_is_none() -> None:
     with pytest.raises(OutOfStep, match="a frame of 1073741824 bytes"):
-        list(Decoder().feed(frames.HEAD.pack(frames.STDOUT, 1, 1 << 30)))
+        list(FrameDecoder().feed(frames.HEAD.pack(frames.STDOUT, 1, 1 << 30)))
 
 
 @given(st.binary(max_size=500), st.binary(min_size=16, max_size=16))
@@ -46,7 +46,7 @@ def test_an_answer_is_found_in_the_middle_of_anything(before: bytes, nonce: byte
     at = frames.find_hello(before + answer, nonce)
     assume(nonce not in (before + answer)[: len(before) + len(nonce) + frames.HEAD.size - 1])
     assert at == len(before)
-    (frame,) = Decoder().feed((before + answer)[at:])
+    (frame,) = FrameDecoder().feed((before + answer)[at:])
     assert frames.decode_hello(frame.body) == (7, ())
 
 
@@ -113,7 +113,7 @@ def test_a_zero_byte_is_refused(asked: dict[str, object]) -> None:
 
 @given(st.binary(max_size=200_000))
 def test_a_long_command_is_cut_into_frames(spec: bytes) -> None:
-    *pieces, go = Decoder().feed(frames.encode_run(3, spec))
+    *pieces, go = FrameDecoder().feed(frames.encode_run(3, spec))
     assert b"".join(piece.body for piece in pieces) == spec
     assert go == Frame(frames.GO, 3, b"")
     assert all(piece.type == frames.SPEC and len(piece.body) <= frames.MAX for piece in pieces)

@@ -209,7 +209,7 @@ async def test_a_command_that_cannot_be_read_is_an_error(tmp_path: Path, spec: b
     assert process.stdout is not None
     process.stdin.write(frames.encode_frame(frames.SPEC, 5, spec) + frames.encode_frame(frames.GO, 5))
     process.stdin.write(frames.encode_frame(frames.PING, 0, b"then"))
-    decoder = frames.Decoder()
+    decoder = frames.FrameDecoder()
     seen: list[frames.Frame] = []
     while not any(frame.type == frames.PONG for frame in seen):
         data = await asyncio.wait_for(process.stdout.read(4096), 120)
