@@ -17,7 +17,15 @@ from pydantic import ValidationError
 
 from gym import labels
 from gym.broker.providers.docker.engine_client import Engine, EngineRefused
-from gym.broker.restart_rules import GONE, Member, Notes, Trials, find_ended, may_start, why_ended
+from gym.broker.restart_rules import (
+    GONE,
+    ContainerEvents,
+    RestartHistory,
+    StackContainer,
+    find_ended,
+    may_start,
+    why_ended,
+)
 from gym.errors import GymError
 from gym.files import write_atomically
 from gym.server.waiting import wait_for_event
@@ -34,7 +42,7 @@ AGAIN_SECONDS: Final = 1.0
 log = logging.getLogger("gym.broker")
 
 
-class Starter:
+class ContainerRestarter:
     """`folder` says what the stack is to be, `state` is where notes are kept, `tell` hears of each start."""
 
     def __init__(self, project: str, folder: Path, state: Path, tell: Callable[..., None]) -> None:
@@ -44,7 +52,7 @@ class Starter:
         self._tell = tell
         self._notes = _read_notes(self._path)
         self._beat = Beat()
-        self._trials = Trials()
+        self._trials = RestartHistory()
         self._news = asyncio.Event()
 
     async def run(self) -> None:
@@ -110,7 +118,7 @@ class Starter:
             await self._start(engine, one)
         return len(due) < len(ended)
 
-    async def _start(self, engine: Engine, one: Member) -> None:
+    async def _start(self, engine: Engine, one: StackContainer) -> None:
         path = f"/containers/{one.id}"
         try:
             facts = await engine.call("GET", f"{path}/json", doing="show a container")
@@ -125,7 +133,7 @@ class Starter:
         log.warning("%s is started again: %s", one.name, why_ended(facts))
         self._tell("start_again", container=one.name, why=why_ended(facts))
 
-    async def _members(self, engine: Engine) -> list[Member]:
+    async def _members(self, engine: Engine) -> list[StackContainer]:
         filters = orjson.dumps({"label": [f"{PROJECT}={self._project}"]}).decode()
         listed = await engine.call("GET", "/containers/json", {"all": True, "filters": filters}, doing="list the stack")
         return [_member(one) for one in listed if labels.SANDBOX not in (one.get("Labels") or {})]
@@ -134,10 +142,10 @@ class Starter:
         return self._beat.hears(read_work(self._folder), asyncio.get_running_loop().time())
 
 
-def _member(listed: dict[str, Any]) -> Member:
+def _member(listed: dict[str, Any]) -> StackContainer:
     found = listed.get("Labels") or {}
     number = str(found.get(NUMBER, ""))
-    return Member(
+    return StackContainer(
         id=listed["Id"],
         name=(listed.get("Names") or [""])[0].lstrip("/"),
         service=found.get(SERVICE, ""),
@@ -157,8 +165,8 @@ async def _opened(engine: Engine) -> None:
             await asyncio.sleep(AGAIN_SECONDS)
 
 
-def _read_notes(path: Path) -> Notes:
+def _read_notes(path: Path) -> ContainerEvents:
     try:
-        return Notes.model_validate_json(path.read_bytes())
+        return ContainerEvents.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
-        return Notes()
+        return ContainerEvents()

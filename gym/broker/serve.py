@@ -20,7 +20,7 @@ from gym.broker.config import BrokerConfig, read_config
 from gym.broker.policy import check_spec
 from gym.broker.provider import EgressGate, Provider
 from gym.broker.providers.factory import STATE, make_provider
-from gym.broker.restarts import Starter
+from gym.broker.restarts import ContainerRestarter
 from gym.broker.service import Broker, Policy
 from gym.http.websocket import WebSocketProtocol
 from gym.server import serve
@@ -37,7 +37,7 @@ def run(environ: Mapping[str, str] = os.environ) -> None:
     provider = make_provider(config.provider, folder, config.settings.options, stack=config.stack, gate=gate)
     broker = make_broker(config, provider, audit)
     if environ.get(labels.ENV_WANTED) and broker.provider.name == "docker":
-        starter = Starter(config.stack, Path(environ[labels.ENV_WANTED]), folder / STATE, broker.audit.note)
+        starter = ContainerRestarter(config.stack, Path(environ[labels.ENV_WANTED]), folder / STATE, broker.audit.note)
         broker.beside["starter"] = starter.run
     own = read_settings(environ)
     signal.signal(signal.SIGUSR1, lambda *_: broker.leave_to_next())  # how a runtime says that another one follows
