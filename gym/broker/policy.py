@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-from gym.broker.egress.rules import Rules
+from gym.broker.egress.rules import EgressRules
 from gym.broker.errors import RequestRefused
 from gym.broker.providers.docker.dockerfile import read_sources
 from gym.broker.providers.docker.image_name import covers, parse_reference
@@ -219,7 +219,7 @@ def _check_setup(setup: Network, run: Network) -> None:
     """What the run may reach is attached when the sandbox is made: a setup that may reach less would not be kept to."""
     if setup.access == "internet" or run.access == "none":
         return
-    rules = Rules.of(setup)
+    rules = EgressRules.of(setup)
     beyond = [host for host in run.allow if not rules.allows(host)]
     if run.access == "internet" or beyond:
         what = "the internet" if run.access == "internet" else ", ".join(beyond)

@@ -51,9 +51,9 @@ def make_gate(config: BrokerConfig, audit: Audit) -> EgressGate | None:
     """None where no grant lets sandboxes `allow` hosts: then nothing of the gate is even loaded."""
     if not any("allow" in access.grant.network for access in config.instances.values()):
         return None
-    from gym.broker.egress.gate import Gate  # noqa: PLC0415
+    from gym.broker.egress.gate import RelayEgressGate  # noqa: PLC0415
 
-    return Gate(config.settings.egress, note=audit.note)
+    return RelayEgressGate(config.settings.egress, note=audit.note)
 
 
 def make_broker(config: BrokerConfig, provider: Provider, audit: Audit) -> Broker:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gym.broker.egress.config import EgressConfig
-from gym.broker.egress.gateway import Door, Note, Resolve
+from gym.broker.egress.gateway import AuditNote, Gateway, Resolve
 from gym.broker.egress.relay import ADDRESS, PROXY, PROXY_PORT, Relay, relay_argv
-from gym.broker.egress.rules import Rules, resolve_name
+from gym.broker.egress.rules import EgressRules, resolve_name
 from gym.broker.provider import Channel, EgressSettings, Process, Tags
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, Network
@@ -44,28 +44,28 @@ def _keep_quiet(event: str, **facts: Any) -> None:
 
 
 @dataclass
-class Kept:
-    door: Door
+class GateEntry:
+    door: Gateway
     keeping: asyncio.Task[None] | None = None
     sealed: bool = False
 
 
-class Gate:
+class RelayEgressGate:
     """Fits `gym.broker.provider.EgressGate`."""
 
     def __init__(
-        self, config: EgressConfig | None = None, note: Note = _keep_quiet, resolve: Resolve = resolve_name
+        self, config: EgressConfig | None = None, note: AuditNote = _keep_quiet, resolve: Resolve = resolve_name
     ) -> None:
         self._resolve = resolve
         self._config = config or EgressConfig()
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, GateEntry] = {}
         self.note = note
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def attach(self, tags: Tags, network: Network) -> EgressSettings:
-        self._kept[tags.id] = Kept(Door(self._config, tags, Rules.of(network), self._tell, self._resolve))
+        self._kept[tags.id] = GateEntry(Gateway(self._config, tags, EgressRules.of(network), self._tell, self._resolve))
         return EgressSettings(ENVIRONMENT, (ADDRESS,))
 
     async def open(self, tags: Tags, channel: Channel) -> None:
@@ -89,21 +89,21 @@ class Gate:
         if kept is None or kept.sealed:
             return
         kept.sealed = True
-        await kept.door.change(Rules.of(network))
+        await kept.door.change(EgressRules.of(network))
         if network.access == "none":
             await _end(kept)
 
     async def detach(self, tags: Tags) -> None:
         kept = self._kept.pop(tags.id, None)
         if kept is not None:
-            await kept.door.change(Rules())
+            await kept.door.change(EgressRules())
             await _end(kept)
 
     def _tell(self, event: str, **facts: Any) -> None:
         self.note(event, **facts)
 
 
-async def keep_relay(door: Door, channel: Channel, listening: asyncio.Future[None]) -> None:
+async def keep_relay(door: Gateway, channel: Channel, listening: asyncio.Future[None]) -> None:
     """Whoever is in the sandbox may kill its relay, and so harms nobody but itself; another is started."""
     loop = asyncio.get_running_loop()
     pause = FIRST_PAUSE
@@ -121,7 +121,7 @@ async def keep_relay(door: Door, channel: Channel, listening: asyncio.Future[Non
         await asyncio.sleep(pause)
 
 
-async def run_relay(door: Door, channel: Channel, listening: asyncio.Future[None]) -> None:
+async def run_relay(door: Gateway, channel: Channel, listening: asyncio.Future[None]) -> None:
     """Until its command ends. Cancelled, it ends the command first."""
     relay = Relay(door)
     request = ExecRequest(argv=relay_argv(HELPER), cwd="/", timeout=LIVES, max_output=1024)
@@ -153,7 +153,7 @@ async def _end_relay(process: Process, running: asyncio.Task[None]) -> None:
         await asyncio.wait_for(running, GONE_SECONDS)
 
 
-async def _end(kept: Kept) -> None:
+async def _end(kept: GateEntry) -> None:
     keeping, kept.keeping = kept.keeping, None
     if keeping is not None:
         keeping.cancel()

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from gym.broker.egress import dns
-from gym.broker.egress.client_hello import Hello, read_hello
+from gym.broker.egress.client_hello import ClientHello, read_hello
 from gym.broker.egress.config import EgressConfig
-from gym.broker.egress.errors import Denied, LineGone
-from gym.broker.egress.relay import ADDRESS, DNS_STREAM, HTTP, PROXY, TLS, RelayLine
+from gym.broker.egress.errors import ConnectionLost, EgressDenied
+from gym.broker.egress.relay import ADDRESS, DNS_STREAM, HTTP, PROXY, TLS, RelayConnection
 from gym.broker.egress.request_head import Body, HttpRequest, read_request
-from gym.broker.egress.rules import Rules, choose_addresses, resolve_name
-from gym.broker.egress.tunnel import Carrier, Line, Source, dial
+from gym.broker.egress.rules import EgressRules, choose_addresses, resolve_name
+from gym.broker.egress.tunnel import BufferedReader, ByteStream, Tunnel, dial
 from gym.broker.provider import Tags
 from gym.wire.addresses import is_address, plain_host
 
@@ -27,12 +27,12 @@ PENDING: Final = 256  # flows and questions under way; beyond it questions are d
 Resolve = Callable[[str, float], Awaitable[list[str]]]
 
 
-class Note(Protocol):
+class AuditNote(Protocol):
     def __call__(self, event: str, **facts: Any) -> None: ...
 
 
 @dataclass
-class Ask:
+class ConnectionRecord:
     """What one connection wanted, and what became of it."""
 
     how: str
@@ -45,11 +45,11 @@ class Ask:
     received: int = 0
 
 
-class Door:
+class Gateway:
     """Fits `relay.Served`."""
 
     def __init__(
-        self, config: EgressConfig, tags: Tags, rules: Rules, note: Note, resolve: Resolve = resolve_name
+        self, config: EgressConfig, tags: Tags, rules: EgressRules, note: AuditNote, resolve: Resolve = resolve_name
     ) -> None:
         self._config = config
         self._resolve = resolve
@@ -64,7 +64,7 @@ class Door:
     def open_connections(self) -> int:
         return len(self._flows)
 
-    async def change(self, rules: Rules) -> None:
+    async def change(self, rules: EgressRules) -> None:
         """From here on these rules hold; whatever was open, or on its way to be, is gone when this returns."""
         self._rules = rules
         await self.close()
@@ -75,7 +75,7 @@ class Door:
             flow.cancel()
         await asyncio.gather(*flows, return_exceptions=True)
 
-    def accept(self, door: int, line: RelayLine) -> None:
+    def accept(self, door: int, line: RelayConnection) -> None:
         if not self._count():
             line.abort()
             return
@@ -91,17 +91,17 @@ class Door:
 
         self._spawn(reply())
 
-    async def serve(self, door: int, line: Line) -> None:
+    async def serve(self, door: int, line: ByteStream) -> None:
         handlers = {PROXY: self._proxy, HTTP: self._plain, TLS: self._tls, DNS_STREAM: self._questions}
         handler = handlers.get(door)
-        ask, began = Ask({PROXY: "proxy", HTTP: "http", TLS: "tls"}.get(door, "dns")), time.monotonic()
+        ask, began = ConnectionRecord({PROXY: "proxy", HTTP: "http", TLS: "tls"}.get(door, "dns")), time.monotonic()
         try:
             if handler is not None:
                 await handler(ask, line)
-        except Denied as error:
+        except EgressDenied as error:
             ask.verdict, ask.why = "failed" if error.gateway else "refused", error.why
             await self._say_no(ask, line, error)
-        except (LineGone, OSError) as error:
+        except (ConnectionLost, OSError) as error:
             ask.why = str(error) or type(error).__name__
             ask.verdict = "ended" if ask.address else "refused"
         except asyncio.CancelledError:
@@ -113,7 +113,7 @@ class Door:
             if ask.how != "dns":
                 self._write_down(ask, time.monotonic() - began)
 
-    async def _proxy(self, ask: Ask, line: Line) -> None:
+    async def _proxy(self, ask: ConnectionRecord, line: ByteStream) -> None:
         source, request = await self._read_request(line, proxied=True)
         if not request.connects:
             await self._forward(ask, line, source, request)
@@ -128,15 +128,15 @@ class Door:
         finally:
             outside.abort()
 
-    async def _plain(self, ask: Ask, line: Line) -> None:
+    async def _plain(self, ask: ConnectionRecord, line: ByteStream) -> None:
         """Who ignored the proxy variables, and was led here by our resolver."""
         source, request = await self._read_request(line, proxied=False)
         if request.connects:
-            raise Denied("CONNECT is for a proxy")
+            raise EgressDenied("CONNECT is for a proxy")
         await self._forward(ask, line, source, request)
 
-    async def _tls(self, ask: Ask, line: Line) -> None:
-        source = Source(line)
+    async def _tls(self, ask: ConnectionRecord, line: ByteStream) -> None:
+        source = BufferedReader(line)
         hello = await self._read_hello(source)
         ask.host, ask.port = plain_host(hello.name or ""), 443
         check_hello(hello, ask.host)
@@ -146,7 +146,9 @@ class Door:
         finally:
             outside.abort()
 
-    async def _forward(self, ask: Ask, line: Line, source: Source, request: HttpRequest) -> None:
+    async def _forward(
+        self, ask: ConnectionRecord, line: ByteStream, source: BufferedReader, request: HttpRequest
+    ) -> None:
         ask.how, ask.host, ask.port = "http", request.target.host, request.target.port
         outside = await self._reach(ask)
         try:
@@ -155,7 +157,7 @@ class Door:
         finally:
             outside.abort()
 
-    async def _reach(self, ask: Ask) -> Line:
+    async def _reach(self, ask: ConnectionRecord) -> ByteStream:
         self._check(ask.host, ask.port)
         config = self._config
         addresses = choose_addresses(await self._resolve(ask.host, config.connect_seconds), ask.host, config.private)
@@ -165,38 +167,40 @@ class Door:
     def _check(self, host: str, port: int) -> None:
         if not self._rules.allows(host):
             hosts = ", ".join(self._rules.hosts) or "nothing"
-            raise Denied(f"{host or 'that'} is not among what this sandbox may reach now: {hosts}")
+            raise EgressDenied(f"{host or 'that'} is not among what this sandbox may reach now: {hosts}")
         if port not in self._config.ports:
             ports = ", ".join(map(str, self._config.ports))
-            raise Denied(f"port {port} is not open; `sandbox_settings.egress.ports` has {ports}")
+            raise EgressDenied(f"port {port} is not open; `sandbox_settings.egress.ports` has {ports}")
 
-    async def _carry(self, ask: Ask, inside: Line, outside: Line, first: bytes, body: Body | None) -> None:
+    async def _carry(
+        self, ask: ConnectionRecord, inside: ByteStream, outside: ByteStream, first: bytes, body: Body | None
+    ) -> None:
         def count(sent: int, received: int) -> None:
             ask.sent += sent
             ask.received += received
             self._moved += sent + received
             if self._moved > self._config.max_bytes:
-                raise Denied(f"this sandbox has moved {self._config.max_bytes} bytes, which is all it may")
+                raise EgressDenied(f"this sandbox has moved {self._config.max_bytes} bytes, which is all it may")
 
-        await Carrier(inside, outside, count, self._config.idle_seconds).carry(first, body)
+        await Tunnel(inside, outside, count, self._config.idle_seconds).carry(first, body)
 
-    async def _read_request(self, line: Line, *, proxied: bool) -> tuple[Source, HttpRequest]:
-        source = Source(line)
+    async def _read_request(self, line: ByteStream, *, proxied: bool) -> tuple[BufferedReader, HttpRequest]:
+        source = BufferedReader(line)
         async with self._head_time():
             head = await source.until(b"\r\n\r\n", self._config.head_bytes)
         return source, read_request(head, proxied=proxied)
 
-    async def _read_hello(self, source: Source) -> Hello:
+    async def _read_hello(self, source: BufferedReader) -> ClientHello:
         async with self._head_time():
             while (hello := read_hello(source.peek())) is None:
                 if len(await source.peek_more()) > self._config.head_bytes:
-                    raise Denied(f"a ClientHello of more than {self._config.head_bytes} bytes")
+                    raise EgressDenied(f"a ClientHello of more than {self._config.head_bytes} bytes")
         return hello
 
     def _head_time(self) -> asyncio.Timeout:
         return asyncio.timeout(self._config.head_seconds)
 
-    async def _say_no(self, ask: Ask, line: Line, error: Denied) -> None:
+    async def _say_no(self, ask: ConnectionRecord, line: ByteStream, error: EgressDenied) -> None:
         """In words, where they can be read: not within TLS, nor in the middle of an answer."""
         if ask.received or ask.how == "tls" or (ask.how == "connect" and ask.address):
             return
@@ -210,11 +214,11 @@ class Door:
                 await line.write(head % (status, len(text)) + text)
                 await line.end()
                 await line.flush()
-        except (LineGone, OSError):
+        except (ConnectionLost, OSError):
             return
 
-    async def _questions(self, ask: Ask, line: Line) -> None:
-        source = Source(line)
+    async def _questions(self, ask: ConnectionRecord, line: ByteStream) -> None:
+        source = BufferedReader(line)
         for _ in range(QUESTIONS):
             async with self._head_time():
                 size = await source.some(1) + await source.some(1)
@@ -227,9 +231,9 @@ class Door:
             answer = await self._answer(question)
             await line.write(len(answer).to_bytes(2) + answer)
 
-    async def _answer(self, question: dns.Question) -> bytes:
+    async def _answer(self, question: dns.DnsQuestion) -> bytes:
         """Nothing of a question is ever passed on but, where everything is granted, the name itself."""
-        ask = Ask("dns", question.name, why=question.kind_name)
+        ask = ConnectionRecord("dns", question.name, why=question.kind_name)
         code, addresses = dns.NO_ERROR, list[str]()
         if not self._rules.allows(question.name) or is_address(question.name):
             ask.verdict, code = "refused", dns.NO_SUCH_NAME
@@ -240,7 +244,7 @@ class Door:
                 addresses = [
                     one for one in await self._resolve(question.name, self._config.connect_seconds) if "." in one
                 ]
-            except Denied:
+            except EgressDenied:
                 ask.verdict, code = "failed", dns.NO_SUCH_NAME
         self._write_down(ask, 0.0)
         return dns.write_answer(question, code, addresses[:16])
@@ -248,10 +252,12 @@ class Door:
     def _count(self) -> bool:
         self._asked += 1
         if self._asked == self._config.total + 1:
-            self._write_down(Ask("any", verdict="refused", why="it has asked as often as it may; no more is told"), 0.0)
+            self._write_down(
+                ConnectionRecord("any", verdict="refused", why="it has asked as often as it may; no more is told"), 0.0
+            )
         return self._asked <= self._config.total
 
-    def _write_down(self, ask: Ask, seconds: float) -> None:
+    def _write_down(self, ask: ConnectionRecord, seconds: float) -> None:
         tags = self._tags
         facts: dict[str, Any] = {"sandbox": tags.id, "instance": tags.instance, "rollout": tags.rollout}
         facts |= {"how": ask.how, "host": ask.host, "port": ask.port or None, "verdict": ask.verdict, "why": ask.why}
@@ -267,14 +273,14 @@ class Door:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._flows.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._write_down(Ask("any", verdict="failed", why=f"the gate itself failed: {error!r}"), 0.0)
+            self._write_down(ConnectionRecord("any", verdict="failed", why=f"the gate itself failed: {error!r}"), 0.0)
 
 
-def check_hello(hello: Hello, host: str) -> None:
+def check_hello(hello: ClientHello, host: str) -> None:
     """The name in the clear is all that can be seen of TLS, so it has to be there, and be the one that was checked."""
     if hello.encrypted:
-        raise Denied("the ClientHello is encrypted (ECH), so its name cannot be checked; switch ECH off")
+        raise EgressDenied("the ClientHello is encrypted (ECH), so its name cannot be checked; switch ECH off")
     if hello.name is None and not is_address(host):
-        raise Denied("the ClientHello names no server (SNI)")
+        raise EgressDenied("the ClientHello names no server (SNI)")
     if hello.name is not None and plain_host(hello.name) != host:
-        raise Denied(f"the ClientHello names {hello.name[:100]}, and not {host}")
+        raise EgressDenied(f"the ClientHello names {hello.name[:100]}, and not {host}")

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, Protocol
 
-from gym.broker.egress.errors import LineGone
+from gym.broker.egress.errors import ConnectionLost
 from gym.broker.provider import Process
 from gym.wire.failures import RolloutError
 
@@ -26,16 +26,16 @@ DOOR_BYTES: Final = tuple(bytes([number]) for number in range(len(DOORS)))
 PROXY, HTTP, TLS, DNS_STREAM, DNS = range(5)
 
 
-class Frame(NamedTuple):
+class RelayFrame(NamedTuple):
     type: int
     line: int
     body: bytes
 
 
-class Served(Protocol):
+class RelayHandler(Protocol):
     """Who looks at what comes."""
 
-    def accept(self, door: int, line: RelayLine) -> None: ...
+    def accept(self, door: int, line: RelayConnection) -> None: ...
 
     def ask(self, door: int, data: bytes, answer: Callable[[bytes], None]) -> None: ...
 
@@ -47,10 +47,10 @@ def relay_argv(helper: str) -> tuple[str, ...]:
 class Relay:
     """Feed it by `take`; `run` carries what goes the other way, until its command ends."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: RelayHandler) -> None:
         self._served = served
         self._buffer = bytearray()
-        self._lines: dict[int, RelayLine] = {}
+        self._lines: dict[int, RelayConnection] = {}
         self._outgoing = bytearray()
         self._more = asyncio.Event()
         self._broken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -105,7 +105,7 @@ class Relay:
                 self._outgoing.clear()
                 await process.write(piece)
 
-    def _frames(self) -> Iterator[Frame]:
+    def _frames(self) -> Iterator[RelayFrame]:
         while len(self._buffer) >= HEAD.size:
             type, line, size = HEAD.unpack_from(self._buffer)
             if size > MOST:
@@ -114,18 +114,18 @@ class Relay:
                 return
             body = bytes(self._buffer[HEAD.size : HEAD.size + size])
             del self._buffer[: HEAD.size + size]
-            yield Frame(type, line, body)
+            yield RelayFrame(type, line, body)
 
     def _break(self, why: str) -> None:
         if not self._broken.done():
             self._broken.set_result(why)
 
-    def _obey(self, frame: Frame) -> None:
+    def _obey(self, frame: RelayFrame) -> None:
         line = self._lines.get(frame.line)
         if frame.type == LISTENING and not self.listening.done():
             self.listening.set_result(tuple(map(bool, frame.body)))
         elif frame.type == OPEN and line is None and len(self._lines) < LINES and frame.body[:1] in DOOR_BYTES:
-            line = self._lines[frame.line] = RelayLine(self, frame.line)
+            line = self._lines[frame.line] = RelayConnection(self, frame.line)
             self._served.accept(frame.body[0], line)
         elif frame.type == DATAGRAM and frame.body:
             self._served.ask(frame.body[0], frame.body[1:], lambda data: self.send(DATAGRAM, frame.line, data))
@@ -133,7 +133,7 @@ class Relay:
             line.obey(frame)
 
 
-class RelayLine:
+class RelayConnection:
     """One TCP connection of somebody in the sandbox."""
 
     def __init__(self, relay: Relay, number: int) -> None:
@@ -149,7 +149,7 @@ class RelayLine:
         """b"" once the other side has said all."""
         while not self._incoming:
             if self._gone:
-                raise LineGone("the sandbox closed the connection")
+                raise ConnectionLost("the sandbox closed the connection")
             if self._ended:
                 return b""
             await self._wait()
@@ -163,7 +163,7 @@ class RelayLine:
         view = memoryview(data)
         while view:
             if self._gone:
-                raise LineGone("the sandbox closed the connection")
+                raise ConnectionLost("the sandbox closed the connection")
             if self._room <= 0:
                 await self._wait()
                 continue
@@ -191,7 +191,7 @@ class RelayLine:
         self._news.set()
         self._relay.forget(self._number)
 
-    def obey(self, frame: Frame) -> None:
+    def obey(self, frame: RelayFrame) -> None:
         if frame.type == DATA:
             self._incoming += frame.body
             if len(self._incoming) > WINDOW:  # no relay of ours does that

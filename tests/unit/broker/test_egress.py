@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from gym.broker.egress import dns
 from gym.broker.egress.client_hello import read_hello
 from gym.broker.egress.config import EgressConfig
-from gym.broker.egress.errors import Denied
-from gym.broker.egress.gateway import Door, check_hello
+from gym.broker.egress.errors import EgressDenied
+from gym.broker.egress.gateway import Gateway, check_hello
 from gym.broker.egress.relay import PROXY
 from gym.broker.egress.request_head import read_request
-from gym.broker.egress.rules import Rules, choose_addresses, fits
-from gym.broker.egress.tunnel import Upstream
+from gym.broker.egress.rules import EgressRules, choose_addresses, fits
+from gym.broker.egress.tunnel import OutsideConnection
 from gym.broker.provider import Tags
 from gym.wire.addresses import is_public, plain_host
 from tests.support.sandbox_egress import BAD, GOOD, Seen, origin, resolve
@@ -64,9 +64,9 @@ def test_what_is_a_name_to_some_and_an_address_to_others_is_none(text: str) -> N
 )
 def test_addresses_of_this_machine_and_its_neighbours_are_not_public(address: str) -> None:
     assert not is_public(address)
-    with pytest.raises(Denied, match="public internet"):
+    with pytest.raises(EgressDenied, match="public internet"):
         choose_addresses([address], "a.example", ())
-    with pytest.raises(Denied, match="public internet"):  # nor beside a good one
+    with pytest.raises(EgressDenied, match="public internet"):  # nor beside a good one
         choose_addresses(["1.1.1.1", address], "a.example", ())
     assert choose_addresses([address], "a.example", ("a.example",)) == [address]
 
@@ -93,7 +93,7 @@ def test_a_hello_without_a_name_with_another_or_in_secret_is_refused() -> None:
     assert nameless is not None
     assert other is not None
     for hello in (nameless, other, nameless._replace(name=GOOD, encrypted=True)):
-        with pytest.raises(Denied):
+        with pytest.raises(EgressDenied):
             check_hello(hello, GOOD)
     check_hello(nameless, "192.0.2.1")
 
@@ -101,10 +101,10 @@ def test_a_hello_without_a_name_with_another_or_in_secret_is_refused() -> None:
 @given(st.binary(max_size=300))
 def test_no_bytes_break_the_readers(data: bytes) -> None:
     for start in (data, b"\x16\x03\x01" + len(data).to_bytes(2) + data):
-        with contextlib.suppress(Denied):
+        with contextlib.suppress(EgressDenied):
             read_hello(start)
     for proxied in (True, False):
-        with contextlib.suppress(Denied):
+        with contextlib.suppress(EgressDenied):
             read_request(data + b"\r\n\r\n", proxied=proxied)
     question = dns.read_question(data)
     assert question is None or dns.write_answer(question, dns.NO_SUCH_NAME)[:2] == data[:2]
@@ -134,7 +134,7 @@ def test_no_bytes_break_the_readers(data: bytes) -> None:
     ],
 )
 def test_a_request_that_can_be_read_in_two_ways_is_refused(head: str) -> None:
-    with pytest.raises(Denied):
+    with pytest.raises(EgressDenied):
         read_request(head.encode() + b"\r\n\r\n", proxied=True)
 
 
@@ -145,18 +145,18 @@ def test_a_request_goes_on_with_the_host_that_was_checked_and_without_its_hops()
 
 
 def test_rules_of_the_internet_allow_every_name_and_no_name_is_none() -> None:
-    assert Rules(everything=True).allows("any.example")
-    assert not Rules(everything=True).allows("")
-    assert not Rules().allows(GOOD)
+    assert EgressRules(everything=True).allows("any.example")
+    assert not EgressRules(everything=True).allows("")
+    assert not EgressRules().allows(GOOD)
 
 
 async def ask(seen: Seen, hosts: tuple[str, ...], words: bytes) -> bytes:
     """What a door answers to one connection, over a real socket."""
     config = EgressConfig.model_validate({"ports": seen.ports, "private": (GOOD,)})
-    door = Door(config, Tags("box", "stack", "inst", "owner", "rollout"), Rules(hosts), seen.note, resolve)
+    door = Gateway(config, Tags("box", "stack", "inst", "owner", "rollout"), EgressRules(hosts), seen.note, resolve)
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        line = Upstream(reader, writer)
+        line = OutsideConnection(reader, writer)
         line.abort = lambda: writer.close()  # type: ignore[method-assign]  # its last words are to arrive
         await door.serve(PROXY, line)
 

@@ -17,7 +17,7 @@ import pytest
 from gym.broker.bounded_output import BoundedOutput
 from gym.broker.channel import frames
 from gym.broker.channel.channel import PipeChannel, open_channel
-from gym.broker.egress.relay import DATA, HEAD, MOST_WAITING, OPEN, RESET, Relay, RelayLine
+from gym.broker.egress.relay import DATA, HEAD, MOST_WAITING, OPEN, RESET, Relay, RelayConnection
 from gym.broker.errors import RequestRefused
 from gym.broker.providers.docker.hijack import FRAME, KEPT_WORDS, Attached
 from gym.broker.routes.attach import UNREAD, TerminalOutput
@@ -143,9 +143,9 @@ async def test_a_frame_that_makes_no_sense_ends_the_line(line: tuple[PipeChannel
 
 class Door:
     def __init__(self) -> None:
-        self.lines: list[RelayLine] = []
+        self.lines: list[RelayConnection] = []
 
-    def accept(self, door: int, line: RelayLine) -> None:
+    def accept(self, door: int, line: RelayConnection) -> None:
         self.lines.append(line)
 
     def ask(self, door: int, data: bytes, answer: Callable[[bytes], None]) -> None:
