@@ -16,7 +16,7 @@ import orjson
 from pydantic import ValidationError
 
 from gym import labels
-from gym.broker.providers.docker.engine_client import Engine, EngineRefused
+from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused
 from gym.broker.restart_rules import (
     GONE,
     ContainerEvents,
@@ -65,7 +65,7 @@ class ContainerRestarter:
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _run(self) -> None:
-        engine = Engine()
+        engine = EngineClient()
         try:
             await _opened(engine)
             async with asyncio.TaskGroup() as group:
@@ -74,7 +74,7 @@ class ContainerRestarter:
         finally:
             await engine.aclose()
 
-    async def _listen(self, engine: Engine) -> None:
+    async def _listen(self, engine: EngineClient) -> None:
         filters = {"type": ["container"], "event": list(EVENTS), "label": [f"{PROJECT}={self._project}"]}
         while True:
             query = {"filters": orjson.dumps(filters).decode(), "since": self._notes.since or None}
@@ -94,7 +94,7 @@ class ContainerRestarter:
             log.warning("what ended is not written down: %s", error)
         self._news.set()
 
-    async def _keep(self, engine: Engine) -> None:
+    async def _keep(self, engine: EngineClient) -> None:
         while True:
             self._news.clear()
             try:
@@ -104,7 +104,7 @@ class ContainerRestarter:
                 waiting = True
             await wait_for_event(self._news, SOON_SECONDS if waiting else LOOK_SECONDS)
 
-    async def _look(self, engine: Engine) -> bool:
+    async def _look(self, engine: EngineClient) -> bool:
         """Is somebody left who is not due yet?"""
         wanted = read_wanted(self._folder)
         if wanted is None or wanted.down or wanted.project != self._project or self._is_commanded():
@@ -118,7 +118,7 @@ class ContainerRestarter:
             await self._start(engine, one)
         return len(due) < len(ended)
 
-    async def _start(self, engine: Engine, one: StackContainer) -> None:
+    async def _start(self, engine: EngineClient, one: StackContainer) -> None:
         path = f"/containers/{one.id}"
         try:
             facts = await engine.call("GET", f"{path}/json", doing="show a container")
@@ -133,7 +133,7 @@ class ContainerRestarter:
         log.warning("%s is started again: %s", one.name, why_ended(facts))
         self._tell("start_again", container=one.name, why=why_ended(facts))
 
-    async def _members(self, engine: Engine) -> list[StackContainer]:
+    async def _members(self, engine: EngineClient) -> list[StackContainer]:
         filters = orjson.dumps({"label": [f"{PROJECT}={self._project}"]}).decode()
         listed = await engine.call("GET", "/containers/json", {"all": True, "filters": filters}, doing="list the stack")
         return [_member(one) for one in listed if labels.SANDBOX not in (one.get("Labels") or {})]
@@ -155,7 +155,7 @@ def _member(listed: dict[str, Any]) -> StackContainer:
     )
 
 
-async def _opened(engine: Engine) -> None:
+async def _opened(engine: EngineClient) -> None:
     while True:
         try:
             await engine.open()

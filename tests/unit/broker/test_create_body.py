@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gym.broker.provider import Tags
 from gym.broker.providers.docker.create_body import (
-    Place,
+    ContainerSetup,
     container_name,
     create_body,
     exec_body,
@@ -22,7 +22,7 @@ from gym.broker.providers.docker.create_body import (
 )
 from gym.wire.sandbox import Limits, SandboxSpec
 
-PLACE = Place(image="sha256:aa", helper="gym-helper-1", cpus=2.0)
+PLACE = ContainerSetup(image="sha256:aa", helper="gym-helper-1", cpus=2.0)
 TAGS = Tags("box-1", "stack", "inst", "owner", "r-1", 12.5, "", "")
 KEYS = frozenset(
     ("NetworkMode", "Privileged", "CapDrop", "CapAdd", "SecurityOpt", "IpcMode", "CgroupnsMode", "PidsLimit", "Memory")

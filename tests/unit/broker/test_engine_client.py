@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym.broker.providers.docker.engine_client import Engine, EngineRefused, EngineSilent
+from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused, EngineSilent
 from gym.broker.providers.docker.errors import (
     BadSpec,
     DiskFull,
@@ -25,7 +25,7 @@ from gym.broker.providers.docker.errors import (
 )
 from gym.broker.providers.docker.hijack import Attached
 from gym.broker.providers.docker.image_name import parse_reference
-from gym.broker.providers.docker.image_use import Ledger
+from gym.broker.providers.docker.image_use import ImageUse
 from gym.broker.providers.docker.registry_auth import all_auths, registry_auth
 from gym.errors import InfraError, UserError
 from tests.support.sandbox_docker import VERSION, engine_that, reply
@@ -139,12 +139,12 @@ def test_pipes_are_taken_apart_in_whatever_pieces_they_come(parts: list[tuple[in
 @pytest.mark.parametrize("host", ["ssh://far", "tcp://10.0.0.1:2375", "npipe:////./pipe/docker_engine", "unix:/x"])
 def test_an_engine_elsewhere_is_refused_with_what_to_set(host: str) -> None:
     with pytest.raises(UserError, match="DOCKER_HOST"):
-        Engine(host)
+        EngineClient(host)
 
 
 def test_an_engine_on_loopback_is_one_of_this_machine() -> None:
     async def make() -> None:
-        engine = Engine("tcp://127.0.0.1:1")
+        engine = EngineClient("tcp://127.0.0.1:1")
         with pytest.raises(EngineSilent):
             await engine.open()
         await engine.aclose()
@@ -211,9 +211,9 @@ def test_logins_are_found_where_docker_keeps_them(tmp_path: Path) -> None:
 
 def test_the_ledger_outlives_its_broker_and_a_torn_one_is_an_empty_one(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "images.json"
-    first = Ledger(path)
+    first = ImageUse(path)
     first.use("sha256:a", pulled=True)
-    assert (Ledger(path).pulled, Ledger(path).last_used("sha256:a") > 0) == ({"sha256:a"}, True)
+    assert (ImageUse(path).pulled, ImageUse(path).last_used("sha256:a") > 0) == ({"sha256:a"}, True)
     path.write_text("{")
-    assert Ledger(path).pulled == set()
-    Ledger(Path("/proc/nowhere/x")).use("sha256:b", pulled=True)
+    assert ImageUse(path).pulled == set()
+    ImageUse(Path("/proc/nowhere/x")).use("sha256:b", pulled=True)

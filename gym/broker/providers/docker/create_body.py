@@ -70,7 +70,7 @@ NOT_FROM_THE_IMAGE: Final = {
 }
 
 
-class Place(NamedTuple):
+class ContainerSetup(NamedTuple):
     """What is known of the engine and of the image once a sandbox is to be made."""
 
     image: str  # an id or a full name
@@ -83,7 +83,7 @@ class Place(NamedTuple):
     disk_quota: bool = False  # can the storage driver limit a layer?
 
 
-def create_body(spec: SandboxSpec, tags: Tags, place: Place) -> dict[str, Any]:
+def create_body(spec: SandboxSpec, tags: Tags, place: ContainerSetup) -> dict[str, Any]:
     if not ID.fullmatch(tags.id):
         raise ValueError(f"not a sandbox's id: {tags.id!r}")
     body: dict[str, Any] = {
@@ -193,13 +193,13 @@ def _spec_label(spec: SandboxSpec) -> str:
     return orjson.dumps({**said, **image, "env": list(spec.env), "labels": spec.labels}).decode()
 
 
-def _environment(spec: SandboxSpec, place: Place) -> list[str]:
+def _environment(spec: SandboxSpec, place: ContainerSetup) -> list[str]:
     threads = str(max(1, math.ceil(spec.limits.cpus)))
     hints = {name: threads for name in THREAD_VARIABLES if name not in place.image_env}
     return [*(f"{name}={value}" for name, value in {**hints, **spec.env}.items()), *place.env]
 
 
-def _host_config(spec: SandboxSpec, place: Place) -> dict[str, Any]:
+def _host_config(spec: SandboxSpec, place: ContainerSetup) -> dict[str, Any]:
     limits = spec.limits
     config: dict[str, Any] = {
         "NetworkMode": place.network,

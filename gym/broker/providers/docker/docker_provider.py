@@ -18,15 +18,21 @@ from gym import labels
 from gym.broker.channel.channel import PipeChannel, open_channel
 from gym.broker.helper import find_helper
 from gym.broker.provider import Abilities, EgressGate, Progress, Tags
-from gym.broker.providers.docker.create_body import Place, container_name, create_body, labels_to_spec, labels_to_tags
+from gym.broker.providers.docker.create_body import (
+    ContainerSetup,
+    container_name,
+    create_body,
+    labels_to_spec,
+    labels_to_tags,
+)
 from gym.broker.providers.docker.docker_sandbox import DockerSandbox, remove_container
-from gym.broker.providers.docker.engine_client import Engine, EngineRefused, EngineSilent, Query
+from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused, EngineSilent, Query
 from gym.broker.providers.docker.engine_events import disk_seen, watch_disks, watch_events
 from gym.broker.providers.docker.errors import BadSpec, explain_create
 from gym.broker.providers.docker.garbage import collect, is_ours, names_of
 from gym.broker.providers.docker.hijack import Attached
-from gym.broker.providers.docker.image_store import FORKS, ImageFacts, Images, repository_of
-from gym.broker.providers.docker.image_use import Ledger
+from gym.broker.providers.docker.image_store import FORKS, ImageFacts, ImageStore, repository_of
+from gym.broker.providers.docker.image_use import ImageUse
 from gym.broker.providers.docker.network import Attachment, Networks
 from gym.broker.providers.docker.volume import ROLE as HELPER_ROLE
 from gym.broker.providers.docker.volume import VOLUMES, HelperVolume
@@ -42,7 +48,7 @@ PIPES: Final = {"stream": True, "stdin": True, "stdout": True, "stderr": True}
 QUOTA_FILESYSTEMS: Final = frozenset(("xfs", "btrfs", "zfs"))
 
 
-class Parts(NamedTuple):
+class StartedContainer(NamedTuple):
     container: str
     attached: Attached
     channel: PipeChannel
@@ -61,9 +67,9 @@ class Docker:
         gate: EgressGate | None = None,
         ledger: Path | str | None = None,
     ) -> None:
-        self.engine = Engine(host)
-        self._ledger = Ledger(Path(ledger) if ledger else None)
-        self.images = Images(self.engine, self._ledger)
+        self.engine = EngineClient(host)
+        self._ledger = ImageUse(Path(ledger) if ledger else None)
+        self.images = ImageStore(self.engine, self._ledger)
         self.networks = Networks(self.engine, gate)
         self.abilities = Abilities(True, True, self.networks.accesses, True, True, True, True, True)
         self._stack = stack
@@ -171,7 +177,7 @@ class Docker:
         spec = self._with_runtime(spec)
         helper = await self._volume.ensure(facts.id)
         placed = await self.networks.attach(tags, spec.network)
-        place = Place(
+        place = ContainerSetup(
             image=facts.id,
             helper=helper,
             network=placed.network,
@@ -194,7 +200,7 @@ class Docker:
         self._alive[parts.container] = sandbox
         return sandbox
 
-    async def _start(self, body: dict[str, Any], tags: Tags, placed: Attachment) -> Parts:
+    async def _start(self, body: dict[str, Any], tags: Tags, placed: Attachment) -> StartedContainer:
         """Create, attach, start, greet; gone again when one of them fails."""
         engine = self.engine
         named = {"name": container_name(tags)}
@@ -209,7 +215,7 @@ class Docker:
             await engine.call("POST", f"/containers/{container}/start", doing="start a sandbox")
             channel = await open_channel(attached.reader, attached.writer)
             await self.networks.open(tags, placed, channel)
-            return Parts(container, attached, channel)
+            return StartedContainer(container, attached, channel)
         except BaseException:
             if channel is not None:
                 await channel.close("it could not be opened")
@@ -237,7 +243,7 @@ class Docker:
         networks = facts["NetworkSettings"]["Networks"] or {}
         place = await self.networks.adopt(tags, spec.network, networks, channel)
         fork_image = f"{FORKS}/{repository_of(tags.stack)}:{tags.id}" if tags.parent else ""
-        sandbox = DockerSandbox(self, spec, tags, Parts(container, attached, channel), place, fork_image)
+        sandbox = DockerSandbox(self, spec, tags, StartedContainer(container, attached, channel), place, fork_image)
         sandbox.sealed = spec.network.setup is None or not place.shards
         self._alive[container] = sandbox
         if paused:
@@ -307,7 +313,7 @@ async def _undo(task: asyncio.Task[DockerSandbox]) -> None:
         await (await task).remove()
 
 
-async def _remove_late(engine: Engine, name: str) -> None:
+async def _remove_late(engine: EngineClient, name: str) -> None:
     for _ in range(LATE_TRIES):
         try:
             await engine.call("DELETE", f"/containers/{name}", {"force": True, "v": True}, doing="remove a sandbox")

@@ -12,10 +12,10 @@ from gym.broker.channel.channel import UNHEARD, PipeChannel, open_channel
 from gym.broker.provider import Tags
 from gym.broker.providers.docker.copying import copy_tree
 from gym.broker.providers.docker.create_body import HELPER_AT, container_name, exec_body, retagged_name
-from gym.broker.providers.docker.engine_client import Engine, EngineRefused, EngineSilent
+from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused, EngineSilent
 from gym.broker.providers.docker.errors import explain_create
 from gym.broker.providers.docker.hijack import Attached
-from gym.broker.providers.docker.image_store import FORKS, SNAPSHOTS, ImageFacts, Images, repository_of
+from gym.broker.providers.docker.image_store import FORKS, SNAPSHOTS, ImageFacts, ImageStore, repository_of
 from gym.broker.providers.docker.network import Attachment, Networks
 from gym.broker.providers.docker.volume import measure_volumes
 from gym.wire.failures import RolloutError
@@ -28,11 +28,11 @@ KILLED, NO_MEMORY = "137", "70"  # exit codes of the first process: by SIGKILL; 
 NEWS_SECONDS: Final = 1.0  # a container's end is told by the engine a little after its pipes close
 
 
-class Home(Protocol):
+class DockerBackend(Protocol):
     """What a sandbox needs of its provider."""
 
-    engine: Engine
-    images: Images
+    engine: EngineClient
+    images: ImageStore
     networks: Networks
 
     async def make(self, spec: SandboxSpec, tags: Tags, facts: ImageFacts, fork_image: str = "") -> DockerSandbox: ...
@@ -40,7 +40,7 @@ class Home(Protocol):
     def leave(self, sandbox: DockerSandbox) -> None: ...
 
 
-class Parts(Protocol):
+class ContainerParts(Protocol):
     """The container and its open line."""
 
     @property
@@ -57,7 +57,13 @@ class DockerSandbox:
     """Fits `gym.broker.provider.ProviderSandbox`."""
 
     def __init__(
-        self, home: Home, spec: SandboxSpec, tags: Tags, parts: Parts, place: Attachment, fork_image: str = ""
+        self,
+        home: DockerBackend,
+        spec: SandboxSpec,
+        tags: Tags,
+        parts: ContainerParts,
+        place: Attachment,
+        fork_image: str = "",
     ) -> None:
         self.container = parts.container
         self.fork_image = fork_image
@@ -279,7 +285,7 @@ class DockerSandbox:
             raise
 
 
-async def remove_container(engine: Engine, container: str) -> None:
+async def remove_container(engine: EngineClient, container: str) -> None:
     """Returns when the engine does not know it any more."""
     loop = asyncio.get_running_loop()
     ends = loop.time() + GONE_SECONDS

@@ -32,7 +32,7 @@ NEW_SYNTAX: Final = re.compile(
 )
 
 
-class Sources(NamedTuple):
+class DockerfileSources(NamedTuple):
     images: tuple[str, ...]  # that it begins from or copies from, stages of its own left out
     fetched: tuple[str, ...]  # addresses and repositories that the engine itself would fetch for ADD
     frontend: str  # of a `# syntax=` line: an image that would read this file
@@ -40,22 +40,22 @@ class Sources(NamedTuple):
     doubts: tuple[str, ...]  # what an engine may read in another way than we do, and what to write instead
 
 
-class Doubt(ValueError):
+class AmbiguousDockerfile(ValueError):
     """There is more than one way to read it."""
 
 
-def read_sources(dockerfile: str, args: Mapping[str, str]) -> Sources:
-    reading = Reading(args)
+def read_sources(dockerfile: str, args: Mapping[str, str]) -> DockerfileSources:
+    reading = DockerfileReader(args)
     try:
         check_text(dockerfile, args)
         for word, rest in instructions(dockerfile):
             reading.take(word, rest)
         doubts = reading.doubts
-    except Doubt as doubt:
+    except AmbiguousDockerfile as doubt:
         doubts = [*reading.doubts, str(doubt)]
     unclear = tuple(one for one in reading.images if "$" in one)
     plain = tuple(dict.fromkeys(one for one in reading.images if "$" not in one and one != "scratch"))
-    return Sources(plain, tuple(reading.fetched), _frontend(dockerfile), unclear, tuple(doubts))
+    return DockerfileSources(plain, tuple(reading.fetched), _frontend(dockerfile), unclear, tuple(doubts))
 
 
 def needs_buildkit(dockerfile: str) -> bool:
@@ -67,12 +67,12 @@ def check_text(dockerfile: str, args: Mapping[str, str]) -> None:
     text = dockerfile.replace("\r\n", "\n")
     strange = next((one for one in text if one not in " \t\n" and (one.isspace() or one < " " or one == "\ufeff")), "")
     if strange:
-        raise Doubt(f"it holds the character U+{ord(strange):04X}; write blanks and line ends plainly")
+        raise AmbiguousDockerfile(f"it holds the character U+{ord(strange):04X}; write blanks and line ends plainly")
     if any((found := DIRECTIVE.match(line)) and found[1].lower() == "escape" for line in text.split("\n")):
-        raise Doubt("`# escape=` changes how it is read; leave it out")
+        raise AmbiguousDockerfile("`# escape=` changes how it is read; leave it out")
     for name in args:
         if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name.startswith("BUILDKIT_"):
-            raise Doubt(f"`args.{name[:60]}` is no variable of a Dockerfile")
+            raise AmbiguousDockerfile(f"`args.{name[:60]}` is no variable of a Dockerfile")
 
 
 def instructions(dockerfile: str) -> Iterator[tuple[str, str]]:
@@ -85,7 +85,7 @@ def instructions(dockerfile: str) -> Iterator[tuple[str, str]]:
         joined += CONTINUED.sub("", line)
         if CONTINUED.search(line):
             if joined.endswith("\\"):
-                raise Doubt(f"{line.strip()[:60]!r} ends in two backslashes; write one, or none")
+                raise AmbiguousDockerfile(f"{line.strip()[:60]!r} ends in two backslashes; write one, or none")
             continue
         word, rest = _split(joined)
         yield word, rest
@@ -101,7 +101,7 @@ def _split(line: str) -> tuple[str, str]:
     if word.upper() == "ONBUILD":
         return _split(rest)
     if not WORD.fullmatch(word.upper()):
-        raise Doubt(f"{word[:60]!r} is no instruction")
+        raise AmbiguousDockerfile(f"{word[:60]!r} is no instruction")
     return word.upper(), rest
 
 
@@ -109,7 +109,9 @@ def _heredocs(word: str, rest: str) -> list[tuple[str, bool]]:
     found = HEREDOC.findall(rest) if word in ("RUN", "COPY", "ADD") else []
     plain = PLAIN_HEREDOC.findall(rest)
     if found and (len(plain) != len(found) or QUOTED.search(PLAIN_HEREDOC.sub("", rest))):
-        raise Doubt(f"{word} {rest[:60]!r}: no quotes and backslashes beside a `<<NAME`; put them below it")
+        raise AmbiguousDockerfile(
+            f"{word} {rest[:60]!r}: no quotes and backslashes beside a `<<NAME`; put them below it"
+        )
     return [(name, bool(tabs)) for tabs, _, name in plain] if found else []
 
 
@@ -117,10 +119,10 @@ def _skip(lines: Iterator[str], name: str, *, tabs: bool) -> None:
     for line in lines:
         if (line.lstrip("\t") if tabs else line) == name:
             return
-    raise Doubt(f"`<<{name}` has no end")
+    raise AmbiguousDockerfile(f"`<<{name}` has no end")
 
 
-class Reading:
+class DockerfileReader:
     """What was found so far."""
 
     def __init__(self, args: Mapping[str, str]) -> None:
@@ -148,13 +150,13 @@ class Reading:
             self._base(rest)
         elif word == "ADD":
             if QUOTED.search(rest) or "$" in rest or rest.startswith("["):
-                raise Doubt(f"ADD {rest[:60]!r}: write plain paths, or use COPY")
+                raise AmbiguousDockerfile(f"ADD {rest[:60]!r}: write plain paths, or use COPY")
             self.fetched += FETCHED.findall(rest)
 
     def _arguments(self, rest: str) -> None:
         found = list(ARGUMENT.finditer(rest))
         if "".join(one[0] for one in found) != rest:
-            raise Doubt(f"ARG {rest[:60]!r}: write NAME or NAME=value")
+            raise AmbiguousDockerfile(f"ARG {rest[:60]!r}: write NAME or NAME=value")
         for one in found:
             default = one[2] or one[3] or one[4] or ""
             if not OTHER_VALUES.match(one[1]):
@@ -163,13 +165,13 @@ class Reading:
     def _base(self, rest: str) -> None:
         words = rest.split()
         if QUOTED.search(rest) or len(words) not in (1, 3) or (len(words) == 3 and words[1].lower() != "as"):
-            raise Doubt(f"FROM {rest[:60]!r}: write FROM IMAGE or FROM IMAGE AS NAME, without quotes")
+            raise AmbiguousDockerfile(f"FROM {rest[:60]!r}: write FROM IMAGE or FROM IMAGE AS NAME, without quotes")
         image = VARIABLE.sub(lambda found: _value(found, self._known), words[0])
         if image.lower() not in self._stages:
             self.images.append(image)
         if len(words) == 3:
             if not STAGE.match(words[2].lower()):
-                raise Doubt(f"FROM {rest[:60]!r}: {words[2]!r} is no stage's name")
+                raise AmbiguousDockerfile(f"FROM {rest[:60]!r}: {words[2]!r} is no stage's name")
             self._stages.add(words[2].lower())
 
 
@@ -177,10 +179,10 @@ def check_labels(rest: str) -> None:
     """Who looks for a stack's containers looks for labels, and an image hands its own on to its containers."""
     found = list(LABEL.finditer(rest))
     if "".join(one[0] for one in found) != rest:
-        raise Doubt(f"LABEL {rest[:60]!r}: write NAME=value, without backslashes")
+        raise AmbiguousDockerfile(f"LABEL {rest[:60]!r}: write NAME=value, without backslashes")
     for one in found:
         if one["key"].casefold().startswith(("gym.", "com.docker.")):
-            raise Doubt(f"LABEL {one['key'][:60]}: names that begin with gym. or com.docker. are kept")
+            raise AmbiguousDockerfile(f"LABEL {one['key'][:60]}: names that begin with gym. or com.docker. are kept")
 
 
 def _flags(word: str, rest: str) -> tuple[list[str], str]:
@@ -188,7 +190,7 @@ def _flags(word: str, rest: str) -> tuple[list[str], str]:
     while rest.startswith("--"):
         flag, rest = (*re.split(r"[ \t]+", rest, maxsplit=1), "")[:2]
         if QUOTED.search(flag):
-            raise Doubt(f"{word} {flag[:60]}: write it without quotes and backslashes")
+            raise AmbiguousDockerfile(f"{word} {flag[:60]}: write it without quotes and backslashes")
         flags.append(flag)
     return flags, rest
 

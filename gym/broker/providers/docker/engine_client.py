@@ -41,7 +41,7 @@ class EngineSilent(InfraError):
     """No answer: not running, not permitted, or too slow."""
 
 
-class Engine:
+class EngineClient:
     """One engine, for one event loop. `open` before use, `aclose` after."""
 
     def __init__(self, host: str | None = None) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from gym import labels
-from gym.broker.providers.docker.engine_client import Engine, EngineRefused
+from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused
 from gym.broker.providers.docker.engine_events import used_share
 from gym.broker.providers.docker.image_build import REPOSITORY
-from gym.broker.providers.docker.image_store import FORKS, SNAPSHOTS, Images
-from gym.broker.providers.docker.image_use import Ledger
+from gym.broker.providers.docker.image_store import FORKS, SNAPSHOTS, ImageStore
+from gym.broker.providers.docker.image_use import ImageUse
 
 NAMES: Final = {  # how those of each kind begin
     "built": (f"{REPOSITORY}:", f"{REPOSITORY}@"),
@@ -19,7 +19,9 @@ NAMES: Final = {  # how those of each kind begin
 }
 
 
-async def collect(engine: Engine, ledger: Ledger, images: Images, root: Path | None, low: float, high: float) -> int:
+async def collect(
+    engine: EngineClient, ledger: ImageUse, images: ImageStore, root: Path | None, low: float, high: float
+) -> int:
     """Nothing below `high` (a share of the disk); above, until it is below `low`. Bytes that were freed."""
     if root is None or used_share(root)[0] <= high:
         return 0
@@ -33,7 +35,7 @@ async def collect(engine: Engine, ledger: Ledger, images: Images, root: Path | N
     return freed
 
 
-async def removable(engine: Engine, ledger: Ledger) -> list[dict[str, Any]]:
+async def removable(engine: EngineClient, ledger: ImageUse) -> list[dict[str, Any]]:
     """Ours, used by no container, in the order in which they go."""
     told = await engine.call("GET", "/images/json", doing="list images")
     containers = await engine.call("GET", "/containers/json", {"all": True}, doing="list containers")
@@ -49,7 +51,7 @@ def is_ours(image: dict[str, Any]) -> bool:
     return beginnings is not None and all(name.startswith(beginnings) for name in names)
 
 
-async def _remove(engine: Engine, ledger: Ledger, images: Images, image: dict[str, Any]) -> int:
+async def _remove(engine: EngineClient, ledger: ImageUse, images: ImageStore, image: dict[str, Any]) -> int:
     try:
         for name in names_of(image):
             await engine.call("DELETE", f"/images/{name}", doing="remove an image")

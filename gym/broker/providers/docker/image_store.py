@@ -12,11 +12,11 @@ import orjson
 
 from gym import labels
 from gym.broker.provider import Progress
-from gym.broker.providers.docker.engine_client import Engine, EngineRefused, Query
+from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused, Query
 from gym.broker.providers.docker.errors import ImageMissing, explain_disk, explain_pull
 from gym.broker.providers.docker.image_build import build_image, build_tag
-from gym.broker.providers.docker.image_name import Reference, parse_reference
-from gym.broker.providers.docker.image_use import Ledger
+from gym.broker.providers.docker.image_name import ImageReference, parse_reference
+from gym.broker.providers.docker.image_use import ImageUse
 from gym.broker.providers.docker.registry_auth import registry_auth
 from gym.errors import InfraError
 from gym.wire.sandbox import SNAPSHOT, Build, SandboxSpec
@@ -33,8 +33,8 @@ class ImageFacts(NamedTuple):
     env: frozenset[str]  # names that it sets
 
 
-class Images:
-    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+class ImageStore:
+    def __init__(self, engine: EngineClient, ledger: ImageUse) -> None:
         self._engine = engine
         self._ledger = ledger
         self._known: dict[str, ImageFacts] = {}
@@ -149,7 +149,7 @@ class Images:
         self._ledger.use(facts.id)
         return facts
 
-    async def _pull(self, reference: Reference, progress: Progress) -> None:
+    async def _pull(self, reference: ImageReference, progress: Progress) -> None:
         version = reference.digest or reference.tag or "latest"
         query = {"fromImage": reference.repository, "tag": version}
         auth = await asyncio.to_thread(registry_auth, reference)
@@ -173,7 +173,7 @@ def repository_of(stack: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", stack.lower()).strip("-") or "stack"
 
 
-def _parsed(image: str) -> Reference:
+def _parsed(image: str) -> ImageReference:
     try:
         return parse_reference(image)
     except ValueError as error:

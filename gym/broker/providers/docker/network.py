@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from gym import labels
 from gym.broker.provider import Channel, EgressGate, EgressSettings, Tags
-from gym.broker.providers.docker.engine_client import Engine, EngineRefused
+from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused
 from gym.broker.providers.docker.errors import BadSpec
 from gym.wire.sandbox import Access, Network, phases_of, through_gate
 
@@ -44,7 +44,7 @@ class Networks:
     machine itself can reach (a cloud's metadata address too); `internet` is granted knowing that, `allow` is not so.
     """
 
-    def __init__(self, engine: Engine, gate: EgressGate | None = None) -> None:
+    def __init__(self, engine: EngineClient, gate: EgressGate | None = None) -> None:
         self._engine = engine
         self._gate = gate
         self._taken: Counter[str] = Counter()

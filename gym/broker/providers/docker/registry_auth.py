@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from gym.broker.providers.docker.image_name import HUB, Reference
+from gym.broker.providers.docker.image_name import HUB, ImageReference
 from gym.errors import ProgramFailed
 from gym.programs import run_program
 
@@ -17,7 +17,7 @@ HUB_KEY: Final = "https://index.docker.io/v1/"
 HELPER_SECONDS: Final = 20.0
 
 
-def registry_auth(image: Reference, folder: Path | None = None) -> str | None:
+def registry_auth(image: ImageReference, folder: Path | None = None) -> str | None:
     """The header X-Registry-Auth for this image; None for somebody unknown. May run a credential helper: not quick."""
     found = _find(image.domain, folder or _config_folder())
     return None if found is None else _encoded(found)

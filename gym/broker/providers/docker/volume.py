@@ -13,7 +13,7 @@ from typing import Final
 
 from gym import labels
 from gym.broker.providers.docker.create_body import HELPER, HELPER_AT, NOT_FROM_THE_IMAGE
-from gym.broker.providers.docker.engine_client import Engine, EngineRefused
+from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused
 
 ROLE: Final = "helper"
 MEASURE_SECONDS: Final = 300.0
@@ -26,7 +26,7 @@ MODE: Final = 0o111
 class HelperVolume:
     """`ensure` before the first sandbox; `forget` when a sandbox found nothing in it."""
 
-    def __init__(self, engine: Engine, binary: Path) -> None:
+    def __init__(self, engine: EngineClient, binary: Path) -> None:
         self._engine = engine
         self._data = binary.read_bytes()
         self.name = f"{VOLUMES}{hashlib.sha256(self._data).hexdigest()[:16]}"
@@ -88,7 +88,7 @@ class HelperVolume:
             return False
 
 
-async def measure_volumes(engine: Engine) -> dict[str, int]:
+async def measure_volumes(engine: EngineClient) -> dict[str, int]:
     """Bytes of every volume of the engine, by name."""
     told = await engine.call("GET", "/system/df", {"type": "volume"}, doing="measure volumes", timeout=MEASURE_SECONDS)
     return {one["Name"]: max((one.get("UsageData") or {}).get("Size", 0), 0) for one in told.get("Volumes") or ()}
