@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gym.broker.providers.local.cgroup import Group, find_group, find_places, make_group
+from gym.broker.providers.local.cgroup import ControlGroup, find_group, find_places, make_group
 from gym.wire.sandbox import Limits
 
 VERSION_1 = "9:memory:/\n8:pids:/mine\n3:cpu,cpuacct:/\n1:name=systemd:/\n0::/\n"
@@ -47,7 +47,7 @@ def test_the_second_version_makes_groups_beside_its_own(tmp_path: Path) -> None:
     assert (places.version, places.memory) == (2, tmp_path / "user.slice")
     group = make_group(places, "box", Limits(cpus=0.5, memory=1 << 20, pids=10))
     folder = tmp_path / "user.slice" / "box"
-    assert group == Group((folder,), folder / "memory.events")
+    assert group == ControlGroup((folder,), folder / "memory.events")
     found = {path.name: path.read_text() for path in folder.iterdir()}
     wanted = {"memory.max": "1048576", "memory.swap.max": "0", "pids.max": "10", "cpu.max": "50000 100000"}
     assert found == wanted
@@ -71,7 +71,7 @@ def test_a_folder_that_may_not_be_written_means_no_groups(tmp_path: Path) -> Non
 
 def test_kills_for_memory_are_counted(tmp_path: Path) -> None:
     events = tmp_path / "events"
-    group = Group((), events)
+    group = ControlGroup((), events)
     assert group.count_ooms() == 0
     events.write_text("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n")
     assert group.count_ooms() == 3

@@ -20,8 +20,8 @@ from gym.broker.provider import Provider
 from gym.broker.providers.local import Bubblewrap, Subprocess, records
 from gym.broker.providers.local.bwrap import PATH
 from gym.broker.providers.local.local_provider import LocalProvider
-from gym.broker.providers.local.local_sandbox import LocalHeld
-from gym.broker.providers.local.science_environment import Science, environment_name
+from gym.broker.providers.local.local_sandbox import LocalSandbox
+from gym.broker.providers.local.science_environment import ScienceEnvironment, environment_name
 from gym.errors import InfraError, UserError
 from gym.files import asset_dir
 from gym.programs import run_program
@@ -182,11 +182,11 @@ async def test_the_science_packages_are_installed_once_by_their_hashes(tmp_path:
     requirements.write_text(f"tiny @ file://{wheel} --hash=sha256:{digest}\n")
     said: list[str] = []
     made = await asyncio.gather(
-        *(Science(PATH, tmp_path / "cache", requirements).make(said.append) for _ in range(2)),
+        *(ScienceEnvironment(PATH, tmp_path / "cache", requirements).make(said.append) for _ in range(2)),
     )
     assert made[0] == made[1]
     wheel.unlink()
-    assert await Science(PATH, tmp_path / "cache", requirements).make(said.append) == made[0]
+    assert await ScienceEnvironment(PATH, tmp_path / "cache", requirements).make(said.append) == made[0]
     assert len(said) in (1, 2)  # the second of two at once may find it there
     assert "installing numpy" in said[0]
     ran = await asyncio.create_subprocess_exec(made[0] / "bin" / "python3", "-c", "import tiny")
@@ -197,7 +197,7 @@ async def test_what_cannot_be_installed_is_a_failure_that_is_not_tried_by_every_
     wheel = write_wheel(tmp_path, "tiny", "ANSWER = 42\n")
     requirements = tmp_path / "science.txt"
     requirements.write_text(f"tiny @ file://{wheel} --hash=sha256:{'0' * 64}\n")
-    science = Science(PATH, tmp_path / "cache", requirements)
+    science = ScienceEnvironment(PATH, tmp_path / "cache", requirements)
     for _ in range(2):
         with pytest.raises(RolloutError, match="(?s)could be made for programs here.*[Hh]ash mismatch") as found:
             await science.make()
@@ -244,7 +244,7 @@ async def test_nothing_is_left_of_a_sandbox_that_did_not_begin(
 async def test_removal_leaves_no_process_and_no_file(tmp_path: Path, name: str) -> None:
     provider = await opened(name, tmp_path)
     held = await provider.create(SPEC, tags("s"))
-    assert isinstance(held, LocalHeld)
+    assert isinstance(held, LocalSandbox)
     await held.channel.exec(ExecRequest(shell="mkdir -p d/e; touch d/e/f; chmod 0 d/e d; setsid sleep 1000 &"))
     pids = records.tree_of(held.pid)
     await held.remove()
@@ -341,7 +341,7 @@ async def test_a_paused_sandbox_stays_paused_when_it_is_forked(tmp_path: Path, n
     held = await provider.create(SPEC, tags("s"))
     await held.pause()
     fork = await held.fork(tags("f"))
-    assert isinstance(held, LocalHeld)
+    assert isinstance(held, LocalSandbox)
     pids = records.tree_of(held.pid)
     await until(lambda: set(map(state_of, pids)) == {"T"}, "all of it stands still")
     assert (await fork.channel.exec(ExecRequest(argv=("echo", "on")))).ok
@@ -355,7 +355,7 @@ async def test_a_paused_sandbox_stays_paused_when_it_is_forked(tmp_path: Path, n
 async def test_why_a_sandbox_was_lost_is_told(tmp_path: Path, name: str) -> None:
     provider = await opened(name, tmp_path)
     held = await provider.create(SPEC, tags("s"))
-    assert isinstance(held, LocalHeld)
+    assert isinstance(held, LocalSandbox)
     records.signal_all(records.tree_of(held.pid)[-1:], 9)
     await asyncio.wait_for(held.channel.wait_closed(), 120)
     await until(lambda: not runs(held.pid), "its first process has ended")
@@ -422,7 +422,7 @@ async def test_a_disk_limit_bounds_each_file(tmp_path: Path, name: str) -> None:
 async def test_a_value_of_the_environment_is_on_no_command_line(tmp_path: Path) -> None:
     provider = await opened("bubblewrap", tmp_path)
     held = await provider.create(spec(env={"TOKEN": "very-secret"}), tags("s"))
-    assert isinstance(held, LocalHeld)
+    assert isinstance(held, LocalSandbox)
     lines = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in records.tree_of(held.pid)]
     assert not any(b"very-secret" in line for line in lines)
     assert b"very-secret" not in records.place_of(tmp_path, "stack", "s").record.read_bytes()

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, NoReturn, Protocol
 
 from gym.broker.provider import Abilities
 from gym.broker.providers.local.devices import make_devices, show_devices
-from gym.broker.providers.local.records import Place
+from gym.broker.providers.local.records import SandboxFolder
 from gym.sandbox.science import SCIENCE
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SNAPSHOT, Access, SandboxSpec
@@ -52,7 +52,7 @@ class Command(NamedTuple):
     cwd: Path
 
 
-class Walls(Protocol):
+class Isolation(Protocol):
     name: str
 
     def abilities(self, limits: bool) -> Abilities: ...
@@ -60,11 +60,16 @@ class Walls(Protocol):
     def check(self, spec: SandboxSpec) -> None:
         """Refuses, in words, what these walls cannot give."""
 
-    def prepare(self, spec: SandboxSpec, place: Place) -> None:
+    def prepare(self, spec: SandboxSpec, place: SandboxFolder) -> None:
         """The folders that the command line names."""
 
     def command(
-        self, spec: SandboxSpec, place: Place, helper: Path, options: tuple[str, ...], python: Path | None = None
+        self,
+        spec: SandboxSpec,
+        place: SandboxFolder,
+        helper: Path,
+        options: tuple[str, ...],
+        python: Path | None = None,
     ) -> Command:
         """`python` is the folder of the environment whose interpreter is found first."""
         ...
@@ -74,7 +79,7 @@ def refuse(what: str, instead: str) -> NoReturn:
     raise RolloutError("row", f"{what}. {instead}", retryable=False, status=422)
 
 
-class NoWalls:
+class NoIsolation:
     """Plain processes of this user, in a folder of their own. They see and may do whatever this user may."""
 
     name = "subprocess"
@@ -104,12 +109,17 @@ class NoWalls:
                     "Leave it out, or use the provider `bubblewrap` or `docker`.",
                 )
 
-    def prepare(self, spec: SandboxSpec, place: Place) -> None:
+    def prepare(self, spec: SandboxSpec, place: SandboxFolder) -> None:
         for name in ("work", "tmp"):
             (place.files / name).mkdir(parents=True, exist_ok=True)
 
     def command(
-        self, spec: SandboxSpec, place: Place, helper: Path, options: tuple[str, ...], python: Path | None = None
+        self,
+        spec: SandboxSpec,
+        place: SandboxFolder,
+        helper: Path,
+        options: tuple[str, ...],
+        python: Path | None = None,
     ) -> Command:
         work, tmp = str(place.files / "work"), str(place.files / "tmp")
         path = f"{python}/bin:{PATH}" if python else PATH
@@ -117,7 +127,7 @@ class NoWalls:
         return Command((str(helper), *options), env, place.files / "work")
 
 
-class BubblewrapWalls:
+class BubblewrapIsolation:
     """Own namespaces of every kind, no capability, this machine's programs (or a folder's) read-only."""
 
     name = "bubblewrap"
@@ -159,7 +169,7 @@ class BubblewrapWalls:
             if taken or not pure.is_absolute() or ".." in pure.parts:
                 refuse(f"{path!r} cannot be mounted over", "Name a path like /workspace.")
 
-    def prepare(self, spec: SandboxSpec, place: Place) -> None:
+    def prepare(self, spec: SandboxSpec, place: SandboxFolder) -> None:
         for name in ("work", "tmp", "home"):
             (place.files / name).mkdir(parents=True, exist_ok=True)
         (place.files / "tmp").chmod(0o1777)
@@ -167,7 +177,12 @@ class BubblewrapWalls:
             make_devices(place.devices)
 
     def command(
-        self, spec: SandboxSpec, place: Place, helper: Path, options: tuple[str, ...], python: Path | None = None
+        self,
+        spec: SandboxSpec,
+        place: SandboxFolder,
+        helper: Path,
+        options: tuple[str, ...],
+        python: Path | None = None,
     ) -> Command:
         workdir = spec.workdir or WORKDIR
         argv = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1"]
@@ -242,7 +257,7 @@ def _close_proc() -> list[str]:
     return [*argv, *(word for path in SHOWN if Path(path).exists() for word in ("--ro-bind", path, path))]
 
 
-def _writable(spec: SandboxSpec, place: Place, workdir: str) -> list[str]:
+def _writable(spec: SandboxSpec, place: SandboxFolder, workdir: str) -> list[str]:
     bind = "--ro-bind" if spec.read_only else "--bind"
     tmp = ["--tmpfs", "/tmp"] if spec.read_only else ["--bind", str(place.files / "tmp"), "/tmp"]
     argv = [*tmp, bind, str(place.files / "home"), "/root", bind, str(place.files / "work"), workdir]

@@ -15,7 +15,7 @@ CONTROLLERS: Final = ("memory", "pids", "cpu")
 ROOT: Final = Path("/sys/fs/cgroup")
 
 
-class Places(NamedTuple):
+class CgroupRoots(NamedTuple):
     """Where groups may be made: one folder a controller (version 1), or the same for all (version 2)."""
 
     memory: Path
@@ -24,7 +24,7 @@ class Places(NamedTuple):
     version: int
 
 
-class Group(NamedTuple):
+class ControlGroup(NamedTuple):
     folders: tuple[Path, ...]
     events: Path  # says how often the kernel killed for memory
 
@@ -53,7 +53,7 @@ class Group(NamedTuple):
                     time.sleep(0.01)
 
 
-def find_places(own: str | None = None, root: Path = ROOT) -> Places | None:
+def find_places(own: str | None = None, root: Path = ROOT) -> CgroupRoots | None:
     """Where this process may make groups, tried by making one; None where it may not."""
     try:
         text = Path("/proc/self/cgroup").read_text() if own is None else own
@@ -64,10 +64,10 @@ def find_places(own: str | None = None, root: Path = ROOT) -> Places | None:
     return places if places is not None and _may_make(places) else None
 
 
-def make_group(places: Places, name: str, limits: Limits) -> Group:
+def make_group(places: CgroupRoots, name: str, limits: Limits) -> ControlGroup:
     folders = tuple(dict.fromkeys(folder / name for folder in (places.memory, places.pids, places.cpu)))
     events = places.memory / name / ("memory.oom_control" if places.version == 1 else "memory.events")
-    group = Group(folders, events)
+    group = ControlGroup(folders, events)
     try:
         for folder in folders:
             folder.mkdir(exist_ok=True)
@@ -82,9 +82,9 @@ def make_group(places: Places, name: str, limits: Limits) -> Group:
     return group
 
 
-def find_group(places: Places, name: str) -> Group:
+def find_group(places: CgroupRoots, name: str) -> ControlGroup:
     folders = tuple(dict.fromkeys(folder / name for folder in (places.memory, places.pids, places.cpu)))
-    return Group(folders, places.memory / name / "memory.events")
+    return ControlGroup(folders, places.memory / name / "memory.events")
 
 
 def _parse_line(line: str) -> tuple[str, str]:
@@ -92,7 +92,7 @@ def _parse_line(line: str) -> tuple[str, str]:
     return controllers, path.lstrip("/")
 
 
-def _version_1(paths: dict[str, str], root: Path) -> Places | None:
+def _version_1(paths: dict[str, str], root: Path) -> CgroupRoots | None:
     found = {}
     for controllers, path in paths.items():
         for controller in controllers.split(","):
@@ -100,10 +100,10 @@ def _version_1(paths: dict[str, str], root: Path) -> Places | None:
                 found[controller] = root / controller / path
     if len(found) < len(CONTROLLERS):
         return None
-    return Places(found["memory"], found["pids"], found["cpu"], 1)
+    return CgroupRoots(found["memory"], found["pids"], found["cpu"], 1)
 
 
-def _version_2(paths: dict[str, str], root: Path) -> Places | None:
+def _version_2(paths: dict[str, str], root: Path) -> CgroupRoots | None:
     if "" not in paths:
         return None
     own = root / paths[""]
@@ -112,10 +112,10 @@ def _version_2(paths: dict[str, str], root: Path) -> Places | None:
         shared = (parent / "cgroup.subtree_control").read_text().split()
     except OSError:
         return None
-    return Places(parent, parent, parent, 2) if set(CONTROLLERS) <= set(shared) else None
+    return CgroupRoots(parent, parent, parent, 2) if set(CONTROLLERS) <= set(shared) else None
 
 
-def _may_make(places: Places) -> bool:
+def _may_make(places: CgroupRoots) -> bool:
     probe = f"gym-probe-{os.getpid()}"
     try:
         make_group(places, probe, Limits()).remove(patience=0)
@@ -124,7 +124,7 @@ def _may_make(places: Places) -> bool:
     return True
 
 
-def _settings(places: Places, name: str, limits: Limits) -> tuple[tuple[Path, str], ...]:
+def _settings(places: CgroupRoots, name: str, limits: Limits) -> tuple[tuple[Path, str], ...]:
     quota = str(max(1000, round(limits.cpus * PERIOD)))
     memory, pids, cpu = places.memory / name, places.pids / name, places.cpu / name
     if places.version == 1:
@@ -141,6 +141,6 @@ def _settings(places: Places, name: str, limits: Limits) -> tuple[tuple[Path, st
     )
 
 
-def _no_swap(places: Places, name: str) -> tuple[Path, ...]:
+def _no_swap(places: CgroupRoots, name: str) -> tuple[Path, ...]:
     file = "memory.memsw.limit_in_bytes" if places.version == 1 else "memory.swap.max"
     return (places.memory / name / file,)

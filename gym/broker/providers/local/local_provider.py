@@ -17,12 +17,12 @@ from gym.broker.channel.channel import open_channel
 from gym.broker.helper import find_helper
 from gym.broker.provider import Abilities, EgressGate, Progress, Tags
 from gym.broker.providers.local import records
-from gym.broker.providers.local.bwrap import PATH, BubblewrapWalls, NoWalls, Walls, refuse, show_system
-from gym.broker.providers.local.cgroup import Group, Places, find_group, find_places, make_group
+from gym.broker.providers.local.bwrap import PATH, BubblewrapIsolation, Isolation, NoIsolation, refuse, show_system
+from gym.broker.providers.local.cgroup import CgroupRoots, ControlGroup, find_group, find_places, make_group
 from gym.broker.providers.local.devices import needs_devices
-from gym.broker.providers.local.local_sandbox import LocalHeld, copy_tree
-from gym.broker.providers.local.records import Place
-from gym.broker.providers.local.science_environment import Science
+from gym.broker.providers.local.local_sandbox import LocalSandbox, copy_tree
+from gym.broker.providers.local.records import SandboxFolder
+from gym.broker.providers.local.science_environment import ScienceEnvironment
 from gym.errors import InfraError, UserError
 from gym.sandbox.science import SCIENCE
 from gym.wire.failures import RolloutError
@@ -43,17 +43,17 @@ HELPER_MODE: Final = (
 class LocalProvider:
     """Fits `gym.broker.provider.Provider`; `walls` is all in which the two differ."""
 
-    def __init__(self, folder: Path, walls: Walls, gate: EgressGate | None = None) -> None:
+    def __init__(self, folder: Path, walls: Isolation, gate: EgressGate | None = None) -> None:
         self.folder = folder
         self.gate = gate
         self.name = walls.name
         self.abilities: Abilities = walls.abilities(limits=False)
         self._walls = walls
-        self._places: Places | None = None
-        self._held: set[LocalHeld] = set()
+        self._places: CgroupRoots | None = None
+        self._held: set[LocalSandbox] = set()
         self._helper = folder / ".helper"
         self._copied: Path | None = None
-        self._science = Science(PATH)
+        self._science = ScienceEnvironment(PATH)
 
     async def open(self) -> None:
         if sys.platform != "linux":
@@ -88,7 +88,7 @@ class LocalProvider:
             refuse(f"`build`: the provider `{self.name}` builds no images", "Use the provider `docker`.")
         return (await self._science.make(progress)).name
 
-    async def create(self, spec: SandboxSpec, tags: Tags) -> LocalHeld:
+    async def create(self, spec: SandboxSpec, tags: Tags) -> LocalSandbox:
         files = None
         if spec.image and spec.image.startswith(SNAPSHOT):
             name = spec.image.removeprefix(SNAPSHOT)
@@ -97,12 +97,12 @@ class LocalProvider:
                 refuse(f"no snapshot {name!r} in stack {tags.stack}", "Make one first, or name an image.")
         return await self.create_from(spec, tags, files)
 
-    async def create_from(self, spec: SandboxSpec, tags: Tags, files: Path | None) -> LocalHeld:
+    async def create_from(self, spec: SandboxSpec, tags: Tags, files: Path | None) -> LocalSandbox:
         self._walls.check(spec)
         python = await self._science.make() if spec.build is not None else None
         place = records.place_of(self.folder, tags.stack, tags.id)
         place.root.mkdir(parents=True, mode=0o700)
-        group: Group | None = None
+        group: ControlGroup | None = None
         try:
             if files is not None:
                 await copy_tree(files, place.files)
@@ -135,12 +135,12 @@ class LocalProvider:
     async def collect_garbage(self, low: float, high: float) -> int:
         return 0
 
-    def forget(self, held: LocalHeld) -> None:
+    def forget(self, held: LocalSandbox) -> None:
         self._held.discard(held)
 
     async def _start(
-        self, spec: SandboxSpec, tags: Tags, place: Place, group: Group | None, python: Path | None
-    ) -> LocalHeld:
+        self, spec: SandboxSpec, tags: Tags, place: SandboxFolder, group: ControlGroup | None, python: Path | None
+    ) -> LocalSandbox:
         helper = find_helper(platform.machine())
         gate = self.gate if through_gate(spec.network) else None
         process = await self._spawn(_with_gate(spec, tags, gate), place, group, helper, python)
@@ -154,12 +154,12 @@ class LocalProvider:
         except BaseException as error:  # noqa: BLE001 (always raised again by the next lines)
             await asyncio.shield(_end(process))
             self._explain(place, error)
-        held = LocalHeld(self, spec, tags, place, process, channel, group)
+        held = LocalSandbox(self, spec, tags, place, process, channel, group)
         self._held.add(held)
         return held
 
     async def _spawn(
-        self, spec: SandboxSpec, place: Place, group: Group | None, helper: Path, python: Path | None
+        self, spec: SandboxSpec, place: SandboxFolder, group: ControlGroup | None, helper: Path, python: Path | None
     ) -> asyncio.subprocess.Process:
         options: tuple[str, ...] = ("--silence", str(SILENCE))
         launch = [str(helper), "--launch"]
@@ -202,13 +202,13 @@ class LocalProvider:
             self._copied = helper
         return self._helper
 
-    def _explain(self, place: Place, error: BaseException) -> NoReturn:
+    def _explain(self, place: SandboxFolder, error: BaseException) -> NoReturn:
         words = place.log.read_text(errors="replace").strip()[-500:]
         if isinstance(error, RolloutError) and words:
             raise RolloutError("sandbox", f"{error.message}: {words}") from error
         raise error
 
-    def _make_group(self, spec: SandboxSpec, tags: Tags) -> Group | None:
+    def _make_group(self, spec: SandboxSpec, tags: Tags) -> ControlGroup | None:
         if self._places is None:
             return None
         try:
@@ -243,7 +243,7 @@ class Subprocess(LocalProvider):
                 "the sandbox provider `subprocess` isolates nothing: commands run as you, with your files and network",
                 "Say so (`isolates_nothing: true`), or use the provider `bubblewrap` or `docker`.",
             )
-        super().__init__(folder, NoWalls())
+        super().__init__(folder, NoIsolation())
 
     async def open(self) -> None:
         await super().open()
@@ -267,7 +267,7 @@ class Bubblewrap(LocalProvider):
         gate: EgressGate | None = None,
     ) -> None:
         roots = {name: Path(root) for name, root in (images or {}).items()}
-        self._bubblewrap = BubblewrapWalls(roots, map(Path, also), share_network, gate is not None)
+        self._bubblewrap = BubblewrapIsolation(roots, map(Path, also), share_network, gate is not None)
         super().__init__(folder, self._bubblewrap, gate)
 
     async def open(self) -> None:
@@ -319,7 +319,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-def _clear(place: Place, group: Group | None) -> None:
+def _clear(place: SandboxFolder, group: ControlGroup | None) -> None:
     if group is not None:
         group.remove()
     records.remove_tree(place.root)

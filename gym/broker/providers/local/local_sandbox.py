@@ -11,9 +11,9 @@ from typing import Protocol
 from gym.broker.channel.channel import PipeChannel
 from gym.broker.provider import EgressGate, Tags
 from gym.broker.providers.local.bwrap import refuse
-from gym.broker.providers.local.cgroup import Group
+from gym.broker.providers.local.cgroup import ControlGroup
 from gym.broker.providers.local.records import (
-    Place,
+    SandboxFolder,
     read_record,
     remove_tree,
     signal_all,
@@ -29,27 +29,27 @@ END_PATIENCE = 5.0
 KILLED, NO_MEMORY = (-9, 137), 70  # how its first process ended: by SIGKILL; the helper's own word for it
 
 
-class Maker(Protocol):
+class LocalBackend(Protocol):
     folder: Path
     gate: EgressGate | None
 
-    async def create_from(self, spec: SandboxSpec, tags: Tags, files: Path | None) -> LocalHeld: ...
+    async def create_from(self, spec: SandboxSpec, tags: Tags, files: Path | None) -> LocalSandbox: ...
 
-    def forget(self, held: LocalHeld) -> None: ...
+    def forget(self, held: LocalSandbox) -> None: ...
 
 
-class LocalHeld:
+class LocalSandbox:
     """Fits `gym.broker.provider.ProviderSandbox`."""
 
     def __init__(
         self,
-        maker: Maker,
+        maker: LocalBackend,
         spec: SandboxSpec,
         tags: Tags,
-        place: Place,
+        place: SandboxFolder,
         process: asyncio.subprocess.Process,
         channel: PipeChannel,
-        group: Group | None,
+        group: ControlGroup | None,
     ) -> None:
         self._maker = maker
         self._spec = spec
@@ -91,11 +91,11 @@ class LocalHeld:
         group = read_record(self.place).get("group", "")
         await asyncio.to_thread(write_record, self.place, tags, self._process.pid, group)
 
-    async def fork(self, tags: Tags) -> LocalHeld:
+    async def fork(self, tags: Tags) -> LocalSandbox:
         spec = self._spec
         if self._sealed:
             spec = spec.model_copy(update={"network": spec.network.model_copy(update={"setup": None})})
-        async with _Frozen(self):
+        async with _Paused(self):
             return await self._maker.create_from(spec, tags, self.place.files)
 
     async def snapshot(self, name: str) -> None:
@@ -103,7 +103,7 @@ class LocalHeld:
         fresh = target.with_name(f".{name}.{self._tags.id}")
         try:
             fresh.parent.mkdir(parents=True, exist_ok=True)
-            async with _Frozen(self):
+            async with _Paused(self):
                 await copy_tree(self.place.files, fresh)
             await asyncio.to_thread(_replace_tree, fresh, target)
         finally:
@@ -163,10 +163,10 @@ class LocalHeld:
             await self._process.wait()
 
 
-class _Frozen:
+class _Paused:
     """So that the copy is of one moment."""
 
-    def __init__(self, held: LocalHeld) -> None:
+    def __init__(self, held: LocalSandbox) -> None:
         self._held = held
         self._was_paused = held.paused
 
