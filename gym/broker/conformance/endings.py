@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gym.broker.conformance.harness import PATIENCES, SOON, Lab, Subject, check, out, own_namespace, same, sh
+from gym.broker.conformance.harness import PATIENCES, SOON, Harness, TestedSandbox, check, out, own_namespace, same, sh
 from gym.broker.conformance.needs import needs
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
@@ -12,7 +12,7 @@ from gym.wire.sandbox import ExecRequest
 SLEEPS = "sleep 1000"
 
 
-async def _alive(box: Subject, file: str) -> list[str]:
+async def _alive(box: TestedSandbox, file: str) -> list[str]:
     """Which of the pids that a command wrote down still run."""
     line = (
         f"for p in $(cat {file}); do "
@@ -21,11 +21,11 @@ async def _alive(box: Subject, file: str) -> list[str]:
     return (await sh(box, line)).stdout.text.split()
 
 
-async def _written(box: Subject, file: str, lines: int) -> None:
+async def _written(box: TestedSandbox, file: str, lines: int) -> None:
     await out(box, f"while [ $(cat {file} 2>/dev/null | wc -l) -lt {lines} ]; do sleep 0.02; done", timeout=SOON)
 
 
-async def _ends_all(lab: Lab, line: str, count: int) -> None:
+async def _ends_all(lab: Harness, line: str, count: int) -> None:
     found: list[str] = []
     for timeout in PATIENCES:
         box, file = await lab.box(), lab.name()
@@ -38,7 +38,7 @@ async def _ends_all(lab: Lab, line: str, count: int) -> None:
     same(len(found), count)
 
 
-async def partial_output(lab: Lab) -> None:
+async def partial_output(lab: Harness) -> None:
     """a timeout gives back what was written until then"""
     wanted = ("begun\n", "trouble\n")
     for timeout in PATIENCES:
@@ -49,51 +49,51 @@ async def partial_output(lab: Lab) -> None:
     same((result.stdout.text, result.stderr.text), wanted)
 
 
-async def after_a_timeout(lab: Lab) -> None:
+async def after_a_timeout(lab: Harness) -> None:
     """after a timeout the sandbox goes on as before"""
     box = await lab.box()
     await sh(box, SLEEPS, timeout=0.2)
     same(await out(box, "echo fine"), "fine")
 
 
-async def ends_children(lab: Lab) -> None:
+async def ends_children(lab: Harness) -> None:
     """a timeout ends children and grandchildren"""
     await _ends_all(lab, f"echo $$ > FILE; sh -c 'echo $$ >> FILE; {SLEEPS} & echo $! >> FILE; wait' & wait", 3)
 
 
-async def ends_sessions(lab: Lab) -> None:
+async def ends_sessions(lab: Harness) -> None:
     """a timeout ends a child that made a session of its own"""
     await _ends_all(lab, f"setsid sh -c 'echo $$ > FILE; {SLEEPS}' & wait; {SLEEPS}", 1)
 
 
-async def ends_daemons(lab: Lab) -> None:
+async def ends_daemons(lab: Harness) -> None:
     """a timeout ends a daemon that forked twice"""
     line = f"(setsid sh -c '(echo $(exec sh -c \"echo \\$PPID\") > FILE; {SLEEPS}; :) & exit 0' &) ; {SLEEPS}"
     await _ends_all(lab, line, 1)
 
 
-async def ends_the_stubborn(lab: Lab) -> None:
+async def ends_the_stubborn(lab: Harness) -> None:
     """a timeout ends a command that ignores SIGTERM, SIGINT and SIGHUP"""
     await _ends_all(lab, "trap '' TERM INT HUP; echo $$ > FILE; while :; do sleep 1000; done", 1)
 
 
-async def ends_the_stopped(lab: Lab) -> None:
+async def ends_the_stopped(lab: Harness) -> None:
     """a timeout ends a command that has stopped itself"""
     await _ends_all(lab, "echo $$ > FILE; kill -STOP $$", 1)
 
 
-async def ends_without_guard(lab: Lab) -> None:
+async def ends_without_guard(lab: Harness) -> None:
     """a timeout ends a command that has killed the process watching over it"""
     await _ends_all(lab, f"echo $$ > FILE; kill -9 $PPID; ({SLEEPS} & echo $! >> FILE); {SLEEPS}", 2)
 
 
-async def guard_killed(lab: Lab) -> None:
+async def guard_killed(lab: Harness) -> None:
     """a command that kills the process watching over it is still told truly"""
     result = await sh(await lab.box(), "kill -9 $PPID; echo on; sleep 0.1; exit 6", timeout=SOON)
     same((result.exit_code, result.stdout.text), (6, "on\n"))
 
 
-async def guard_stopped(lab: Lab) -> None:
+async def guard_stopped(lab: Harness) -> None:
     """a command that stops the process watching over it is ended in time"""
     for timeout in PATIENCES:
         result = await sh(await lab.box(), "kill -STOP $PPID; echo on", timeout=timeout)
@@ -102,7 +102,7 @@ async def guard_stopped(lab: Lab) -> None:
     same(result.stdout.text, "on\n")
 
 
-async def neighbours_unharmed(lab: Lab) -> None:
+async def neighbours_unharmed(lab: Harness) -> None:
     """the timeout of one command leaves its neighbours alone"""
     box, name = await lab.box(), lab.name()
     neighbour = asyncio.create_task(sh(box, f"while [ ! -e {name} ]; do sleep 0.02; done; echo lived"))
@@ -112,13 +112,13 @@ async def neighbours_unharmed(lab: Lab) -> None:
     same((await neighbour).stdout.text, "lived\n")
 
 
-async def background_holds_pipe(lab: Lab) -> None:
+async def background_holds_pipe(lab: Harness) -> None:
     """a background child that holds the pipes does not hold up the result"""
     result = await sh(await lab.box(), f"{SLEEPS} & echo done", timeout=60)
     same((result.exit_code, result.timed_out, result.stdout.text), (0, False, "done\n"))
 
 
-async def background_lives(lab: Lab) -> None:
+async def background_lives(lab: Harness) -> None:
     """what a command leaves in the background goes on, and may go on writing"""
     box, name = await lab.box(), lab.name()
     line = f"(while [ ! -e {name} ]; do echo noise; sleep 0.02; done; echo lived > {name}.seen) & echo left"
@@ -127,7 +127,7 @@ async def background_lives(lab: Lab) -> None:
     same(await out(box, f"while [ ! -s {name}.seen ]; do sleep 0.02; done; cat {name}.seen", timeout=SOON), "lived")
 
 
-async def leftovers_ended(lab: Lab) -> None:
+async def leftovers_ended(lab: Harness) -> None:
     """`kill_leftovers` ends what a command left in the background, sessions of their own too"""
     box, name = await lab.box(), lab.name()
     line = f"{SLEEPS} & echo $! > {name}; setsid {SLEEPS} & echo $! >> {name}; exit 4"
@@ -136,7 +136,7 @@ async def leftovers_ended(lab: Lab) -> None:
     same(await _alive(box, name), [])
 
 
-async def cancelled(lab: Lab) -> None:
+async def cancelled(lab: Harness) -> None:
     """a command that nobody waits for any more is ended"""
     box, name = await lab.box(), lab.name()
     running = asyncio.create_task(sh(box, f"{SLEEPS} & echo $! > {name}; echo $$ >> {name}; wait", timeout=600))
@@ -148,7 +148,7 @@ async def cancelled(lab: Lab) -> None:
             await asyncio.sleep(0.02)
 
 
-async def orphans_reaped(lab: Lab) -> None:
+async def orphans_reaped(lab: Harness) -> None:
     """orphans are reaped: no zombies stay"""
     box, file = await lab.box(), lab.name()
     await sh(box, f"i=0; while [ $i -lt 30 ]; do (sh -c 'echo $$ >> {file}' &) ; i=$((i+1)); done")
@@ -158,20 +158,20 @@ async def orphans_reaped(lab: Lab) -> None:
             await asyncio.sleep(0.02)
 
 
-async def short_timeout(lab: Lab) -> None:
+async def short_timeout(lab: Harness) -> None:
     """a timeout of a hundredth of a second is kept"""
     result = await sh(await lab.box(), SLEEPS, timeout=0.01)
     same((result.timed_out, result.signal), (True, 9))
 
 
-async def in_time(lab: Lab) -> None:
+async def in_time(lab: Harness) -> None:
     """a command that ends in time is not marked"""
     result = await sh(await lab.box(), "exit 0", timeout=60)
     same((result.timed_out, result.oom, result.signal), (False, False, None))
 
 
 @needs("isolates")
-async def kill_everything(lab: Lab) -> None:
+async def kill_everything(lab: Harness) -> None:
     """`kill -9 -1` inside ends commands, not the sandbox"""
     box = await lab.fresh()
     await own_namespace(box, "pid")
@@ -181,7 +181,7 @@ async def kill_everything(lab: Lab) -> None:
 
 
 @needs("isolates")
-async def first_process(lab: Lab) -> None:
+async def first_process(lab: Harness) -> None:
     """no signal from inside ends the first process"""
     box = await lab.fresh()
     await own_namespace(box, "pid")
@@ -190,7 +190,7 @@ async def first_process(lab: Lab) -> None:
 
 
 @needs("limits")
-async def fork_bomb(lab: Lab) -> None:
+async def fork_bomb(lab: Harness) -> None:
     """a fork bomb meets its limit, can be ended whole, and the sandbox answers after it"""
     box = await lab.fresh(limits={"pids": 48})
     await sh(box, "f() { f | f & f; }; f 2>/dev/null; sleep 5", timeout=2, kill_leftovers=True)
@@ -199,7 +199,7 @@ async def fork_bomb(lab: Lab) -> None:
             await asyncio.sleep(0.1)
 
 
-async def _answers(box: Subject) -> bool:
+async def _answers(box: TestedSandbox) -> bool:
     try:
         return (await sh(box, "echo alive", timeout=SOON)).stdout.text == "alive\n"
     except RolloutError:  # no process was to be had
@@ -207,7 +207,7 @@ async def _answers(box: Subject) -> bool:
 
 
 @needs("limits")
-async def memory_hog(lab: Lab) -> None:
+async def memory_hog(lab: Harness) -> None:
     """a command that takes more memory than there is is ended, told as that, and alone"""
     box = await lab.fresh(limits={"memory": "96m"})
     result = await sh(box, "head -c 400000000 /dev/zero | tail -c 399999999 | wc -c", timeout=SOON)

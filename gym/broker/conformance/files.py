@@ -6,14 +6,14 @@ import errno
 import hashlib
 from collections.abc import Awaitable
 
-from gym.broker.conformance.harness import Lab, Subject, check, fail, out, same
+from gym.broker.conformance.harness import Harness, TestedSandbox, check, fail, out, same
 from gym.wire.failures import RolloutError
 
 ODD_NAMES = ("two words", "new\nline", "-dash", "Grüße-世界", "quote'\"", "*star*", "$HOME", "back\\slash", ".hidden")
 BIG = 100 << 20
 
 
-async def _folder(lab: Lab) -> tuple[Subject, str]:
+async def _folder(lab: Harness) -> tuple[TestedSandbox, str]:
     box, name = await lab.box(), lab.name()
     await box.make_dir(name)
     return box, name
@@ -38,7 +38,7 @@ async def _trouble(awaitable: object, path: str) -> None:
     fail(f"no error about {path}")
 
 
-async def round_trip(lab: Lab) -> None:
+async def round_trip(lab: Harness) -> None:
     """a file comes back byte for byte"""
     box, folder = await _folder(lab)
     data = bytes(range(256)) * 1000
@@ -47,14 +47,14 @@ async def round_trip(lab: Lab) -> None:
     same(await out(box, f"wc -c < {folder}/f"), str(len(data)))
 
 
-async def empty_file(lab: Lab) -> None:
+async def empty_file(lab: Harness) -> None:
     """an empty file is one"""
     box, folder = await _folder(lab)
     await box.write_file(f"{folder}/f", b"")
     same((await box.read_file(f"{folder}/f"), (await box.stat(f"{folder}/f")).size), (b"", 0))
 
 
-async def hundred_megabytes(lab: Lab) -> None:
+async def hundred_megabytes(lab: Harness) -> None:
     """a file of one hundred MiB goes in and comes back"""
     box, folder = await _folder(lab)
     block = hashlib.sha256(b"block").digest() * 2048
@@ -66,7 +66,7 @@ async def hundred_megabytes(lab: Lab) -> None:
     await box.remove_path(f"{folder}/big")
 
 
-async def ranges(lab: Lab) -> None:
+async def ranges(lab: Harness) -> None:
     """a part of a file can be read"""
     box, folder = await _folder(lab)
     await box.write_file(f"{folder}/f", b"0123456789")
@@ -75,7 +75,7 @@ async def ranges(lab: Lab) -> None:
     same(await box.read_file(f"{folder}/f", offset=100), b"")
 
 
-async def appending(lab: Lab) -> None:
+async def appending(lab: Harness) -> None:
     """appending adds to what is there, and makes what is not"""
     box, folder = await _folder(lab)
     for piece in (b"one ", b"two"):
@@ -83,7 +83,7 @@ async def appending(lab: Lab) -> None:
     same(await box.read_file(f"{folder}/f"), b"one two")
 
 
-async def modes(lab: Lab) -> None:
+async def modes(lab: Harness) -> None:
     """a mode that is given is set, one that is not is kept"""
     box, folder = await _folder(lab)
     path = f"{folder}/tool"
@@ -93,7 +93,7 @@ async def modes(lab: Lab) -> None:
     same(((await box.stat(path)).mode, await out(box, f"./{path}")), (0o750, "again"))
 
 
-async def odd_names(lab: Lab) -> None:
+async def odd_names(lab: Harness) -> None:
     """odd names are names: blanks, newlines, dashes, stars, UTF-8"""
     box, folder = await _folder(lab)
     for name in ODD_NAMES:
@@ -105,7 +105,7 @@ async def odd_names(lab: Lab) -> None:
         await box.remove_path(f"{folder}/{name}")
 
 
-async def whole_or_not(lab: Lab) -> None:
+async def whole_or_not(lab: Harness) -> None:
     """writing over a file leaves nothing else beside it"""
     box, folder = await _folder(lab)
     for text in (b"old", b"new"):
@@ -113,7 +113,7 @@ async def whole_or_not(lab: Lab) -> None:
     same([entry.path for entry in await box.list(folder)], [f"{folder}/f"])
 
 
-async def links_told(lab: Lab) -> None:
+async def links_told(lab: Harness) -> None:
     """a link is told as a link, with its target"""
     box, folder = await _folder(lab)
     await box.make_link(f"{folder}/l", "/etc/passwd")
@@ -123,7 +123,7 @@ async def links_told(lab: Lab) -> None:
     same((await box.stat(f"{folder}/nowhere")).kind, "link")
 
 
-async def write_through_link(lab: Lab) -> None:
+async def write_through_link(lab: Harness) -> None:
     """writing to a link writes the file that it names"""
     box, folder = await _folder(lab)
     await box.write_file(f"{folder}/real", b"old")
@@ -132,7 +132,7 @@ async def write_through_link(lab: Lab) -> None:
     same((await box.read_file(f"{folder}/real"), (await box.stat(f"{folder}/l")).kind), (b"new", "link"))
 
 
-async def links_not_followed(lab: Lab) -> None:
+async def links_not_followed(lab: Harness) -> None:
     """listing and removing a tree follows no link out of it"""
     box, folder = await _folder(lab)
     await box.make_dir(f"{folder}/kept")
@@ -146,7 +146,7 @@ async def links_not_followed(lab: Lab) -> None:
     await _trouble(box.stat(f"{folder}/tree"), f"{folder}/tree")
 
 
-async def folders(lab: Lab) -> None:
+async def folders(lab: Harness) -> None:
     """folders are made with their parents, and again without harm"""
     box, folder = await _folder(lab)
     for _ in range(2):
@@ -156,7 +156,7 @@ async def folders(lab: Lab) -> None:
     same((await box.stat(f"{folder}/private")).mode, 0o700)
 
 
-async def many_entries(lab: Lab) -> None:
+async def many_entries(lab: Harness) -> None:
     """a folder of three thousand files is listed whole"""
     box, folder = await _folder(lab)
     await out(box, f"cd {folder} && seq 1 3000 | xargs touch")
@@ -164,7 +164,7 @@ async def many_entries(lab: Lab) -> None:
     await box.remove_path(folder, recursive=True)
 
 
-async def details(lab: Lab) -> None:
+async def details(lab: Harness) -> None:
     """size, time and owner are told as the sandbox sees them"""
     box, folder = await _folder(lab)
     await box.write_file(f"{folder}/f", b"12345")
@@ -174,7 +174,7 @@ async def details(lab: Lab) -> None:
     same(await out(box, f"stat -c '%s %Y %u' {folder}/f"), f"5 1234567890 {found.uid}")
 
 
-async def missing_named(lab: Lab) -> None:
+async def missing_named(lab: Harness) -> None:
     """what is not there is an error that names it"""
     box = await lab.box()
     path = "no-such-file-anywhere"
@@ -185,7 +185,7 @@ async def missing_named(lab: Lab) -> None:
     await _trouble(box.write_file(f"{path}/f", b""), f"{path}/f")
 
 
-async def folder_is_no_file(lab: Lab) -> None:
+async def folder_is_no_file(lab: Harness) -> None:
     """a folder cannot be read or written as a file, nor removed with what is in it unless told"""
     box, folder = await _folder(lab)
     await box.write_file(f"{folder}/f", b"")
@@ -195,7 +195,7 @@ async def folder_is_no_file(lab: Lab) -> None:
     same((await box.stat(f"{folder}/f")).kind, "file")
 
 
-async def pipe_holds_nobody(lab: Lab) -> None:
+async def pipe_holds_nobody(lab: Harness) -> None:
     """a named pipe is no file to be read or written: it holds nobody"""
     box, folder = await _folder(lab)
     await out(box, f"mkfifo {folder}/pipe")
@@ -204,13 +204,13 @@ async def pipe_holds_nobody(lab: Lab) -> None:
     await _says(box.write_file(f"{folder}/pipe", b"x"), errno.EINVAL)
 
 
-async def devices_without_end(lab: Lab) -> None:
+async def devices_without_end(lab: Harness) -> None:
     """of a device nothing is read, for it may have no end"""
     box, _ = await _folder(lab)
     await _says(box.read_file("/dev/zero", length=1), errno.EINVAL)
 
 
-async def seen_by_both(lab: Lab) -> None:
+async def seen_by_both(lab: Harness) -> None:
     """commands see what was put, and what they write can be got"""
     box, folder = await _folder(lab)
     await box.write_file(f"{folder}/in", b"text")
@@ -218,7 +218,7 @@ async def seen_by_both(lab: Lab) -> None:
     same(await box.read_file(f"{folder}/out"), b"TEXT")
 
 
-async def in_the_system(lab: Lab) -> None:
+async def in_the_system(lab: Harness) -> None:
     """absolute paths are those of the sandbox"""
     box = await lab.box()
     check(b"root" in await box.read_file("/etc/passwd"), "no /etc/passwd")

@@ -13,7 +13,7 @@ from gym.broker.provider import Abilities, Channel, OnOutput, Process, Provider,
 from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo, SandboxSpec
 
 
-class Subject(Protocol):
+class TestedSandbox(Protocol):
     """One sandbox under test, however it is reached: a provider's own, or one behind a broker's HTTP."""
 
     async def exec(self, request: ExecRequest, on_output: OnOutput | None = None) -> ExecResult: ...
@@ -38,7 +38,7 @@ class Subject(Protocol):
 
     async def set_times(self, path: str, mtime: float) -> None: ...
 
-    async def fork(self) -> Subject: ...
+    async def fork(self) -> TestedSandbox: ...
 
     async def snapshot(self, name: str) -> None: ...
 
@@ -49,7 +49,7 @@ class Subject(Protocol):
     async def remove(self) -> None: ...
 
 
-Factory = Callable[[SandboxSpec], Awaitable[Subject]]
+Factory = Callable[[SandboxSpec], Awaitable[TestedSandbox]]
 
 
 # Seconds after which what never ends is ended. A command that had not begun by then, on a busy machine, is given more.
@@ -61,8 +61,8 @@ class Skipped(Exception):  # noqa: N818 (no failure)
     """This behaviour cannot be tried here; says why."""
 
 
-class ProviderBox:
-    """A provider's own sandbox as a `Subject`."""
+class DirectSandbox:
+    """A provider's own sandbox as a `TestedSandbox`."""
 
     def __init__(self, held: ProviderSandbox, tag: Callable[[], Tags], channel: Channel) -> None:
         self.held = held
@@ -83,46 +83,46 @@ class ProviderBox:
         self.resume = held.resume
         self.remove = held.remove
 
-    async def fork(self) -> ProviderBox:
+    async def fork(self) -> DirectSandbox:
         held = await self.held.fork(self._tag())
-        return ProviderBox(held, self._tag, held.channel)
+        return DirectSandbox(held, self._tag, held.channel)
 
 
 def make_factory(provider: Provider, stack: str) -> Factory:
     def tag() -> Tags:
         return Tags(f"c{secrets.token_hex(6)}", stack, "conformance", "conformance")
 
-    async def make(spec: SandboxSpec) -> ProviderBox:
+    async def make(spec: SandboxSpec) -> DirectSandbox:
         held = await provider.create(spec, tag())
         user = spec.user or ""
-        return ProviderBox(held, tag, await held.channel_as(user) if user else held.channel)
+        return DirectSandbox(held, tag, await held.channel_as(user) if user else held.channel)
 
     return make
 
 
 @dataclass
-class Lab:
+class Harness:
     """Made for one run. `box` is shared by behaviours that leave it as they found it; what `fresh` makes is removed."""
 
     factory: Factory
     abilities: Abilities
     image: str
     flood: int = 10_000_000_000  # bytes of output that are "too much"
-    _shared: Subject | None = None
-    _made: list[Subject] = field(default_factory=list)
+    _shared: TestedSandbox | None = None
+    _made: list[TestedSandbox] = field(default_factory=list)
     _count: int = 0
 
-    async def box(self) -> Subject:
+    async def box(self) -> TestedSandbox:
         if self._shared is None:
             self._shared = await self.factory(self.spec())
         return self._shared
 
-    async def fresh(self, **changes: Any) -> Subject:
+    async def fresh(self, **changes: Any) -> TestedSandbox:
         made = await self.factory(self.spec(**changes))
         self._made.append(made)
         return made
 
-    def keep(self, made: Subject) -> Subject:
+    def keep(self, made: TestedSandbox) -> TestedSandbox:
         self._made.append(made)
         return made
 
@@ -143,18 +143,18 @@ class Lab:
             await held.remove()
 
 
-async def sh(box: Subject, line: str, **asked: Any) -> ExecResult:
+async def sh(box: TestedSandbox, line: str, **asked: Any) -> ExecResult:
     return await box.exec(ExecRequest(shell=line, **asked))
 
 
-async def out(box: Subject, line: str, **asked: Any) -> str:
+async def out(box: TestedSandbox, line: str, **asked: Any) -> str:
     """What a line prints; a line that fails fails the behaviour."""
     result = await sh(box, line, **asked)
     check(result.ok, f"`{line[:60]}` ended with {describe(result)}")
     return result.stdout.text.strip()
 
 
-async def own_namespace(box: Subject, kind: str) -> None:
+async def own_namespace(box: TestedSandbox, kind: str) -> None:
     """Looked at before anything is tried that would harm this machine if the walls were not there."""
     with contextlib.suppress(OSError):
         check(

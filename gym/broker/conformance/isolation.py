@@ -6,34 +6,34 @@ import asyncio
 import os
 import socket
 
-from gym.broker.conformance.harness import SOON, Lab, Skipped, check, out, own_namespace, same, sh
+from gym.broker.conformance.harness import SOON, Harness, Skipped, check, out, own_namespace, same, sh
 from gym.broker.conformance.needs import needs
 
 MARK = "GYM_CONFORMANCE_MARK"
 
 
-async def _refused(lab: Lab, *lines: str) -> None:
+async def _refused(lab: Harness, *lines: str) -> None:
     box = await lab.box()
     for line in lines:
         result = await sh(box, line, timeout=SOON)
         check(result.exit_code != 0, f"`{line}` succeeded: {result.stdout.text[:100]!r}")
 
 
-async def no_interfaces(lab: Lab) -> None:
+async def no_interfaces(lab: Harness) -> None:
     """with network `none` there is no interface but loopback, and no route"""
     names = await out(await lab.box(), "tail -n +3 /proc/net/dev | cut -d: -f1 | tr -d ' ' | grep -v '^lo$' || true")
     same([name for name in names.split() if name not in ("sit0", "tunl0", "ip6tnl0", "gre0")], [])
     same(await out(await lab.box(), "tail -n +2 /proc/net/route | wc -l"), "0")
 
 
-async def loopback_is_own(lab: Lab) -> None:
+async def loopback_is_own(lab: Harness) -> None:
     """loopback is the sandbox's own: what listens on this machine is not there"""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = f"{server.getsockname()[1]:04X}"
         same(await out(await lab.box(), f"grep -c ':{port} 00000000:0000 0A' /proc/net/tcp || true"), "0")
 
 
-async def no_host_environment(lab: Lab) -> None:
+async def no_host_environment(lab: Harness) -> None:
     """no variable of this machine's is seen inside"""
     os.environ[MARK] = "secret"
     try:
@@ -46,7 +46,7 @@ async def no_host_environment(lab: Lab) -> None:
         del os.environ[MARK]
 
 
-async def no_host_processes(lab: Lab) -> None:
+async def no_host_processes(lab: Harness) -> None:
     """no process of this machine's is seen inside"""
     box = await lab.box()
     count = int(await out(box, "ls -d /proc/[0-9]* | wc -l"))
@@ -54,7 +54,7 @@ async def no_host_processes(lab: Lab) -> None:
     same(await out(box, "cat /proc/[0-9]*/cmdline | tr '\\0' ' ' | grep -c '[p]ytest' || true"), "0")
 
 
-async def first_process_closed(lab: Lab) -> None:
+async def first_process_closed(lab: Harness) -> None:
     """the first process can neither be read nor written nor traced"""
     await _refused(
         lab,
@@ -72,7 +72,7 @@ async def first_process_closed(lab: Lab) -> None:
     )
 
 
-async def no_capabilities(lab: Lab) -> None:
+async def no_capabilities(lab: Harness) -> None:
     """no command has a capability, and none can be gained"""
     found = await out(await lab.box(), "grep -E '^(CapEff|CapBnd|CapPrm|CapAmb|NoNewPrivs)' /proc/self/status")
     values = dict(line.split(":\t") for line in found.splitlines())
@@ -83,7 +83,7 @@ async def no_capabilities(lab: Lab) -> None:
     same(values["NoNewPrivs"], "1")
 
 
-async def no_mounts(lab: Lab) -> None:
+async def no_mounts(lab: Harness) -> None:
     """nothing can be mounted, and no root can be changed"""
     await own_namespace(await lab.box(), "mnt")
     place = "/tmp/conformance-mount"
@@ -96,7 +96,7 @@ async def no_mounts(lab: Lab) -> None:
     )
 
 
-async def no_devices(lab: Lab) -> None:
+async def no_devices(lab: Harness) -> None:
     """no device can be made, and none of the machine's is there"""
     await _refused(
         lab,
@@ -108,7 +108,7 @@ async def no_devices(lab: Lab) -> None:
     )
 
 
-async def no_kernel_settings(lab: Lab) -> None:
+async def no_kernel_settings(lab: Harness) -> None:
     """no setting of the kernel can be opened for writing"""
     files = (
         "/proc/sys/kernel/randomize_va_space",
@@ -124,18 +124,18 @@ async def no_kernel_settings(lab: Lab) -> None:
     await _refused(lab, *(f": > {file}" for file in files))  # opened only: a provider that fails must not be harmed
 
 
-async def no_clock(lab: Lab) -> None:
+async def no_clock(lab: Harness) -> None:
     """neither the clock nor the name of the machine can be set"""
     await own_namespace(await lab.box(), "uts")
     await _refused(lab, 'date -s "@$(date +%s)"', 'hostname "$(hostname)"')
 
 
-async def no_engine(lab: Lab) -> None:
+async def no_engine(lab: Harness) -> None:
     """no socket of an engine is there"""
     await _refused(lab, "ls /var/run/docker.sock", "ls /run/docker.sock", "ls /run/containerd", "ls /run/user/0/podman")
 
 
-async def no_secrets(lab: Lab) -> None:
+async def no_secrets(lab: Harness) -> None:
     """nothing of this machine's users is there"""
     box = await lab.box()
     same(await out(box, "ls -A /root/.ssh /root/.docker /home/*/.ssh 2>/dev/null | wc -l"), "0")
@@ -143,7 +143,7 @@ async def no_secrets(lab: Lab) -> None:
     check(shadow.stdout.text.strip() in ("", "0"), "password hashes can be read")
 
 
-async def own_name(lab: Lab) -> None:
+async def own_name(lab: Harness) -> None:
     """it has a host name of its own"""
     check(
         await out(await lab.box(), "cat /proc/sys/kernel/hostname") != socket.gethostname(),
@@ -151,18 +151,18 @@ async def own_name(lab: Lab) -> None:
     )
 
 
-async def helper_kept(lab: Lab) -> None:
+async def helper_kept(lab: Harness) -> None:
     """the helper cannot be changed or removed"""
     await _refused(lab, "echo x > /.gym/helper", "rm -f /.gym/helper && test ! -e /.gym/helper", "mv /.gym /elsewhere")
 
 
-async def own_workdir(lab: Lab) -> None:
+async def own_workdir(lab: Harness) -> None:
     """a sandbox starts its commands in the directory that it was made with"""
     box = await lab.fresh(workdir="/conformance/work")
     same(await out(box, "pwd; echo x > f && cat /conformance/work/f"), "/conformance/work\nx")
 
 
-async def read_only(lab: Lab) -> None:
+async def read_only(lab: Harness) -> None:
     """a read-only sandbox can be written in /tmp alone"""
     box = await lab.fresh(read_only=True)
     for path in ("/", "/usr", "/etc", "."):
@@ -171,7 +171,7 @@ async def read_only(lab: Lab) -> None:
     same(await out(box, "echo x > /tmp/conformance && cat /tmp/conformance"), "x")
 
 
-async def bounded_mount(lab: Lab) -> None:
+async def bounded_mount(lab: Harness) -> None:
     """a mount in memory is there and no larger than was asked for"""
     box = await lab.fresh(mounts={"/scratch": "1m"})
     same(await out(box, "echo x > /scratch/f && cat /scratch/f"), "x")
@@ -179,7 +179,7 @@ async def bounded_mount(lab: Lab) -> None:
     check(full.exit_code != 0, "four MB went into one")
 
 
-async def signals_stay_inside(lab: Lab) -> None:
+async def signals_stay_inside(lab: Harness) -> None:
     """a signal to a process of this machine's does not arrive"""
     sleeper = await asyncio.create_subprocess_exec("sleep", "1000")
     try:
@@ -193,7 +193,7 @@ async def signals_stay_inside(lab: Lab) -> None:
 
 
 @needs("limits")
-async def pids_bounded(lab: Lab) -> None:
+async def pids_bounded(lab: Harness) -> None:
     """there can be no more processes than were asked for"""
     box = await lab.fresh(limits={"pids": 32})
     line = "i=0; while [ $i -lt 60 ]; do sleep 1000 & i=$((i+1)); done 2>/dev/null; ls -d /proc/[0-9]* | wc -l"
@@ -204,14 +204,14 @@ async def pids_bounded(lab: Lab) -> None:
 
 
 @needs("users")
-async def other_user(lab: Lab) -> None:
+async def other_user(lab: Harness) -> None:
     """a sandbox made for another user runs its commands as that user"""
     box = await lab.fresh(user="65534")
     same(await out(box, "id -u"), "65534")
     check((await sh(box, "echo x > /etc/conformance")).exit_code != 0, "it can write /etc")
 
 
-async def no_set_uid(lab: Lab) -> None:
+async def no_set_uid(lab: Harness) -> None:
     """a set-uid program gains nothing"""
     box = await lab.box()
     found = (await sh(box, "ls -d /bin/su /usr/bin/su /bin/mount /usr/bin/passwd 2>/dev/null")).stdout.text.split()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gym.broker.conformance.harness import PATIENCES, SOON, Lab, check, fail, out, same
+from gym.broker.conformance.harness import PATIENCES, SOON, Harness, check, fail, out, same
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
 
 
-class Screen:
+class OutputRecorder:
     """Everything that came, and a way to wait for words in it."""
 
     def __init__(self) -> None:
@@ -34,9 +34,9 @@ class Screen:
             fail(f"waited for {what}, found {bytes(self.seen[-200:])!r}")
 
 
-async def conversation(lab: Lab) -> None:
+async def conversation(lab: Harness) -> None:
     """a job takes input when it is given, and answers as it goes"""
-    screen = Screen()
+    screen = OutputRecorder()
     job = await (await lab.box()).start(ExecRequest(shell="while read x; do echo got $x; done; echo end"), screen.take)
     for word in (b"one", b"two"):
         await job.write(word + b"\n")
@@ -48,7 +48,7 @@ async def conversation(lab: Lab) -> None:
     check(not job.running, "it runs on")
 
 
-async def job_without_listener(lab: Lab) -> None:
+async def job_without_listener(lab: Harness) -> None:
     """a job that nobody listens to keeps its output for its result"""
     job = await (await lab.box()).start(ExecRequest(shell="cat; seq 1 100000", max_output=2000))
     await job.write(b"given\n")
@@ -58,7 +58,7 @@ async def job_without_listener(lab: Lab) -> None:
     check(result.stdout.dropped > 0, "nothing was cut")
 
 
-async def missing_job(lab: Lab) -> None:
+async def missing_job(lab: Harness) -> None:
     """a job whose command is not there is an error at its start"""
     try:
         await (await lab.box()).start(ExecRequest(argv=("no-such-command-anywhere",)))
@@ -67,10 +67,10 @@ async def missing_job(lab: Lab) -> None:
     fail("no error")
 
 
-async def killed(lab: Lab) -> None:
+async def killed(lab: Harness) -> None:
     """a killed job ends with all its children"""
     box, name = await lab.box(), lab.name()
-    screen = Screen()
+    screen = OutputRecorder()
     line = f"sleep 1000 & echo $! > {name}; setsid sleep 1000 & echo $! >> {name}; echo ready; wait"
     job = await box.start(ExecRequest(shell=line, timeout=600), screen.take)
     await screen.wait_for(b"ready")
@@ -80,9 +80,9 @@ async def killed(lab: Lab) -> None:
     same(await out(box, f"for p in $(cat {name}); do if [ -e /proc/$p ]; then echo $p; fi; done"), "")
 
 
-async def asked_to_end(lab: Lab) -> None:
+async def asked_to_end(lab: Harness) -> None:
     """a job may catch a signal that it is sent"""
-    screen = Screen()
+    screen = OutputRecorder()
     line = "trap 'echo caught; exit 5' USR1; echo ready; while :; do sleep 0.02; done"
     job = await (await lab.box()).start(ExecRequest(shell=line), screen.take)
     await screen.wait_for(b"ready")
@@ -92,7 +92,7 @@ async def asked_to_end(lab: Lab) -> None:
     await job.wait()
 
 
-async def job_times_out(lab: Lab) -> None:
+async def job_times_out(lab: Harness) -> None:
     """a job has a timeout too"""
     for timeout in PATIENCES:
         job = await (await lab.box()).start(ExecRequest(shell="echo begun; sleep 1000", timeout=timeout))
@@ -103,9 +103,9 @@ async def job_times_out(lab: Lab) -> None:
     same(result.stdout.text, "begun\n")
 
 
-async def so_far(lab: Lab) -> None:
+async def so_far(lab: Harness) -> None:
     """what a job has written so far can be read while it runs"""
-    screen = Screen()
+    screen = OutputRecorder()
     job = await (await lab.box()).start(ExecRequest(shell="echo early; sleep 1000", timeout=600), screen.take)
     await screen.wait_for(b"early")
     same((await job.peek()).stdout.text, "early\n")
@@ -114,7 +114,7 @@ async def so_far(lab: Lab) -> None:
     same((await job.wait()).signal, 9)
 
 
-async def two_jobs(lab: Lab) -> None:
+async def two_jobs(lab: Harness) -> None:
     """two jobs and a command run side by side"""
     box = await lab.box()
     jobs = [await box.start(ExecRequest(shell="read x; echo $x; exit 0")) for _ in range(2)]
@@ -124,7 +124,7 @@ async def two_jobs(lab: Lab) -> None:
     same([(await job.wait()).stdout.text for job in jobs], ["0\n", "1\n"])
 
 
-async def much_input(lab: Lab) -> None:
+async def much_input(lab: Harness) -> None:
     """eight MiB given to a job bit by bit arrive whole"""
     job = await (await lab.box()).start(ExecRequest(shell="wc -c", timeout=120))
     for _ in range(128):
@@ -133,9 +133,9 @@ async def much_input(lab: Lab) -> None:
     same((await job.wait()).stdout.text.strip(), str(128 * 65536))
 
 
-async def terminal(lab: Lab) -> None:
+async def terminal(lab: Harness) -> None:
     """a terminal is one, has the size that was asked for, and takes another"""
-    screen = Screen()
+    screen = OutputRecorder()
     shell = await (await lab.box()).start(ExecRequest(argv=("sh",), timeout=600), screen.take, tty=(24, 80))
     await shell.write(b"stty size; test -t 0 && test -t 1 && echo a tt'y'\n")
     await screen.wait_for(b"24 80")
@@ -147,9 +147,9 @@ async def terminal(lab: Lab) -> None:
     same((await shell.wait()).exit_code, 7)
 
 
-async def terminal_interrupt(lab: Lab) -> None:
+async def terminal_interrupt(lab: Harness) -> None:
     """Ctrl-C at a terminal ends the command in front, not the shell"""
-    screen = Screen()
+    screen = OutputRecorder()
     shell = await (await lab.box()).start(ExecRequest(argv=("sh",), timeout=600), screen.take, tty=(24, 80))
     await shell.write(b"echo be''gun; sleep 1000\n")
     await screen.wait_for(b"begun")
@@ -162,9 +162,9 @@ async def terminal_interrupt(lab: Lab) -> None:
     await shell.wait()
 
 
-async def terminal_ends(lab: Lab) -> None:
+async def terminal_ends(lab: Harness) -> None:
     """closing the input of a terminal is an end of file to its shell"""
-    screen = Screen()
+    screen = OutputRecorder()
     shell = await (await lab.box()).start(ExecRequest(argv=("cat",), timeout=600), screen.take, tty=(24, 80))
     await shell.write(b"line\n")
     await screen.wait_for(b"line\r\nline")

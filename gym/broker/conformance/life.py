@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 
-from gym.broker.conformance.harness import SOON, Lab, check, fail, out, same, sh
-from gym.broker.conformance.jobs import Screen
+from gym.broker.conformance.harness import SOON, Harness, check, fail, out, same, sh
+from gym.broker.conformance.jobs import OutputRecorder
 from gym.broker.conformance.needs import needs
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SNAPSHOT, ExecRequest
 
 
-async def two_apart(lab: Lab) -> None:
+async def two_apart(lab: Harness) -> None:
     """two sandboxes do not see each other's files"""
     one, two = await lab.fresh(), await lab.fresh()
     await one.write_file("mine", b"1")
     same(await out(two, "ls mine 2>/dev/null || echo none"), "none")
 
 
-async def removed_for_good(lab: Lab) -> None:
+async def removed_for_good(lab: Harness) -> None:
     """a removed sandbox answers no more, and removing it again does no harm"""
     box = await lab.fresh()
     await box.remove()
@@ -30,7 +30,7 @@ async def removed_for_good(lab: Lab) -> None:
     fail("it still answers")
 
 
-async def removal_ends_waiting(lab: Lab) -> None:
+async def removal_ends_waiting(lab: Harness) -> None:
     """who waits for a command while its sandbox is removed is told so"""
     box = await lab.fresh()
     job = await box.start(ExecRequest(shell="sleep 1000", timeout=600))
@@ -45,7 +45,7 @@ async def removal_ends_waiting(lab: Lab) -> None:
 
 
 @needs("forks")
-async def fork_has_files(lab: Lab) -> None:
+async def fork_has_files(lab: Harness) -> None:
     """a fork has the files of the moment, with modes and links, and none of the processes"""
     box = await lab.fresh()
     await box.write_file("tool", b"#!/bin/sh\necho ran\n", mode=0o755)
@@ -60,7 +60,7 @@ async def fork_has_files(lab: Lab) -> None:
 
 
 @needs("forks")
-async def fork_both_ways(lab: Lab) -> None:
+async def fork_both_ways(lab: Harness) -> None:
     """after a fork neither sees what the other does"""
     box = await lab.fresh()
     await box.write_file("f", b"both")
@@ -73,7 +73,7 @@ async def fork_both_ways(lab: Lab) -> None:
 
 
 @needs("forks")
-async def fork_of_fork(lab: Lab) -> None:
+async def fork_of_fork(lab: Harness) -> None:
     """a fork can be forked, and outlives what it came from"""
     box = await lab.fresh()
     await box.write_file("f", b"1")
@@ -86,7 +86,7 @@ async def fork_of_fork(lab: Lab) -> None:
 
 
 @needs("forks")
-async def forked_while_busy(lab: Lab) -> None:
+async def forked_while_busy(lab: Harness) -> None:
     """a sandbox can be forked while a command writes, and the command goes on"""
     box = await lab.fresh()
     line = "i=0; while [ ! -e stop ]; do i=$((i+1)); echo $i > n; done; echo done"
@@ -98,7 +98,7 @@ async def forked_while_busy(lab: Lab) -> None:
 
 
 @needs("snapshots")
-async def snapshots(lab: Lab) -> None:
+async def snapshots(lab: Harness) -> None:
     """from a snapshot sandboxes begin with its files, however often, and as of then"""
     box, name = await lab.fresh(), f"snap-{id(lab)}"
     await box.write_file("f", b"then")
@@ -113,10 +113,10 @@ async def snapshots(lab: Lab) -> None:
 
 
 @needs("pauses")
-async def pauses(lab: Lab) -> None:
+async def pauses(lab: Harness) -> None:
     """a paused sandbox stands still, and goes on where it was"""
     box = await lab.fresh()
-    screen = Screen()
+    screen = OutputRecorder()
     line = "while :; do read up rest < /proc/uptime; echo $up; sleep 0.02; done"
     job = await box.start(ExecRequest(shell=line, timeout=600), screen.take)
     await screen.wait_until(lambda: len(screen.seen) > 20, "a first line")
@@ -133,7 +133,7 @@ async def pauses(lab: Lab) -> None:
 
 
 @needs("pauses")
-async def waits_through_pause(lab: Lab) -> None:
+async def waits_through_pause(lab: Harness) -> None:
     """a command that is sent to a paused sandbox runs when it goes on"""
     box = await lab.fresh()
     await box.pause()
@@ -145,7 +145,7 @@ async def waits_through_pause(lab: Lab) -> None:
 
 
 @needs("pauses")
-async def removed_while_paused(lab: Lab) -> None:
+async def removed_while_paused(lab: Harness) -> None:
     """a paused sandbox can be removed"""
     box = await lab.fresh()
     await box.pause()

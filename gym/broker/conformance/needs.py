@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from gym.broker.conformance.harness import Lab
+from gym.broker.conformance.harness import Harness
 
-Run = TypeVar("Run", bound=Callable[[Lab], Awaitable[None]])
+Run = TypeVar("Run", bound=Callable[[Harness], Awaitable[None]])
 
 
 def needs(*abilities: str) -> Callable[[Run], Run]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 
-from gym.broker.conformance.harness import PATIENCES, SOON, Lab, check, same, sh
+from gym.broker.conformance.harness import PATIENCES, SOON, Harness, check, same, sh
 from gym.wire.sandbox import ExecRequest
 
 
-async def no_last_newline(lab: Lab) -> None:
+async def no_last_newline(lab: Harness) -> None:
     """output without a last newline is whole"""
     same((await sh(await lab.box(), "printf abc")).stdout.data, b"abc")
 
 
-async def megabyte_whole(lab: Lab) -> None:
+async def megabyte_whole(lab: Harness) -> None:
     """output up to its bound is whole, and one byte more drops one"""
     box = await lab.box()
     exact = await sh(box, "head -c 65536 /dev/zero | tr '\\0' x", max_output=65536)
@@ -22,7 +22,7 @@ async def megabyte_whole(lab: Lab) -> None:
     same((len(over.stdout.head) + len(over.stdout.tail), over.stdout.dropped), (65536, 1))
 
 
-async def head_and_tail(lab: Lab) -> None:
+async def head_and_tail(lab: Harness) -> None:
     """of long output the first and the last are kept, and the cut is counted to the byte"""
     result = await sh(await lab.box(), "seq 1 200000", max_output=20_000)
     whole = "".join(f"{i}\n" for i in range(1, 200_001)).encode()
@@ -32,20 +32,20 @@ async def head_and_tail(lab: Lab) -> None:
     check(b"bytes cut" in found.data, "the cut is not marked")
 
 
-async def bounds_apart(lab: Lab) -> None:
+async def bounds_apart(lab: Harness) -> None:
     """each stream has a bound of its own"""
     result = await sh(await lab.box(), "seq 1 5000; echo short >&2", max_output=1000)
     same((result.stderr.text, result.stderr.dropped), ("short\n", 0))
     check(result.stdout.dropped > 0, "nothing was cut")
 
 
-async def tiny_bound(lab: Lab) -> None:
+async def tiny_bound(lab: Harness) -> None:
     """a bound of one byte is kept"""
     result = await sh(await lab.box(), "echo abc", max_output=1)
     same((result.stdout.head + result.stdout.tail, result.stdout.dropped), (b"a", 3))
 
 
-async def ten_gigabytes(lab: Lab) -> None:
+async def ten_gigabytes(lab: Harness) -> None:
     """ten gigabytes of output are counted and cut"""
     result = await sh(await lab.box(), f"head -c {lab.flood} /dev/zero", max_output=1 << 20, timeout=600)
     same((result.exit_code, result.timed_out), (0, False))
@@ -53,7 +53,7 @@ async def ten_gigabytes(lab: Lab) -> None:
     check(len(result.stdout.data) < (1 << 20) + 100, "more than the bound came back")
 
 
-async def endless_output(lab: Lab) -> None:
+async def endless_output(lab: Harness) -> None:
     """a command that never stops writing is ended in time, with what it wrote"""
     for timeout in PATIENCES:
         result = await sh(await lab.box(), "yes", max_output=4096, timeout=timeout)
@@ -63,7 +63,7 @@ async def endless_output(lab: Lab) -> None:
     same(result.stdout.head, b"y\n" * 1024)
 
 
-async def neighbour_of_a_flood(lab: Lab) -> None:
+async def neighbour_of_a_flood(lab: Harness) -> None:
     """beside a command that floods its output another still answers"""
     box = await lab.box()
     flood = asyncio.create_task(sh(box, "yes", timeout=600))
@@ -76,7 +76,7 @@ async def neighbour_of_a_flood(lab: Lab) -> None:
         await asyncio.gather(flood, return_exceptions=True)
 
 
-async def streamed(lab: Lab) -> None:
+async def streamed(lab: Harness) -> None:
     """streamed output arrives before the command has ended"""
     box, name = await lab.box(), lab.name()
     came: list[tuple[int, bytes]] = []
@@ -95,7 +95,7 @@ async def streamed(lab: Lab) -> None:
     same(came, [(1, b"first\n"), (2, b"last\n")])
 
 
-async def streamed_and_bounded(lab: Lab) -> None:
+async def streamed_and_bounded(lab: Harness) -> None:
     """streamed output is bounded too, and the result has head and tail"""
     came = bytearray()
     request = ExecRequest(shell="seq 1 200000", max_output=20_000, stream=True)

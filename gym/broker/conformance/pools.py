@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from gym.broker.conformance.harness import Lab, Skipped, check, same, sh
+from gym.broker.conformance.harness import Harness, Skipped, check, same, sh
 from gym.broker.provider import Process
 from gym.sandbox.programs import COMMAND, FORKSERVER, Bounds, framed, pack, request_of
 from gym.sandbox.pythons import NOBODY, PLACE
@@ -151,13 +151,13 @@ print(made)
 """
 
 
-async def nothing_made_stays(lab: Lab) -> None:
+async def nothing_made_stays(lab: Harness) -> None:
     """what a program makes, in every folder where it can, the next one does not find"""
     async with begun(lab) as place:
         await _nothing_made(place)
 
 
-async def _nothing_made(place: Place) -> None:
+async def _nothing_made(place: ProgramServer) -> None:
     before = await place.look()
     made = await place.run(MAKE)
     check(int(made) > 0, "it could make nothing, not even where it may")
@@ -166,13 +166,13 @@ async def _nothing_made(place: Place) -> None:
     same([key for key in sorted({*before, *after}) if before.get(key) != after.get(key)], [])
 
 
-async def nothing_changed_stays(lab: Lab) -> None:
+async def nothing_changed_stays(lab: Harness) -> None:
     """what a program changes, wherever it can, the next one does not find, or the place says that it differs"""
     async with begun(lab) as place:
         await _nothing_changed(place)
 
 
-async def _nothing_changed(place: Place) -> None:
+async def _nothing_changed(place: ProgramServer) -> None:
     before = await place.look()
     check(not place.differs, f"a program that only looks changes the place: {place.differs}")
     await place.run(CHANGE)
@@ -182,15 +182,15 @@ async def _nothing_changed(place: Place) -> None:
 
 
 @asynccontextmanager
-async def begun(lab: Lab) -> AsyncIterator[Place]:
-    place = await Place.begin(lab)
+async def begun(lab: Harness) -> AsyncIterator[ProgramServer]:
+    place = await ProgramServer.begin(lab)
     try:
         yield place
     finally:
         await place.end()
 
 
-class Place:
+class ProgramServer:
     """What runs short programs, in a sandbox of this lab's."""
 
     _process: Process
@@ -202,7 +202,7 @@ class Place:
         self._more = asyncio.Event()
 
     @classmethod
-    async def begin(cls, lab: Lab) -> Place:
+    async def begin(cls, lab: Harness) -> ProgramServer:
         walled = lab.abilities.isolates
         spec = {"read_only": True, "mounts": {PLACE: 64 << 20}, "user": NOBODY} if walled else {}
         box = await lab.fresh(limits={"memory": "1g"}, **spec)

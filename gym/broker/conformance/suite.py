@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Literal, NamedTuple
 
 from gym.broker.conformance import commands, endings, files, isolation, jobs, life, output, pools
-from gym.broker.conformance.harness import Factory, Lab, Skipped
+from gym.broker.conformance.harness import Factory, Harness, Skipped
 from gym.broker.provider import Abilities
 from gym.errors import GymError
 
@@ -18,11 +18,11 @@ Need = Literal["isolates", "forks", "snapshots", "pauses", "limits", "users"]
 
 class Behaviour(NamedTuple):
     name: str  # a sentence
-    run: Callable[[Lab], Awaitable[None]]
+    run: Callable[[Harness], Awaitable[None]]
     needs: tuple[Need, ...]
 
 
-class Outcome(NamedTuple):
+class BehaviourResult(NamedTuple):
     name: str
     state: Literal["passed", "failed", "skipped"]
     why: str
@@ -59,13 +59,13 @@ BEHAVIOURS: Final = collect_behaviours()
 async def run_suite(
     factory: Factory,
     abilities: Abilities,
-    on_result: Callable[[Outcome], None] | None = None,
+    on_result: Callable[[BehaviourResult], None] | None = None,
     *,
     image: str = "host",
     behaviours: Iterable[Behaviour] = BEHAVIOURS,
     flood: int = 10_000_000_000,
-) -> tuple[Outcome, ...]:
-    lab = Lab(factory, abilities, image, flood)
+) -> tuple[BehaviourResult, ...]:
+    lab = Harness(factory, abilities, image, flood)
     outcomes = []
     try:
         for behaviour in behaviours:
@@ -78,10 +78,10 @@ async def run_suite(
     return tuple(outcomes)
 
 
-async def run_one(lab: Lab, behaviour: Behaviour) -> Outcome:
+async def run_one(lab: Harness, behaviour: Behaviour) -> BehaviourResult:
     missing = [need for need in behaviour.needs if not getattr(lab.abilities, need)]
     if missing:
-        return Outcome(behaviour.name, "skipped", f"the provider says that it has no `{missing[0]}`", 0.0)
+        return BehaviourResult(behaviour.name, "skipped", f"the provider says that it has no `{missing[0]}`", 0.0)
     began = time.monotonic()
     state: Literal["passed", "failed", "skipped"] = "passed"
     why = ""
@@ -97,4 +97,4 @@ async def run_one(lab: Lab, behaviour: Behaviour) -> Outcome:
     except Exception as error:  # noqa: BLE001 (a behaviour that breaks is a finding; the others go on)
         state, why = "failed", f"{type(error).__name__}: {error}"
     await lab.clear(shared=state == "failed")
-    return Outcome(behaviour.name, state, why, time.monotonic() - began)
+    return BehaviourResult(behaviour.name, state, why, time.monotonic() - began)

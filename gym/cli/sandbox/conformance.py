@@ -11,7 +11,7 @@ from typing import Final
 from rich.text import Text
 
 from gym import labels
-from gym.broker.conformance import BEHAVIOURS, Outcome, make_factory, run_suite
+from gym.broker.conformance import BEHAVIOURS, BehaviourResult, make_factory, run_suite
 from gym.broker.providers.factory import make_provider
 from gym.cli import console
 from gym.engine import connect, engine_host
@@ -32,7 +32,7 @@ def try_provider(name: ProviderName) -> int:
     return int(counts["failed"] > 0 or counts["passed"] == 0)
 
 
-async def _run(name: ProviderName, folder: Path) -> tuple[Outcome, ...]:
+async def _run(name: ProviderName, folder: Path) -> tuple[BehaviourResult, ...]:
     """On a stack of its own; what a behaviour left there is removed."""
     stack = f"conformance-{secrets.token_hex(4)}"
     provider = make_provider(name, folder, {}, stack=stack)
@@ -55,7 +55,7 @@ def _remove_snapshots(stack: str) -> None:
             client.api.remove_image(image["Id"], force=True)
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: BehaviourResult) -> None:
     line = Text.assemble(MARKS[outcome.state], f" {outcome.seconds:6.2f}s  {outcome.name}")
     console.show(line)
     if outcome.why:

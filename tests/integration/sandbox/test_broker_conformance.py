@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.broker.conformance.suite import BEHAVIOURS, Outcome, run_suite
+from gym.broker.conformance.suite import BEHAVIOURS, BehaviourResult, run_suite
 from gym.broker.provider import Abilities
 from gym.sandbox.client import Sandboxes
 from gym.wire.sandbox import Grant
@@ -47,5 +47,5 @@ def remove_snapshots(stack: str, provider: str) -> None:
         subprocess.run(["docker", "rmi", "-f", *images], check=bool(images), capture_output=True)
 
 
-def show(outcomes: tuple[Outcome, ...]) -> str:
+def show(outcomes: tuple[BehaviourResult, ...]) -> str:
     return "\n".join(f"{outcome.state}: {outcome.name}: {outcome.why}" for outcome in outcomes)

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from gym.broker.conformance import BEHAVIOURS, Behaviour, Lab, Outcome, Skipped, Subject, make_factory, run_suite
+from gym.broker.conformance import (
+    BEHAVIOURS,
+    Behaviour,
+    BehaviourResult,
+    Harness,
+    Skipped,
+    TestedSandbox,
+    make_factory,
+    run_suite,
+)
 from gym.broker.conformance import suite as suites
 from gym.broker.conformance.suite import run_one
 from gym.broker.provider import Abilities
@@ -58,18 +67,18 @@ class Liar:
         return nothing
 
 
-async def make_liar(spec: SandboxSpec) -> Subject:
+async def make_liar(spec: SandboxSpec) -> TestedSandbox:
     return Liar()  # type: ignore[return-value]  # fits by __getattr__
 
 
 async def test_a_provider_that_lies_passes_next_to_nothing() -> None:
-    async def soon(behaviour: Behaviour) -> Outcome:
-        lab = Lab(make_liar, ALL, "host")
+    async def soon(behaviour: Behaviour) -> BehaviourResult:
+        lab = Harness(make_liar, ALL, "host")
         try:
             async with asyncio.timeout(0.5):
                 return await run_one(lab, behaviour)
         except TimeoutError:
-            return Outcome(behaviour.name, "failed", "hangs", 0.5)
+            return BehaviourResult(behaviour.name, "failed", "hangs", 0.5)
 
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(soon(behaviour)) for behaviour in BEHAVIOURS]
@@ -78,7 +87,7 @@ async def test_a_provider_that_lies_passes_next_to_nothing() -> None:
 
 
 def behaviour_that(error: Exception | None, *needs: suites.Need) -> Behaviour:
-    async def run(lab: Lab) -> None:
+    async def run(lab: Harness) -> None:
         if error is not None:
             raise error
 
@@ -86,7 +95,7 @@ def behaviour_that(error: Exception | None, *needs: suites.Need) -> Behaviour:
 
 
 async def test_every_ending_has_its_word() -> None:
-    told: list[Outcome] = []
+    told: list[BehaviourResult] = []
     behaviours = [
         behaviour_that(None),
         behaviour_that(AssertionError("found 1, wanted 2")),
@@ -110,7 +119,7 @@ async def test_every_ending_has_its_word() -> None:
 async def test_a_behaviour_that_hangs_fails_and_the_next_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suites, "DEADLINE", 0.05)
 
-    async def hang(lab: Lab) -> None:
+    async def hang(lab: Harness) -> None:
         await asyncio.Event().wait()
 
     outcomes = await run_suite(make_liar, ALL, behaviours=[Behaviour("hangs", hang, ()), behaviour_that(None)])
@@ -129,14 +138,14 @@ async def test_what_a_behaviour_made_is_removed_and_the_shared_one_is_made_anew_
         async def remove(self) -> None:
             self.removed += 1
 
-    async def make(spec: SandboxSpec) -> Subject:
+    async def make(spec: SandboxSpec) -> TestedSandbox:
         made.append(Counted())
         return made[-1]  # type: ignore[return-value]  # fits by __getattr__
 
-    async def use(lab: Lab) -> None:
+    async def use(lab: Harness) -> None:
         await lab.box()
 
-    async def use_and_fail(lab: Lab) -> None:
+    async def use_and_fail(lab: Harness) -> None:
         await lab.box()
         await lab.fresh()
         raise AssertionError("bad")
