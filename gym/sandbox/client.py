@@ -30,7 +30,7 @@ from gym.http.peer_health import PeerHealth
 from gym.http.pool import HttpClient, NotSent, Reply
 from gym.http.streams import Incoming, Pieces, TooLarge, exchange
 from gym.sandbox.failures import FileProblem, SandboxEnded, failure
-from gym.sandbox.handles import Job, Sandbox, Shell
+from gym.sandbox.handles import Sandbox, SandboxJob, Shell
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import HEADER_REQUEST, Build, SandboxInfo, SandboxSpec
 
@@ -333,4 +333,4 @@ def told_to_wait(reply: Reply, left: float) -> float:
     return min(float(after), max(left, 0.05))
 
 
-__all__ = ["FileProblem", "Job", "Sandbox", "SandboxEnded", "Sandboxes", "Shell"]
+__all__ = ["FileProblem", "SandboxJob", "Sandbox", "SandboxEnded", "Sandboxes", "Shell"]

@@ -70,14 +70,14 @@ class Sandbox:
             raise
         return ExecResult.model_validate_json(reply.body)
 
-    async def start_job(self, command: str | Sequence[str] | ExecRequest, **options: Any) -> Job:
+    async def start_job(self, command: str | Sequence[str] | ExecRequest, **options: Any) -> SandboxJob:
         body = to_request(command, options).model_dump(mode="json", exclude_unset=True)
         reply = await self._all.call("POST", f"{self._path}/jobs", body, request_id=secrets.token_hex(12))
-        return Job(self._all, self._path, JobInfo.model_validate_json(reply.body))
+        return SandboxJob(self._all, self._path, JobInfo.model_validate_json(reply.body))
 
-    async def jobs(self) -> tuple[Job, ...]:
+    async def jobs(self) -> tuple[SandboxJob, ...]:
         told = orjson.loads((await self._all.call("GET", f"{self._path}/jobs")).body)
-        return tuple(Job(self._all, self._path, JobInfo.model_validate(one)) for one in told["jobs"])
+        return tuple(SandboxJob(self._all, self._path, JobInfo.model_validate(one)) for one in told["jobs"])
 
     async def shell(
         self,
@@ -231,7 +231,7 @@ class Sandbox:
         return f"{self._path}/{verb}?" + urlencode({key: value for key, value in query.items() if value is not None})
 
 
-class Job:
+class SandboxJob:
     """A command that goes on while others run."""
 
     def __init__(self, sandboxes: Sandboxes, path: str, info: JobInfo) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 from gym.sandbox.client import Sandboxes
 from gym.sandbox.handles import Sandbox
 from gym.sandbox.pipe import Pipe, PipeEnded
-from gym.sandbox.pythons import PLACE, Pythons, Source, lacking, refuse_lacking
+from gym.sandbox.pythons import PLACE, ImageSource, PythonSandboxes, lacking, refuse_lacking
 from gym.sandbox.science import IMAGE, PACKAGES
 from gym.wire.failures import RolloutError
 
@@ -51,7 +51,7 @@ End = Literal["ok", "error", "time", "wall", "output", "broken"]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class ProgramLimits:
     """Of one program with one input."""
 
     cpu: float = 10.0  # seconds that it computes, and as many that it sleeps
@@ -65,7 +65,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProgramOutcome:
     """What became of one program with one input; all of it is the program's own word but for `end` and the times."""
 
     end: End
@@ -84,7 +84,7 @@ class Programs:
         self,
         sandboxes: Sandboxes,
         *,
-        source: Source | None = None,
+        source: ImageSource | None = None,
         image: str = "",
         most: int = 8,
         memory: int = 1 << 30,
@@ -92,15 +92,15 @@ class Programs:
         fresh: bool = False,
     ) -> None:
         self._sandboxes = sandboxes
-        self._source = source or Source(image=image or IMAGE)
+        self._source = source or ImageSource(image=image or IMAGE)
         self._memory = memory
         self._uses = uses  # requests after which a place is made again
         self._fresh = fresh  # a rollout has places of its own
         limits = {"memory": memory + (256 << 20), "pids": 128}
-        self._pythons = Pythons(sandboxes, self._source, limits=limits)
+        self._pythons = PythonSandboxes(sandboxes, self._source, limits=limits)
         self._places = asyncio.Semaphore(most)
-        self._idle: deque[Place] = deque()
-        self._all: set[Place] = set()
+        self._idle: deque[ProgramSandbox] = deque()
+        self._all: set[ProgramSandbox] = set()
 
     @asynccontextmanager
     async def for_rollout(self) -> AsyncIterator[Programs]:
@@ -117,8 +117,8 @@ class Programs:
                 await asyncio.shield(own._drop_all())
 
     async def run(
-        self, code: str, inputs: Sequence[str], *, fn: str | None = None, bounds: Bounds, imports: str = ""
-    ) -> list[Outcome]:
+        self, code: str, inputs: Sequence[str], *, fn: str | None = None, bounds: ProgramLimits, imports: str = ""
+    ) -> list[ProgramOutcome]:
         """In order, up to the first that does not end well. One whose place ends under it thrice has ended badly, where
         a program that does nothing ends well in such a place. `imports` is the source that imports, where it is not
         `code`."""
@@ -128,11 +128,11 @@ class Programs:
             for attempt in range(TRIES):
                 try:
                     return await self._attempt(body, deadline, imports or code, fresh=attempt > 0)
-                except PlaceBroken as error:
+                except ProgramSandboxBroken as error:
                     why = str(error)
                     log.info("a place ended under its program, attempt %d: %s", attempt + 1, why)
             await self._check_places(bounds)
-            return [Outcome("broken", error=f"it ended what runs it: {why}")]
+            return [ProgramOutcome("broken", error=f"it ended what runs it: {why}")]
 
     async def begin(self) -> None:
         await self._pythons.begin()
@@ -145,17 +145,17 @@ class Programs:
         for place in tuple(self._all):
             await self._drop(place)
 
-    async def _check_places(self, bounds: Bounds) -> None:
+    async def _check_places(self, bounds: ProgramLimits) -> None:
         """Raises where it is the places that fail, and not what ran in them: that is nobody's wrong answer."""
         try:
             (outcome,) = await self._attempt(request_of("", [""], None, bounds), bounds.wall, "", fresh=True)
             why = "" if outcome.end == "ok" else outcome.error or outcome.end
-        except PlaceBroken as error:
+        except ProgramSandboxBroken as error:
             why = str(error)
         if why:
             raise RolloutError("sandbox", f"no program ends well in such a sandbox: {why}", server="sandbox")
 
-    async def _attempt(self, body: bytes, deadline: float, code: str, *, fresh: bool) -> list[Outcome]:
+    async def _attempt(self, body: bytes, deadline: float, code: str, *, fresh: bool) -> list[ProgramOutcome]:
         place = await (self._make() if fresh else self._take())
         whole = True
         try:
@@ -174,7 +174,7 @@ class Programs:
             else:
                 await asyncio.shield(self._drop(place))
 
-    async def _take(self) -> Place:
+    async def _take(self) -> ProgramSandbox:
         while self._idle:
             place = self._idle.pop()
             if time.monotonic() < place.ends:
@@ -182,15 +182,15 @@ class Programs:
             await self._drop(place)
         return await self._make()
 
-    async def _make(self) -> Place:
-        place = Place(await self._pythons.create())
+    async def _make(self) -> ProgramSandbox:
+        place = ProgramSandbox(await self._pythons.create())
         self._all.add(place)
         try:
             async with asyncio.timeout(START_SECONDS):
                 await place.start(self._sandboxes)
         except BaseException as error:
             await asyncio.shield(self._drop(place))
-            if isinstance(error, TimeoutError | PlaceBroken):
+            if isinstance(error, TimeoutError | ProgramSandboxBroken):
                 what = (
                     f"no Python began in a sandbox of {self._source.image or 'its build'}: {error or 'it was silent'}"
                 )
@@ -198,17 +198,17 @@ class Programs:
             raise
         return place
 
-    async def _drop(self, place: Place) -> None:
+    async def _drop(self, place: ProgramSandbox) -> None:
         if place in self._all:
             self._all.discard(place)
             await place.close()
 
 
-class PlaceBroken(Exception):
+class ProgramSandboxBroken(Exception):
     """What forks the programs is gone, or the whole sandbox: by the program's doing, or by nobody's."""
 
 
-class Place:
+class ProgramSandbox:
     """One sandbox with what forks the programs in it."""
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -230,33 +230,33 @@ class Place:
         told = await self._read()
         self.walled, self.lacks = bool(told["walls"]), tuple(told["lacks"])
 
-    async def ask(self, body: bytes) -> list[Outcome]:
+    async def ask(self, body: bytes) -> list[ProgramOutcome]:
         try:
             return await self._ask(body)
         except RolloutError as error:
             if error.kind != "sandbox" or not error.retryable:
                 raise
-            raise PlaceBroken(error.message) from None
+            raise ProgramSandboxBroken(error.message) from None
 
     async def close(self) -> None:
         if self._pipe is not None:
             self._pipe.close()
         await self._sandbox.delete()
 
-    async def _ask(self, body: bytes) -> list[Outcome]:
+    async def _ask(self, body: bytes) -> list[ProgramOutcome]:
         assert self._pipe is not None
         self.uses += 1
-        outcomes: list[Outcome] = []
+        outcomes: list[ProgramOutcome] = []
         await self._pipe.write(framed(body))
         while "done" not in (told := await self._read()):
             if told["end"] == "trouble":
-                raise PlaceBroken(told["error"])
+                raise ProgramSandboxBroken(told["error"])
             outcomes.append(read_outcome(told))
         self.differs = told["differs"]
         if self.differs:
             log.info("a place is thrown away after its program: %s", self.differs)
         if told["broken"]:
-            raise PlaceBroken("its keeper was ended")
+            raise ProgramSandboxBroken("its keeper was ended")
         return outcomes
 
     async def _read(self) -> dict[str, Any]:
@@ -270,13 +270,13 @@ class Place:
             try:
                 self._held += await self._pipe.read()
             except PipeEnded as error:
-                raise PlaceBroken(str(error)) from None
+                raise ProgramSandboxBroken(str(error)) from None
         data = bytes(self._held[:size])
         del self._held[:size]
         return data
 
 
-def request_of(code: str, inputs: Sequence[str], fn: str | None, bounds: Bounds) -> bytes:
+def request_of(code: str, inputs: Sequence[str], fn: str | None, bounds: ProgramLimits) -> bytes:
     asked = {"code": code, "fn": fn, "inputs": list(inputs)}
     limits = {"cpu": bounds.cpu, "wall": bounds.wall, "memory": bounds.memory, "output": bounds.output}
     return json.dumps({**asked, **limits}).encode()
@@ -292,8 +292,8 @@ def framed(data: bytes) -> bytes:
     return struct.pack("!I", len(data)) + data
 
 
-def read_outcome(told: dict[str, Any]) -> Outcome:
+def read_outcome(told: dict[str, Any]) -> ProgramOutcome:
     value = told.get("value")
     error = told.get("error", "") or ("its reply is no JSON value: " + told["unfit"] if "unfit" in told else "")
     times = {"cpu": told["cpu"], "seconds": told["seconds"]}
-    return Outcome(told["end"], told["stdout"], value, error, told.get("traceback", ""), **times)
+    return ProgramOutcome(told["end"], told["stdout"], value, error, told.get("traceback", ""), **times)

@@ -27,7 +27,7 @@ NOBODY: Final = "65534:65534"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ImageSource:
     """What sandboxes are made from; `instead` where that cannot be had."""
 
     image: str | None = None
@@ -39,20 +39,20 @@ class Source:
         return {"build": self.build} if self.build is not None else {"image": self.image}
 
 
-def source_of(image: str, build: str, folder: Path) -> Source:
+def source_of(image: str, build: str, folder: Path) -> ImageSource:
     """As a server's config says; `build` names a folder of the server's, or is `science`. Nothing said: `science`, or
     plain Python on a provider that builds nothing."""
     if build == "science":
-        return Source(build=SCIENCE)
+        return ImageSource(build=SCIENCE)
     if build:
-        return Source(build=read_build(folder / build))
-    return Source(image=image) if image else Source(build=SCIENCE, instead=IMAGE)
+        return ImageSource(build=read_build(folder / build))
+    return ImageSource(image=image) if image else ImageSource(build=SCIENCE, instead=IMAGE)
 
 
-class Pythons:
+class PythonSandboxes:
     """Makes them, one way after the other until one is to be had, and the same way from then on."""
 
-    def __init__(self, sandboxes: Sandboxes, source: Source, **spec: Any) -> None:
+    def __init__(self, sandboxes: Sandboxes, source: ImageSource, **spec: Any) -> None:
         self._sandboxes = sandboxes
         self._spec = spec
         self._source = source
@@ -91,10 +91,10 @@ class Pythons:
             if source.instead is None or error.retryable:
                 raise
             log.warning("programs get plain Python, without %s: %s", ", ".join(PACKAGES), error.message[:2000])
-            self._source = Source(image=source.instead)
+            self._source = ImageSource(image=source.instead)
             return await self._walled(self._source)
 
-    async def _walled(self, source: Source) -> Sandbox:
+    async def _walled(self, source: ImageSource) -> Sandbox:
         """Plain where plain processes are all there is."""
         spec = {**source.asked, **self._spec}
         walled = {"read_only": True, "mounts": {PLACE: 64 << 20}, "user": NOBODY}

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from gym.broker.conformance.harness import Harness, Skipped, check, same, sh
 from gym.broker.provider import Process
-from gym.sandbox.programs import COMMAND, FORKSERVER, Bounds, framed, pack, request_of
+from gym.sandbox.programs import COMMAND, FORKSERVER, ProgramLimits, framed, pack, request_of
 from gym.sandbox.pythons import NOBODY, PLACE
 from gym.wire.sandbox import ExecRequest
 
-BOUNDS: Final = Bounds(cpu=30.0, memory=512 << 20)
+BOUNDS: Final = ProgramLimits(cpu=30.0, memory=512 << 20)
 SECONDS: Final = 120.0
 # Everything that anybody could find: names, kinds, rights, owners, links, times, contents; and what no file shows.
 LOOK: Final = """

@@ -27,8 +27,8 @@ from gym.sandbox.guest.cleaning import kill_all, remove
 from gym.sandbox.guest.framing import read_frame, write_frame
 from gym.sandbox.guest.limits import make_filter
 from gym.sandbox.guest.program import be_program, make_space
-from gym.sandbox.guest.supervise import TOLD, Watch
-from gym.sandbox.guest.traces import Traces
+from gym.sandbox.guest.supervise import TOLD, Supervisor
+from gym.sandbox.guest.traces import Baseline
 
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 
@@ -45,7 +45,7 @@ def main() -> None:
     space = make_space()
     base = base if walled else tempfile.mkdtemp(prefix="programs-", dir=base)
     lacks = [name for name in settings["wanted"] if importlib.util.find_spec(name) is None]
-    traces = Traces() if walled else None
+    traces = Baseline() if walled else None
     gc.collect()
     gc.freeze()
     write_frame(1, {"ready": os.getpid(), "walls": make_filter(1) is not None, "lacks": lacks})
@@ -100,7 +100,7 @@ def run(asked: Any, given: str, base: str, libc: Any, space: Any) -> dict[str, A
     os.close(source)
     for _, theirs in pipes:
         os.close(theirs)
-    watch = Watch(pid, asked, [ours for ours, _ in pipes])
+    watch = Supervisor(pid, asked, [ours for ours, _ in pipes])
     try:
         watch.until_ended()
     finally:

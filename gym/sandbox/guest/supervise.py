@@ -19,7 +19,7 @@ MOST = 4 * LOOK  # that it is taken to have slept when the next look comes late:
 STARVED = 0.25  # of the wall time, so much it has to have waited for the machine
 
 
-class Watch:
+class Supervisor:
     """What a program writes and uses, and why it was ended."""
 
     def __init__(self, pid: int, asked: Any, fds: list[int]) -> None:

@@ -21,7 +21,7 @@ TOLD = 300  # of what differs
 OBJECTS = ("/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg")
 
 
-class Traces:
+class Baseline:
     """Of one place, from when it was made and nothing had run in it."""
 
     def __init__(self) -> None:

@@ -13,7 +13,7 @@ from gym.sandbox.client import SandboxEnded, Sandboxes
 from gym.sandbox.handles import Sandbox
 from gym.sandbox.pipe import Pipe, PipeEnded
 from gym.sandbox.programs import COMMAND, framed, pack
-from gym.sandbox.pythons import PACKAGES, PLACE, Pythons, lacking, refuse_lacking
+from gym.sandbox.pythons import PACKAGES, PLACE, PythonSandboxes, lacking, refuse_lacking
 from gym.wire.failures import RolloutError
 
 SOURCE: Final = Path(__file__).with_name("interpreter.py")
@@ -32,7 +32,7 @@ class Limits:
 class Session:
     """Pieces of code one after the other. `close` when done; what comes after begins again."""
 
-    def __init__(self, sandboxes: Sandboxes, pythons: Pythons, limits: Limits) -> None:
+    def __init__(self, sandboxes: Sandboxes, pythons: PythonSandboxes, limits: Limits) -> None:
         self._sandboxes = sandboxes
         self._pythons = pythons
         self._lacks: tuple[str, ...] = ()

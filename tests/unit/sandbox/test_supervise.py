@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pytest
 
 from gym.sandbox.guest import supervise
-from gym.sandbox.guest.supervise import LOOK, Watch, look_at
+from gym.sandbox.guest.supervise import LOOK, Supervisor, look_at
 
 ASKED = {"cpu": 1.0, "wall": 8.0, "output": 1000}
 Look = Callable[[int, float, float, dict[str, float]], tuple[float, list[float]]]
@@ -22,7 +22,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, look: Look, *, late: float = LOOK) -
     now = [100.0]
     monkeypatch.setattr("gym.sandbox.guest.supervise.time.monotonic", lambda: now[0])
     monkeypatch.setattr(supervise, "look_at", look)
-    one = Watch(1, ASKED, [0, 1, 2])
+    one = Supervisor(1, ASKED, [0, 1, 2])
     while not one.why:
         now[0] += late
         one.look()
