@@ -1,6 +1,6 @@
 """What any provider of sandboxes must show, one small behaviour at a time. `run_suite` is the way in."""
 
-from gym.broker.conformance.harness import DirectSandbox, Harness, Skipped, TestedSandbox, make_factory
+from gym.broker.conformance.harness import DirectSandbox, Harness, SandboxUnderTest, Skipped, make_factory
 from gym.broker.conformance.suite import BEHAVIOURS, Behaviour, BehaviourResult, run_suite
 
 __all__ = [
@@ -10,7 +10,7 @@ __all__ = [
     "BehaviourResult",
     "DirectSandbox",
     "Skipped",
-    "TestedSandbox",
+    "SandboxUnderTest",
     "make_factory",
     "run_suite",
 ]

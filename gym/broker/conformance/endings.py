@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import asyncio
 
-from gym.broker.conformance.harness import PATIENCES, SOON, Harness, TestedSandbox, check, out, own_namespace, same, sh
+from gym.broker.conformance.harness import (
+    PATIENCES,
+    SOON,
+    Harness,
+    SandboxUnderTest,
+    check,
+    out,
+    own_namespace,
+    same,
+    sh,
+)
 from gym.broker.conformance.needs import needs
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
@@ -12,7 +22,7 @@ from gym.wire.sandbox import ExecRequest
 SLEEPS = "sleep 1000"
 
 
-async def _alive(box: TestedSandbox, file: str) -> list[str]:
+async def _alive(box: SandboxUnderTest, file: str) -> list[str]:
     """Which of the pids that a command wrote down still run."""
     line = (
         f"for p in $(cat {file}); do "
@@ -21,7 +31,7 @@ async def _alive(box: TestedSandbox, file: str) -> list[str]:
     return (await sh(box, line)).stdout.text.split()
 
 
-async def _written(box: TestedSandbox, file: str, lines: int) -> None:
+async def _written(box: SandboxUnderTest, file: str, lines: int) -> None:
     await out(box, f"while [ $(cat {file} 2>/dev/null | wc -l) -lt {lines} ]; do sleep 0.02; done", timeout=SOON)
 
 
@@ -199,7 +209,7 @@ async def fork_bomb(lab: Harness) -> None:
             await asyncio.sleep(0.1)
 
 
-async def _answers(box: TestedSandbox) -> bool:
+async def _answers(box: SandboxUnderTest) -> bool:
     try:
         return (await sh(box, "echo alive", timeout=SOON)).stdout.text == "alive\n"
     except RolloutError:  # no process was to be had

@@ -6,14 +6,14 @@ import errno
 import hashlib
 from collections.abc import Awaitable
 
-from gym.broker.conformance.harness import Harness, TestedSandbox, check, fail, out, same
+from gym.broker.conformance.harness import Harness, SandboxUnderTest, check, fail, out, same
 from gym.wire.failures import RolloutError
 
 ODD_NAMES = ("two words", "new\nline", "-dash", "Grüße-世界", "quote'\"", "*star*", "$HOME", "back\\slash", ".hidden")
 BIG = 100 << 20
 
 
-async def _folder(lab: Harness) -> tuple[TestedSandbox, str]:
+async def _folder(lab: Harness) -> tuple[SandboxUnderTest, str]:
     box, name = await lab.box(), lab.name()
     await box.make_dir(name)
     return box, name

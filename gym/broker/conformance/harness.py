@@ -13,7 +13,7 @@ from gym.broker.provider import Abilities, Channel, OnOutput, Process, Provider,
 from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo, SandboxSpec
 
 
-class TestedSandbox(Protocol):
+class SandboxUnderTest(Protocol):
     """One sandbox under test, however it is reached: a provider's own, or one behind a broker's HTTP."""
 
     async def exec(self, request: ExecRequest, on_output: OnOutput | None = None) -> ExecResult: ...
@@ -38,7 +38,7 @@ class TestedSandbox(Protocol):
 
     async def set_times(self, path: str, mtime: float) -> None: ...
 
-    async def fork(self) -> TestedSandbox: ...
+    async def fork(self) -> SandboxUnderTest: ...
 
     async def snapshot(self, name: str) -> None: ...
 
@@ -49,7 +49,7 @@ class TestedSandbox(Protocol):
     async def remove(self) -> None: ...
 
 
-Factory = Callable[[SandboxSpec], Awaitable[TestedSandbox]]
+Factory = Callable[[SandboxSpec], Awaitable[SandboxUnderTest]]
 
 
 # Seconds after which what never ends is ended. A command that had not begun by then, on a busy machine, is given more.
@@ -62,7 +62,7 @@ class Skipped(Exception):  # noqa: N818 (no failure)
 
 
 class DirectSandbox:
-    """A provider's own sandbox as a `TestedSandbox`."""
+    """A provider's own sandbox as a `SandboxUnderTest`."""
 
     def __init__(self, held: ProviderSandbox, tag: Callable[[], Tags], channel: Channel) -> None:
         self.held = held
@@ -108,21 +108,21 @@ class Harness:
     abilities: Abilities
     image: str
     flood: int = 10_000_000_000  # bytes of output that are "too much"
-    _shared: TestedSandbox | None = None
-    _made: list[TestedSandbox] = field(default_factory=list)
+    _shared: SandboxUnderTest | None = None
+    _made: list[SandboxUnderTest] = field(default_factory=list)
     _count: int = 0
 
-    async def box(self) -> TestedSandbox:
+    async def box(self) -> SandboxUnderTest:
         if self._shared is None:
             self._shared = await self.factory(self.spec())
         return self._shared
 
-    async def fresh(self, **changes: Any) -> TestedSandbox:
+    async def fresh(self, **changes: Any) -> SandboxUnderTest:
         made = await self.factory(self.spec(**changes))
         self._made.append(made)
         return made
 
-    def keep(self, made: TestedSandbox) -> TestedSandbox:
+    def keep(self, made: SandboxUnderTest) -> SandboxUnderTest:
         self._made.append(made)
         return made
 
@@ -143,18 +143,18 @@ class Harness:
             await held.remove()
 
 
-async def sh(box: TestedSandbox, line: str, **asked: Any) -> ExecResult:
+async def sh(box: SandboxUnderTest, line: str, **asked: Any) -> ExecResult:
     return await box.exec(ExecRequest(shell=line, **asked))
 
 
-async def out(box: TestedSandbox, line: str, **asked: Any) -> str:
+async def out(box: SandboxUnderTest, line: str, **asked: Any) -> str:
     """What a line prints; a line that fails fails the behaviour."""
     result = await sh(box, line, **asked)
     check(result.ok, f"`{line[:60]}` ended with {describe(result)}")
     return result.stdout.text.strip()
 
 
-async def own_namespace(box: TestedSandbox, kind: str) -> None:
+async def own_namespace(box: SandboxUnderTest, kind: str) -> None:
     """Looked at before anything is tried that would harm this machine if the walls were not there."""
     with contextlib.suppress(OSError):
         check(

@@ -12,8 +12,8 @@ from gym.broker.conformance import (
     Behaviour,
     BehaviourResult,
     Harness,
+    SandboxUnderTest,
     Skipped,
-    TestedSandbox,
     make_factory,
     run_suite,
 )
@@ -67,7 +67,7 @@ class Liar:
         return nothing
 
 
-async def make_liar(spec: SandboxSpec) -> TestedSandbox:
+async def make_liar(spec: SandboxSpec) -> SandboxUnderTest:
     return Liar()  # type: ignore[return-value]  # fits by __getattr__
 
 
@@ -138,7 +138,7 @@ async def test_what_a_behaviour_made_is_removed_and_the_shared_one_is_made_anew_
         async def remove(self) -> None:
             self.removed += 1
 
-    async def make(spec: SandboxSpec) -> TestedSandbox:
+    async def make(spec: SandboxSpec) -> SandboxUnderTest:
         made.append(Counted())
         return made[-1]  # type: ignore[return-value]  # fits by __getattr__
 
