@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gym.broker.admission import Admission
-from gym.broker.audit import Audit
+from gym.broker.audit_log import Audit
 from gym.broker.background import BackgroundTasks
 from gym.broker.meters import Meters
 from gym.broker.provider import ProviderSandbox

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gym.broker.admission import Admission
-from gym.broker.audit import Audit
+from gym.broker.audit_log import Audit
 from gym.broker.background import BackgroundTasks
-from gym.broker.breaker import EngineBreaker
 from gym.broker.config import BrokerCaller, BrokerConfig
+from gym.broker.engine_breaker import EngineBreaker
 from gym.broker.errors import Busy, RequestRefused, Unavailable, engine_failure, is_engine_trouble
+from gym.broker.grant_check import check_labels
 from gym.broker.idempotency import IdempotentRequests
 from gym.broker.image_pulls import ImagePulls
 from gym.broker.jobs import start_job
 from gym.broker.leases import Leases
 from gym.broker.meters import Meters
-from gym.broker.policy import check_labels
 from gym.broker.provider import Provider, ProviderSandbox, Tags
 from gym.broker.registry import SandboxEntry, SandboxRegistry, new_id
 from gym.broker.removals import Removals

@@ -16,7 +16,7 @@ import orjson
 
 from gym.broker.config import authenticate
 from gym.broker.errors import RequestRefused, engine_failure
-from gym.broker.policy import check_user
+from gym.broker.grant_check import check_user
 from gym.broker.provider import Process
 from gym.broker.registry import SandboxEntry
 from gym.broker.routes.exchange import refusal

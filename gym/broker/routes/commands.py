@@ -11,8 +11,8 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from gym.broker.errors import RequestRefused
+from gym.broker.grant_check import check_user
 from gym.broker.jobs import BrokerJob, OutputCursor, find_job, start_job
-from gym.broker.policy import check_user
 from gym.broker.registry import SandboxEntry
 from gym.broker.routes.exchange import Handler, Reply, Request, Stream, json_answer, model_answer, told_failure
 from gym.broker.shells import close_shell, find_shell, open_shell, run_in_shell

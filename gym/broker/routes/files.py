@@ -6,7 +6,7 @@ import re
 from collections.abc import AsyncIterator
 
 from gym.broker.errors import RequestRefused
-from gym.broker.policy import check_user
+from gym.broker.grant_check import check_user
 from gym.broker.provider import Channel
 from gym.broker.routes.exchange import Handler, Reply, Request, Stream, json_answer
 from gym.broker.tree import pack_tree, unpack_tree

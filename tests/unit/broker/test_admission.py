@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gym.broker.admission import Admission
-from gym.broker.breaker import EngineBreaker
+from gym.broker.engine_breaker import EngineBreaker
 from gym.broker.errors import Busy, Unavailable
 from gym.errors import InfraError
 

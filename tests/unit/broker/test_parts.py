@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gym.broker import idempotency as once_module
-from gym.broker.audit import Audit
+from gym.broker.audit_log import Audit
 from gym.broker.background import BackgroundTasks
 from gym.broker.bounded_output import BoundedOutput
 from gym.broker.config import ENV_FILE, authenticate, read_config

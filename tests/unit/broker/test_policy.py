@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gym.broker.errors import RequestRefused
-from gym.broker.policy import REASONS, check_image, check_spec, explain_extra
+from gym.broker.grant_check import REASONS, check_image, check_spec, explain_extra
 from gym.wire.sandbox import Grant, SandboxSpec
 
 DIGEST = "sha256:" + "ab" * 32

@@ -1,4 +1,4 @@
-"""`python -m gym.broker.leftovers CONFIG`: removes whatever carries the label of a stack whose broker has ended.
+"""`python -m gym.broker.sweep CONFIG`: removes whatever carries the label of a stack whose broker has ended.
 
 CONFIG is what the broker was told. `gym down` runs it, so that nothing remains whichever way the broker went; a
 snapshot stays where `keep_snapshots` of its settings says so.

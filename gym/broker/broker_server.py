@@ -15,12 +15,12 @@ import uvicorn
 from gym import labels
 from gym.broker import lifecycle
 from gym.broker.app import App
-from gym.broker.audit import Audit
+from gym.broker.audit_log import Audit
 from gym.broker.config import BrokerConfig, read_config
-from gym.broker.policy import check_spec
+from gym.broker.container_restarts import ContainerRestarter
+from gym.broker.grant_check import check_spec
 from gym.broker.provider import EgressGate, Provider
 from gym.broker.providers.factory import STATE, make_provider
-from gym.broker.restarts import ContainerRestarter
 from gym.broker.service import Broker, Policy
 from gym.http.websocket import WebSocketProtocol
 from gym.server import serve
