@@ -20,8 +20,8 @@ from gym.broker.channel.channel import PipeChannel, open_channel
 from gym.broker.egress.relay import DATA, HEAD, MOST_WAITING, OPEN, RESET, Relay, RelayConnection
 from gym.broker.errors import RequestRefused
 from gym.broker.providers.docker.hijack import FRAME, KEPT_WORDS, Attached
-from gym.broker.routes.attach import UNREAD, TerminalOutput
-from gym.broker.routes.commands import UnsentOutput
+from gym.broker.routes.command_routes import UnsentOutput
+from gym.broker.routes.terminal_routes import UNREAD, TerminalOutput
 from gym.broker.tar import BLOCK, TarReader, read_entries
 from gym.http.websocket import BINARY, WebSocketProtocol, encode
 from gym.wire.failures import RolloutError

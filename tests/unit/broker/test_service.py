@@ -14,7 +14,7 @@ import pytest
 from gym.broker import lifecycle
 from gym.broker.config import BrokerCaller, token_digest
 from gym.broker.provider import Tags
-from gym.broker.routes import files
+from gym.broker.routes import file_routes
 from gym.errors import InfraError
 from gym.http.pool import HttpClient
 from gym.http.streams import exchange
@@ -508,7 +508,7 @@ async def test_sandboxes_that_cannot_outlive_their_broker_are_not_handed_over() 
 
 
 async def test_an_upload_that_does_not_go_on_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(file_routes, "IDLE_SECONDS", 0.05)
     async with memory_broker() as (_, running, sandboxes):
         sandbox = await sandboxes.create(SPEC)
 

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from gym.broker.errors import Lost, RequestRefused
 from gym.broker.grant_check import explain_extra
 from gym.broker.registry import SandboxEntry, id_of_request
-from gym.broker.routes.exchange import Handler, Request, Stream, json_answer, model_answer, parse_body
+from gym.broker.routes.request import Handler, Request, Stream, json_answer, model_answer, parse_body
 from gym.broker.service import Broker
 from gym.server.asgi import Answer
 from gym.wire.failures import RolloutError

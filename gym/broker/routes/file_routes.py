@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from gym.broker.errors import RequestRefused
 from gym.broker.grant_check import check_user
 from gym.broker.provider import Channel
-from gym.broker.routes.exchange import Handler, Reply, Request, Stream, json_answer
+from gym.broker.routes.request import Handler, Reply, Request, Stream, json_answer
 from gym.broker.tree import pack_tree, unpack_tree
 from gym.server.asgi import Answer
 from gym.wire.failures import RolloutError

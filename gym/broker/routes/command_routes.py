@@ -14,7 +14,7 @@ from gym.broker.errors import RequestRefused
 from gym.broker.grant_check import check_user
 from gym.broker.jobs import BrokerJob, OutputCursor, find_job, start_job
 from gym.broker.registry import SandboxEntry
-from gym.broker.routes.exchange import Handler, Reply, Request, Stream, json_answer, model_answer, told_failure
+from gym.broker.routes.request import Handler, Reply, Request, Stream, json_answer, model_answer, told_failure
 from gym.broker.shells import close_shell, find_shell, open_shell, run_in_shell
 from gym.server.asgi import Answer
 from gym.wire.failures import RolloutError

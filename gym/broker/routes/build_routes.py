@@ -10,8 +10,8 @@ import orjson
 
 from gym.broker.errors import RequestRefused
 from gym.broker.image_pulls import ImagePulls, PendingImage
-from gym.broker.routes.exchange import Handler, Request, Stream, json_answer, told_failure
-from gym.broker.routes.sandboxes import RequestBody
+from gym.broker.routes.request import Handler, Request, Stream, json_answer, told_failure
+from gym.broker.routes.sandbox_routes import RequestBody
 from gym.server.asgi import Answer
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, SandboxSpec

@@ -19,7 +19,7 @@ from gym.broker.errors import RequestRefused, engine_failure
 from gym.broker.grant_check import check_user
 from gym.broker.provider import Process
 from gym.broker.registry import SandboxEntry
-from gym.broker.routes.exchange import refusal
+from gym.broker.routes.request import refusal
 from gym.broker.service import Broker
 from gym.server.asgi import Receive, Scope, Send
 from gym.wire.failures import RolloutError
