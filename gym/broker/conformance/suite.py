@@ -7,7 +7,16 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Literal, NamedTuple
 
-from gym.broker.conformance import commands, endings, files, isolation, jobs, life, output, pools
+from gym.broker.conformance import (
+    command_checks,
+    file_checks,
+    isolation_checks,
+    job_checks,
+    lifetime_checks,
+    output_checks,
+    program_checks,
+    termination_checks,
+)
 from gym.broker.conformance.harness import Factory, Harness, Skipped
 from gym.broker.provider import Abilities
 from gym.errors import GymError
@@ -30,14 +39,14 @@ class BehaviourResult(NamedTuple):
 
 
 NEEDS: Final[tuple[tuple[object, tuple[Need, ...]], ...]] = (
-    (commands, ()),
-    (output, ()),
-    (endings, ()),
-    (jobs, ()),
-    (files, ()),
-    (life, ()),
-    (pools, ()),
-    (isolation, ("isolates",)),
+    (command_checks, ()),
+    (output_checks, ()),
+    (termination_checks, ()),
+    (job_checks, ()),
+    (file_checks, ()),
+    (lifetime_checks, ()),
+    (program_checks, ()),
+    (isolation_checks, ("isolates",)),
 )
 
 

@@ -7,7 +7,7 @@ import os
 import socket
 
 from gym.broker.conformance.harness import SOON, Harness, Skipped, check, out, own_namespace, same, sh
-from gym.broker.conformance.needs import needs
+from gym.broker.conformance.requires import requires
 
 MARK = "GYM_CONFORMANCE_MARK"
 
@@ -192,7 +192,7 @@ async def signals_stay_inside(lab: Harness) -> None:
         await sleeper.wait()
 
 
-@needs("limits")
+@requires("limits")
 async def pids_bounded(lab: Harness) -> None:
     """there can be no more processes than were asked for"""
     box = await lab.fresh(limits={"pids": 32})
@@ -203,7 +203,7 @@ async def pids_bounded(lab: Harness) -> None:
     check(bool(counts) or result.exit_code != 0, "sixty processes were started")
 
 
-@needs("users")
+@requires("users")
 async def other_user(lab: Harness) -> None:
     """a sandbox made for another user runs its commands as that user"""
     box = await lab.fresh(user="65534")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from gym.broker.conformance.harness import SOON, Harness, check, fail, out, same, sh
-from gym.broker.conformance.jobs import OutputRecorder
-from gym.broker.conformance.needs import needs
+from gym.broker.conformance.job_checks import OutputRecorder
+from gym.broker.conformance.requires import requires
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SNAPSHOT, ExecRequest
 
@@ -44,7 +44,7 @@ async def removal_ends_waiting(lab: Harness) -> None:
     fail("no error")
 
 
-@needs("forks")
+@requires("forks")
 async def fork_has_files(lab: Harness) -> None:
     """a fork has the files of the moment, with modes and links, and none of the processes"""
     box = await lab.fresh()
@@ -59,7 +59,7 @@ async def fork_has_files(lab: Harness) -> None:
     same(await out(box, "kill -0 $(cat pid) && echo lives; rm -f /tmp/conformance-fork"), "lives")
 
 
-@needs("forks")
+@requires("forks")
 async def fork_both_ways(lab: Harness) -> None:
     """after a fork neither sees what the other does"""
     box = await lab.fresh()
@@ -72,7 +72,7 @@ async def fork_both_ways(lab: Harness) -> None:
     same(await out(box, "ls only 2>/dev/null || echo none"), "none")
 
 
-@needs("forks")
+@requires("forks")
 async def fork_of_fork(lab: Harness) -> None:
     """a fork can be forked, and outlives what it came from"""
     box = await lab.fresh()
@@ -85,7 +85,7 @@ async def fork_of_fork(lab: Harness) -> None:
     same((await grandchild.read_file("f"), await grandchild.read_file("g")), (b"1", b"2"))
 
 
-@needs("forks")
+@requires("forks")
 async def forked_while_busy(lab: Harness) -> None:
     """a sandbox can be forked while a command writes, and the command goes on"""
     box = await lab.fresh()
@@ -97,7 +97,7 @@ async def forked_while_busy(lab: Harness) -> None:
     same(await out(fork, "ls stop 2>/dev/null || echo none"), "none")
 
 
-@needs("snapshots")
+@requires("snapshots")
 async def snapshots(lab: Harness) -> None:
     """from a snapshot sandboxes begin with its files, however often, and as of then"""
     box, name = await lab.fresh(), f"snap-{id(lab)}"
@@ -112,7 +112,7 @@ async def snapshots(lab: Harness) -> None:
     same(await (await lab.fresh(image=SNAPSHOT + name)).read_file("f"), b"later")
 
 
-@needs("pauses")
+@requires("pauses")
 async def pauses(lab: Harness) -> None:
     """a paused sandbox stands still, and goes on where it was"""
     box = await lab.fresh()
@@ -132,7 +132,7 @@ async def pauses(lab: Harness) -> None:
     await job.wait()
 
 
-@needs("pauses")
+@requires("pauses")
 async def waits_through_pause(lab: Harness) -> None:
     """a command that is sent to a paused sandbox runs when it goes on"""
     box = await lab.fresh()
@@ -144,7 +144,7 @@ async def waits_through_pause(lab: Harness) -> None:
     same((await waiting).stdout.text, "ran\n")
 
 
-@needs("pauses")
+@requires("pauses")
 async def removed_while_paused(lab: Harness) -> None:
     """a paused sandbox can be removed"""
     box = await lab.fresh()

@@ -15,7 +15,7 @@ from gym.broker.conformance.harness import (
     same,
     sh,
 )
-from gym.broker.conformance.needs import needs
+from gym.broker.conformance.requires import requires
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
 
@@ -180,7 +180,7 @@ async def in_time(lab: Harness) -> None:
     same((result.timed_out, result.oom, result.signal), (False, False, None))
 
 
-@needs("isolates")
+@requires("isolates")
 async def kill_everything(lab: Harness) -> None:
     """`kill -9 -1` inside ends commands, not the sandbox"""
     box = await lab.fresh()
@@ -190,7 +190,7 @@ async def kill_everything(lab: Harness) -> None:
     same(await out(box, "echo alive"), "alive")
 
 
-@needs("isolates")
+@requires("isolates")
 async def first_process(lab: Harness) -> None:
     """no signal from inside ends the first process"""
     box = await lab.fresh()
@@ -199,7 +199,7 @@ async def first_process(lab: Harness) -> None:
     same(await out(box, "echo alive"), "alive")
 
 
-@needs("limits")
+@requires("limits")
 async def fork_bomb(lab: Harness) -> None:
     """a fork bomb meets its limit, can be ended whole, and the sandbox answers after it"""
     box = await lab.fresh(limits={"pids": 48})
@@ -216,7 +216,7 @@ async def _answers(box: SandboxUnderTest) -> bool:
         return False
 
 
-@needs("limits")
+@requires("limits")
 async def memory_hog(lab: Harness) -> None:
     """a command that takes more memory than there is is ended, told as that, and alone"""
     box = await lab.fresh(limits={"memory": "96m"})

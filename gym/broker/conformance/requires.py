@@ -10,9 +10,9 @@ from gym.broker.conformance.harness import Harness
 Run = TypeVar("Run", bound=Callable[[Harness], Awaitable[None]])
 
 
-def needs(*abilities: str) -> Callable[[Run], Run]:
+def requires(*abilities: str) -> Callable[[Run], Run]:
     def mark(run: Run) -> Run:
-        run.needs = abilities  # type: ignore[attr-defined]  # read back by collect_behaviours
+        run.requires = abilities  # type: ignore[attr-defined]  # read back by collect_behaviours
         return run
 
     return mark
