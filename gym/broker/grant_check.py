@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from gym.broker.egress.rules import EgressRules
 from gym.broker.errors import RequestRefused
-from gym.broker.providers.docker.dockerfile import read_sources
+from gym.broker.providers.docker.dockerfile_sources import read_sources
 from gym.broker.providers.docker.image_name import covers, parse_reference
 from gym.wire.sandbox import NAME, SNAPSHOT, Build, Grant, Limits, Network, SandboxSpec, show_size
 

@@ -10,13 +10,13 @@ from urllib.parse import quote
 
 from gym.broker.channel.channel import UNHEARD, PipeChannel, open_channel
 from gym.broker.provider import Tags
-from gym.broker.providers.docker.copying import copy_tree
 from gym.broker.providers.docker.create_body import HELPER_AT, container_name, exec_body, retagged_name
 from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused, EngineSilent
 from gym.broker.providers.docker.errors import explain_create
 from gym.broker.providers.docker.hijack import Attached
 from gym.broker.providers.docker.image_store import FORKS, SNAPSHOTS, ImageFacts, ImageStore, repository_of
 from gym.broker.providers.docker.network import Attachment, Networks
+from gym.broker.providers.docker.tree_copy import copy_tree
 from gym.broker.providers.docker.volume import measure_volumes
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import NAME, SandboxSpec

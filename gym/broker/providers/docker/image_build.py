@@ -18,7 +18,7 @@ import orjson
 
 from gym import labels
 from gym.broker.provider import Progress
-from gym.broker.providers.docker.dockerfile import needs_buildkit
+from gym.broker.providers.docker.dockerfile_sources import needs_buildkit
 from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused
 from gym.broker.providers.docker.errors import ImageBuildFailed, explain_disk, explain_pull
 from gym.broker.providers.docker.registry_auth import all_auths
