@@ -29,8 +29,8 @@ from gym.errors import UserError
 from gym.http.peer_health import PeerHealth
 from gym.http.pool import HttpClient, NotSent, Reply
 from gym.http.streams import Incoming, Pieces, TooLarge, exchange
-from gym.sandbox.failures import FileProblem, SandboxEnded, failure
-from gym.sandbox.handles import Sandbox, SandboxJob, Shell
+from gym.sandbox.sandbox import Sandbox, SandboxJob, Shell
+from gym.sandbox.sandbox_errors import FileProblem, SandboxEnded, failure
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import HEADER_REQUEST, Build, SandboxInfo, SandboxSpec
 

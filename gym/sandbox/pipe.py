@@ -16,7 +16,7 @@ from gym.http.pool import CONNECT_SECONDS, parse_url
 from gym.http.streams import Line, read_head
 from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, BadFrame, Decoder, Message, accept_key, encode
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.failures import failure
+from gym.sandbox.sandbox_errors import failure
 from gym.wire.failures import RolloutError
 
 PIECE = 256 << 10

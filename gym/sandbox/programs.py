@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.handles import Sandbox
 from gym.sandbox.pipe import Pipe, PipeEnded
-from gym.sandbox.pythons import PLACE, ImageSource, PythonSandboxes, lacking, refuse_lacking
+from gym.sandbox.python_sandboxes import PLACE, ImageSource, PythonSandboxes, lacking, refuse_lacking
+from gym.sandbox.sandbox import Sandbox
 from gym.sandbox.science import IMAGE, PACKAGES
 from gym.wire.failures import RolloutError
 
 log = logging.getLogger("gym.sandbox")
-PARTS: Final = ("framing", "limits", "supervise", "cleaning", "traces", "program", "forkserver")
+PARTS: Final = ("framing", "limits", "supervise", "cleanup", "baseline", "program", "program_forkserver")
 FORKSERVER: Final = tuple(f"gym.sandbox.guest.{name}" for name in PARTS)
 HERE: Final = Path(__file__).with_name("guest")
 BOOT: Final = """import json, os, struct, sys, types

@@ -15,7 +15,7 @@ from typing import Any, Final
 from gym.broker.conformance.harness import Harness, Skipped, check, same, sh
 from gym.broker.provider import Process
 from gym.sandbox.programs import COMMAND, FORKSERVER, ProgramLimits, framed, pack, request_of
-from gym.sandbox.pythons import NOBODY, PLACE
+from gym.sandbox.python_sandboxes import NOBODY, PLACE
 from gym.wire.sandbox import ExecRequest
 
 BOUNDS: Final = ProgramLimits(cpu=30.0, memory=512 << 20)

@@ -13,7 +13,7 @@ from rows import Metadata, extract_code
 
 from gym.sandbox.client import Sandboxes
 from gym.sandbox.programs import ProgramLimits, Programs
-from gym.sandbox.pythons import source_of
+from gym.sandbox.python_sandboxes import source_of
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 from gym.wire.sandbox import Size

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from session import Limits, Session
 
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.pythons import PythonSandboxes, source_of
+from gym.sandbox.python_sandboxes import PythonSandboxes, source_of
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest, tool
 from gym.wire.pass_rates import pass_and_majority
 from gym.wire.rows import Row

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from gym.sandbox.client import SandboxEnded, Sandboxes
-from gym.sandbox.handles import Sandbox
 from gym.sandbox.pipe import Pipe, PipeEnded
 from gym.sandbox.programs import COMMAND, framed, pack
-from gym.sandbox.pythons import PACKAGES, PLACE, PythonSandboxes, lacking, refuse_lacking
+from gym.sandbox.python_sandboxes import PACKAGES, PLACE, PythonSandboxes, lacking, refuse_lacking
+from gym.sandbox.sandbox import Sandbox
 from gym.wire.failures import RolloutError
 
 SOURCE: Final = Path(__file__).with_name("interpreter.py")

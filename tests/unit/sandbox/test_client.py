@@ -11,7 +11,7 @@ import pytest
 
 from gym.errors import UserError
 from gym.sandbox.client import FileProblem, Sandboxes
-from gym.sandbox.handles import to_request
+from gym.sandbox.sandbox import to_request
 from gym.server.config import Settings
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest

@@ -12,7 +12,7 @@ import os
 import stat
 from typing import Any
 
-from gym.sandbox.guest.cleaning import clean
+from gym.sandbox.guest.cleanup import clean
 
 VIRTUAL = ("proc", "sysfs", "cgroup", "cgroup2", "securityfs", "debugfs", "tracefs", "bpf")
 OF_A_PROCESS = ("oom_score_adj", "coredump_filter", "timerslack_ns")

@@ -23,12 +23,12 @@ import sys
 import tempfile
 from typing import Any
 
-from gym.sandbox.guest.cleaning import kill_all, remove
+from gym.sandbox.guest.baseline import Baseline
+from gym.sandbox.guest.cleanup import kill_all, remove
 from gym.sandbox.guest.framing import read_frame, write_frame
 from gym.sandbox.guest.limits import make_filter
 from gym.sandbox.guest.program import be_program, make_space
 from gym.sandbox.guest.supervise import TOLD, Supervisor
-from gym.sandbox.guest.traces import Baseline
 
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 

@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 import orjson
 from pydantic import TypeAdapter
 
-from gym.sandbox.failures import FileProblem, failure
+from gym.sandbox.sandbox_errors import FileProblem, failure
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo, JobInfo, SandboxInfo, from_bytes, to_bytes
 
