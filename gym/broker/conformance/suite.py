@@ -57,7 +57,7 @@ def collect_behaviours() -> tuple[Behaviour, ...]:
         for run in vars(module).values():
             here = asyncio.iscoroutinefunction(run) and run.__module__ == getattr(module, "__name__", "")
             if here and run.__doc__ and not run.__name__.startswith("_"):
-                more: tuple[Need, ...] = getattr(run, "needs", ())
+                more: tuple[Need, ...] = getattr(run, "requires", ())
                 found.append(Behaviour(run.__doc__.strip().splitlines()[0], run, (*needs, *more)))
     return tuple(found)
 
