@@ -85,38 +85,38 @@ def after(output: Output, seen: int) -> bytes:
     return output.tail[start:]
 
 
-async def start_job(box: SandboxEntry, request: ExecRequest, *, job_id: str = "") -> BrokerJob:
+async def start_job(entry: SandboxEntry, request: ExecRequest, *, job_id: str = "") -> BrokerJob:
     """Its stdin stays open after what the request gives it, until it is closed by name."""
-    make_room(box)
+    make_room(entry)
     name = job_id or f"j{secrets.token_hex(5)}"
-    line = await box.line(request.user)
-    process = await line.start(request.model_copy(update={"stdin": b"", "stream": False, "id": name}))
-    job = box.jobs[name] = BrokerJob(name, request.words(), process)
+    channel = await entry.channel_for(request.user)
+    process = await channel.start(request.model_copy(update={"stdin": b"", "stream": False, "id": name}))
+    job = entry.jobs[name] = BrokerJob(name, request.words(), process)
     if request.stdin:
         await process.write(request.stdin)
     return job
 
 
-def adopt_jobs(box: SandboxEntry, channel: Channel) -> None:
+def adopt_jobs(entry: SandboxEntry, channel: Channel) -> None:
     """Those that an earlier broker started and that still run."""
     for process in getattr(channel, "adopted", ()):
-        box.jobs[process.name] = BrokerJob(process.name, (), process)
+        entry.jobs[process.name] = BrokerJob(process.name, (), process)
 
 
-def find_job(box: SandboxEntry, job_id: str) -> BrokerJob:
-    job = box.jobs.get(job_id)
+def find_job(entry: SandboxEntry, job_id: str) -> BrokerJob:
+    job = entry.jobs.get(job_id)
     if job is None:
-        raise Unknown(f"sandbox {box.id} has no job {job_id[:80]!r}")
+        raise Unknown(f"sandbox {entry.id} has no job {job_id[:80]!r}")
     return job
 
 
-def make_room(box: SandboxEntry) -> None:
-    if len(box.jobs) < MOST_JOBS:
+def make_room(entry: SandboxEntry) -> None:
+    if len(entry.jobs) < MOST_JOBS:
         return
-    ended = next((job.id for job in box.jobs.values() if not job.process.running), None)
+    ended = next((job.id for job in entry.jobs.values() if not job.process.running), None)
     if ended is None:
-        raise Busy(f"sandbox {box.id} runs {MOST_JOBS} jobs already", 5.0)
-    del box.jobs[ended]
+        raise Busy(f"sandbox {entry.id} runs {MOST_JOBS} jobs already", 5.0)
+    del entry.jobs[ended]
 
 
 async def wait_for_end(process: Process, seconds: float) -> None:

@@ -33,13 +33,13 @@ class Removals:
         self._pending: dict[str, PendingRemoval] = {}
         self._running: dict[str, asyncio.Task[bool]] = {}
 
-    def begin(self, held: ProviderSandbox, why: str) -> asyncio.Task[bool]:
+    def begin(self, sandbox: ProviderSandbox, why: str) -> asyncio.Task[bool]:
         """Await it, or do not: it goes on."""
-        running = self._running.get(held.tags.id)
+        running = self._running.get(sandbox.tags.id)
         if running is None:
-            self._pending[held.tags.id] = PendingRemoval(why)
-            running = self._tasks.spawn(self._remove(held, why), f"remove {held.tags.id}")
-            self._running[held.tags.id] = running
+            self._pending[sandbox.tags.id] = PendingRemoval(why)
+            running = self._tasks.spawn(self._remove(sandbox, why), f"remove {sandbox.tags.id}")
+            self._running[sandbox.tags.id] = running
         return running
 
     async def settled(self, seconds: float) -> bool:
@@ -61,12 +61,12 @@ class Removals:
         }
         return {"pending": len(self._pending), "failing": dict(list(stuck.items())[:50])}
 
-    async def _remove(self, held: ProviderSandbox, why: str) -> bool:
-        tags, pending = held.tags, self._pending[held.tags.id]
+    async def _remove(self, sandbox: ProviderSandbox, why: str) -> bool:
+        tags, pending = sandbox.tags, self._pending[sandbox.tags.id]
         loop = asyncio.get_running_loop()
         began, pause = loop.time(), FIRST_PAUSE
         try:
-            while not await self._try(held, pending):
+            while not await self._try(sandbox, pending):
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
         finally:
@@ -80,14 +80,14 @@ class Removals:
         )
         return True
 
-    async def _try(self, held: ProviderSandbox, pending: PendingRemoval) -> bool:
+    async def _try(self, sandbox: ProviderSandbox, pending: PendingRemoval) -> bool:
         pending.tries += 1
         try:
-            async with self._gate.place(held.tags.rollout, float("inf")):
-                await held.remove()
+            async with self._gate.place(sandbox.tags.rollout, float("inf")):
+                await sandbox.remove()
         except Exception as error:  # noqa: BLE001 (whatever it was: a sandbox that stays is worse than another try)
             pending.error = f"{type(error).__name__}: {error}"
             self._meters.count("remove", "failed")
-            log.warning("sandbox %s could not be removed (try %d): %s", held.tags.id, pending.tries, pending.error)
+            log.warning("sandbox %s could not be removed (try %d): %s", sandbox.tags.id, pending.tries, pending.error)
             return False
         return True

@@ -50,7 +50,7 @@ class Broker:
     provider: Provider
     policy: Policy
     audit: Audit
-    boxes: SandboxRegistry = field(default_factory=SandboxRegistry)
+    registry: SandboxRegistry = field(default_factory=SandboxRegistry)
     meters: Meters = field(default_factory=Meters)
     tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     stopping: bool = False
@@ -82,64 +82,64 @@ class Broker:
         self._take_room(ask.caller)
         warm = True
         try:
-            box = self._from_warm(ask, checked)
-            if box is None:
-                warm, box = False, self._admit(await self._make_new(ask, checked), checked)
+            entry = self._from_warm(ask, checked)
+            if entry is None:
+                warm, entry = False, self._admit(await self._make_new(ask, checked), checked)
         except Exception as error:
             self._note_failure("create", ask, error, image=checked.image)
             raise
         finally:
-            self.boxes.release(ask.caller.instance)
+            self.registry.release(ask.caller.instance)
         if checked.command:
-            await self._run_first(box, checked)
-        self._note_made("create", box, began, warm=warm, image=checked.image)
-        return box
+            await self._run_first(entry, checked)
+        self._note_made("create", entry, began, warm=warm, image=checked.image)
+        return entry
 
     async def fork(
-        self, ask: Requester, box: SandboxEntry, ttl: float | None, labels: dict[str, str] | None
+        self, ask: Requester, entry: SandboxEntry, ttl: float | None, labels: dict[str, str] | None
     ) -> SandboxEntry:
         """From the files of a sandbox, for the same instance."""
         self._accept()
         if not self.provider.abilities.forks:
             raise RequestRefused(f"the provider {self.provider.name} forks nothing", 422)
-        await box.line()
+        await entry.channel_for()
         began = asyncio.get_running_loop().time()
-        caller = ask.caller._replace(instance=box.instance)
-        spec = box.spec.model_copy(update={"ttl": ttl or box.spec.ttl, "labels": labels or box.spec.labels})
+        caller = ask.caller._replace(instance=entry.instance)
+        spec = entry.spec.model_copy(update={"ttl": ttl or entry.spec.ttl, "labels": labels or entry.spec.labels})
         self._check_ttl(caller, spec.ttl)
         check_labels(spec.labels)
         self._take_room(caller)
         try:
-            tags = self._tags(ask, spec, parent=box.id)._replace(instance=box.instance)
-            made = self._admit(await self._ask_engine(ask, lambda: box.held.fork(tags)), spec)
+            tags = self._tags(ask, spec, parent=entry.id)._replace(instance=entry.instance)
+            made = self._admit(await self._ask_engine(ask, lambda: entry.sandbox.fork(tags)), spec)
         except Exception as error:
-            self._note_failure("fork", ask, error, sandbox=box.id)
+            self._note_failure("fork", ask, error, sandbox=entry.id)
             raise
         finally:
-            self.boxes.release(caller.instance)
-        made.sealed = box.sealed
-        self._note_made("fork", made, began, parent=box.id)
+            self.registry.release(caller.instance)
+        made.sealed = entry.sealed
+        self._note_made("fork", made, began, parent=entry.id)
         return made
 
-    async def extend(self, caller: BrokerCaller, box: SandboxEntry, seconds: float) -> None:
+    async def extend(self, caller: BrokerCaller, entry: SandboxEntry, seconds: float) -> None:
         self._check_ttl(caller, seconds)
-        if box.telling is not None:
-            await asyncio.shield(box.telling)
-        box.tags = box.tags._replace(expires=time.time() + seconds)
-        await box.held.retag(box.tags)
-        box.ends = asyncio.get_running_loop().time() + seconds
+        if entry.retagging is not None:
+            await asyncio.shield(entry.retagging)
+        entry.tags = entry.tags._replace(expires=time.time() + seconds)
+        await entry.sandbox.retag(entry.tags)
+        entry.expires_at = asyncio.get_running_loop().time() + seconds
 
     # Removing.
 
-    def remove(self, box: SandboxEntry, why: str) -> asyncio.Task[bool]:
-        self.boxes.forget(box, why)
-        if box.removing is None:
-            box.removing = self.removals.begin(box.held, why)
-        return box.removing
+    def remove(self, entry: SandboxEntry, why: str) -> asyncio.Task[bool]:
+        self.registry.forget(entry, why)
+        if entry.removing is None:
+            entry.removing = self.removals.begin(entry.sandbox, why)
+        return entry.removing
 
     def drop_owner(self, owner: tuple[str, str], why: str) -> list[asyncio.Task[bool]]:
         self.leases.drop(owner)
-        return [self.remove(box, why) for box in self.boxes if box.owner == owner]
+        return [self.remove(entry, why) for entry in self.registry if entry.owner == owner]
 
     def leave_to_next(self) -> bool:
         """The end of this broker leaves the sandboxes to its successor, where they can outlive it."""
@@ -156,7 +156,7 @@ class Broker:
 
     def status(self) -> dict[str, Any]:
         gates = {"create": self.creates, "exec": self.execs, "remove": self.removes, "pull": self.pulls}
-        states = [box.state for box in self.boxes]
+        states = [entry.state for entry in self.registry]
         return {
             "stack": self.config.stack,
             "provider": self.provider.name,
@@ -164,7 +164,7 @@ class Broker:
             "ready": self.ready and not self.stopping,
             "stopping": self.stopping,
             "sandboxes": {state: states.count(state) for state in ("running", "paused", "lost")},
-            "by_instance": {name: self.boxes.count(name) for name in self.config.instances},
+            "by_instance": {name: self.registry.count(name) for name in self.config.instances},
             "owners": len(self.leases),
             "limits": {name: gate.status() for name, gate in gates.items()},
             "breaker": {"state": self.breaker.state, "why": self.breaker.why},
@@ -196,27 +196,27 @@ class Broker:
 
     def _take_room(self, caller: BrokerCaller) -> None:
         most = caller.grant.max_sandboxes
-        if not caller.operator and self.boxes.count(caller.instance) >= most:
+        if not caller.operator and self.registry.count(caller.instance) >= most:
             self.meters.count("create", "busy")
             raise Busy(f"{caller.instance} has {most} sandboxes already, as many as its grant allows", 1.0)
-        self.boxes.reserve(caller.instance)
+        self.registry.reserve(caller.instance)
 
     def _from_warm(self, ask: Requester, spec: SandboxSpec) -> SandboxEntry | None:
         """Given at once; the engine is told meanwhile. Should the broker die before it knows, the next one sees a
         sandbox that nobody has, and removes it."""
-        held = self.warm.take(spec, ask.caller.instance, ask.caller.grant.warm)
-        if held is None:
+        sandbox = self.warm.take(spec, ask.caller.instance, ask.caller.grant.warm)
+        if sandbox is None:
             return None
-        tags = self._tags(ask, spec)._replace(id=held.tags.id)
-        box = self._admit(held, spec, tags)
-        box.telling = self.tasks.spawn(self._tell_engine(box, tags), f"hand out {box.id}")
-        return box
+        tags = self._tags(ask, spec)._replace(id=sandbox.tags.id)
+        entry = self._admit(sandbox, spec, tags)
+        entry.retagging = self.tasks.spawn(self._retag(entry, tags), f"hand out {entry.id}")
+        return entry
 
-    async def _tell_engine(self, box: SandboxEntry, tags: Tags) -> None:
+    async def _retag(self, entry: SandboxEntry, tags: Tags) -> None:
         try:
-            await box.held.retag(tags)
+            await entry.sandbox.retag(tags)
         except Exception as error:  # noqa: BLE001 (whoever has it works on; it will not outlive this broker)
-            log.warning("sandbox %s: the engine could not be told whose it is: %s", box.id, error)
+            log.warning("sandbox %s: the engine could not be told whose it is: %s", entry.id, error)
 
     async def _make_new(self, ask: Requester, spec: SandboxSpec) -> ProviderSandbox:
         self.breaker.check_open()
@@ -230,14 +230,14 @@ class Broker:
             self._accept()
             self.breaker.check()
             try:
-                held: ProviderSandbox = await make()
+                sandbox: ProviderSandbox = await make()
             except BaseException as error:
                 self.engine_failed(error)
                 if isinstance(error, Exception):
                     raise engine_failure(error) from error
                 raise
             self.breaker.succeeded()
-        return held
+        return sandbox
 
     async def _make_warm(self, spec: SandboxSpec, instance: str, key: str) -> ProviderSandbox | None:
         """At a time when nobody waits for a create."""
@@ -250,7 +250,7 @@ class Broker:
         expires = time.time() + self.config.settings.warm_age_seconds + WARM_RESERVE_SECONDS
         tags = Tags(new_id(), self.config.stack, instance, "", expires=expires, warm=key)
         try:
-            held = await self.provider.create(spec, tags)
+            sandbox = await self.provider.create(spec, tags)
         except Exception as error:
             strained = is_engine_trouble(error)
             self.engine_failed(error)
@@ -258,53 +258,53 @@ class Broker:
         finally:
             self.creates.leave(visit, strained=strained)
         self.meters.count("warm")
-        return held
+        return sandbox
 
-    def _admit(self, held: ProviderSandbox, spec: SandboxSpec, given_to: Tags | None = None) -> SandboxEntry:
+    def _admit(self, sandbox: ProviderSandbox, spec: SandboxSpec, given_to: Tags | None = None) -> SandboxEntry:
         """From here on it is reaped; nothing is awaited between the engine's answer and this."""
-        tags = given_to or held.tags
+        tags = given_to or sandbox.tags
         ends = asyncio.get_running_loop().time() + max(tags.expires - time.time(), 0.0)
-        box = SandboxEntry(held, tags, spec, self.provider.name, ends, sealed=spec.network.setup is None)
+        entry = SandboxEntry(sandbox, tags, spec, self.provider.name, ends, sealed=spec.network.setup is None)
         if tags.owner:
-            self.leases.beat(box.owner)
-        self.boxes.add(box)
-        self.watch(box)
+            self.leases.beat(entry.owner)
+        self.registry.add(entry)
+        self.watch(entry)
         if self.stopping and not self.hand_over:
-            self.remove(box, "the broker is stopping")
+            self.remove(entry, "the broker is stopping")
             raise Unavailable("the broker is stopping", 5.0)
-        return box
+        return entry
 
-    def watch(self, box: SandboxEntry) -> None:
-        box.watching = self.tasks.spawn(self._watch(box), f"watch {box.id}")
+    def watch(self, entry: SandboxEntry) -> None:
+        entry.loss_watch = self.tasks.spawn(self._watch(entry), f"watch {entry.id}")
 
-    async def _watch(self, box: SandboxEntry) -> None:
-        told = await box.held.channel.wait_closed()
-        if box.removing is not None or self.stopping:
+    async def _watch(self, entry: SandboxEntry) -> None:
+        told = await entry.sandbox.channel.wait_closed()
+        if entry.removing is not None or self.stopping:
             return
         try:
             async with asyncio.timeout(10.0):
-                box.why_lost = await box.held.why_lost() or told
+                entry.why_lost = await entry.sandbox.why_lost() or told
         except Exception as error:  # noqa: BLE001 (the engine may be what went)
-            box.why_lost = f"{told} ({error})"
-        box.own_doing = getattr(box.held, "own_doing", False)
-        box.state = "lost"
+            entry.why_lost = f"{told} ({error})"
+        entry.own_doing = getattr(entry.sandbox, "own_doing", False)
+        entry.state = "lost"
         self.meters.count("lost")
         self.audit.note(
             "lost",
-            sandbox=box.id,
-            instance=box.instance,
-            rollout=box.tags.rollout,
-            why=box.why_lost,
-            own_doing=box.own_doing,
+            sandbox=entry.id,
+            instance=entry.instance,
+            rollout=entry.tags.rollout,
+            why=entry.why_lost,
+            own_doing=entry.own_doing,
         )
 
-    async def _run_first(self, box: SandboxEntry, spec: SandboxSpec) -> None:
+    async def _run_first(self, entry: SandboxEntry, spec: SandboxSpec) -> None:
         """`command` of a spec: its first job."""
         request = ExecRequest(argv=spec.command, timeout=min(spec.ttl, 86400.0))
         try:
-            await start_job(box, request, job_id="command")
+            await start_job(entry, request, job_id="command")
         except BaseException as error:
-            self.remove(box, f"its command could not be started: {error}")
+            self.remove(entry, f"its command could not be started: {error}")
             raise
 
     def _tags(self, ask: Requester, spec: SandboxSpec, parent: str = "") -> Tags:
@@ -312,15 +312,15 @@ class Broker:
         stack, instance = self.config.stack, ask.caller.instance
         return Tags(ask.id or new_id(), stack, instance, ask.owner, ask.rollout, expires, parent=parent)
 
-    def _drop(self, held: ProviderSandbox, why: str) -> None:
-        self.removals.begin(held, why)
+    def _drop(self, sandbox: ProviderSandbox, why: str) -> None:
+        self.removals.begin(sandbox, why)
 
-    def _note_made(self, event: str, box: SandboxEntry, began: float, **facts: Any) -> None:
+    def _note_made(self, event: str, entry: SandboxEntry, began: float, **facts: Any) -> None:
         seconds = asyncio.get_running_loop().time() - began
         self.meters.count(event)
         self.meters.time(event, seconds)
-        tags = box.tags
-        facts |= {"sandbox": box.id, "instance": tags.instance, "rollout": tags.rollout, "seconds": seconds}
+        tags = entry.tags
+        facts |= {"sandbox": entry.id, "instance": tags.instance, "rollout": tags.rollout, "seconds": seconds}
         self.audit.note(event, **facts)
 
     def _note_failure(self, event: str, ask: Requester, error: Exception, **facts: Any) -> None:

@@ -96,57 +96,57 @@ class ShellSession:
             asyncio.get_running_loop().call_later(THROTTLE_SECONDS, self.process.release)
 
 
-async def open_shell(box: SandboxEntry, request: ExecRequest) -> ShellSession:
+async def open_shell(entry: SandboxEntry, request: ExecRequest) -> ShellSession:
     """`argv` names the shell (/bin/sh where it is empty words); cwd, env and user are as for a command."""
-    if len(box.shells) >= MOST_SHELLS:
-        raise Busy(f"sandbox {box.id} has {MOST_SHELLS} shells open", 5.0)
-    line = await box.line(request.user)
+    if len(entry.shells) >= MOST_SHELLS:
+        raise Busy(f"sandbox {entry.id} has {MOST_SHELLS} shells open", 5.0)
+    channel = await entry.channel_for(request.user)
     shell = ShellSession(f"h{secrets.token_hex(5)}", request.user)
-    shell.process = await line.start(request.model_copy(update={"stdin": b"", "timeout": FOREVER}), shell.heard)
-    box.shells[shell.id] = shell
+    shell.process = await channel.start(request.model_copy(update={"stdin": b"", "timeout": FOREVER}), shell.heard)
+    entry.shells[shell.id] = shell
     try:
-        told = await run_in_shell(box, shell, 'printf "%s" "$$"', 30.0, 1 << 12)
+        told = await run_in_shell(entry, shell, 'printf "%s" "$$"', 30.0, 1 << 12)
         shell.pid = int(told.stdout.text.strip())
     except (ValueError, Lost):
-        await close_shell(box, shell)
+        await close_shell(entry, shell)
         raise RequestRefused(f"{request.words()[0]} did not answer as a POSIX shell does", 422) from None
     return shell
 
 
-async def run_in_shell(box: SandboxEntry, shell: ShellSession, command: str, timeout: float, most: int) -> ExecResult:
+async def run_in_shell(entry: SandboxEntry, shell: ShellSession, command: str, timeout: float, most: int) -> ExecResult:
     """One at a time; who comes meanwhile waits for its turn."""
     if "\0" in command:
         raise RequestRefused("command: a NUL byte cannot be part of a shell's command", 422)
     async with shell.turn:
         if shell.ended or shell.process is None:
-            raise Lost(f"shell {shell.id} of sandbox {box.id} has ended")
+            raise Lost(f"shell {shell.id} of sandbox {entry.id} has ended")
         mark = secrets.token_hex(12).encode()
         shell.seekers = (MarkReader(mark, most), MarkReader(mark, most))
         try:
-            return await _run(box, shell, shell.process, command, timeout, mark.decode())
+            return await _run(entry, shell, shell.process, command, timeout, mark.decode())
         except asyncio.CancelledError:
-            await asyncio.shield(close_shell(box, shell))  # its state is unknown from here on
+            await asyncio.shield(close_shell(entry, shell))  # its state is unknown from here on
             raise
         finally:
             shell.seekers = None
 
 
-async def close_shell(box: SandboxEntry, shell: ShellSession) -> None:
+async def close_shell(entry: SandboxEntry, shell: ShellSession) -> None:
     shell.ended = True
-    box.shells.pop(shell.id, None)
+    entry.shells.pop(shell.id, None)
     if shell.process is not None and shell.process.running:
         await shell.process.kill()
 
 
-def find_shell(box: SandboxEntry, shell_id: str) -> ShellSession:
-    shell = box.shells.get(shell_id)
+def find_shell(entry: SandboxEntry, shell_id: str) -> ShellSession:
+    shell = entry.shells.get(shell_id)
     if shell is None:
-        raise Unknown(f"sandbox {box.id} has no shell {shell_id[:80]!r}")
+        raise Unknown(f"sandbox {entry.id} has no shell {shell_id[:80]!r}")
     return shell
 
 
 async def _run(
-    box: SandboxEntry, shell: ShellSession, process: Process, command: str, timeout: float, mark: str
+    entry: SandboxEntry, shell: ShellSession, process: Process, command: str, timeout: float, mark: str
 ) -> ExecResult:
     assert shell.seekers is not None
     out, err = shell.seekers
@@ -156,11 +156,11 @@ async def _run(
     await process.write(f"command eval {shlex.quote(command)} </dev/null; {tell}\n".encode("utf-8", "surrogateescape"))
     timed_out = not await _marked(process, out, err, timeout)
     if timed_out and process.running:
-        await _kill_command(box, shell)
+        await _kill_command(entry, shell)
         await _marked(process, out, err, GRACE_SECONDS)
     result = ExecResult(timed_out=timed_out and process.running, seconds=loop.time() - began)
     if not (out.found.done() and err.found.done()):
-        await close_shell(box, shell)
+        await close_shell(entry, shell)
         last = await process.wait()
         ended_by_itself = not result.timed_out
         code, signal = (last.exit_code, last.signal) if ended_by_itself else (None, 9)
@@ -187,9 +187,9 @@ async def _marked(process: Process, out: MarkReader, err: MarkReader, seconds: f
         await asyncio.gather(ended, both, return_exceptions=True)
 
 
-async def _kill_command(box: SandboxEntry, shell: ShellSession) -> None:
+async def _kill_command(entry: SandboxEntry, shell: ShellSession) -> None:
     if not shell.pid:
         return
-    line = await box.line(shell.user)
+    channel = await entry.channel_for(shell.user)
     argv = ("/bin/sh", "-c", KILL_CHILDREN, "kill", str(shell.pid))
-    await line.exec(ExecRequest(argv=argv, timeout=10.0))
+    await channel.exec(ExecRequest(argv=argv, timeout=10.0))

@@ -19,12 +19,12 @@ AT_ONCE = 16  # small files under way
 SMALL = 256 << 10
 
 
-async def unpack_tree(line: Channel, path: str, chunks: AsyncIterator[bytes], most: int) -> tuple[int, int]:
+async def unpack_tree(channel: Channel, path: str, chunks: AsyncIterator[bytes], most: int) -> tuple[int, int]:
     """How many entries and bytes. What came before a refused entry stays where it is."""
     source = TarReader(chunks)
     try:
         async with asyncio.TaskGroup() as group:
-            unpacking = Unpacking(line, path.rstrip("/") or "/", most, group)
+            unpacking = Unpacking(channel, path.rstrip("/") or "/", most, group)
             await unpacking.make_dir("")
             async for entry in read_entries(source):
                 await unpacking.take(entry, source)
@@ -40,8 +40,8 @@ def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 class Unpacking:
-    def __init__(self, line: Channel, top: str, most: int, group: asyncio.TaskGroup) -> None:
-        self._line = line
+    def __init__(self, channel: Channel, top: str, most: int, group: asyncio.TaskGroup) -> None:
+        self._channel = channel
         self._top = top
         self._most = most
         self._group = group
@@ -78,7 +78,7 @@ class Unpacking:
     async def make_dir(self, name: str) -> None:
         if name in self._dirs:
             return
-        await self._line.make_dir(self._at(name))
+        await self._channel.make_dir(self._at(name))
         while name not in self._dirs:
             self._dirs.add(name)
             name = posixpath.dirname(name)
@@ -88,7 +88,7 @@ class Unpacking:
         await self._all_written()
         for name, mode in sorted(self._dir_modes.items(), reverse=True):
             if name:
-                await self._line.make_dir(self._at(name), mode=mode)
+                await self._channel.make_dir(self._at(name), mode=mode)
 
     async def _file(self, name: str, entry: TarEntry, source: TarReader) -> None:
         if name in self._writing:
@@ -103,8 +103,8 @@ class Unpacking:
             task.add_done_callback(lambda _: self._writing.pop(name, None))
             return
         path = self._at(name)
-        await self._line.write_pieces(path, self._pieces(entry.size, source), mode=entry.mode)
-        await self._line.set_times(path, entry.mtime)
+        await self._channel.write_pieces(path, self._pieces(entry.size, source), mode=entry.mode)
+        await self._channel.set_times(path, entry.mtime)
 
     async def _pieces(self, size: int, source: TarReader) -> AsyncIterator[bytes]:
         for offset in range(0, size, PIECE):
@@ -112,14 +112,14 @@ class Unpacking:
         await source.read(padded(size) - size)
 
     async def _write_small(self, name: str, data: bytes, entry: TarEntry) -> None:
-        await self._line.write_file(self._at(name), data, mode=entry.mode)
-        await self._line.set_times(self._at(name), entry.mtime)
+        await self._channel.write_file(self._at(name), data, mode=entry.mode)
+        await self._channel.set_times(self._at(name), entry.mtime)
 
     async def _link(self, name: str, entry: TarEntry) -> None:
         if entry.kind == "symlink":
             check_link(name, entry.link)
             self._links.add(name)
-            await self._line.make_link(self._at(name), entry.link)
+            await self._channel.make_link(self._at(name), entry.link)
             return
         origin = plain_name(entry.link)
         if origin not in self._files:
@@ -131,10 +131,12 @@ class Unpacking:
     async def _copy(self, origin: str, name: str, entry: TarEntry) -> int:
         offset = 0
         while True:
-            piece = await self._line.read_file(self._at(origin), offset=offset, length=PIECE)
+            piece = await self._channel.read_file(self._at(origin), offset=offset, length=PIECE)
             if piece or not offset:
                 first = not offset
-                await self._line.write_file(self._at(name), piece, mode=entry.mode if first else None, append=not first)
+                await self._channel.write_file(
+                    self._at(name), piece, mode=entry.mode if first else None, append=not first
+                )
             offset += len(piece)
             if len(piece) < PIECE:
                 return offset
@@ -158,26 +160,26 @@ class Unpacking:
         return posixpath.join(self._top, name) if name else self._top
 
 
-async def pack_tree(line: Channel, path: str) -> AsyncIterator[bytes]:
+async def pack_tree(channel: Channel, path: str) -> AsyncIterator[bytes]:
     """Regular files, directories and links; what else there is (sockets, pipes) is left out."""
     top = path.rstrip("/") or "/"
-    for info in await line.list(top, recursive=True):
+    for info in await channel.list(top, recursive=True):
         name = posixpath.relpath(info.path, top)
         if info.kind == "other":
             continue
         size = info.size if info.kind == "file" else 0
         yield header_of(name, info, size)
         if size:
-            async for piece in exactly(line, posixpath.join(top, name), size):
+            async for piece in exactly(channel, posixpath.join(top, name), size):
                 yield piece
     yield END
 
 
-async def exactly(line: Channel, path: str, size: int) -> AsyncIterator[bytes]:
+async def exactly(channel: Channel, path: str, size: int) -> AsyncIterator[bytes]:
     """The header has promised so many bytes: one that shrank meanwhile is filled up, one that grew is cut."""
     offset = 0
     while offset < size:
-        piece = await line.read_file(path, offset=offset, length=min(PIECE, size - offset))
+        piece = await channel.read_file(path, offset=offset, length=min(PIECE, size - offset))
         piece = piece or bytes(min(PIECE, size - offset))
         yield piece
         offset += len(piece)

@@ -67,11 +67,11 @@ class WarmPools:
             pool.asked.popleft()
         self._wake.set()
         while pool.ready:
-            held, _ = pool.ready.popleft()
-            if not held.channel.closed:
+            sandbox, _ = pool.ready.popleft()
+            if not sandbox.channel.closed:
                 pool.hits += 1
-                return held
-            self._drop(held, "it died while it waited")
+                return sandbox
+            self._drop(sandbox, "it died while it waited")
         return None
 
     async def run(self, spawn: Callable[[Any, str], object]) -> None:
@@ -101,9 +101,9 @@ class WarmPools:
 
     def drain(self) -> list[ProviderSandbox]:
         """Everything that waits, given up."""
-        held = [one for pool in self._pools.values() for one, _ in pool.ready]
+        sandbox = [one for pool in self._pools.values() for one, _ in pool.ready]
         self._pools.clear()
-        return held
+        return sandbox
 
     def ready_ids(self) -> frozenset[str]:
         return frozenset(one.tags.id for pool in self._pools.values() for one, _ in pool.ready)
@@ -128,18 +128,18 @@ class WarmPools:
             if len(self._pools) >= KNOWN_SPECS:
                 idle = min(self._pools.values(), key=lambda one: one.asked[-1] if one.asked else 0.0)
                 self._pools.pop(idle.key)
-                for held, _ in idle.ready:
-                    self._drop(held, "too many kinds are in use")
+                for sandbox, _ in idle.ready:
+                    self._drop(sandbox, "too many kinds are in use")
             pool = self._pools[key] = WarmPool(key, instance, plain(spec), most)
         return pool
 
     def _let_go(self, pool: WarmPool, now: float) -> None:
         keep: deque[tuple[ProviderSandbox, float]] = deque()
-        for held, made in pool.ready:
-            if held.channel.closed or now - made > self._knobs.warm_age_seconds:
-                self._drop(held, "it had waited too long")
+        for sandbox, made in pool.ready:
+            if sandbox.channel.closed or now - made > self._knobs.warm_age_seconds:
+                self._drop(sandbox, "it had waited too long")
             else:
-                keep.append((held, made))
+                keep.append((sandbox, made))
         pool.ready = keep
 
     async def _fill(self, pool: WarmPool) -> None:

@@ -51,14 +51,14 @@ class ShellCommand(RequestBody):
 
 async def run(request: Request) -> Reply:
     asked, body = await request.parse(ExecRequest)
-    box = request.box()
+    entry = request.entry()
     check_command(request, asked)
     request_id = request.request_id(asked.id)
     if asked.stream:
         if request_id:
             raise RequestRefused("a streamed command cannot be repeated: leave out its id, or `stream`", 422)
-        return Stream(stream_command(request, box, asked), NDJSON)
-    reply = await request.once(box.id, request_id, body, lambda: run_whole(request, box, asked))
+        return Stream(stream_command(request, entry, asked), NDJSON)
+    reply = await request.once(entry.id, request_id, body, lambda: run_whole(request, entry, asked))
     return Answer(reply)
 
 
@@ -76,37 +76,37 @@ def check_command(request: Request, asked: ExecRequest) -> None:
 
 async def take_back(request: Request) -> Answer:
     """Ends a command by the id of its request."""
-    box, request_id = request.box(), request.parts[3]
-    return json_answer({"cancelled": request.broker.once.take_back((request.caller.instance, box.id, request_id))})
+    entry, request_id = request.entry(), request.parts[3]
+    return json_answer({"cancelled": request.broker.once.take_back((request.caller.instance, entry.id, request_id))})
 
 
-async def run_whole(request: Request, box: SandboxEntry, asked: ExecRequest) -> bytes:
-    return (await execute(request, box, asked, None)).model_dump_json().encode()
+async def run_whole(request: Request, entry: SandboxEntry, asked: ExecRequest) -> bytes:
+    return (await execute(request, entry, asked, None)).model_dump_json().encode()
 
 
 async def execute(
-    request: Request, box: SandboxEntry, asked: ExecRequest, on_output: Any, audit: str = "exec"
+    request: Request, entry: SandboxEntry, asked: ExecRequest, on_output: Any, audit: str = "exec"
 ) -> ExecResult:
     """One command, through the gate, counted and noted."""
     broker, loop = request.broker, asyncio.get_running_loop()
     began = loop.time()
     try:
-        async with broker.execs.place(box.lane, request.ends) as visit:
+        async with broker.execs.place(entry.lane, request.ends) as visit:
             visit.seconds = 0.0  # how long a command was waited for that nobody heard the end of is no strain
-            line = await box.line(asked.user)
+            channel = await entry.channel_for(asked.user)
             try:
-                result = await line.exec(asked, on_output)
+                result = await channel.exec(asked, on_output)
             except RolloutError as error:
-                raise await box.explain(error) from None
+                raise await entry.explain(error) from None
             visit.seconds = max(loop.time() - visit.began - result.seconds, 0.0)  # what the broker and the line cost
     except BaseException as error:
         broker.meters.count(audit, "busy" if getattr(error, "status", 0) == 429 else "failed")
         why = getattr(error, "message", "") or type(error).__name__
-        note_command(request, box, asked, loop.time() - began, audit, why)
+        note_command(request, entry, asked, loop.time() - began, audit, why)
         raise
     broker.meters.count(audit)
     broker.meters.time(f"{audit}_overhead", visit.seconds)
-    note_command(request, box, asked, result.seconds, audit, told_outcome(result))
+    note_command(request, entry, asked, result.seconds, audit, told_outcome(result))
     return result
 
 
@@ -139,14 +139,14 @@ class UnsentOutput:
         return stream, bytes(data)
 
 
-async def stream_command(request: Request, box: SandboxEntry, asked: ExecRequest) -> AsyncIterator[bytes]:
+async def stream_command(request: Request, entry: SandboxEntry, asked: ExecRequest) -> AsyncIterator[bytes]:
     """The head of each stream as it comes, its tail at the end, then the result with everything that was kept."""
     heard = UnsentOutput()
     cursor = OutputCursor()
 
     async def work() -> ExecResult:
         try:
-            return await execute(request, box, asked, heard.put)
+            return await execute(request, entry, asked, heard.put)
         finally:
             heard.end()
 
@@ -173,27 +173,27 @@ async def stream_command(request: Request, box: SandboxEntry, asked: ExecRequest
 
 async def start(request: Request) -> Answer:
     asked, body = await request.parse(ExecRequest)
-    box = request.box()
+    entry = request.entry()
     check_command(request, asked)
 
     async def work() -> bytes:
-        async with request.broker.execs.place(box.lane, request.ends):
-            job = await start_job(box, asked)
-        note_command(request, box, asked, 0.0, "job", job.id)
+        async with request.broker.execs.place(entry.lane, request.ends):
+            job = await start_job(entry, asked)
+        note_command(request, entry, asked, 0.0, "job", job.id)
         return (await job.info()).model_dump_json().encode()
 
-    return Answer(await request.once(f"{box.id} jobs", request.request_id(asked.id), body, work), 201)
+    return Answer(await request.once(f"{entry.id} jobs", request.request_id(asked.id), body, work), 201)
 
 
 async def list_jobs(request: Request) -> Answer:
-    box = request.box()
-    told = [await job.info(awake=box.awake) for job in tuple(box.jobs.values())]
+    entry = request.entry()
+    told = [await job.info(awake=entry.awake) for job in tuple(entry.jobs.values())]
     return json_answer({"jobs": [one.model_dump(mode="json") for one in told]})
 
 
 async def inspect_job(request: Request) -> Answer:
-    box = request.box()
-    return model_answer(await find_job(box, request.parts[3]).info(awake=box.awake))
+    entry = request.entry()
+    return model_answer(await find_job(entry, request.parts[3]).info(awake=entry.awake))
 
 
 async def kill_job(request: Request) -> Answer:
@@ -230,43 +230,43 @@ async def follow_job(job: BrokerJob) -> AsyncIterator[bytes]:
 
 async def shell_open(request: Request) -> Answer:
     asked, _ = await request.parse(ShellRequest)
-    box = request.box()
+    entry = request.entry()
     command = ExecRequest(argv=(asked.path,), cwd=asked.cwd, env=asked.env, user=asked.user)
     check_command(request, command)
-    shell = await open_shell(box, command)
-    note_command(request, box, command, 0.0, "shell", shell.id)
-    return json_answer({"id": shell.id, "sandbox": box.id}, 201)
+    shell = await open_shell(entry, command)
+    note_command(request, entry, command, 0.0, "shell", shell.id)
+    return json_answer({"id": shell.id, "sandbox": entry.id}, 201)
 
 
 async def shell_run(request: Request) -> Answer:
     asked, body = await request.parse(ShellCommand)
-    box = request.box()
-    box.check_awake()
-    shell = find_shell(box, request.parts[3])
+    entry = request.entry()
+    entry.check_awake()
+    shell = find_shell(entry, request.parts[3])
     command = ExecRequest(shell=asked.command, timeout=asked.timeout, max_output=asked.max_output)
     check_command(request, command)
 
     async def work() -> bytes:
-        result = await run_in_shell(box, shell, asked.command, asked.timeout, asked.max_output)
-        note_command(request, box, command, result.seconds, "shell", told_outcome(result))
+        result = await run_in_shell(entry, shell, asked.command, asked.timeout, asked.max_output)
+        note_command(request, entry, command, result.seconds, "shell", told_outcome(result))
         told = orjson.loads(result.model_dump_json())
         return orjson.dumps({**told, "shell_ended": shell.ended})
 
-    return Answer(await request.once(f"{box.id} {shell.id}", request.request_id(), body, work))
+    return Answer(await request.once(f"{entry.id} {shell.id}", request.request_id(), body, work))
 
 
 async def shell_close(request: Request) -> Answer:
-    box = request.box()
-    shell = box.shells.get(request.parts[3])
+    entry = request.entry()
+    shell = entry.shells.get(request.parts[3])
     if shell is not None:
-        await close_shell(box, shell)
+        await close_shell(entry, shell)
     return json_answer({"id": request.parts[3], "closed": True})
 
 
 def job_of(request: Request) -> BrokerJob:
-    box = request.box()
-    box.check_awake()
-    return find_job(box, request.parts[3])
+    entry = request.entry()
+    entry.check_awake()
+    return find_job(entry, request.parts[3])
 
 
 def output_line(stream: int, data: bytes) -> bytes:
@@ -281,10 +281,10 @@ def told_outcome(result: ExecResult) -> str:
 
 
 def note_command(
-    request: Request, box: SandboxEntry, asked: ExecRequest, seconds: float, event: str, outcome: str
+    request: Request, entry: SandboxEntry, asked: ExecRequest, seconds: float, event: str, outcome: str
 ) -> None:
-    facts = {"sandbox": box.id, "instance": box.instance, "rollout": box.tags.rollout, "argv": asked.words()}
-    if request.caller.instance != box.instance:
+    facts = {"sandbox": entry.id, "instance": entry.instance, "rollout": entry.tags.rollout, "argv": asked.words()}
+    if request.caller.instance != entry.instance:
         facts["by"] = request.caller.instance
     request.broker.audit.note(event, **facts, user=asked.user, seconds=seconds, outcome=outcome)
 

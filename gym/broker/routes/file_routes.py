@@ -22,7 +22,7 @@ RANGE = re.compile(r"^bytes=(\d+)-(\d*)$")
 
 async def put_file(request: Request) -> Answer:
     """The file is there when all of it is: a transfer that breaks off leaves what was there before."""
-    path, line = await target(request)
+    path, channel = await target(request)
     size = 0
 
     async def counted() -> AsyncIterator[bytes]:
@@ -31,57 +31,57 @@ async def put_file(request: Request) -> Answer:
             size += len(chunk)
             yield chunk
 
-    await line.write_pieces(path, counted(), mode=octal(request, "mode"), append=flag(request, "append"))
+    await channel.write_pieces(path, counted(), mode=octal(request, "mode"), append=flag(request, "append"))
     return json_answer({"path": path, "size": size}, 201)
 
 
 async def get_file(request: Request) -> Reply:
-    path, line = await target(request)
+    path, channel = await target(request)
     offset, length = wanted_range(request)
     partial = (b"content-range", b"bytes %d-/*" % offset)
     asked = "range" in {name.decode() for name in request.headers}
-    chunks = read_pieces(line, path, offset, length)
+    chunks = read_pieces(channel, path, offset, length)
     return Stream(chunks, status=206 if asked else 200, headers=(partial,) if asked else ())
 
 
 async def delete_file(request: Request) -> Answer:
-    path, line = await target(request)
-    await line.remove(path, recursive=flag(request, "recursive"))
+    path, channel = await target(request)
+    await channel.remove(path, recursive=flag(request, "recursive"))
     return json_answer({"path": path, "removed": True})
 
 
 async def stat(request: Request) -> Answer:
-    path, line = await target(request)
-    return Answer((await line.stat(path)).model_dump_json().encode())
+    path, channel = await target(request)
+    return Answer((await channel.stat(path)).model_dump_json().encode())
 
 
 async def list_files(request: Request) -> Answer:
-    path, line = await target(request)
-    found = await line.list(path, recursive=flag(request, "recursive"))
+    path, channel = await target(request)
+    found = await channel.list(path, recursive=flag(request, "recursive"))
     return json_answer({"entries": [one.model_dump() for one in found]})
 
 
 async def make_dir(request: Request) -> Answer:
-    path, line = await target(request)
-    await line.make_dir(path, mode=octal(request, "mode"))
+    path, channel = await target(request)
+    await channel.make_dir(path, mode=octal(request, "mode"))
     return json_answer({"path": path}, 201)
 
 
 async def put_tree(request: Request) -> Answer:
-    path, line = await target(request)
-    box = request.box()
-    most = box.spec.limits.disk or request.caller.grant.max_disk
-    count, size = await unpack_tree(line, path, request.chunks(IDLE_SECONDS), most)
-    request.broker.audit.note("put_tree", sandbox=box.id, instance=box.instance, entries=count, bytes=size)
+    path, channel = await target(request)
+    entry = request.entry()
+    most = entry.spec.limits.disk or request.caller.grant.max_disk
+    count, size = await unpack_tree(channel, path, request.chunks(IDLE_SECONDS), most)
+    request.broker.audit.note("put_tree", sandbox=entry.id, instance=entry.instance, entries=count, bytes=size)
     return json_answer({"path": path, "entries": count, "bytes": size}, 201)
 
 
 async def get_tree(request: Request) -> Stream:
-    path, line = await target(request)
-    top: FileInfo = await line.stat(path)
+    path, channel = await target(request)
+    top: FileInfo = await channel.stat(path)
     if top.kind != "dir":
         raise RequestRefused(f"{path} is no directory: its bytes are had by GET …/files", 422)
-    return Stream(pack_tree(line, path), TAR)
+    return Stream(pack_tree(channel, path), TAR)
 
 
 async def target(request: Request) -> tuple[str, Channel]:
@@ -90,14 +90,14 @@ async def target(request: Request) -> tuple[str, Channel]:
         raise RequestRefused("path: say which, as ?path=/app/file", 422)
     user = request.query.get("user") or None
     check_user(user)
-    return path, await request.box().line(user)
+    return path, await request.entry().channel_for(user)
 
 
-async def read_pieces(line: Channel, path: str, offset: int, length: int | None) -> AsyncIterator[bytes]:
+async def read_pieces(channel: Channel, path: str, offset: int, length: int | None) -> AsyncIterator[bytes]:
     left = length
     while left is None or left > 0:
         size = PIECE if left is None else min(PIECE, left)
-        piece = await line.read_file(path, offset=offset, length=size)
+        piece = await channel.read_file(path, offset=offset, length=size)
         if piece:
             yield piece
         if len(piece) < size:

@@ -66,8 +66,8 @@ class Request:
     def header(self, name: str) -> str:
         return self.headers.get(name.encode(), b"").decode("latin-1")[: LONGEST_NAME + 1]
 
-    def box(self) -> SandboxEntry:
-        return self.broker.boxes.find(self.parts[1], self.caller)
+    def entry(self) -> SandboxEntry:
+        return self.broker.registry.find(self.parts[1], self.caller)
 
     def ask(self, rollout: str = "", owner: str = "", request_id: str = "") -> Requester:
         return Requester(self.caller, rollout or self.header(HEADER_ROLLOUT), owner, request_id, self.ends)

@@ -69,8 +69,8 @@ async def create(request: Request) -> Answer:
     ask = request.ask(asked.rollout, asked.owner, fixed)
 
     async def work() -> bytes:
-        if fixed and request.broker.boxes.has(fixed, request.caller):  # made for a broker that has ended since
-            return told(request.broker.boxes.find(fixed, request.caller))
+        if fixed and request.broker.registry.has(fixed, request.caller):  # made for a broker that has ended since
+            return told(request.broker.registry.find(fixed, request.caller))
         return told(in_time(request, await request.broker.create(ask, asked.spec())))
 
     return Answer(await request.once("", request_id, body, work), 201)
@@ -92,51 +92,51 @@ def parse_create(body: bytes) -> CreateRequest:
 async def list_all(request: Request) -> Answer:
     wanted = {key: request.query[key] for key in ("instance", "rollout", "owner") if key in request.query}
     found = [
-        box.info().model_dump(mode="json")
-        for box in request.broker.boxes
-        if request.caller.may_see(box.instance) and wanted.items() <= box.tags._asdict().items()
+        entry.info().model_dump(mode="json")
+        for entry in request.broker.registry
+        if request.caller.may_see(entry.instance) and wanted.items() <= entry.tags._asdict().items()
     ]
     return json_answer({"sandboxes": found})
 
 
 async def inspect(request: Request) -> Answer:
-    return model_answer(request.box().info())
+    return model_answer(request.entry().info())
 
 
 async def remove(request: Request) -> Answer:
     """Idempotent: one that is gone already is as good as one that is removed now."""
     try:
-        box = request.box()
+        entry = request.entry()
     except Lost:
         return json_answer({"id": request.parts[1], "removed": True})
-    task = request.broker.remove(box, f"{request.caller.instance} asked for it")
+    task = request.broker.remove(entry, f"{request.caller.instance} asked for it")
     done, _ = await asyncio.wait([task], timeout=min(REMOVE_SECONDS, request.ends - asyncio.get_running_loop().time()))
-    return json_answer({"id": box.id, "removed": bool(done)}, 200 if done else 202)
+    return json_answer({"id": entry.id, "removed": bool(done)}, 200 if done else 202)
 
 
 async def fork(request: Request) -> Answer:
     asked, body = await request.parse(ForkRequest)
-    box, request_id = request.box(), request.request_id()
-    tags = box.tags
-    fixed = id_of_request(request.caller.instance, f"{box.id} {request_id}") if request_id else ""
+    entry, request_id = request.entry(), request.request_id()
+    tags = entry.tags
+    fixed = id_of_request(request.caller.instance, f"{entry.id} {request_id}") if request_id else ""
     ask = request.ask(asked.rollout or tags.rollout, asked.owner or tags.owner, fixed)
 
     async def work() -> bytes:
-        if fixed and request.broker.boxes.has(fixed, request.caller):
-            return told(request.broker.boxes.find(fixed, request.caller))
-        return told(in_time(request, await request.broker.fork(ask, box, asked.ttl, asked.labels)))
+        if fixed and request.broker.registry.has(fixed, request.caller):
+            return told(request.broker.registry.find(fixed, request.caller))
+        return told(in_time(request, await request.broker.fork(ask, entry, asked.ttl, asked.labels)))
 
-    return Answer(await request.once("", f"{box.id} {request_id}" if request_id else "", body, work), 201)
+    return Answer(await request.once("", f"{entry.id} {request_id}" if request_id else "", body, work), 201)
 
 
 async def snapshot(request: Request) -> Answer:
     asked, _ = await request.parse(SnapshotRequest)
-    box = request.box()
-    await box.line()
+    entry = request.entry()
+    await entry.channel_for()
     if not request.broker.provider.abilities.snapshots:
         raise RequestRefused(f"the provider {request.broker.provider.name} makes no snapshots", 422)
-    await box.held.snapshot(asked.name)
-    request.broker.audit.note("snapshot", sandbox=box.id, instance=box.instance, name=asked.name)
+    await entry.sandbox.snapshot(asked.name)
+    request.broker.audit.note("snapshot", sandbox=entry.id, instance=entry.instance, name=asked.name)
     return json_answer({"image": f"snapshot:{asked.name}"}, 201)
 
 
@@ -161,40 +161,40 @@ async def remove_snapshot(request: Request) -> Answer:
 
 
 async def pause(request: Request) -> Answer:
-    box = request.box()
+    entry = request.entry()
     if not request.broker.provider.abilities.pauses:
         raise RequestRefused(f"the provider {request.broker.provider.name} cannot pause", 422)
-    if box.state != "paused":
-        await box.line()
-        await box.held.pause()
-        box.state = "paused"
-    return model_answer(box.info())
+    if entry.state != "paused":
+        await entry.channel_for()
+        await entry.sandbox.pause()
+        entry.state = "paused"
+    return model_answer(entry.info())
 
 
 async def resume(request: Request) -> Answer:
-    box = request.box()
-    if box.state == "paused":
-        await box.held.resume()
-        box.state = "running"
-    await box.line()
-    return model_answer(box.info())
+    entry = request.entry()
+    if entry.state == "paused":
+        await entry.sandbox.resume()
+        entry.state = "running"
+    await entry.channel_for()
+    return model_answer(entry.info())
 
 
 async def seal(request: Request) -> Answer:
-    box = request.box()
-    await box.line()
-    if not box.sealed:
-        await box.held.seal()
-        box.sealed = True
-        request.broker.audit.note("seal", sandbox=box.id, instance=box.instance, rollout=box.tags.rollout)
-    return model_answer(box.info())
+    entry = request.entry()
+    await entry.channel_for()
+    if not entry.sealed:
+        await entry.sandbox.seal()
+        entry.sealed = True
+        request.broker.audit.note("seal", sandbox=entry.id, instance=entry.instance, rollout=entry.tags.rollout)
+    return model_answer(entry.info())
 
 
 async def extend(request: Request) -> Answer:
     asked, _ = await request.parse(SecondsRequest)
-    box = request.box()
-    await request.broker.extend(request.caller, box, asked.seconds)
-    return model_answer(box.info())
+    entry = request.entry()
+    await request.broker.extend(request.caller, entry, asked.seconds)
+    return model_answer(entry.info())
 
 
 async def beat(request: Request) -> Answer:
@@ -253,13 +253,13 @@ async def hand_over(request: Request) -> Answer:
     if not request.caller.operator:
         raise RequestRefused("only the stack's operator may hand the broker over")
     handed = request.broker.leave_to_next()
-    return json_answer({"hand_over": handed, "sandboxes": len(request.broker.boxes)})
+    return json_answer({"hand_over": handed, "sandboxes": len(request.broker.registry)})
 
 
 def gauges(broker: Broker) -> list[tuple[str, float]]:
     pools = broker.warm.status()
     return [
-        ("alive", len(broker.boxes)),
+        ("alive", len(broker.registry)),
         ("warm_ready", sum(pool["ready"] for pool in pools)),
         ("removals_pending", len(broker.removals.ids())),
         ("breaker_open", float(broker.breaker.state != "closed")),
@@ -269,16 +269,16 @@ def gauges(broker: Broker) -> list[tuple[str, float]]:
     ]
 
 
-def in_time(request: Request, box: SandboxEntry) -> SandboxEntry:
+def in_time(request: Request, entry: SandboxEntry) -> SandboxEntry:
     """Whoever set a deadline has heard by then that there is none: nobody would use it, or remove it."""
     if request.has_deadline and asyncio.get_running_loop().time() > request.ends:
-        request.broker.remove(box, "it came after the deadline of whoever asked for it")
+        request.broker.remove(entry, "it came after the deadline of whoever asked for it")
         raise RolloutError("timeout", f"{request.name} was not done when the deadline passed", server="sandbox")
-    return box
+    return entry
 
 
-def told(box: SandboxEntry) -> bytes:
-    return box.info().model_dump_json().encode()
+def told(entry: SandboxEntry) -> bytes:
+    return entry.info().model_dump_json().encode()
 
 
 ROUTES: dict[str, Handler] = {

@@ -60,11 +60,11 @@ class TerminalOutput:
 async def serve_terminal(broker: Broker, scope: Scope, receive: Receive, send: Send) -> None:
     await receive()
     try:
-        box, request, size = read_wish(broker, scope)
-        async with terminal(box, request, size) as (process, screen):
+        entry, request, size = read_wish(broker, scope)
+        async with terminal(entry, request, size) as (process, screen):
             await send({"type": "websocket.accept"})
-            broker.audit.note("attach", sandbox=box.id, instance=box.instance, argv=request.words())
-            await talk(box, process, screen, receive, send)
+            broker.audit.note("attach", sandbox=entry.id, instance=entry.instance, argv=request.words())
+            await talk(entry, process, screen, receive, send)
     except Exception as error:  # noqa: BLE001 (a person is told, whatever it was; the broker goes on)
         answer = refusal(engine_failure(error))
         await send({"type": "websocket.close", "status": answer.status, "body": answer.body})
@@ -85,29 +85,29 @@ def read_wish(broker: Broker, scope: Scope) -> tuple[SandboxEntry, ExecRequest, 
     command = query.get("command") or SHELL
     request = ExecRequest(shell=command, env=env, timeout=LONGEST_SECONDS, user=query.get("user"), max_output=1 << 16)
     size = None if query.get("tty") == "0" else (int(sizes[0]), int(sizes[1]))
-    return broker.boxes.find(parts[1], caller), request, size
+    return broker.registry.find(parts[1], caller), request, size
 
 
 @asynccontextmanager
 async def terminal(
-    box: SandboxEntry, request: ExecRequest, size: tuple[int, int] | None
+    entry: SandboxEntry, request: ExecRequest, size: tuple[int, int] | None
 ) -> AsyncIterator[tuple[Process, TerminalOutput]]:
     """The command ends when the person leaves."""
     screen = TerminalOutput()
-    line = await box.line(request.user)
-    process = screen.process = await line.start(request, screen.heard, tty=size)
+    channel = await entry.channel_for(request.user)
+    process = screen.process = await channel.start(request, screen.heard, tty=size)
     try:
         yield process, screen
     finally:
-        if process.running and not line.closed:
+        if process.running and not channel.closed:
             await process.kill()
 
 
-async def talk(box: SandboxEntry, process: Process, screen: TerminalOutput, receive: Receive, send: Send) -> None:
+async def talk(entry: SandboxEntry, process: Process, screen: TerminalOutput, receive: Receive, send: Send) -> None:
     async with asyncio.TaskGroup() as group:
         shown = group.create_task(show(screen, send))
         typed = group.create_task(listen(process, receive))
-        ended = group.create_task(last_word(box, process))
+        ended = group.create_task(last_word(entry, process))
         await asyncio.wait({typed, ended}, return_when=asyncio.FIRST_COMPLETED)
         typed.cancel()
         if ended.done():
@@ -142,9 +142,9 @@ def read_size(text: str) -> tuple[int, int] | None:
     return (rows, columns) if 0 < rows < 10_000 and 0 < columns < 10_000 else None
 
 
-async def last_word(box: SandboxEntry, process: Process) -> dict[str, Any]:
+async def last_word(entry: SandboxEntry, process: Process) -> dict[str, Any]:
     try:
         result = await process.wait()
     except RolloutError as error:
-        return {"error": (await box.explain(error)).to_dict()}
+        return {"error": (await entry.explain(error)).to_dict()}
     return {"result": {"exit_code": result.exit_code, "signal": result.signal, "seconds": result.seconds}}

@@ -122,7 +122,7 @@ async def test_what_was_not_granted_or_says_two_things_is_refused_before_anythin
             with pytest.raises(RolloutError, match=words) as refused:
                 await sandboxes.create({"image": IMAGE, "network": network})
             assert (refused.value.status, refused.value.kind) == (status, "row")
-        assert not len(running.broker.boxes)
+        assert not len(running.broker.registry)
         async with Sandboxes(running.url, "token-of-other") as other:
             with pytest.raises(RolloutError, match="not granted"):
                 await other.create({"image": IMAGE, "network": {"allow": [GOOD]}})

@@ -23,7 +23,7 @@ async def test_a_lost_sandbox_is_forgotten_after_a_while_and_its_reason_is_not(m
     async with memory_broker() as (engine, running, sandboxes):
         sandbox = await sandboxes.create({**SPEC, "ttl": 3600})
         engine.alive[sandbox.id].memory.end("it was killed")
-        await until(lambda: not len(running.broker.boxes))
+        await until(lambda: not len(running.broker.registry))
         with pytest.raises(RolloutError, match="is gone: it was lost: killed for memory") as gone:
             await sandbox.inspect()
         assert gone.value.status == 410
@@ -37,7 +37,7 @@ async def test_a_sandbox_that_comes_after_its_askers_deadline_does_not_stay() ->
         assert (late.status, told["error"]["kind"]) == (504, "timeout")
         engine.release("slow")
         await until(lambda: engine.made and not engine.alive)
-        assert not len(running.broker.boxes)
+        assert not len(running.broker.registry)
 
 
 async def test_a_command_that_nobody_waits_for_any_more_is_no_strain_of_the_engine() -> None:
@@ -76,7 +76,7 @@ class Silent:
 async def test_jobs_and_shells_of_a_paused_sandbox_are_refused_and_not_waited_for() -> None:
     async with memory_broker() as (_, running, sandboxes):
         sandbox = await sandboxes.create(SPEC)
-        running.broker.boxes.find(sandbox.id, BrokerCaller("mcqa", Grant())).jobs["j"] = BrokerJob(
+        running.broker.registry.find(sandbox.id, BrokerCaller("mcqa", Grant())).jobs["j"] = BrokerJob(
             "j", ("x",), cast(Any, Silent())
         )
         await sandbox.pause()

@@ -519,7 +519,7 @@ async def test_an_upload_that_does_not_go_on_is_not_waited_for(monkeypatch: pyte
         with pytest.raises(RolloutError, match="did not go on for 0.05 s") as refused:
             await sandbox.put("/f", silent())
         assert refused.value.kind == "timeout"
-        assert running.broker.boxes.find(sandbox.id, BrokerCaller("operator", Grant(), operator=True)) is not None
+        assert running.broker.registry.find(sandbox.id, BrokerCaller("operator", Grant(), operator=True)) is not None
 
 
 async def test_a_download_that_does_not_go_on_is_given_up() -> None:
