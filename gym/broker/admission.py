@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from gym.broker.errors import Busy, is_engine_trouble
+from gym.broker.errors import Busy, is_engine_fault
 from gym.server.aimd import Aimd
 
 PERIOD = 60  # visits until the limit is back where the engine showed strain
@@ -45,15 +45,15 @@ class Admission:
         return self._aimd.cuts
 
     @asynccontextmanager
-    async def place(self, lane: str, ends: float) -> AsyncIterator[AdmissionSlot]:
+    async def place(self, lane: str, deadline: float) -> AsyncIterator[AdmissionSlot]:
         """`lane` is the rollout; `ends` the loop's time at which the asker stops waiting for a place."""
-        await self._enter(lane, ends)
+        await self._enter(lane, deadline)
         visit = self._begin()
         strained = False
         try:
             yield visit
         except BaseException as error:
-            strained = is_engine_trouble(error)
+            strained = is_engine_fault(error)
             raise
         finally:
             self._leave(visit, strained=strained)
@@ -85,26 +85,26 @@ class Admission:
     def _begin(self) -> AdmissionSlot:
         return AdmissionSlot(asyncio.get_running_loop().time(), self._aimd.start())
 
-    async def _enter(self, lane: str, ends: float) -> None:
+    async def _enter(self, lane: str, deadline: float) -> None:
         if not self._waiting and self._has_place():
             self._in_flight += 1
             return
         estimate = self.wait_estimate()
-        left = ends - asyncio.get_running_loop().time()
+        left = deadline - asyncio.get_running_loop().time()
         if self._waiting >= self._queue:
             self.refused += 1
             raise Busy(f"{self._waiting} requests to {self.what} wait already", estimate or 1.0)
         if estimate > 2 * left:  # an estimate is not a promise: only a hopeless case is sent away at once
             self.refused += 1
             raise Busy(f"to {self.what} takes a wait of about {estimate:.0f} s, longer than the deadline", estimate)
-        await self._wait(lane, ends)
+        await self._wait(lane, deadline)
 
-    async def _wait(self, lane: str, ends: float) -> None:
+    async def _wait(self, lane: str, deadline: float) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lanes.setdefault(lane, deque()).append(turn)
         self._waiting += 1
         try:
-            async with asyncio.timeout_at(ends):
+            async with asyncio.timeout_at(deadline):
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():  # it was given at the very moment of the end

@@ -38,7 +38,7 @@ def run(environ: Mapping[str, str] = os.environ) -> None:
     broker = make_broker(config, provider, audit)
     if environ.get(labels.ENV_WANTED) and broker.provider.name == "docker":
         starter = ContainerRestarter(config.stack, Path(environ[labels.ENV_WANTED]), folder / STATE, broker.audit.note)
-        broker.beside["starter"] = starter.run
+        broker.background["starter"] = starter.run
     own = read_settings(environ)
     signal.signal(signal.SIGUSR1, lambda *_: broker.leave_to_next())  # how a runtime says that another one follows
     settings = Settings(name="sandbox", listen=own.listen, drain_seconds=own.drain_seconds)

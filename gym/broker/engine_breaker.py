@@ -8,7 +8,7 @@ from typing import Literal
 
 from gym.broker.errors import Unavailable
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+FIRST_OPEN_SECONDS, MAX_OPEN_SECONDS = 1.0, 30.0
 
 
 class EngineBreaker:
@@ -17,7 +17,7 @@ class EngineBreaker:
         self._clock = clock
         self._failures = 0
         self._open_until: float | None = None
-        self._pause = FIRST_PAUSE
+        self._open_seconds = FIRST_OPEN_SECONDS
         self._probing = False
         self.why = ""
 
@@ -45,7 +45,7 @@ class EngineBreaker:
     def succeeded(self) -> None:
         self._failures = 0
         self._open_until = None
-        self._pause = FIRST_PAUSE
+        self._open_seconds = FIRST_OPEN_SECONDS
         self._probing = False
 
     def failed(self, why: str) -> None:
@@ -53,10 +53,10 @@ class EngineBreaker:
         self._failures += 1
         if self._open_until is not None:
             if self._probing or self.state == "half-open":
-                self._pause = min(self._pause * 2, LONGEST_PAUSE)
-                self._open_until = self._clock() + self._pause
+                self._open_seconds = min(self._open_seconds * 2, MAX_OPEN_SECONDS)
+                self._open_until = self._clock() + self._open_seconds
         elif self._failures >= self._threshold:
-            self._open_until = self._clock() + self._pause
+            self._open_until = self._clock() + self._open_seconds
         self._probing = False
 
     def undecided(self) -> None:

@@ -57,7 +57,7 @@ class Conflict(RolloutError):
         super().__init__("sandbox", message, retryable=retryable, status=409)
 
 
-def is_engine_trouble(error: BaseException) -> bool:
+def is_engine_fault(error: BaseException) -> bool:
     """Does this say something about the engine, rather than about what was asked of it?"""
     if isinstance(error, RolloutError):
         return False

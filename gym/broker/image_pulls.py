@@ -49,7 +49,7 @@ class ImagePulls:
         self._coming: dict[str, PendingImage] = {}
 
     async def need(
-        self, spec: SandboxSpec, ends: float, progress: Progress | None = None, *, instance: str = ""
+        self, spec: SandboxSpec, deadline: float, progress: Progress | None = None, *, instance: str = ""
     ) -> None:
         """Returns when the image is here. Who stops waiting does not stop the fetching: others may wait as well."""
         coming = self.begin(spec, instance)
@@ -58,7 +58,7 @@ class ImagePulls:
         if progress is not None:
             coming.listeners.append(progress)
         try:
-            async with asyncio.timeout_at(ends):
+            async with asyncio.timeout_at(deadline):
                 await asyncio.shield(coming.task)
         except TimeoutError:
             what = f"the image {spec.image or 'of this build'} is still on its way"
@@ -97,7 +97,9 @@ class ImagePulls:
         finally:
             coming.ended = self._clock()
         now = self._clock()
-        self._here = {one: ends for one, ends in self._here.items() if ends > now} | {key: now + TRUSTED_SECONDS}
+        self._here = {one: deadline for one, deadline in self._here.items() if deadline > now} | {
+            key: now + TRUSTED_SECONDS
+        }
         return image
 
 

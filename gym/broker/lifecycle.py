@@ -26,7 +26,7 @@ async def start(broker: Broker) -> None:
     await adopt(broker)
     loops = {"reaper": reap(broker), "ping": ping(broker), "disk": collect_garbage(broker)}
     loops["warm"] = broker.warm.run(broker.tasks.spawn)
-    loops |= {name: make() for name, make in broker.beside.items()}
+    loops |= {name: make() for name, make in broker.background.items()}
     for name, work in loops.items():
         broker.tasks.spawn(work, name)
     for name, access in broker.config.instances.items():
@@ -102,11 +102,13 @@ async def adopt_one(
 
 def admit_adopted(broker: Broker, sandbox: ProviderSandbox) -> SandboxEntry:
     spec: SandboxSpec = sandbox.spec
-    ends = asyncio.get_running_loop().time() + sandbox.tags.expires - time.time()
-    entry = SandboxEntry(sandbox, sandbox.tags, spec, broker.provider.name, ends, sealed=spec.network.setup is None)
+    expires_at = asyncio.get_running_loop().time() + sandbox.tags.expires - time.time()
+    entry = SandboxEntry(
+        sandbox, sandbox.tags, spec, broker.provider.name, expires_at, sealed=spec.network.setup is None
+    )
     adopt_jobs(entry, sandbox.channel)
     broker.registry.add(entry)
-    broker.leases.beat(entry.owner)
+    broker.leases.renew(entry.owner)
     broker.watch(entry)
     return entry
 
@@ -114,14 +116,14 @@ def admit_adopted(broker: Broker, sandbox: ProviderSandbox) -> SandboxEntry:
 async def reap(broker: Broker) -> None:
     """What expired, what lost its owner. A pause of this very process is not held against anybody."""
     loop = asyncio.get_running_loop()
-    knobs = broker.config.settings
-    expected = loop.time() + knobs.reap_seconds
+    settings = broker.config.settings
+    expected = loop.time() + settings.reap_seconds
     while True:
-        await asyncio.sleep(knobs.reap_seconds)
+        await asyncio.sleep(settings.reap_seconds)
         late = loop.time() - expected
-        if late > knobs.lease_seconds / 4:
-            broker.leases.forgive(late)
-        expected = loop.time() + knobs.reap_seconds
+        if late > settings.lease_seconds / 4:
+            broker.leases.extend_all(late)
+        expected = loop.time() + settings.reap_seconds
         for entry in broker.registry:
             look_after(broker, entry, loop.time())
         broker.leases.sweep({entry.owner for entry in broker.registry})
@@ -157,11 +159,11 @@ async def ping(broker: Broker) -> None:
 
 
 async def collect_garbage(broker: Broker) -> None:
-    knobs = broker.config.settings
+    settings = broker.config.settings
     while True:
-        await asyncio.sleep(knobs.gc_seconds)
+        await asyncio.sleep(settings.gc_seconds)
         try:
-            freed = await broker.provider.collect_garbage(knobs.disk_low, knobs.disk_high)
+            freed = await broker.provider.collect_garbage(settings.disk_low, settings.disk_high)
         except Exception as error:  # noqa: BLE001 (tried again in a minute)
             log.warning("old images could not be removed: %s", error)
             continue

@@ -14,7 +14,7 @@ from gym.broker.meters import Meters
 from gym.broker.provider import ProviderSandbox
 
 log = logging.getLogger("gym.broker")
-FIRST_PAUSE, LONGEST_PAUSE = 0.25, 15.0
+FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.25, 15.0
 
 
 @dataclass(slots=True)
@@ -45,8 +45,8 @@ class Removals:
     async def settled(self, seconds: float) -> bool:
         """Are all done within so long?"""
         loop = asyncio.get_running_loop()
-        ends = loop.time() + seconds
-        while self._running and (left := ends - loop.time()) > 0:
+        deadline = loop.time() + seconds
+        while self._running and (left := deadline - loop.time()) > 0:
             await asyncio.wait(tuple(self._running.values()), timeout=left)
         return not self._running
 
@@ -64,11 +64,11 @@ class Removals:
     async def _remove(self, sandbox: ProviderSandbox, why: str) -> bool:
         tags, pending = sandbox.tags, self._pending[sandbox.tags.id]
         loop = asyncio.get_running_loop()
-        began, pause = loop.time(), FIRST_PAUSE
+        began, retry_delay = loop.time(), FIRST_RETRY_SECONDS
         try:
             while not await self._try(sandbox, pending):
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
+                await asyncio.sleep(retry_delay)
+                retry_delay = min(retry_delay * 2, MAX_RETRY_SECONDS)
         finally:
             self._pending.pop(tags.id, None)
             self._running.pop(tags.id, None)

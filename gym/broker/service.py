@@ -14,7 +14,7 @@ from gym.broker.audit_log import Audit
 from gym.broker.background import BackgroundTasks
 from gym.broker.config import BrokerCaller, BrokerConfig
 from gym.broker.engine_breaker import EngineBreaker
-from gym.broker.errors import Busy, RequestRefused, Unavailable, engine_failure, is_engine_trouble
+from gym.broker.errors import Busy, RequestRefused, Unavailable, engine_failure, is_engine_fault
 from gym.broker.grant_check import check_labels
 from gym.broker.idempotency import IdempotentRequests
 from gym.broker.image_pulls import ImagePulls
@@ -41,7 +41,7 @@ class Requester:
     rollout: str = ""
     owner: str = ""
     id: str = ""  # of the sandbox to be made, where the request has one
-    ends: float = float("inf")  # the loop's time
+    deadline: float = float("inf")  # the loop's time
 
 
 @dataclass
@@ -56,47 +56,47 @@ class Broker:
     stopping: bool = False
     ready: bool = False
     engine_seconds: float = 0.0
-    beside: dict[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)  # more work, for ever
+    background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)  # more work, for ever
 
     def __post_init__(self) -> None:
-        knobs = self.config.settings
-        self.hand_over = knobs.hand_over and self.provider.abilities.lasting
+        settings = self.config.settings
+        self.hand_over = settings.hand_over and self.provider.abilities.lasting
         self.epoch = new_id()
-        slow = knobs.slow_create_seconds
-        self.creates = Admission("create a sandbox", most=knobs.creates, queue=knobs.queue, slow=slow, least=2)
-        self.execs = Admission("run a command", most=knobs.execs, queue=knobs.queue, slow=5.0, least=16)
-        self.removes = Admission("remove a sandbox", most=knobs.removes, queue=1 << 20, slow=slow, least=2)
-        self.pulls = Admission("fetch an image", most=knobs.pulls, queue=knobs.queue, slow=float("inf"))
-        self.breaker = EngineBreaker(knobs.breaker_failures)
-        self.leases = Leases(knobs.lease_seconds)
-        self.once = IdempotentRequests(self.tasks)
+        slow = settings.slow_create_seconds
+        self.creates = Admission("create a sandbox", most=settings.creates, queue=settings.queue, slow=slow, least=2)
+        self.execs = Admission("run a command", most=settings.execs, queue=settings.queue, slow=5.0, least=16)
+        self.removes = Admission("remove a sandbox", most=settings.removes, queue=1 << 20, slow=slow, least=2)
+        self.pulls = Admission("fetch an image", most=settings.pulls, queue=settings.queue, slow=float("inf"))
+        self.breaker = EngineBreaker(settings.breaker_failures)
+        self.leases = Leases(settings.lease_seconds)
+        self.idempotency = IdempotentRequests(self.tasks)
         self.removals = Removals(self.removes, self.tasks, self.audit, self.meters)
         self.images = ImagePulls(self.provider, self.pulls, self.tasks)
-        self.warm = WarmPools(knobs, self._make_warm, self._drop)
+        self.warm = WarmPools(settings, self._make_warm, self._drop)
 
     # Making.
 
-    async def create(self, ask: Requester, spec: SandboxSpec) -> SandboxEntry:
-        checked = self._check(ask, spec)
+    async def create(self, requester: Requester, spec: SandboxSpec) -> SandboxEntry:
+        checked = self._check(requester, spec)
         began = asyncio.get_running_loop().time()
-        self._take_room(ask.caller)
+        self._take_room(requester.caller)
         warm = True
         try:
-            entry = self._from_warm(ask, checked)
+            entry = self._from_warm(requester, checked)
             if entry is None:
-                warm, entry = False, self._admit(await self._make_new(ask, checked), checked)
+                warm, entry = False, self._admit(await self._make_new(requester, checked), checked)
         except Exception as error:
-            self._note_failure("create", ask, error, image=checked.image)
+            self._note_failure("create", requester, error, image=checked.image)
             raise
         finally:
-            self.registry.release(ask.caller.instance)
+            self.registry.release(requester.caller.instance)
         if checked.command:
             await self._run_first(entry, checked)
         self._note_made("create", entry, began, warm=warm, image=checked.image)
         return entry
 
     async def fork(
-        self, ask: Requester, entry: SandboxEntry, ttl: float | None, labels: dict[str, str] | None
+        self, requester: Requester, entry: SandboxEntry, ttl: float | None, labels: dict[str, str] | None
     ) -> SandboxEntry:
         """From the files of a sandbox, for the same instance."""
         self._accept()
@@ -104,16 +104,16 @@ class Broker:
             raise RequestRefused(f"the provider {self.provider.name} forks nothing", 422)
         await entry.channel_for()
         began = asyncio.get_running_loop().time()
-        caller = ask.caller._replace(instance=entry.instance)
+        caller = requester.caller._replace(instance=entry.instance)
         spec = entry.spec.model_copy(update={"ttl": ttl or entry.spec.ttl, "labels": labels or entry.spec.labels})
         self._check_ttl(caller, spec.ttl)
         check_labels(spec.labels)
         self._take_room(caller)
         try:
-            tags = self._tags(ask, spec, parent=entry.id)._replace(instance=entry.instance)
-            made = self._admit(await self._ask_engine(ask, lambda: entry.sandbox.fork(tags)), spec)
+            tags = self._tags(requester, spec, parent=entry.id)._replace(instance=entry.instance)
+            made = self._admit(await self._call_engine(requester, lambda: entry.sandbox.fork(tags)), spec)
         except Exception as error:
-            self._note_failure("fork", ask, error, sandbox=entry.id)
+            self._note_failure("fork", requester, error, sandbox=entry.id)
             raise
         finally:
             self.registry.release(caller.instance)
@@ -149,7 +149,7 @@ class Broker:
     # What the engine says.
 
     def engine_failed(self, error: BaseException) -> None:
-        if is_engine_trouble(error):
+        if is_engine_fault(error):
             self.breaker.failed(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
         else:
             self.breaker.undecided()
@@ -172,17 +172,17 @@ class Broker:
             "images": self.images.status(),
             "removals": self.removals.status(),
             "engine_seconds": round(self.engine_seconds, 4),
-            "repeated_requests_joined": self.once.joined,
+            "repeated_requests_joined": self.idempotency.joined,
         }
 
     # Below: the steps of making one.
 
-    def _check(self, ask: Requester, spec: SandboxSpec) -> SandboxSpec:
+    def _check(self, requester: Requester, spec: SandboxSpec) -> SandboxSpec:
         self._accept()
         try:
-            return self.policy(spec, ask.caller.grant)
+            return self.policy(spec, requester.caller.grant)
         except RolloutError as error:
-            self._note_failure("create", ask, error, image=spec.image)
+            self._note_failure("create", requester, error, image=spec.image)
             raise
 
     def _accept(self) -> None:
@@ -201,13 +201,13 @@ class Broker:
             raise Busy(f"{caller.instance} has {most} sandboxes already, as many as its grant allows", 1.0)
         self.registry.reserve(caller.instance)
 
-    def _from_warm(self, ask: Requester, spec: SandboxSpec) -> SandboxEntry | None:
+    def _from_warm(self, requester: Requester, spec: SandboxSpec) -> SandboxEntry | None:
         """Given at once; the engine is told meanwhile. Should the broker die before it knows, the next one sees a
         sandbox that nobody has, and removes it."""
-        sandbox = self.warm.take(spec, ask.caller.instance, ask.caller.grant.warm)
+        sandbox = self.warm.take(spec, requester.caller.instance, requester.caller.grant.warm)
         if sandbox is None:
             return None
-        tags = self._tags(ask, spec)._replace(id=sandbox.tags.id)
+        tags = self._tags(requester, spec)._replace(id=sandbox.tags.id)
         entry = self._admit(sandbox, spec, tags)
         entry.retagging = self.tasks.spawn(self._retag(entry, tags), f"hand out {entry.id}")
         return entry
@@ -218,15 +218,15 @@ class Broker:
         except Exception as error:  # noqa: BLE001 (whoever has it works on; it will not outlive this broker)
             log.warning("sandbox %s: the engine could not be told whose it is: %s", entry.id, error)
 
-    async def _make_new(self, ask: Requester, spec: SandboxSpec) -> ProviderSandbox:
+    async def _make_new(self, requester: Requester, spec: SandboxSpec) -> ProviderSandbox:
         self.breaker.check_open()
-        await self.images.need(spec, ask.ends, instance=ask.caller.instance)
+        await self.images.need(spec, requester.deadline, instance=requester.caller.instance)
         bare = spec.model_copy(update={"command": ()})
-        tags = self._tags(ask, spec)
-        return await self._ask_engine(ask, lambda: self.provider.create(bare, tags))
+        tags = self._tags(requester, spec)
+        return await self._call_engine(requester, lambda: self.provider.create(bare, tags))
 
-    async def _ask_engine(self, ask: Requester, make: Callable[[], Any]) -> ProviderSandbox:
-        async with self.creates.place(ask.rollout or ask.owner, ask.ends):
+    async def _call_engine(self, requester: Requester, make: Callable[[], Any]) -> ProviderSandbox:
+        async with self.creates.place(requester.rollout or requester.owner, requester.deadline):
             self._accept()
             self.breaker.check()
             try:
@@ -252,7 +252,7 @@ class Broker:
         try:
             sandbox = await self.provider.create(spec, tags)
         except Exception as error:
-            strained = is_engine_trouble(error)
+            strained = is_engine_fault(error)
             self.engine_failed(error)
             raise
         finally:
@@ -263,10 +263,10 @@ class Broker:
     def _admit(self, sandbox: ProviderSandbox, spec: SandboxSpec, given_to: Tags | None = None) -> SandboxEntry:
         """From here on it is reaped; nothing is awaited between the engine's answer and this."""
         tags = given_to or sandbox.tags
-        ends = asyncio.get_running_loop().time() + max(tags.expires - time.time(), 0.0)
-        entry = SandboxEntry(sandbox, tags, spec, self.provider.name, ends, sealed=spec.network.setup is None)
+        expires_at = asyncio.get_running_loop().time() + max(tags.expires - time.time(), 0.0)
+        entry = SandboxEntry(sandbox, tags, spec, self.provider.name, expires_at, sealed=spec.network.setup is None)
         if tags.owner:
-            self.leases.beat(entry.owner)
+            self.leases.renew(entry.owner)
         self.registry.add(entry)
         self.watch(entry)
         if self.stopping and not self.hand_over:
@@ -307,10 +307,12 @@ class Broker:
             self.remove(entry, f"its command could not be started: {error}")
             raise
 
-    def _tags(self, ask: Requester, spec: SandboxSpec, parent: str = "") -> Tags:
+    def _tags(self, requester: Requester, spec: SandboxSpec, parent: str = "") -> Tags:
         expires = time.time() + spec.ttl
-        stack, instance = self.config.stack, ask.caller.instance
-        return Tags(ask.id or new_id(), stack, instance, ask.owner, ask.rollout, expires, parent=parent)
+        stack, instance = self.config.stack, requester.caller.instance
+        return Tags(
+            requester.id or new_id(), stack, instance, requester.owner, requester.rollout, expires, parent=parent
+        )
 
     def _drop(self, sandbox: ProviderSandbox, why: str) -> None:
         self.removals.begin(sandbox, why)
@@ -323,8 +325,13 @@ class Broker:
         facts |= {"sandbox": entry.id, "instance": tags.instance, "rollout": tags.rollout, "seconds": seconds}
         self.audit.note(event, **facts)
 
-    def _note_failure(self, event: str, ask: Requester, error: Exception, **facts: Any) -> None:
+    def _note_failure(self, event: str, requester: Requester, error: Exception, **facts: Any) -> None:
         outcome = {403: "refused", 422: "refused", 429: "busy"}.get(getattr(error, "status", 500), "failed")
         self.meters.count(event, outcome)
-        facts |= {"instance": ask.caller.instance, "rollout": ask.rollout, "outcome": outcome, "why": str(error)}
+        facts |= {
+            "instance": requester.caller.instance,
+            "rollout": requester.rollout,
+            "outcome": outcome,
+            "why": str(error),
+        }
         self.audit.note(event, **facts)

@@ -58,7 +58,7 @@ async def run(request: Request) -> Reply:
         if request_id:
             raise RequestRefused("a streamed command cannot be repeated: leave out its id, or `stream`", 422)
         return Stream(stream_command(request, entry, asked), NDJSON)
-    reply = await request.once(entry.id, request_id, body, lambda: run_whole(request, entry, asked))
+    reply = await request.run_once(entry.id, request_id, body, lambda: run_whole(request, entry, asked))
     return Answer(reply)
 
 
@@ -77,7 +77,9 @@ def check_command(request: Request, asked: ExecRequest) -> None:
 async def take_back(request: Request) -> Answer:
     """Ends a command by the id of its request."""
     entry, request_id = request.entry(), request.parts[3]
-    return json_answer({"cancelled": request.broker.once.take_back((request.caller.instance, entry.id, request_id))})
+    return json_answer(
+        {"cancelled": request.broker.idempotency.take_back((request.caller.instance, entry.id, request_id))}
+    )
 
 
 async def run_whole(request: Request, entry: SandboxEntry, asked: ExecRequest) -> bytes:
@@ -91,7 +93,7 @@ async def execute(
     broker, loop = request.broker, asyncio.get_running_loop()
     began = loop.time()
     try:
-        async with broker.execs.place(entry.lane, request.ends) as visit:
+        async with broker.execs.place(entry.lane, request.deadline) as visit:
             visit.seconds = 0.0  # how long a command was waited for that nobody heard the end of is no strain
             channel = await entry.channel_for(asked.user)
             try:
@@ -177,12 +179,12 @@ async def start(request: Request) -> Answer:
     check_command(request, asked)
 
     async def work() -> bytes:
-        async with request.broker.execs.place(entry.lane, request.ends):
+        async with request.broker.execs.place(entry.lane, request.deadline):
             job = await start_job(entry, asked)
         note_command(request, entry, asked, 0.0, "job", job.id)
         return (await job.info()).model_dump_json().encode()
 
-    return Answer(await request.once(f"{entry.id} jobs", request.request_id(asked.id), body, work), 201)
+    return Answer(await request.run_once(f"{entry.id} jobs", request.request_id(asked.id), body, work), 201)
 
 
 async def list_jobs(request: Request) -> Answer:
@@ -252,7 +254,7 @@ async def shell_run(request: Request) -> Answer:
         told = orjson.loads(result.model_dump_json())
         return orjson.dumps({**told, "shell_ended": shell.ended})
 
-    return Answer(await request.once(f"{entry.id} {shell.id}", request.request_id(), body, work))
+    return Answer(await request.run_once(f"{entry.id} {shell.id}", request.request_id(), body, work))
 
 
 async def shell_close(request: Request) -> Answer:

@@ -55,7 +55,7 @@ class Request:
     headers: dict[bytes, bytes]
     receive: Receive
     departure: Departure = field(default_factory=Departure)
-    ends: float = float("inf")
+    deadline: float = float("inf")
     has_deadline: bool = False
     read: bool = False
 
@@ -69,8 +69,8 @@ class Request:
     def entry(self) -> SandboxEntry:
         return self.broker.registry.find(self.parts[1], self.caller)
 
-    def ask(self, rollout: str = "", owner: str = "", request_id: str = "") -> Requester:
-        return Requester(self.caller, rollout or self.header(HEADER_ROLLOUT), owner, request_id, self.ends)
+    def requester(self, rollout: str = "", owner: str = "", request_id: str = "") -> Requester:
+        return Requester(self.caller, rollout or self.header(HEADER_ROLLOUT), owner, request_id, self.deadline)
 
     def request_id(self, in_body: str | None = None) -> str:
         given = self.header(HEADER_REQUEST) or in_body or ""
@@ -108,20 +108,20 @@ class Request:
         body = await self.body()
         return parse_body(model, body), body
 
-    async def once(self, scope: str, request_id: str, body: bytes, work: Callable[[], Awaitable[bytes]]) -> bytes:
+    async def run_once(self, scope: str, request_id: str, body: bytes, work: Callable[[], Awaitable[bytes]]) -> bytes:
         """With an id: runs once however often it is sent. Without: ends with whoever asked for it."""
         if not request_id:
             return await work()
         key = (self.caller.instance, scope, request_id)
         sent_to = self.header(HEADER_EPOCH)
-        if sent_to and sent_to != self.broker.epoch and not self.broker.once.knows(key) and scope:
+        if sent_to and sent_to != self.broker.epoch and not self.broker.idempotency.knows(key) and scope:
             what = f"request {request_id!r} was first sent to a broker that has ended since"
             raise Conflict(f"{what}: whether it ran is not known, so it is not run again", retryable=True)
 
         async def run() -> bytes:
             return await work()
 
-        return await self.broker.once.run(key, body, run)
+        return await self.broker.idempotency.run(key, body, run)
 
 
 Handler = Callable[[Request], Awaitable[Reply]]
@@ -146,7 +146,7 @@ def read_request(broker: Broker, caller: BrokerCaller, scope: Scope, receive: Re
     except ValueError:
         seconds = float("nan")
     request.has_deadline = 0 < seconds < 1e8
-    request.ends = loop.time() + (seconds if request.has_deadline else broker.config.settings.queue_seconds)
+    request.deadline = loop.time() + (seconds if request.has_deadline else broker.config.settings.queue_seconds)
     return request
 
 
@@ -193,7 +193,7 @@ async def within(request: Request, work: Awaitable[T]) -> T:
     if not request.has_deadline:
         return await work
     try:
-        async with asyncio.timeout_at(request.ends) as scope:
+        async with asyncio.timeout_at(request.deadline) as scope:
             return await work
     except TimeoutError:
         if scope.expired():

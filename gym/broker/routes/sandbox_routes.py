@@ -66,14 +66,14 @@ async def create(request: Request) -> Answer:
     asked = parse_create(body)
     request_id = request.request_id()
     fixed = id_of_request(request.caller.instance, request_id) if request_id else ""
-    ask = request.ask(asked.rollout, asked.owner, fixed)
+    requester = request.requester(asked.rollout, asked.owner, fixed)
 
     async def work() -> bytes:
         if fixed and request.broker.registry.has(fixed, request.caller):  # made for a broker that has ended since
             return told(request.broker.registry.find(fixed, request.caller))
-        return told(in_time(request, await request.broker.create(ask, asked.spec())))
+        return told(in_time(request, await request.broker.create(requester, asked.spec())))
 
-    return Answer(await request.once("", request_id, body, work), 201)
+    return Answer(await request.run_once("", request_id, body, work), 201)
 
 
 def parse_create(body: bytes) -> CreateRequest:
@@ -110,7 +110,9 @@ async def remove(request: Request) -> Answer:
     except Lost:
         return json_answer({"id": request.parts[1], "removed": True})
     task = request.broker.remove(entry, f"{request.caller.instance} asked for it")
-    done, _ = await asyncio.wait([task], timeout=min(REMOVE_SECONDS, request.ends - asyncio.get_running_loop().time()))
+    done, _ = await asyncio.wait(
+        [task], timeout=min(REMOVE_SECONDS, request.deadline - asyncio.get_running_loop().time())
+    )
     return json_answer({"id": entry.id, "removed": bool(done)}, 200 if done else 202)
 
 
@@ -119,14 +121,14 @@ async def fork(request: Request) -> Answer:
     entry, request_id = request.entry(), request.request_id()
     tags = entry.tags
     fixed = id_of_request(request.caller.instance, f"{entry.id} {request_id}") if request_id else ""
-    ask = request.ask(asked.rollout or tags.rollout, asked.owner or tags.owner, fixed)
+    requester = request.requester(asked.rollout or tags.rollout, asked.owner or tags.owner, fixed)
 
     async def work() -> bytes:
         if fixed and request.broker.registry.has(fixed, request.caller):
             return told(request.broker.registry.find(fixed, request.caller))
-        return told(in_time(request, await request.broker.fork(ask, entry, asked.ttl, asked.labels)))
+        return told(in_time(request, await request.broker.fork(requester, entry, asked.ttl, asked.labels)))
 
-    return Answer(await request.once("", f"{entry.id} {request_id}" if request_id else "", body, work), 201)
+    return Answer(await request.run_once("", f"{entry.id} {request_id}" if request_id else "", body, work), 201)
 
 
 async def snapshot(request: Request) -> Answer:
@@ -197,12 +199,12 @@ async def extend(request: Request) -> Answer:
     return model_answer(entry.info())
 
 
-async def beat(request: Request) -> Answer:
+async def renew_lease(request: Request) -> Answer:
     asked, _ = await request.parse(LeaseRequest)
     name = request.parts[1]
     if len(name) > LONGEST_OWNER:
         raise RequestRefused(f"an owner's name has at most {LONGEST_OWNER} characters", 422)
-    seconds = request.broker.leases.beat((request.caller.instance, name), asked.seconds)
+    seconds = request.broker.leases.renew((request.caller.instance, name), asked.seconds)
     return json_answer({"owner": name, "seconds": seconds})
 
 
@@ -271,7 +273,7 @@ def gauges(broker: Broker) -> list[tuple[str, float]]:
 
 def in_time(request: Request, entry: SandboxEntry) -> SandboxEntry:
     """Whoever set a deadline has heard by then that there is none: nobody would use it, or remove it."""
-    if request.has_deadline and asyncio.get_running_loop().time() > request.ends:
+    if request.has_deadline and asyncio.get_running_loop().time() > request.deadline:
         request.broker.remove(entry, "it came after the deadline of whoever asked for it")
         raise RolloutError("timeout", f"{request.name} was not done when the deadline passed", server="sandbox")
     return entry
@@ -294,7 +296,7 @@ ROUTES: dict[str, Handler] = {
     "POST /sandboxes/*/resume": resume,
     "POST /sandboxes/*/seal": seal,
     "POST /sandboxes/*/ttl": extend,
-    "POST /leases/*": beat,
+    "POST /leases/*": renew_lease,
     "DELETE /leases/*": drop_lease,
     "POST /images/prefetch": prefetch,
     "GET /status": status,

@@ -58,7 +58,7 @@ async def test_a_failure_that_is_kept_for_a_repeated_request_keeps_no_body() -> 
             body = {"argv": ["cat"], "stdin": "a large body"}
             failed, _ = await send(running, "POST", f"/sandboxes/{sandbox.id}/exec", body, x_gym_request_id="once")
             assert failed.status >= 400
-        assert running.broker.once.joined == 1
+        assert running.broker.idempotency.joined == 1
         gc.collect()
         assert not [one for one in gc.get_objects() if isinstance(one, ExecRequest) and one.stdin == b"a large body"]
 

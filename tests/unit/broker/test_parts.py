@@ -134,18 +134,18 @@ def test_a_lease_lasts_from_the_last_word_and_a_pause_of_the_broker_does_not_cou
     owner = ("mcqa", "client")
     assert leases.is_over(owner)
     assert not leases.is_over(("mcqa", ""))  # nobody owns it: its TTL ends it
-    leases.beat(owner)
+    leases.renew(owner)
     clock.now += 19
     assert not leases.is_over(owner)
-    leases.beat(owner, 5.0)  # shorter than what is left of the other: it keeps the longer
+    leases.renew(owner, 5.0)  # shorter than what is left of the other: it keeps the longer
     clock.now += 500
-    leases.forgive(500)
+    leases.extend_all(500)
     assert not leases.is_over(owner)
     clock.now += 21
     assert leases.is_over(owner)
     leases.sweep(set())
     assert len(leases) == 0
-    assert leases.beat(owner, 1e9) <= 600
+    assert leases.renew(owner, 1e9) <= 600
 
 
 @given(st.lists(st.tuples(st.sampled_from([TEXT, BINARY]), st.binary(max_size=70_000)), max_size=3), st.booleans())

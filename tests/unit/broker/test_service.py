@@ -151,7 +151,7 @@ async def test_a_retried_command_runs_once_while_it_runs_and_after_it_ended() ->
         first = asyncio.ensure_future(send(running, "POST", path, body, x_gym_request_id="r1"))
         await until(lambda: held.memory.ran)
         second = asyncio.ensure_future(send(running, "POST", path, body, x_gym_request_id="r1"))
-        await until(lambda: running.broker.once.joined)
+        await until(lambda: running.broker.idempotency.joined)
         engine.release("here")
         replies = await asyncio.gather(first, second)
         third = await send(running, "POST", path, body, x_gym_request_id="r1")
@@ -210,7 +210,7 @@ async def test_a_request_that_was_first_sent_to_a_dead_broker_is_not_run_again()
 async def test_a_create_with_the_same_id_makes_one_sandbox_even_when_a_new_broker_is_asked() -> None:
     async with memory_broker() as (engine, running, _):
         first, told = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="r1")
-        running.broker.once._kept.clear()  # as in a broker that was started again and adopted the sandbox
+        running.broker.idempotency._kept.clear()  # as in a broker that was started again and adopted the sandbox
         again, told_again = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="r1")
         assert first.status == again.status == 201
         assert told["id"] == told_again["id"]
