@@ -29,9 +29,9 @@ class AdmissionSlot:
 
 
 class Admission:
-    def __init__(self, what: str, *, most: int, queue: int, slow: float, least: int = 1) -> None:
+    def __init__(self, what: str, *, max_limit: int, queue: int, slow: float, min_limit: int = 1) -> None:
         self.what = what
-        self._aimd = Aimd(float(most), least=float(least), proof=1, period=PERIOD)
+        self._aimd = Aimd(float(max_limit), least=float(min_limit), proof=1, period=PERIOD)
         self._queue = queue
         self._slow = slow  # seconds of one visit that mean strain
         self._in_flight = 0
@@ -45,18 +45,18 @@ class Admission:
         return self._aimd.cuts
 
     @asynccontextmanager
-    async def place(self, lane: str, deadline: float) -> AsyncIterator[AdmissionSlot]:
+    async def slot_for(self, lane: str, deadline: float) -> AsyncIterator[AdmissionSlot]:
         """`lane` is the rollout; `ends` the loop's time at which the asker stops waiting for a place."""
         await self._enter(lane, deadline)
-        visit = self._begin()
+        slot = self._begin()
         strained = False
         try:
-            yield visit
+            yield slot
         except BaseException as error:
             strained = is_engine_fault(error)
             raise
         finally:
-            self._leave(visit, strained=strained)
+            self._leave(slot, strained=strained)
 
     def try_enter(self) -> AdmissionSlot | None:
         """A place that nobody waits for, for work that can wait; give it back with `leave`."""
@@ -65,8 +65,8 @@ class Admission:
         self._in_flight += 1
         return self._begin()
 
-    def leave(self, visit: AdmissionSlot, *, strained: bool = False) -> None:
-        self._leave(visit, strained=strained)
+    def leave(self, slot: AdmissionSlot, *, strained: bool = False) -> None:
+        self._leave(slot, strained=strained)
 
     def wait_estimate(self) -> float:
         return self._service * (self._waiting + 1) / max(self._aimd.limit, 1.0)
@@ -86,7 +86,7 @@ class Admission:
         return AdmissionSlot(asyncio.get_running_loop().time(), self._aimd.start())
 
     async def _enter(self, lane: str, deadline: float) -> None:
-        if not self._waiting and self._has_place():
+        if not self._waiting and self._has_room():
             self._in_flight += 1
             return
         estimate = self.wait_estimate()
@@ -125,19 +125,19 @@ class Admission:
             if not queue:
                 del self._lanes[lane]
 
-    def _leave(self, visit: AdmissionSlot, *, strained: bool) -> None:
+    def _leave(self, slot: AdmissionSlot, *, strained: bool) -> None:
         now = asyncio.get_running_loop().time()
-        seconds = now - visit.began if visit.seconds is None else visit.seconds
+        seconds = now - slot.began if slot.seconds is None else slot.seconds
         self._service += (seconds - self._service) * (SMOOTHING if self._service else 1.0)
-        self._aimd.observe(visit.number, "refused" if strained or seconds > self._slow else "done", self._in_flight)
+        self._aimd.observe(slot.number, "refused" if strained or seconds > self._slow else "done", self._in_flight)
         self._in_flight -= 1
         self._wake()
 
-    def _has_place(self) -> bool:
+    def _has_room(self) -> bool:
         return self._in_flight < max(int(self._aimd.limit), 1)
 
     def _wake(self) -> None:
-        while self._waiting and self._has_place():
+        while self._waiting and self._has_room():
             lane, queue = next(iter(self._lanes.items()))
             turn = queue.popleft()
             self._waiting -= 1

@@ -39,10 +39,14 @@ class PendingImage:
 
 class ImagePulls:
     def __init__(
-        self, provider: Provider, gate: Admission, tasks: BackgroundTasks, clock: Callable[[], float] = time.monotonic
+        self,
+        provider: Provider,
+        admission: Admission,
+        tasks: BackgroundTasks,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._provider = provider
-        self._gate = gate
+        self._admission = admission
         self._tasks = tasks
         self._clock = clock
         self._here: dict[str, float] = {}
@@ -90,7 +94,7 @@ class ImagePulls:
 
     async def _fetch(self, key: str, coming: PendingImage) -> str:
         try:
-            async with self._gate.place(key, float("inf")):
+            async with self._admission.slot_for(key, float("inf")):
                 image = await self._provider.prepare(coming.spec, coming.tell)
         except Exception as error:  # noqa: BLE001 (whatever a provider raises becomes the contract's failure)
             raise image_failure(error, coming.spec) from error

@@ -25,8 +25,8 @@ class PendingRemoval:
 
 
 class Removals:
-    def __init__(self, gate: Admission, tasks: BackgroundTasks, audit: Audit, meters: Meters) -> None:
-        self._gate = gate
+    def __init__(self, admission: Admission, tasks: BackgroundTasks, audit: Audit, meters: Meters) -> None:
+        self._admission = admission
         self._tasks = tasks
         self._audit = audit
         self._meters = meters
@@ -83,7 +83,7 @@ class Removals:
     async def _try(self, sandbox: ProviderSandbox, pending: PendingRemoval) -> bool:
         pending.tries += 1
         try:
-            async with self._gate.place(sandbox.tags.rollout, float("inf")):
+            async with self._admission.slot_for(sandbox.tags.rollout, float("inf")):
                 await sandbox.remove()
         except Exception as error:  # noqa: BLE001 (whatever it was: a sandbox that stays is worse than another try)
             pending.error = f"{type(error).__name__}: {error}"

@@ -63,10 +63,12 @@ class Broker:
         self.hand_over = settings.hand_over and self.provider.abilities.lasting
         self.epoch = new_id()
         slow = settings.slow_create_seconds
-        self.creates = Admission("create a sandbox", most=settings.creates, queue=settings.queue, slow=slow, least=2)
-        self.execs = Admission("run a command", most=settings.execs, queue=settings.queue, slow=5.0, least=16)
-        self.removes = Admission("remove a sandbox", most=settings.removes, queue=1 << 20, slow=slow, least=2)
-        self.pulls = Admission("fetch an image", most=settings.pulls, queue=settings.queue, slow=float("inf"))
+        self.creates = Admission(
+            "create a sandbox", max_limit=settings.creates, queue=settings.queue, slow=slow, min_limit=2
+        )
+        self.execs = Admission("run a command", max_limit=settings.execs, queue=settings.queue, slow=5.0, min_limit=16)
+        self.removes = Admission("remove a sandbox", max_limit=settings.removes, queue=1 << 20, slow=slow, min_limit=2)
+        self.pulls = Admission("fetch an image", max_limit=settings.pulls, queue=settings.queue, slow=float("inf"))
         self.breaker = EngineBreaker(settings.breaker_failures)
         self.leases = Leases(settings.lease_seconds)
         self.idempotency = IdempotentRequests(self.tasks)
@@ -155,7 +157,7 @@ class Broker:
             self.breaker.undecided()
 
     def status(self) -> dict[str, Any]:
-        gates = {"create": self.creates, "exec": self.execs, "remove": self.removes, "pull": self.pulls}
+        limits = {"create": self.creates, "exec": self.execs, "remove": self.removes, "pull": self.pulls}
         states = [entry.state for entry in self.registry]
         return {
             "stack": self.config.stack,
@@ -166,7 +168,7 @@ class Broker:
             "sandboxes": {state: states.count(state) for state in ("running", "paused", "lost")},
             "by_instance": {name: self.registry.count(name) for name in self.config.instances},
             "owners": len(self.leases),
-            "limits": {name: gate.status() for name, gate in gates.items()},
+            "limits": {name: admission.status() for name, admission in limits.items()},
             "breaker": {"state": self.breaker.state, "why": self.breaker.why},
             "warm": self.warm.status(),
             "images": self.images.status(),
@@ -226,7 +228,7 @@ class Broker:
         return await self._call_engine(requester, lambda: self.provider.create(bare, tags))
 
     async def _call_engine(self, requester: Requester, make: Callable[[], Any]) -> ProviderSandbox:
-        async with self.creates.place(requester.rollout or requester.owner, requester.deadline):
+        async with self.creates.slot_for(requester.rollout or requester.owner, requester.deadline):
             self._accept()
             self.breaker.check()
             try:
@@ -243,8 +245,8 @@ class Broker:
         """At a time when nobody waits for a create."""
         if self.stopping or self.breaker.state != "closed":
             return None
-        visit = self.creates.try_enter()
-        if visit is None:
+        slot = self.creates.try_enter()
+        if slot is None:
             return None
         strained = False
         expires = time.time() + self.config.settings.warm_age_seconds + WARM_RESERVE_SECONDS
@@ -256,7 +258,7 @@ class Broker:
             self.engine_failed(error)
             raise
         finally:
-            self.creates.leave(visit, strained=strained)
+            self.creates.leave(slot, strained=strained)
         self.meters.count("warm")
         return sandbox
 

@@ -93,21 +93,21 @@ async def execute(
     broker, loop = request.broker, asyncio.get_running_loop()
     began = loop.time()
     try:
-        async with broker.execs.place(entry.lane, request.deadline) as visit:
-            visit.seconds = 0.0  # how long a command was waited for that nobody heard the end of is no strain
+        async with broker.execs.slot_for(entry.lane, request.deadline) as slot:
+            slot.seconds = 0.0  # how long a command was waited for that nobody heard the end of is no strain
             channel = await entry.channel_for(asked.user)
             try:
                 result = await channel.exec(asked, on_output)
             except RolloutError as error:
                 raise await entry.explain(error) from None
-            visit.seconds = max(loop.time() - visit.began - result.seconds, 0.0)  # what the broker and the line cost
+            slot.seconds = max(loop.time() - slot.began - result.seconds, 0.0)  # what the broker and the line cost
     except BaseException as error:
         broker.meters.count(audit, "busy" if getattr(error, "status", 0) == 429 else "failed")
         why = getattr(error, "message", "") or type(error).__name__
         note_command(request, entry, asked, loop.time() - began, audit, why)
         raise
     broker.meters.count(audit)
-    broker.meters.time(f"{audit}_overhead", visit.seconds)
+    broker.meters.time(f"{audit}_overhead", slot.seconds)
     note_command(request, entry, asked, result.seconds, audit, told_outcome(result))
     return result
 
@@ -179,7 +179,7 @@ async def start(request: Request) -> Answer:
     check_command(request, asked)
 
     async def work() -> bytes:
-        async with request.broker.execs.place(entry.lane, request.deadline):
+        async with request.broker.execs.slot_for(entry.lane, request.deadline):
             job = await start_job(entry, asked)
         note_command(request, entry, asked, 0.0, "job", job.id)
         return (await job.info()).model_dump_json().encode()

@@ -15,18 +15,18 @@ FAR = float("inf")
 
 
 def make_gate(most: int = 1, queue: int = 100, slow: float = 10.0) -> Admission:
-    return Admission("create a sandbox", most=most, queue=queue, slow=slow)
+    return Admission("create a sandbox", max_limit=most, queue=queue, slow=slow)
 
 
 async def visit(gate: Admission, lane: str, served: list[str], ends: float = FAR) -> None:
-    async with gate.place(lane, ends):
+    async with gate.slot_for(lane, ends):
         served.append(lane)
         await asyncio.sleep(0)
 
 
 async def test_rollouts_take_turns_however_many_requests_one_of_them_sends() -> None:
     gate, served = make_gate(), list[str]()
-    async with asyncio.TaskGroup() as group, gate.place("first", FAR):
+    async with asyncio.TaskGroup() as group, gate.slot_for("first", FAR):
         for _ in range(10):
             group.create_task(visit(gate, "greedy", served))
         await asyncio.sleep(0)
@@ -41,10 +41,10 @@ async def test_within_a_rollout_the_first_comes_first() -> None:
     gate, served = make_gate(), list[int]()
 
     async def one(number: int) -> None:
-        async with gate.place("same", FAR):
+        async with gate.slot_for("same", FAR):
             served.append(number)
 
-    async with asyncio.TaskGroup() as group, gate.place("same", FAR):
+    async with asyncio.TaskGroup() as group, gate.slot_for("same", FAR):
         for number in range(5):
             group.create_task(one(number))
         await asyncio.sleep(0)
@@ -53,7 +53,7 @@ async def test_within_a_rollout_the_first_comes_first() -> None:
 
 async def test_a_full_queue_sends_away_with_a_time_to_come_again() -> None:
     gate, served = make_gate(queue=1), list[str]()
-    async with asyncio.TaskGroup() as group, gate.place("a", FAR):
+    async with asyncio.TaskGroup() as group, gate.slot_for("a", FAR):
         group.create_task(visit(gate, "b", served))
         await asyncio.sleep(0)
         with pytest.raises(Busy) as refused:
@@ -67,7 +67,7 @@ async def test_a_full_queue_sends_away_with_a_time_to_come_again() -> None:
 async def test_a_deadline_that_passes_in_the_queue_gives_the_place_to_the_next() -> None:
     gate, served = make_gate(), list[str]()
     loop = asyncio.get_running_loop()
-    async with asyncio.TaskGroup() as group, gate.place("a", FAR):
+    async with asyncio.TaskGroup() as group, gate.slot_for("a", FAR):
         with pytest.raises(Busy, match="deadline"):
             await visit(gate, "late", served, loop.time() + 0.01)
         group.create_task(visit(gate, "b", served))
@@ -78,7 +78,7 @@ async def test_a_deadline_that_passes_in_the_queue_gives_the_place_to_the_next()
 
 async def test_a_cancelled_visitor_leaves_no_place_behind() -> None:
     gate, served = make_gate(), list[str]()
-    async with gate.place("a", FAR):
+    async with gate.slot_for("a", FAR):
         task = asyncio.get_running_loop().create_task(visit(gate, "b", served))
         await asyncio.sleep(0)
         task.cancel()
@@ -91,12 +91,12 @@ async def test_a_cancelled_visitor_leaves_no_place_behind() -> None:
 async def test_an_engine_that_fails_is_asked_less_at_once_and_more_again_when_it_is_well() -> None:
     gate = make_gate(most=10)
     with pytest.raises(InfraError):
-        async with gate.place("a", FAR):
+        async with gate.slot_for("a", FAR):
             raise InfraError("no space left")
     cut = gate.status()["limit"]
     assert cut < 10
     for _ in range(200):
-        async with gate.place("a", FAR):
+        async with gate.slot_for("a", FAR):
             pass
     assert gate.status()["limit"] > cut
 
@@ -104,10 +104,10 @@ async def test_an_engine_that_fails_is_asked_less_at_once_and_more_again_when_it
 async def test_slow_visits_cut_the_limit_and_the_askers_own_faults_do_not() -> None:
     gate = make_gate(most=10, slow=1.0)
     with pytest.raises(ValueError, match="row"):
-        async with gate.place("a", FAR):
+        async with gate.slot_for("a", FAR):
             raise ValueError("row")
     assert gate.status()["limit"] == 10
-    async with gate.place("a", FAR) as one:
+    async with gate.slot_for("a", FAR) as one:
         one.seconds = 5.0
     assert gate.status()["limit"] < 10
 

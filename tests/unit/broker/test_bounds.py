@@ -42,7 +42,7 @@ async def test_a_sandbox_that_comes_after_its_askers_deadline_does_not_stay() ->
 
 async def test_a_command_that_nobody_waits_for_any_more_is_no_strain_of_the_engine() -> None:
     async with memory_broker() as (_, running, sandboxes):
-        running.broker.execs = Admission("run a command", most=8, queue=8, slow=0.0)
+        running.broker.execs = Admission("run a command", max_limit=8, queue=8, slow=0.0)
         sandbox = await sandboxes.create(SPEC)
         path = f"/sandboxes/{sandbox.id}/exec"
         late, _ = await send(running, "POST", path, {"argv": ["wait", "for ever"]}, x_gym_timeout="0.1")
