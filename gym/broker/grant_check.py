@@ -22,7 +22,7 @@ USER: Final = re.compile(r"^(?:[a-z_][a-z0-9_-]{0,31}\$?|\d{1,9})(?::(?:[a-z_][a
 VARIABLE: Final = re.compile(r"^[A-Za-z_][A-Za-z0-9_.-]{0,255}$")
 LABEL: Final = re.compile(r"^[a-z0-9][a-z0-9._/-]{0,127}$")
 SIZES: Final = frozenset(("memory", "disk"))
-MOST_MOUNTS, MOST_LABELS = 16, 32
+MAX_MOUNTS, MAX_LABELS = 16, 32
 ENV_BYTES, LABEL_BYTES, COMMAND_BYTES, BUILD_BYTES = 128 << 10, 4096, 128 << 10, 16 << 20
 
 # What people write when they know Docker, and why it is not to be had here. Keys are compared without case, - and _.
@@ -187,8 +187,8 @@ def _check_env(env: Mapping[str, str]) -> None:
 
 
 def check_labels(labels: Mapping[str, str]) -> None:
-    if len(labels) > MOST_LABELS:
-        raise RequestRefused(f"`labels`: {len(labels)} of them; at most {MOST_LABELS}.", status=422)
+    if len(labels) > MAX_LABELS:
+        raise RequestRefused(f"`labels`: {len(labels)} of them; at most {MAX_LABELS}.", status=422)
     for name, value in labels.items():
         if name.casefold().startswith("gym.") or name.casefold().startswith("com.docker."):
             raise RequestRefused(f"`labels.{name}`: names that begin with gym. or com.docker. are kept for the broker.")
@@ -241,20 +241,20 @@ def _check_limits(limits: Limits, grant: Grant) -> Limits:
     )
 
 
-def _within(asked: SandboxSpec | Limits, field: str, most: float, key: str) -> Any:
+def _within(asked: SandboxSpec | Limits, field: str, limit: float, key: str) -> Any:
     """What was asked for; a default gives way to a smaller grant, a wish does not."""
     value = getattr(asked, field)
-    if value <= most:
+    if value <= limit:
         return value
     if field not in asked.model_fields_set:
-        return most
-    asked_for, granted = (show_size(int(one)) if field in SIZES else f"{one:g}" for one in (value, most))
+        return limit
+    asked_for, granted = (show_size(int(one)) if field in SIZES else f"{one:g}" for one in (value, limit))
     raise RequestRefused(f"`{field}: {asked_for}` is more than this instance is granted; `{key}` is {granted}.")
 
 
 def _check_mounts(mounts: Mapping[str, int], grant: Grant) -> None:
-    if len(mounts) > MOST_MOUNTS:
-        raise RequestRefused(f"`mounts`: {len(mounts)} of them; at most {MOST_MOUNTS}.", status=422)
+    if len(mounts) > MAX_MOUNTS:
+        raise RequestRefused(f"`mounts`: {len(mounts)} of them; at most {MAX_MOUNTS}.", status=422)
     for path, size in mounts.items():
         plain = path.startswith("/") and not path.startswith("//") and posixpath.normpath(path) == path
         if not plain or not path.isprintable() or path == "/":

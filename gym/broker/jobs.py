@@ -16,7 +16,7 @@ from gym.wire.sandbox import ExecRequest, ExecResult, JobInfo, Output
 if TYPE_CHECKING:
     from gym.broker.registry import SandboxEntry
 
-MOST_JOBS = 256  # of one sandbox, ended ones included
+MAX_JOBS = 256  # of one sandbox, ended ones included
 FIRST_LOOK, LONGEST_LOOK = 0.05, 1.0  # a follower looks again after so long; the helper keeps what comes between
 
 
@@ -111,11 +111,11 @@ def find_job(entry: SandboxEntry, job_id: str) -> BrokerJob:
 
 
 def make_room(entry: SandboxEntry) -> None:
-    if len(entry.jobs) < MOST_JOBS:
+    if len(entry.jobs) < MAX_JOBS:
         return
     ended = next((job.id for job in entry.jobs.values() if not job.process.running), None)
     if ended is None:
-        raise Busy(f"sandbox {entry.id} runs {MOST_JOBS} jobs already", 5.0)
+        raise Busy(f"sandbox {entry.id} runs {MAX_JOBS} jobs already", 5.0)
     del entry.jobs[ended]
 
 

@@ -192,15 +192,15 @@ class Broker:
             raise Unavailable("the broker is stopping", 5.0)
 
     def _check_ttl(self, caller: BrokerCaller, seconds: float) -> None:
-        most = 7 * 86400.0 if caller.operator else caller.grant.max_ttl
-        if not 0 < seconds <= most:
-            raise RequestRefused(f"ttl: {seconds:g} s is more than this instance may ask for ({most:g} s)", 422)
+        limit = 7 * 86400.0 if caller.operator else caller.grant.max_ttl
+        if not 0 < seconds <= limit:
+            raise RequestRefused(f"ttl: {seconds:g} s is more than this instance may ask for ({limit:g} s)", 422)
 
     def _take_room(self, caller: BrokerCaller) -> None:
-        most = caller.grant.max_sandboxes
-        if not caller.operator and self.registry.count(caller.instance) >= most:
+        limit = caller.grant.max_sandboxes
+        if not caller.operator and self.registry.count(caller.instance) >= limit:
             self.meters.count("create", "busy")
-            raise Busy(f"{caller.instance} has {most} sandboxes already, as many as its grant allows", 1.0)
+            raise Busy(f"{caller.instance} has {limit} sandboxes already, as many as its grant allows", 1.0)
         self.registry.reserve(caller.instance)
 
     def _from_warm(self, requester: Requester, spec: SandboxSpec) -> SandboxEntry | None:

@@ -20,7 +20,7 @@ from gym.wire.sandbox import ExecRequest, ExecResult
 if TYPE_CHECKING:
     from gym.broker.registry import SandboxEntry
 
-MOST_SHELLS = 32  # of one sandbox
+MAX_SHELLS = 32  # of one sandbox
 GRACE_SECONDS = 3.0  # for a shell to come back after its command was killed
 FOREVER = 86400.0
 THROTTLE_SECONDS = 0.02
@@ -51,11 +51,11 @@ while round "$1" && [ $tries -lt 20 ]; do tries=$((tries+1)); done
 class MarkReader:
     """One stream of a shell: keeps what comes before the mark, and says what stands behind it."""
 
-    def __init__(self, mark: bytes, most: int) -> None:
+    def __init__(self, mark: bytes, max_bytes: int) -> None:
         self._end = re.compile(rb"\n" + mark + rb" (\d+)\n")
         self._hold = len(mark) + 16  # so many bytes may be the beginning of the mark
         self._pending = b""
-        self.kept = BoundedOutput(most)
+        self.kept = BoundedOutput(max_bytes)
         self.found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def feed(self, data: bytes) -> None:
@@ -98,8 +98,8 @@ class ShellSession:
 
 async def open_shell(entry: SandboxEntry, request: ExecRequest) -> ShellSession:
     """`argv` names the shell (/bin/sh where it is empty words); cwd, env and user are as for a command."""
-    if len(entry.shells) >= MOST_SHELLS:
-        raise Busy(f"sandbox {entry.id} has {MOST_SHELLS} shells open", 5.0)
+    if len(entry.shells) >= MAX_SHELLS:
+        raise Busy(f"sandbox {entry.id} has {MAX_SHELLS} shells open", 5.0)
     channel = await entry.channel_for(request.user)
     shell = ShellSession(f"h{secrets.token_hex(5)}", request.user)
     shell.process = await channel.start(request.model_copy(update={"stdin": b"", "timeout": FOREVER}), shell.heard)
@@ -113,7 +113,9 @@ async def open_shell(entry: SandboxEntry, request: ExecRequest) -> ShellSession:
     return shell
 
 
-async def run_in_shell(entry: SandboxEntry, shell: ShellSession, command: str, timeout: float, most: int) -> ExecResult:
+async def run_in_shell(
+    entry: SandboxEntry, shell: ShellSession, command: str, timeout: float, max_bytes: int
+) -> ExecResult:
     """One at a time; who comes meanwhile waits for its turn."""
     if "\0" in command:
         raise RequestRefused("command: a NUL byte cannot be part of a shell's command", 422)
@@ -121,7 +123,7 @@ async def run_in_shell(entry: SandboxEntry, shell: ShellSession, command: str, t
         if shell.ended or shell.process is None:
             raise Lost(f"shell {shell.id} of sandbox {entry.id} has ended")
         mark = secrets.token_hex(12).encode()
-        shell.seekers = (MarkReader(mark, most), MarkReader(mark, most))
+        shell.seekers = (MarkReader(mark, max_bytes), MarkReader(mark, max_bytes))
         try:
             return await _run(entry, shell, shell.process, command, timeout, mark.decode())
         except asyncio.CancelledError:

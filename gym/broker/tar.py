@@ -15,7 +15,7 @@ BLOCK: Final = 512
 PIECE: Final = 1 << 20
 LONGEST_NAME: Final = 4096
 LATEST: Final = 1 << 40  # seconds; no file system goes further
-MOST_EXTRA: Final = 256 << 10  # of pax records and GNU long names before one entry
+MAX_EXTRA: Final = 256 << 10  # of pax records and GNU long names before one entry
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ async def read_entries(source: TarReader) -> AsyncIterator[TarEntry]:
             raise RequestRefused(f"this is no tar: {error}", 422) from None
         if info.type in (b"x", b"g", b"X", b"L", b"K"):
             held += info.size
-            if info.size < 0 or held > MOST_EXTRA:
+            if info.size < 0 or held > MAX_EXTRA:
                 raise RequestRefused("the tar has an extended header without end", 422)
             data = (await source.read(padded(info.size)))[: info.size]
             extra |= read_extra(info.type, data)

@@ -14,17 +14,17 @@ from gym.broker.errors import RequestRefused
 from gym.broker.provider import Channel
 from gym.broker.tar import BLOCK, END, PIECE, TarEntry, TarReader, header_of, padded, read_entries
 
-MOST_ENTRIES = 200_000
+MAX_ENTRIES = 200_000
 AT_ONCE = 16  # small files under way
 SMALL = 256 << 10
 
 
-async def unpack_tree(channel: Channel, path: str, chunks: AsyncIterator[bytes], most: int) -> tuple[int, int]:
+async def unpack_tree(channel: Channel, path: str, chunks: AsyncIterator[bytes], max_bytes: int) -> tuple[int, int]:
     """How many entries and bytes. What came before a refused entry stays where it is."""
     source = TarReader(chunks)
     try:
         async with asyncio.TaskGroup() as group:
-            unpacking = Unpacking(channel, path.rstrip("/") or "/", most, group)
+            unpacking = Unpacking(channel, path.rstrip("/") or "/", max_bytes, group)
             await unpacking.make_dir("")
             async for entry in read_entries(source):
                 await unpacking.take(entry, source)
@@ -40,10 +40,10 @@ def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 class Unpacking:
-    def __init__(self, channel: Channel, top: str, most: int, group: asyncio.TaskGroup) -> None:
+    def __init__(self, channel: Channel, top: str, max_bytes: int, group: asyncio.TaskGroup) -> None:
         self._channel = channel
         self._top = top
-        self._most = most
+        self._max_bytes = max_bytes
         self._group = group
         self._dirs: set[str] = set()
         self._links: set[str] = set()
@@ -56,11 +56,11 @@ class Unpacking:
     async def take(self, entry: TarEntry, source: TarReader) -> None:
         self.count += 1
         self.size += entry.size
-        if self.count > MOST_ENTRIES:
-            raise RequestRefused(f"the tar has more than {MOST_ENTRIES} entries", 413)
-        if self.size > self._most:
+        if self.count > MAX_ENTRIES:
+            raise RequestRefused(f"the tar has more than {MAX_ENTRIES} entries", 413)
+        if self.size > self._max_bytes:
             raise RequestRefused(
-                f"the tar unpacks to more than {self._most} bytes, which is what the sandbox may hold", 413
+                f"the tar unpacks to more than {self._max_bytes} bytes, which is what the sandbox may hold", 413
             )
         name = plain_name(entry.name)
         self._check_way(name)
@@ -140,8 +140,8 @@ class Unpacking:
             offset += len(piece)
             if len(piece) < PIECE:
                 return offset
-            if self.size + offset > self._most:
-                raise RequestRefused(f"the tar unpacks to more than {self._most} bytes", 413)
+            if self.size + offset > self._max_bytes:
+                raise RequestRefused(f"the tar unpacks to more than {self._max_bytes} bytes", 413)
 
     async def _all_written(self) -> None:
         while self._writing:

@@ -27,7 +27,7 @@ OnOutput = Callable[[int, bytes], None]
 MARGIN = 60.0  # beyond a command's own timeout: for its turn, and for the reply
 PIECE = 1 << 20
 MOST = 1 << 30  # bytes that are taken out of a sandbox at once
-MOST_FILE = 16 << 20  # of a file that is taken into memory; who expects more says so
+MAX_FILE = 16 << 20  # of a file that is taken into memory; who expects more says so
 FIRST_LOOK, LONGEST_LOOK = 0.02, 1.0
 FILES = TypeAdapter(tuple[FileInfo, ...])
 
@@ -110,7 +110,7 @@ class Sandbox:
             await incoming.whole()
 
     async def get(
-        self, path: str, *, offset: int = 0, length: int | None = None, user: str | None = None, most: int = MOST_FILE
+        self, path: str, *, offset: int = 0, length: int | None = None, user: str | None = None, most: int = MAX_FILE
     ) -> bytes:
         """Of a regular file: `length` bytes, or all of it. More than `most` is a `FileProblem` (EFBIG): it may be taken
         by parts, or by `get_to`."""

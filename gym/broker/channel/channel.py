@@ -30,9 +30,9 @@ PING_EVERY: Final = 5.0  # the helper gives up after --silence, which is some of
 UNHEARD: Final = 20.0  # a command that is overdue by so long, in a sandbox that says nothing, is given up
 MAX_OUTPUT: Final = 256 << 20  # the helper keeps half of it in the sandbox's own memory
 READ_SIZE: Final = 1 << 18
-MOST_READ: Final = 256 << 20  # of a file at once
+MAX_READ: Final = 256 << 20  # of a file at once
 STOPPED: Final = "the sandbox has stopped answering: paused, or starved"
-MOST_LISTED: Final = 32 << 20  # bytes of one listing, some 300,000 entries
+MAX_LISTED: Final = 32 << 20  # bytes of one listing, some 300,000 entries
 
 
 class Reader(Protocol):
@@ -169,14 +169,14 @@ class PipeChannel:
         await self._operate(path, "write", path, octal, "1" if append else "0", stdin=pieces)
 
     async def read_file(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        most = MOST_READ if length is None else min(length, MOST_READ)
-        return await self._operate(path, "read", path, str(offset), str(most), sink=OutputSink(most))
+        size = MAX_READ if length is None else min(length, MAX_READ)
+        return await self._operate(path, "read", path, str(offset), str(size), sink=OutputSink(size))
 
     async def stat(self, path: str) -> FileInfo:
         return next(frames.decode_entries(await self._operate(path, "stat", path)))
 
     async def list(self, path: str, *, recursive: bool = False) -> Sequence[FileInfo]:
-        sink = LimitedSink(MOST_LISTED, f"{path}: its listing is larger than {MOST_LISTED >> 20} MiB; list parts of it")
+        sink = LimitedSink(MAX_LISTED, f"{path}: its listing is larger than {MAX_LISTED >> 20} MiB; list parts of it")
         found = await self._operate(path, "list", path, "1" if recursive else "0", sink=sink)
         return sorted(frames.decode_entries(found), key=lambda entry: entry.path)
 
@@ -278,14 +278,14 @@ class PipeChannel:
             task.cancel()
 
     async def _finish(self, process: PipeProcess, timeout: float) -> ExecResult:
-        patience = timeout + UNHEARD
+        timeout_left = timeout + UNHEARD
         while True:
             try:
-                return await asyncio.wait_for(process.wait(), patience)
+                return await asyncio.wait_for(process.wait(), timeout_left)
             except TimeoutError:
                 if time.monotonic() - self._heard > UNHEARD:
                     raise RolloutError("sandbox", STOPPED) from None
-                patience = UNHEARD
+                timeout_left = UNHEARD
 
     async def _listen(self) -> None:
         why = "the helper in the sandbox ended"

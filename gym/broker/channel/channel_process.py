@@ -48,15 +48,15 @@ class TooMuchSent(RolloutError):
 class OutputSink:
     """Takes live output whole, up to what was asked for."""
 
-    def __init__(self, most: int = 64 << 10) -> None:
+    def __init__(self, max_bytes: int = 64 << 10) -> None:
         self.data = bytearray()
-        self._most = most
+        self._max_bytes = max_bytes
 
     def take(self, stream: int, data: bytes) -> None:
         if stream != 1:
             return
         self.data += data
-        if len(self.data) > self._most:
+        if len(self.data) > self._max_bytes:
             raise self.refusal()
 
     def refusal(self) -> RolloutError:
@@ -71,8 +71,8 @@ class OutputSink:
 class LimitedSink(OutputSink):
     """Takes no more than so many bytes: whoever writes more is ended, and `refusal` says so."""
 
-    def __init__(self, most: int, refusal: str) -> None:
-        super().__init__(most)
+    def __init__(self, max_bytes: int, refusal: str) -> None:
+        super().__init__(max_bytes)
         self._refusal = refusal
 
     def refusal(self) -> RolloutError:
@@ -82,8 +82,8 @@ class LimitedSink(OutputSink):
 class HeadTailSink(OutputSink):
     """Heads and tails of both streams within a bound, told on to whoever listens."""
 
-    def __init__(self, most: int, on_output: OnOutput | None, *, live: bool = False) -> None:
-        super().__init__(most)
+    def __init__(self, max_bytes: int, on_output: OnOutput | None, *, live: bool = False) -> None:
+        super().__init__(max_bytes)
         self._on_output = on_output
         self._live = live
         self._heads = (bytearray(), bytearray())
@@ -95,7 +95,7 @@ class HeadTailSink(OutputSink):
             self._keep(stream - 1, data)
         else:
             self._heads[stream - 1].extend(data)
-            if len(self._heads[stream - 1]) > (self._most + 1) // 2:
+            if len(self._heads[stream - 1]) > (self._max_bytes + 1) // 2:
                 raise TooMuchSent("output")
         if self._on_output:
             self._on_output(stream, data)
@@ -105,7 +105,7 @@ class HeadTailSink(OutputSink):
         if fresh:
             tail.clear()
         tail += data
-        if len(tail) > self._most // 2:
+        if len(tail) > self._max_bytes // 2:
             raise TooMuchSent("output")
         self._dropped[stream] = dropped
 
@@ -119,16 +119,16 @@ class HeadTailSink(OutputSink):
         return first, second
 
     def _keep(self, which: int, data: bytes) -> None:
-        room = (self._most + 1) // 2 - len(self._heads[which])
+        room = (self._max_bytes + 1) // 2 - len(self._heads[which])
         if room > 0:
             self._heads[which].extend(data[:room])
         tail = self._tails[which]
         tail += data[max(room, 0) :]
-        if len(tail) > self._most // 2 + (64 << 10):
+        if len(tail) > self._max_bytes // 2 + (64 << 10):
             self._trim(which)
 
     def _trim(self, which: int) -> None:
-        over = len(self._tails[which]) - self._most // 2
+        over = len(self._tails[which]) - self._max_bytes // 2
         if self._live and over > 0:
             del self._tails[which][:over]
             self._dropped[which] += over

@@ -53,7 +53,7 @@ Factory = Callable[[SandboxSpec], Awaitable[SandboxUnderTest]]
 
 
 # Seconds after which what never ends is ended. A command that had not begun by then, on a busy machine, is given more.
-PATIENCES = (1.0, 5.0, 30.0)
+TIMEOUTS = (1.0, 5.0, 30.0)
 SOON = 120.0  # what comes by itself, on however busy a machine
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gym.broker.conformance.harness import PATIENCES, SOON, Harness, check, fail, out, same
+from gym.broker.conformance.harness import SOON, TIMEOUTS, Harness, check, fail, out, same
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
 
@@ -94,7 +94,7 @@ async def asked_to_end(lab: Harness) -> None:
 
 async def job_times_out(lab: Harness) -> None:
     """a job has a timeout too"""
-    for timeout in PATIENCES:
+    for timeout in TIMEOUTS:
         job = await (await lab.box()).start(ExecRequest(shell="echo begun; sleep 1000", timeout=timeout))
         result = await job.wait()
         check(result.timed_out, "it did not time out")

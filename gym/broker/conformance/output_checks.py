@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from gym.broker.conformance.harness import PATIENCES, SOON, Harness, check, same, sh
+from gym.broker.conformance.harness import SOON, TIMEOUTS, Harness, check, same, sh
 from gym.wire.sandbox import ExecRequest
 
 
@@ -55,7 +55,7 @@ async def ten_gigabytes(lab: Harness) -> None:
 
 async def endless_output(lab: Harness) -> None:
     """a command that never stops writing is ended in time, with what it wrote"""
-    for timeout in PATIENCES:
+    for timeout in TIMEOUTS:
         result = await sh(await lab.box(), "yes", max_output=4096, timeout=timeout)
         check(result.timed_out, "it did not time out")
         if len(result.stdout.head) == 2048:

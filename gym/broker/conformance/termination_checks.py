@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from gym.broker.conformance.harness import (
-    PATIENCES,
     SOON,
+    TIMEOUTS,
     Harness,
     SandboxUnderTest,
     check,
@@ -37,7 +37,7 @@ async def _written(box: SandboxUnderTest, file: str, lines: int) -> None:
 
 async def _ends_all(lab: Harness, line: str, count: int) -> None:
     found: list[str] = []
-    for timeout in PATIENCES:
+    for timeout in TIMEOUTS:
         box, file = await lab.box(), lab.name()
         result = await sh(box, line.replace("FILE", file), timeout=timeout)
         check(result.timed_out, "it did not time out")
@@ -51,7 +51,7 @@ async def _ends_all(lab: Harness, line: str, count: int) -> None:
 async def partial_output(lab: Harness) -> None:
     """a timeout gives back what was written until then"""
     wanted = ("begun\n", "trouble\n")
-    for timeout in PATIENCES:
+    for timeout in TIMEOUTS:
         result = await sh(await lab.box(), f"echo begun; echo trouble >&2; {SLEEPS}", timeout=timeout)
         same((result.timed_out, result.exit_code), (True, None))
         if (result.stdout.text, result.stderr.text) == wanted:
@@ -105,7 +105,7 @@ async def guard_killed(lab: Harness) -> None:
 
 async def guard_stopped(lab: Harness) -> None:
     """a command that stops the process watching over it is ended in time"""
-    for timeout in PATIENCES:
+    for timeout in TIMEOUTS:
         result = await sh(await lab.box(), "kill -STOP $PPID; echo on", timeout=timeout)
         if result.stdout.text == "on\n":
             return

@@ -14,8 +14,8 @@ from gym.wire.failures import RolloutError
 HEAD: Final = struct.Struct("<BII")  # type, line, length
 WINDOW: Final = 131072  # bytes of one line that may be under way each way
 LINES: Final = 64
-MOST: Final = 65536
-MOST_WAITING: Final = LINES * WINDOW + (1 << 20)  # for a relay that reads nothing
+MAX_FRAME: Final = 65536
+MAX_WAITING: Final = LINES * WINDOW + (1 << 20)  # for a relay that reads nothing
 PIECE: Final = 16384
 LISTENING, OPEN, DATA, END, RESET, TAKEN, DATAGRAM = b"LODERWU"
 
@@ -90,7 +90,7 @@ class Relay:
             return
         self._outgoing += HEAD.pack(type, line, len(body)) + body
         self._more.set()
-        if len(self._outgoing) > MOST_WAITING:
+        if len(self._outgoing) > MAX_WAITING:
             self._break("takes nothing of what it is sent")
 
     def forget(self, line: int) -> None:
@@ -108,7 +108,7 @@ class Relay:
     def _frames(self) -> Iterator[RelayFrame]:
         while len(self._buffer) >= HEAD.size:
             type, line, size = HEAD.unpack_from(self._buffer)
-            if size > MOST:
+            if size > MAX_FRAME:
                 self._break(f"sent a frame of {size} bytes")
             if self._broken.done() or len(self._buffer) < HEAD.size + size:
                 return

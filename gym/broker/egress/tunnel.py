@@ -174,23 +174,23 @@ class BufferedReader:
         self._line = line
         self._held = bytearray(first)
 
-    async def some(self, most: int) -> bytes:
+    async def some(self, max_bytes: int) -> bytes:
         if not self._held:
             self._held += await self._more()
-        data = bytes(self._held[:most])
-        del self._held[:most]
+        data = bytes(self._held[:max_bytes])
+        del self._held[:max_bytes]
         return data
 
     async def line(self) -> bytes:
         return (await self.until(b"\r\n", CHUNK_LINE))[:-2]
 
-    async def until(self, mark: bytes, most: int) -> bytes:
+    async def until(self, mark: bytes, max_bytes: int) -> bytes:
         while (at := self._held.find(mark)) < 0:
-            if len(self._held) > most:
-                raise EgressDenied(f"more than {most} bytes before the head of the request ends")
+            if len(self._held) > max_bytes:
+                raise EgressDenied(f"more than {max_bytes} bytes before the head of the request ends")
             self._held += await self._more()
-        if at > most:
-            raise EgressDenied(f"more than {most} bytes before the head of the request ends")
+        if at > max_bytes:
+            raise EgressDenied(f"more than {max_bytes} bytes before the head of the request ends")
         data = bytes(self._held[: at + len(mark)])
         del self._held[: at + len(mark)]
         return data

@@ -63,9 +63,11 @@ async def run(request: Request) -> Reply:
 
 
 def check_command(request: Request, asked: ExecRequest) -> None:
-    most = request.broker.config.settings.max_output
-    if asked.max_output > most:
-        raise RequestRefused(f"max_output: at most {most} bytes of a stream are kept; write the rest to a file", 422)
+    max_output = request.broker.config.settings.max_output
+    if asked.max_output > max_output:
+        raise RequestRefused(
+            f"max_output: at most {max_output} bytes of a stream are kept; write the rest to a file", 422
+        )
     if asked.user is not None and not request.broker.provider.abilities.users:
         name = request.broker.provider.name
         raise RequestRefused(f"user: the provider {name} runs every command as the sandbox's own user", 422)

@@ -70,8 +70,8 @@ async def make_dir(request: Request) -> Answer:
 async def put_tree(request: Request) -> Answer:
     path, channel = await target(request)
     entry = request.entry()
-    most = entry.spec.limits.disk or request.caller.grant.max_disk
-    count, size = await unpack_tree(channel, path, request.chunks(IDLE_SECONDS), most)
+    max_bytes = entry.spec.limits.disk or request.caller.grant.max_disk
+    count, size = await unpack_tree(channel, path, request.chunks(IDLE_SECONDS), max_bytes)
     request.broker.audit.note("put_tree", sandbox=entry.id, instance=entry.instance, entries=count, bytes=size)
     return json_answer({"path": path, "entries": count, "bytes": size}, 201)
 

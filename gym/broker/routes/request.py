@@ -26,7 +26,7 @@ from gym.wire.sandbox import HEADER_REQUEST
 log = logging.getLogger("gym.broker")
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
-MOST_JSON: Final = 32 << 20  # more than that goes in as a file
+MAX_JSON: Final = 32 << 20  # more than that goes in as a file
 LONGEST_NAME: Final = 300  # of what is kept for a while under the name that the asker gives it
 HEADER_EPOCH: Final = "x-gym-broker"
 MORE: Final = ("errno", "path", "own_doing")  # of an error, beside what the contract has
@@ -96,12 +96,12 @@ class Request:
                 yield chunk
         self.departure.watch(self.receive)
 
-    async def body(self, most: int = MOST_JSON) -> bytes:
+    async def body(self, max_bytes: int = MAX_JSON) -> bytes:
         found = bytearray()
         async for chunk in self.chunks():
             found += chunk
-            if len(found) > most:
-                raise RequestRefused(f"the body is larger than {most >> 20} MiB; put a file instead", 413)
+            if len(found) > max_bytes:
+                raise RequestRefused(f"the body is larger than {max_bytes >> 20} MiB; put a file instead", 413)
         return bytes(found)
 
     async def parse(self, model: type[M]) -> tuple[M, bytes]:

@@ -17,7 +17,7 @@ import pytest
 from gym.broker.bounded_output import BoundedOutput
 from gym.broker.channel import frames
 from gym.broker.channel.channel import PipeChannel, open_channel
-from gym.broker.egress.relay import DATA, HEAD, MOST_WAITING, OPEN, RESET, Relay, RelayConnection
+from gym.broker.egress.relay import DATA, HEAD, MAX_WAITING, OPEN, RESET, Relay, RelayConnection
 from gym.broker.errors import RequestRefused
 from gym.broker.providers.docker.hijack import FRAME, KEPT_WORDS, Attached
 from gym.broker.routes.command_routes import UnsentOutput
@@ -184,7 +184,7 @@ async def test_a_relay_that_asks_and_never_listens_is_ended() -> None:
     for _ in range(40):
         relay.take(1, question * 1000)
         await asyncio.sleep(0)
-    assert len(relay._outgoing) <= MOST_WAITING + 1000
+    assert len(relay._outgoing) <= MAX_WAITING + 1000
     with pytest.raises(RolloutError, match="takes nothing"):
         await asyncio.wait_for(running, 120)
 

@@ -444,7 +444,7 @@ async def test_another_system_is_told_to_use_docker(tmp_path: Path, monkeypatch:
 
 
 async def test_a_listing_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel, "MOST_LISTED", 4096)
+    monkeypatch.setattr(channel, "MAX_LISTED", 4096)
     provider = await opened("subprocess", tmp_path)
     held = await provider.create(SPEC, tags("s"))
     await held.channel.exec(

@@ -62,15 +62,15 @@ async def chunked(data: bytes, size: int = 700) -> AsyncIterator[bytes]:
         yield data[at : at + size]
 
 
-async def unpack(tar: bytes, most: int = BIG, size: int = 700) -> Sink:
+async def unpack(tar: bytes, max_bytes: int = BIG, size: int = 700) -> Sink:
     sink = Sink()
-    await unpack_tree(sink, "/work", chunked(tar, size), most)
+    await unpack_tree(sink, "/work", chunked(tar, size), max_bytes)
     return sink
 
 
-async def refusal(tar: bytes, most: int = BIG) -> str:
+async def refusal(tar: bytes, max_bytes: int = BIG) -> str:
     with pytest.raises(RequestRefused) as raised:
-        await unpack(tar, most)
+        await unpack(tar, max_bytes)
     return str(raised.value)
 
 
@@ -125,7 +125,7 @@ async def test_an_archive_that_reaches_out_is_refused(entries: list[Entry], word
 
 
 async def test_an_archive_larger_than_the_sandbox_may_hold_is_refused_before_it_is_written() -> None:
-    assert "more than 1000 bytes" in await refusal(make_tar(file("a", "x" * 999), file("b", "xx")), most=1000)
+    assert "more than 1000 bytes" in await refusal(make_tar(file("a", "x" * 999), file("b", "xx")), max_bytes=1000)
 
 
 async def test_a_gzip_bomb_is_refused_by_its_headers_and_never_unfolded() -> None:
@@ -136,11 +136,11 @@ async def test_a_gzip_bomb_is_refused_by_its_headers_and_never_unfolded() -> Non
 
 async def test_copies_made_by_hard_links_count_as_well() -> None:
     entries = [file("a", "x" * 600), *((f"h{n}", tarfile.LNKTYPE, "", "a") for n in range(5))]
-    assert "more than" in await refusal(make_tar(*entries), most=1500)
+    assert "more than" in await refusal(make_tar(*entries), max_bytes=1500)
 
 
 async def test_too_many_entries_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree, "MOST_ENTRIES", 10)
+    monkeypatch.setattr(tree, "MAX_ENTRIES", 10)
     assert "more than 10 entries" in await refusal(make_tar(*(file(str(n)) for n in range(11))))
 
 

@@ -288,7 +288,7 @@ class DockerSandbox:
 async def remove_container(engine: EngineClient, container: str) -> None:
     """Returns when the engine does not know it any more."""
     loop = asyncio.get_running_loop()
-    ends = loop.time() + GONE_SECONDS
+    deadline = loop.time() + GONE_SECONDS
     query: dict[str, Any] = {"force": True, "v": True}  # `v`: volumes that its image declares
     while True:
         try:
@@ -297,7 +297,7 @@ async def remove_container(engine: EngineClient, container: str) -> None:
         except EngineRefused as error:
             if error.status == 404 or "No such container" in error.words:
                 return
-            if loop.time() > ends:
+            if loop.time() > deadline:
                 raise
         await asyncio.sleep(LOOK_EVERY)  # it is being removed by the engine itself, or a layer of it is still busy
 

@@ -64,14 +64,14 @@ class FreeSpace:
     """Free space of a disk, at its most since somebody looked: what was given back hides no growth that comes after."""
 
     def __init__(self, free: int | None) -> None:
-        self._most = free
+        self._max_free = free
 
     def fell_to(self, free: int | None) -> bool:
         """By much?"""
-        if free is None or self._most is None:
+        if free is None or self._max_free is None:
             return False
-        self._most = max(self._most, free)
-        return self._most - free > GROWTH
+        self._max_free = max(self._max_free, free)
+        return self._max_free - free > GROWTH
 
 
 async def look_once(sandboxes: Collection[DockerSandbox], *, short: bool) -> None:

@@ -40,9 +40,9 @@ class ControlGroup(NamedTuple):
                     return int(value)
         return 0
 
-    def remove(self, patience: float = 5.0) -> None:
+    def remove(self, timeout: float = 5.0) -> None:
         """The kernel takes a moment to let go of processes that have just ended."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         for folder in self.folders:
             while folder.is_dir():
                 try:
@@ -77,7 +77,7 @@ def make_group(places: CgroupRoots, name: str, limits: Limits) -> ControlGroup:
             with contextlib.suppress(OSError):  # not every kernel counts swap
                 path.write_text(str(limits.memory) if places.version == 1 else "0")
     except OSError:
-        group.remove(patience=0)
+        group.remove(timeout=0)
         raise
     return group
 
@@ -118,7 +118,7 @@ def _version_2(paths: dict[str, str], root: Path) -> CgroupRoots | None:
 def _may_make(places: CgroupRoots) -> bool:
     probe = f"gym-probe-{os.getpid()}"
     try:
-        make_group(places, probe, Limits()).remove(patience=0)
+        make_group(places, probe, Limits()).remove(timeout=0)
     except OSError:
         return False
     return True

@@ -25,7 +25,7 @@ from gym.broker.providers.local.records import (
 from gym.errors import InfraError
 from gym.wire.sandbox import SandboxSpec
 
-END_PATIENCE = 5.0
+END_TIMEOUT = 5.0
 KILLED, NO_MEMORY = (-9, 137), 70  # how its first process ended: by SIGKILL; the helper's own word for it
 
 
@@ -156,7 +156,7 @@ class LocalSandbox:
             return
         await self.resume()  # what is stopped hears nothing
         try:
-            await asyncio.wait_for(self._process.wait(), END_PATIENCE)
+            await asyncio.wait_for(self._process.wait(), END_TIMEOUT)
         except TimeoutError:
             await asyncio.to_thread(stop_tree, self._process.pid)
             signal_all(await asyncio.to_thread(tree_of, self._process.pid), signal.SIGKILL)
