@@ -15,7 +15,7 @@ from gym.broker.config import BrokerCaller
 from gym.broker.errors import Conflict, Lost, Unknown
 from gym.broker.provider import Channel, ProviderSandbox, Tags
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox_id import SandboxInfo, SandboxSpec, SandboxState
+from gym.wire.sandbox import SandboxInfo, SandboxSpec, SandboxState
 
 if TYPE_CHECKING:
     from gym.broker.jobs import BrokerJob

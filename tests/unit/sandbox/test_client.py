@@ -160,8 +160,8 @@ async def test_a_client_keeps_its_lease_by_itself() -> None:
     async with broker_running(engine) as running, Sandboxes(running.url, TOKEN, lease_seconds=0.4) as client:
         sandbox = await client.create(SPEC)
         beats = running.broker.leases
-        first = beats._ends["mcqa", client.owner]
-        await until(lambda: beats._ends["mcqa", client.owner] > first)
+        first = beats._expiry["mcqa", client.owner]
+        await until(lambda: beats._expiry["mcqa", client.owner] > first)
         assert (await sandbox.exec(["x"])).ok
 
 
