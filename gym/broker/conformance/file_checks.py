@@ -13,10 +13,10 @@ ODD_NAMES = ("two words", "new\nline", "-dash", "Grüße-世界", "quote'\"", "*
 BIG = 100 << 20
 
 
-async def _folder(lab: Harness) -> tuple[SandboxUnderTest, str]:
-    box, name = await lab.box(), lab.name()
-    await box.make_dir(name)
-    return box, name
+async def _folder(harness: Harness) -> tuple[SandboxUnderTest, str]:
+    sandbox, name = await harness.sandbox(), harness.name()
+    await sandbox.make_dir(name)
+    return sandbox, name
 
 
 async def _says(awaitable: Awaitable[object], number: int) -> None:
@@ -38,188 +38,188 @@ async def _trouble(awaitable: object, path: str) -> None:
     fail(f"no error about {path}")
 
 
-async def round_trip(lab: Harness) -> None:
+async def round_trip(harness: Harness) -> None:
     """a file comes back byte for byte"""
-    box, folder = await _folder(lab)
+    sandbox, folder = await _folder(harness)
     data = bytes(range(256)) * 1000
-    await box.write_file(f"{folder}/f", data)
-    same(await box.read_file(f"{folder}/f"), data)
-    same(await out(box, f"wc -c < {folder}/f"), str(len(data)))
+    await sandbox.write_file(f"{folder}/f", data)
+    same(await sandbox.read_file(f"{folder}/f"), data)
+    same(await out(sandbox, f"wc -c < {folder}/f"), str(len(data)))
 
 
-async def empty_file(lab: Harness) -> None:
+async def empty_file(harness: Harness) -> None:
     """an empty file is one"""
-    box, folder = await _folder(lab)
-    await box.write_file(f"{folder}/f", b"")
-    same((await box.read_file(f"{folder}/f"), (await box.stat(f"{folder}/f")).size), (b"", 0))
+    sandbox, folder = await _folder(harness)
+    await sandbox.write_file(f"{folder}/f", b"")
+    same((await sandbox.read_file(f"{folder}/f"), (await sandbox.stat(f"{folder}/f")).size), (b"", 0))
 
 
-async def hundred_megabytes(lab: Harness) -> None:
+async def hundred_megabytes(harness: Harness) -> None:
     """a file of one hundred MiB goes in and comes back"""
-    box, folder = await _folder(lab)
+    sandbox, folder = await _folder(harness)
     block = hashlib.sha256(b"block").digest() * 2048
     data = block * (BIG // len(block))
-    await box.write_file(f"{folder}/big", data)
-    found = await out(box, f"sha256sum {folder}/big", timeout=120)
+    await sandbox.write_file(f"{folder}/big", data)
+    found = await out(sandbox, f"sha256sum {folder}/big", timeout=120)
     same(found.split()[0], hashlib.sha256(data).hexdigest())
-    check(await box.read_file(f"{folder}/big") == data, "it came back changed")
-    await box.remove_path(f"{folder}/big")
+    check(await sandbox.read_file(f"{folder}/big") == data, "it came back changed")
+    await sandbox.remove_path(f"{folder}/big")
 
 
-async def ranges(lab: Harness) -> None:
+async def ranges(harness: Harness) -> None:
     """a part of a file can be read"""
-    box, folder = await _folder(lab)
-    await box.write_file(f"{folder}/f", b"0123456789")
-    same(await box.read_file(f"{folder}/f", offset=3, length=4), b"3456")
-    same(await box.read_file(f"{folder}/f", offset=8, length=100), b"89")
-    same(await box.read_file(f"{folder}/f", offset=100), b"")
+    sandbox, folder = await _folder(harness)
+    await sandbox.write_file(f"{folder}/f", b"0123456789")
+    same(await sandbox.read_file(f"{folder}/f", offset=3, length=4), b"3456")
+    same(await sandbox.read_file(f"{folder}/f", offset=8, length=100), b"89")
+    same(await sandbox.read_file(f"{folder}/f", offset=100), b"")
 
 
-async def appending(lab: Harness) -> None:
+async def appending(harness: Harness) -> None:
     """appending adds to what is there, and makes what is not"""
-    box, folder = await _folder(lab)
+    sandbox, folder = await _folder(harness)
     for piece in (b"one ", b"two"):
-        await box.write_file(f"{folder}/f", piece, append=True)
-    same(await box.read_file(f"{folder}/f"), b"one two")
+        await sandbox.write_file(f"{folder}/f", piece, append=True)
+    same(await sandbox.read_file(f"{folder}/f"), b"one two")
 
 
-async def modes(lab: Harness) -> None:
+async def modes(harness: Harness) -> None:
     """a mode that is given is set, one that is not is kept"""
-    box, folder = await _folder(lab)
+    sandbox, folder = await _folder(harness)
     path = f"{folder}/tool"
-    await box.write_file(path, b"#!/bin/sh\necho ran\n", mode=0o750)
-    same(((await box.stat(path)).mode, await out(box, f"./{path}")), (0o750, "ran"))
-    await box.write_file(path, b"#!/bin/sh\necho again\n")
-    same(((await box.stat(path)).mode, await out(box, f"./{path}")), (0o750, "again"))
+    await sandbox.write_file(path, b"#!/bin/sh\necho ran\n", mode=0o750)
+    same(((await sandbox.stat(path)).mode, await out(sandbox, f"./{path}")), (0o750, "ran"))
+    await sandbox.write_file(path, b"#!/bin/sh\necho again\n")
+    same(((await sandbox.stat(path)).mode, await out(sandbox, f"./{path}")), (0o750, "again"))
 
 
-async def odd_names(lab: Harness) -> None:
+async def odd_names(harness: Harness) -> None:
     """odd names are names: blanks, newlines, dashes, stars, UTF-8"""
-    box, folder = await _folder(lab)
+    sandbox, folder = await _folder(harness)
     for name in ODD_NAMES:
-        await box.write_file(f"{folder}/{name}", name.encode())
-    found = [entry.path.removeprefix(f"{folder}/") for entry in await box.list(folder)]
+        await sandbox.write_file(f"{folder}/{name}", name.encode())
+    found = [entry.path.removeprefix(f"{folder}/") for entry in await sandbox.list(folder)]
     same(sorted(found), sorted(ODD_NAMES))
     for name in ODD_NAMES:
-        same(await box.read_file(f"{folder}/{name}"), name.encode())
-        await box.remove_path(f"{folder}/{name}")
+        same(await sandbox.read_file(f"{folder}/{name}"), name.encode())
+        await sandbox.remove_path(f"{folder}/{name}")
 
 
-async def whole_or_not(lab: Harness) -> None:
+async def whole_or_not(harness: Harness) -> None:
     """writing over a file leaves nothing else beside it"""
-    box, folder = await _folder(lab)
+    sandbox, folder = await _folder(harness)
     for text in (b"old", b"new"):
-        await box.write_file(f"{folder}/f", text)
-    same([entry.path for entry in await box.list(folder)], [f"{folder}/f"])
+        await sandbox.write_file(f"{folder}/f", text)
+    same([entry.path for entry in await sandbox.list(folder)], [f"{folder}/f"])
 
 
-async def links_told(lab: Harness) -> None:
+async def links_told(harness: Harness) -> None:
     """a link is told as a link, with its target"""
-    box, folder = await _folder(lab)
-    await box.make_link(f"{folder}/l", "/etc/passwd")
-    found = await box.stat(f"{folder}/l")
+    sandbox, folder = await _folder(harness)
+    await sandbox.make_link(f"{folder}/l", "/etc/passwd")
+    found = await sandbox.stat(f"{folder}/l")
     same((found.kind, found.target), ("link", "/etc/passwd"))
-    await box.make_link(f"{folder}/nowhere", "/no/such/place")
-    same((await box.stat(f"{folder}/nowhere")).kind, "link")
+    await sandbox.make_link(f"{folder}/nowhere", "/no/such/place")
+    same((await sandbox.stat(f"{folder}/nowhere")).kind, "link")
 
 
-async def write_through_link(lab: Harness) -> None:
+async def write_through_link(harness: Harness) -> None:
     """writing to a link writes the file that it names"""
-    box, folder = await _folder(lab)
-    await box.write_file(f"{folder}/real", b"old")
-    await box.make_link(f"{folder}/l", "real")
-    await box.write_file(f"{folder}/l", b"new")
-    same((await box.read_file(f"{folder}/real"), (await box.stat(f"{folder}/l")).kind), (b"new", "link"))
+    sandbox, folder = await _folder(harness)
+    await sandbox.write_file(f"{folder}/real", b"old")
+    await sandbox.make_link(f"{folder}/l", "real")
+    await sandbox.write_file(f"{folder}/l", b"new")
+    same((await sandbox.read_file(f"{folder}/real"), (await sandbox.stat(f"{folder}/l")).kind), (b"new", "link"))
 
 
-async def links_not_followed(lab: Harness) -> None:
+async def links_not_followed(harness: Harness) -> None:
     """listing and removing a tree follows no link out of it"""
-    box, folder = await _folder(lab)
-    await box.make_dir(f"{folder}/kept")
-    await box.write_file(f"{folder}/kept/f", b"safe")
-    await box.make_dir(f"{folder}/tree/sub")
-    await box.make_link(f"{folder}/tree/sub/out", "../../kept")
-    found = [entry.path for entry in await box.list(f"{folder}/tree", recursive=True)]
+    sandbox, folder = await _folder(harness)
+    await sandbox.make_dir(f"{folder}/kept")
+    await sandbox.write_file(f"{folder}/kept/f", b"safe")
+    await sandbox.make_dir(f"{folder}/tree/sub")
+    await sandbox.make_link(f"{folder}/tree/sub/out", "../../kept")
+    found = [entry.path for entry in await sandbox.list(f"{folder}/tree", recursive=True)]
     same(found, [f"{folder}/tree/sub", f"{folder}/tree/sub/out"])
-    await box.remove_path(f"{folder}/tree", recursive=True)
-    same(await box.read_file(f"{folder}/kept/f"), b"safe")
-    await _trouble(box.stat(f"{folder}/tree"), f"{folder}/tree")
+    await sandbox.remove_path(f"{folder}/tree", recursive=True)
+    same(await sandbox.read_file(f"{folder}/kept/f"), b"safe")
+    await _trouble(sandbox.stat(f"{folder}/tree"), f"{folder}/tree")
 
 
-async def folders(lab: Harness) -> None:
+async def folders(harness: Harness) -> None:
     """folders are made with their parents, and again without harm"""
-    box, folder = await _folder(lab)
+    sandbox, folder = await _folder(harness)
     for _ in range(2):
-        await box.make_dir(f"{folder}/a/b/c")
-    same((await box.stat(f"{folder}/a/b/c")).kind, "dir")
-    await box.make_dir(f"{folder}/private", mode=0o700)
-    same((await box.stat(f"{folder}/private")).mode, 0o700)
+        await sandbox.make_dir(f"{folder}/a/b/c")
+    same((await sandbox.stat(f"{folder}/a/b/c")).kind, "dir")
+    await sandbox.make_dir(f"{folder}/private", mode=0o700)
+    same((await sandbox.stat(f"{folder}/private")).mode, 0o700)
 
 
-async def many_entries(lab: Harness) -> None:
+async def many_entries(harness: Harness) -> None:
     """a folder of three thousand files is listed whole"""
-    box, folder = await _folder(lab)
-    await out(box, f"cd {folder} && seq 1 3000 | xargs touch")
-    same(len(await box.list(folder)), 3000)
-    await box.remove_path(folder, recursive=True)
+    sandbox, folder = await _folder(harness)
+    await out(sandbox, f"cd {folder} && seq 1 3000 | xargs touch")
+    same(len(await sandbox.list(folder)), 3000)
+    await sandbox.remove_path(folder, recursive=True)
 
 
-async def details(lab: Harness) -> None:
+async def details(harness: Harness) -> None:
     """size, time and owner are told as the sandbox sees them"""
-    box, folder = await _folder(lab)
-    await box.write_file(f"{folder}/f", b"12345")
-    await box.set_times(f"{folder}/f", 1234567890.5)
-    found = await box.stat(f"{folder}/f")
+    sandbox, folder = await _folder(harness)
+    await sandbox.write_file(f"{folder}/f", b"12345")
+    await sandbox.set_times(f"{folder}/f", 1234567890.5)
+    found = await sandbox.stat(f"{folder}/f")
     same((found.kind, found.size, found.mtime), ("file", 5, 1234567890.5))
-    same(await out(box, f"stat -c '%s %Y %u' {folder}/f"), f"5 1234567890 {found.uid}")
+    same(await out(sandbox, f"stat -c '%s %Y %u' {folder}/f"), f"5 1234567890 {found.uid}")
 
 
-async def missing_named(lab: Harness) -> None:
+async def missing_named(harness: Harness) -> None:
     """what is not there is an error that names it"""
-    box = await lab.box()
+    sandbox = await harness.sandbox()
     path = "no-such-file-anywhere"
-    await _trouble(box.read_file(path), path)
-    await _trouble(box.stat(path), path)
-    await _trouble(box.list(path), path)
-    await _trouble(box.remove_path(path), path)
-    await _trouble(box.write_file(f"{path}/f", b""), f"{path}/f")
+    await _trouble(sandbox.read_file(path), path)
+    await _trouble(sandbox.stat(path), path)
+    await _trouble(sandbox.list(path), path)
+    await _trouble(sandbox.remove_path(path), path)
+    await _trouble(sandbox.write_file(f"{path}/f", b""), f"{path}/f")
 
 
-async def folder_is_no_file(lab: Harness) -> None:
+async def folder_is_no_file(harness: Harness) -> None:
     """a folder cannot be read or written as a file, nor removed with what is in it unless told"""
-    box, folder = await _folder(lab)
-    await box.write_file(f"{folder}/f", b"")
-    await _trouble(box.read_file(folder), folder)
-    await _trouble(box.write_file(folder, b""), folder)
-    await _trouble(box.remove_path(folder), folder)
-    same((await box.stat(f"{folder}/f")).kind, "file")
+    sandbox, folder = await _folder(harness)
+    await sandbox.write_file(f"{folder}/f", b"")
+    await _trouble(sandbox.read_file(folder), folder)
+    await _trouble(sandbox.write_file(folder, b""), folder)
+    await _trouble(sandbox.remove_path(folder), folder)
+    same((await sandbox.stat(f"{folder}/f")).kind, "file")
 
 
-async def pipe_holds_nobody(lab: Harness) -> None:
+async def pipe_holds_nobody(harness: Harness) -> None:
     """a named pipe is no file to be read or written: it holds nobody"""
-    box, folder = await _folder(lab)
-    await out(box, f"mkfifo {folder}/pipe")
-    same((await box.stat(f"{folder}/pipe")).kind, "other")
-    await _says(box.read_file(f"{folder}/pipe"), errno.EINVAL)
-    await _says(box.write_file(f"{folder}/pipe", b"x"), errno.EINVAL)
+    sandbox, folder = await _folder(harness)
+    await out(sandbox, f"mkfifo {folder}/pipe")
+    same((await sandbox.stat(f"{folder}/pipe")).kind, "other")
+    await _says(sandbox.read_file(f"{folder}/pipe"), errno.EINVAL)
+    await _says(sandbox.write_file(f"{folder}/pipe", b"x"), errno.EINVAL)
 
 
-async def devices_without_end(lab: Harness) -> None:
+async def devices_without_end(harness: Harness) -> None:
     """of a device nothing is read, for it may have no end"""
-    box, _ = await _folder(lab)
-    await _says(box.read_file("/dev/zero", length=1), errno.EINVAL)
+    sandbox, _ = await _folder(harness)
+    await _says(sandbox.read_file("/dev/zero", length=1), errno.EINVAL)
 
 
-async def seen_by_both(lab: Harness) -> None:
+async def seen_by_both(harness: Harness) -> None:
     """commands see what was put, and what they write can be got"""
-    box, folder = await _folder(lab)
-    await box.write_file(f"{folder}/in", b"text")
-    await out(box, f"tr a-z A-Z < {folder}/in > {folder}/out")
-    same(await box.read_file(f"{folder}/out"), b"TEXT")
+    sandbox, folder = await _folder(harness)
+    await sandbox.write_file(f"{folder}/in", b"text")
+    await out(sandbox, f"tr a-z A-Z < {folder}/in > {folder}/out")
+    same(await sandbox.read_file(f"{folder}/out"), b"TEXT")
 
 
-async def in_the_system(lab: Harness) -> None:
+async def in_the_system(harness: Harness) -> None:
     """absolute paths are those of the sandbox"""
-    box = await lab.box()
-    check(b"root" in await box.read_file("/etc/passwd"), "no /etc/passwd")
-    check((await box.stat("/usr/bin")).kind == "dir", "no /usr/bin")
+    sandbox = await harness.sandbox()
+    check(b"root" in await sandbox.read_file("/etc/passwd"), "no /etc/passwd")
+    check((await sandbox.stat("/usr/bin")).kind == "dir", "no /usr/bin")

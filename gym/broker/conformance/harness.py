@@ -64,8 +64,8 @@ class Skipped(Exception):  # noqa: N818 (no failure)
 class DirectSandbox:
     """A provider's own sandbox as a `SandboxUnderTest`."""
 
-    def __init__(self, held: ProviderSandbox, tag: Callable[[], Tags], channel: Channel) -> None:
-        self.held = held
+    def __init__(self, sandbox: ProviderSandbox, tag: Callable[[], Tags], channel: Channel) -> None:
+        self.sandbox = sandbox
         self._tag = tag
         self._channel = channel
         self.exec = channel.exec
@@ -78,14 +78,14 @@ class DirectSandbox:
         self.make_link = channel.make_link
         self.remove_path = channel.remove
         self.set_times = channel.set_times
-        self.snapshot = held.snapshot
-        self.pause = held.pause
-        self.resume = held.resume
-        self.remove = held.remove
+        self.snapshot = sandbox.snapshot
+        self.pause = sandbox.pause
+        self.resume = sandbox.resume
+        self.remove = sandbox.remove
 
     async def fork(self) -> DirectSandbox:
-        held = await self.held.fork(self._tag())
-        return DirectSandbox(held, self._tag, held.channel)
+        sandbox = await self.sandbox.fork(self._tag())
+        return DirectSandbox(sandbox, self._tag, sandbox.channel)
 
 
 def make_factory(provider: Provider, stack: str) -> Factory:
@@ -93,9 +93,9 @@ def make_factory(provider: Provider, stack: str) -> Factory:
         return Tags(f"c{secrets.token_hex(6)}", stack, "conformance", "conformance")
 
     async def make(spec: SandboxSpec) -> DirectSandbox:
-        held = await provider.create(spec, tag())
+        sandbox = await provider.create(spec, tag())
         user = spec.user or ""
-        return DirectSandbox(held, tag, await held.channel_as(user) if user else held.channel)
+        return DirectSandbox(sandbox, tag, await sandbox.channel_as(user) if user else sandbox.channel)
 
     return make
 
@@ -112,7 +112,7 @@ class Harness:
     _made: list[SandboxUnderTest] = field(default_factory=list)
     _count: int = 0
 
-    async def box(self) -> SandboxUnderTest:
+    async def sandbox(self) -> SandboxUnderTest:
         if self._shared is None:
             self._shared = await self.factory(self.spec())
         return self._shared
@@ -122,7 +122,7 @@ class Harness:
         self._made.append(made)
         return made
 
-    def keep(self, made: SandboxUnderTest) -> SandboxUnderTest:
+    def remove_later(self, made: SandboxUnderTest) -> SandboxUnderTest:
         self._made.append(made)
         return made
 
@@ -139,26 +139,26 @@ class Harness:
         while self._made:
             await self._made.pop().remove()
         if shared and self._shared is not None:
-            held, self._shared = self._shared, None
-            await held.remove()
+            sandbox, self._shared = self._shared, None
+            await sandbox.remove()
 
 
-async def sh(box: SandboxUnderTest, line: str, **asked: Any) -> ExecResult:
-    return await box.exec(ExecRequest(shell=line, **asked))
+async def sh(sandbox: SandboxUnderTest, line: str, **asked: Any) -> ExecResult:
+    return await sandbox.exec(ExecRequest(shell=line, **asked))
 
 
-async def out(box: SandboxUnderTest, line: str, **asked: Any) -> str:
+async def out(sandbox: SandboxUnderTest, line: str, **asked: Any) -> str:
     """What a line prints; a line that fails fails the behaviour."""
-    result = await sh(box, line, **asked)
+    result = await sh(sandbox, line, **asked)
     check(result.ok, f"`{line[:60]}` ended with {describe(result)}")
     return result.stdout.text.strip()
 
 
-async def own_namespace(box: SandboxUnderTest, kind: str) -> None:
+async def own_namespace(sandbox: SandboxUnderTest, kind: str) -> None:
     """Looked at before anything is tried that would harm this machine if the walls were not there."""
     with contextlib.suppress(OSError):
         check(
-            await out(box, f"readlink /proc/self/ns/{kind}") != str(Path(f"/proc/self/ns/{kind}").readlink()),
+            await out(sandbox, f"readlink /proc/self/ns/{kind}") != str(Path(f"/proc/self/ns/{kind}").readlink()),
             f"the sandbox shares its {kind} namespace with this machine",
         )
 

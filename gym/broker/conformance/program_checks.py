@@ -151,43 +151,43 @@ print(made)
 """
 
 
-async def nothing_made_stays(lab: Harness) -> None:
+async def nothing_made_stays(harness: Harness) -> None:
     """what a program makes, in every folder where it can, the next one does not find"""
-    async with begun(lab) as place:
-        await _nothing_made(place)
+    async with begun(harness) as server:
+        await _nothing_made(server)
 
 
-async def _nothing_made(place: ProgramServer) -> None:
-    before = await place.look()
-    made = await place.run(MAKE)
+async def _nothing_made(server: ProgramServer) -> None:
+    before = await server.look()
+    made = await server.run(MAKE)
     check(int(made) > 0, "it could make nothing, not even where it may")
-    check(not place.differs, f"not all that was made is removed: {place.differs}")
-    after = await place.look()
+    check(not server.differs, f"not all that was made is removed: {server.differs}")
+    after = await server.look()
     same([key for key in sorted({*before, *after}) if before.get(key) != after.get(key)], [])
 
 
-async def nothing_changed_stays(lab: Harness) -> None:
+async def nothing_changed_stays(harness: Harness) -> None:
     """what a program changes, wherever it can, the next one does not find, or the place says that it differs"""
-    async with begun(lab) as place:
-        await _nothing_changed(place)
+    async with begun(harness) as server:
+        await _nothing_changed(server)
 
 
-async def _nothing_changed(place: ProgramServer) -> None:
-    before = await place.look()
-    check(not place.differs, f"a program that only looks changes the place: {place.differs}")
-    await place.run(CHANGE)
-    if not place.differs:
-        after = await place.look()
+async def _nothing_changed(server: ProgramServer) -> None:
+    before = await server.look()
+    check(not server.differs, f"a program that only looks changes the place: {server.differs}")
+    await server.run(CHANGE)
+    if not server.differs:
+        after = await server.look()
         same([key for key in sorted({*before, *after}) if before.get(key) != after.get(key)], [])
 
 
 @asynccontextmanager
-async def begun(lab: Harness) -> AsyncIterator[ProgramServer]:
-    place = await ProgramServer.begin(lab)
+async def begun(harness: Harness) -> AsyncIterator[ProgramServer]:
+    server = await ProgramServer.begin(harness)
     try:
-        yield place
+        yield server
     finally:
-        await place.end()
+        await server.end()
 
 
 class ProgramServer:
@@ -198,22 +198,22 @@ class ProgramServer:
     def __init__(self, roots: tuple[str, ...]) -> None:
         self.differs = ""
         self._roots = f"ROOTS, LOOKED_AT = {roots!r}, '/etc/passwd'\n"
-        self._held = bytearray()
+        self._received = bytearray()
         self._more = asyncio.Event()
 
     @classmethod
-    async def begin(cls, lab: Harness) -> ProgramServer:
-        walled = lab.abilities.isolates
+    async def begin(cls, harness: Harness) -> ProgramServer:
+        walled = harness.abilities.isolates
         spec = {"read_only": True, "mounts": {PLACE: 64 << 20}, "user": NOBODY} if walled else {}
-        box = await lab.fresh(limits={"memory": "1g"}, **spec)
-        if not (await sh(box, "command -v python3")).ok:
+        sandbox = await harness.fresh(limits={"memory": "1g"}, **spec)
+        if not (await sh(sandbox, "command -v python3")).ok:
             raise Skipped("there is no python3 inside")
-        place = cls(("/",) if walled else (".",))
-        place._process = await box.start(ExecRequest(shell=COMMAND, timeout=SECONDS * 4), place._take)
+        server = cls(("/",) if walled else (".",))
+        server._process = await sandbox.start(ExecRequest(shell=COMMAND, timeout=SECONDS * 4), server._take)
         settings = {"base": PLACE if walled else "", "wanted": ()}
-        await place._process.write(framed(pack(FORKSERVER)) + framed(json.dumps(settings).encode()))
-        await place._read()
-        return place
+        await server._process.write(framed(pack(FORKSERVER)) + framed(json.dumps(settings).encode()))
+        await server._read()
+        return server
 
     async def end(self) -> None:
         await self._process.kill()
@@ -231,7 +231,7 @@ class ProgramServer:
         return str(told["stdout"])
 
     def _take(self, stream: int, data: bytes) -> None:
-        self._held += data
+        self._received += data
         self._more.set()
 
     async def _read(self) -> dict[str, Any]:
@@ -241,10 +241,10 @@ class ProgramServer:
 
     async def _exactly(self, size: int) -> bytes:
         async with asyncio.timeout(SECONDS):
-            while len(self._held) < size:
+            while len(self._received) < size:
                 self._more.clear()
                 check(self._process.running, "what runs the programs has ended")
                 await self._more.wait()
-        data = bytes(self._held[:size])
-        del self._held[:size]
+        data = bytes(self._received[:size])
+        del self._received[:size]
         return data

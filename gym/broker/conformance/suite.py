@@ -74,21 +74,21 @@ async def run_suite(
     behaviours: Iterable[Behaviour] = BEHAVIOURS,
     flood: int = 10_000_000_000,
 ) -> tuple[BehaviourResult, ...]:
-    lab = Harness(factory, abilities, image, flood)
+    harness = Harness(factory, abilities, image, flood)
     outcomes = []
     try:
         for behaviour in behaviours:
-            outcome = await run_one(lab, behaviour)
+            outcome = await run_one(harness, behaviour)
             outcomes.append(outcome)
             if on_result:
                 on_result(outcome)
     finally:
-        await asyncio.shield(lab.clear(shared=True))
+        await asyncio.shield(harness.clear(shared=True))
     return tuple(outcomes)
 
 
-async def run_one(lab: Harness, behaviour: Behaviour) -> BehaviourResult:
-    missing = [need for need in behaviour.needs if not getattr(lab.abilities, need)]
+async def run_one(harness: Harness, behaviour: Behaviour) -> BehaviourResult:
+    missing = [need for need in behaviour.needs if not getattr(harness.abilities, need)]
     if missing:
         return BehaviourResult(behaviour.name, "skipped", f"the provider says that it has no `{missing[0]}`", 0.0)
     began = time.monotonic()
@@ -96,7 +96,7 @@ async def run_one(lab: Harness, behaviour: Behaviour) -> BehaviourResult:
     why = ""
     try:
         async with asyncio.timeout(DEADLINE):
-            await behaviour.run(lab)
+            await behaviour.run(harness)
     except Skipped as reason:
         state, why = "skipped", str(reason)
     except TimeoutError:
@@ -105,5 +105,5 @@ async def run_one(lab: Harness, behaviour: Behaviour) -> BehaviourResult:
         state, why = "failed", str(error)
     except Exception as error:  # noqa: BLE001 (a behaviour that breaks is a finding; the others go on)
         state, why = "failed", f"{type(error).__name__}: {error}"
-    await lab.clear(shared=state == "failed")
+    await harness.clear(shared=state == "failed")
     return BehaviourResult(behaviour.name, state, why, time.monotonic() - began)

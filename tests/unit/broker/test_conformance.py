@@ -73,10 +73,10 @@ async def make_liar(spec: SandboxSpec) -> SandboxUnderTest:
 
 async def test_a_provider_that_lies_passes_next_to_nothing() -> None:
     async def soon(behaviour: Behaviour) -> BehaviourResult:
-        lab = Harness(make_liar, ALL, "host")
+        harness = Harness(make_liar, ALL, "host")
         try:
             async with asyncio.timeout(0.5):
-                return await run_one(lab, behaviour)
+                return await run_one(harness, behaviour)
         except TimeoutError:
             return BehaviourResult(behaviour.name, "failed", "hangs", 0.5)
 
@@ -87,7 +87,7 @@ async def test_a_provider_that_lies_passes_next_to_nothing() -> None:
 
 
 def behaviour_that(error: Exception | None, *needs: suites.Need) -> Behaviour:
-    async def run(lab: Harness) -> None:
+    async def run(harness: Harness) -> None:
         if error is not None:
             raise error
 
@@ -119,7 +119,7 @@ async def test_every_ending_has_its_word() -> None:
 async def test_a_behaviour_that_hangs_fails_and_the_next_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suites, "DEADLINE", 0.05)
 
-    async def hang(lab: Harness) -> None:
+    async def hang(harness: Harness) -> None:
         await asyncio.Event().wait()
 
     outcomes = await run_suite(make_liar, ALL, behaviours=[Behaviour("hangs", hang, ()), behaviour_that(None)])
@@ -142,12 +142,12 @@ async def test_what_a_behaviour_made_is_removed_and_the_shared_one_is_made_anew_
         made.append(Counted())
         return made[-1]  # type: ignore[return-value]  # fits by __getattr__
 
-    async def use(lab: Harness) -> None:
-        await lab.box()
+    async def use(harness: Harness) -> None:
+        await harness.sandbox()
 
-    async def use_and_fail(lab: Harness) -> None:
-        await lab.box()
-        await lab.fresh()
+    async def use_and_fail(harness: Harness) -> None:
+        await harness.sandbox()
+        await harness.fresh()
         raise AssertionError("bad")
 
     order = [Behaviour(str(i), run, ()) for i, run in enumerate((use, use_and_fail, use))]
