@@ -304,7 +304,7 @@ async def test_sweeping_ends_a_helper_that_still_runs_but_no_other_process_of_it
     provider = await opened("subprocess", tmp_path)
     sleepers = [await asyncio.create_subprocess_exec("sleep", "1000") for _ in range(2)]
     for sleeper, started in zip(sleepers, (records.started_at(sleepers[0].pid), "12345"), strict=True):
-        place = records.place_of(tmp_path, "stack", f"s{sleeper.pid}")
+        place = records.folder_of_sandbox(tmp_path, "stack", f"s{sleeper.pid}")
         place.root.mkdir(parents=True)
         place.record.write_bytes(orjson.dumps({"tags": {}, "pid": sleeper.pid, "started": started, "group": ""}))
     assert await provider.sweep("stack", frozenset()) == 2
@@ -317,7 +317,7 @@ async def test_sweeping_ends_a_helper_that_still_runs_but_no_other_process_of_it
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"pid": "x", "group": 7}'])
 async def test_a_folder_with_a_broken_record_is_swept(tmp_path: Path, text: bytes) -> None:
     provider = await opened("subprocess", tmp_path)
-    place = records.place_of(tmp_path, "stack", "s")
+    place = records.folder_of_sandbox(tmp_path, "stack", "s")
     place.root.mkdir(parents=True)
     place.record.write_bytes(text)
     assert await provider.sweep("stack", frozenset()) == 1
@@ -330,7 +330,7 @@ async def test_new_tags_are_written_down(tmp_path: Path, name: str) -> None:
     held = await provider.create(SPEC, tags("s")._replace(warm="key"))
     await held.retag(tags("s")._replace(rollout="r1", expires=12.5))
     assert held.tags.rollout == "r1"
-    found = records.read_record(records.place_of(tmp_path, "stack", "s"))
+    found = records.read_record(records.folder_of_sandbox(tmp_path, "stack", "s"))
     assert (found["tags"]["rollout"], found["tags"]["warm"], found["tags"]["expires"]) == ("r1", "", 12.5)
     await held.remove()
 
@@ -425,7 +425,7 @@ async def test_a_value_of_the_environment_is_on_no_command_line(tmp_path: Path) 
     assert isinstance(held, LocalSandbox)
     lines = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in records.tree_of(held.pid)]
     assert not any(b"very-secret" in line for line in lines)
-    assert b"very-secret" not in records.place_of(tmp_path, "stack", "s").record.read_bytes()
+    assert b"very-secret" not in records.folder_of_sandbox(tmp_path, "stack", "s").record.read_bytes()
     await held.remove()
 
 

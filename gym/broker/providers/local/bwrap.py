@@ -60,13 +60,13 @@ class Isolation(Protocol):
     def check(self, spec: SandboxSpec) -> None:
         """Refuses, in words, what these walls cannot give."""
 
-    def prepare(self, spec: SandboxSpec, place: SandboxFolder) -> None:
+    def prepare(self, spec: SandboxSpec, folders: SandboxFolder) -> None:
         """The folders that the command line names."""
 
     def command(
         self,
         spec: SandboxSpec,
-        place: SandboxFolder,
+        folders: SandboxFolder,
         helper: Path,
         options: tuple[str, ...],
         python: Path | None = None,
@@ -109,22 +109,22 @@ class NoIsolation:
                     "Leave it out, or use the provider `bubblewrap` or `docker`.",
                 )
 
-    def prepare(self, spec: SandboxSpec, place: SandboxFolder) -> None:
+    def prepare(self, spec: SandboxSpec, folders: SandboxFolder) -> None:
         for name in ("work", "tmp"):
-            (place.files / name).mkdir(parents=True, exist_ok=True)
+            (folders.files / name).mkdir(parents=True, exist_ok=True)
 
     def command(
         self,
         spec: SandboxSpec,
-        place: SandboxFolder,
+        folders: SandboxFolder,
         helper: Path,
         options: tuple[str, ...],
         python: Path | None = None,
     ) -> Command:
-        work, tmp = str(place.files / "work"), str(place.files / "tmp")
+        work, tmp = str(folders.files / "work"), str(folders.files / "tmp")
         path = f"{python}/bin:{PATH}" if python else PATH
         env = {"PATH": path, "HOME": work, "TMPDIR": tmp, "LANG": "C.UTF-8", **spec.env}
-        return Command((str(helper), *options), env, place.files / "work")
+        return Command((str(helper), *options), env, folders.files / "work")
 
 
 class BubblewrapIsolation:
@@ -169,17 +169,17 @@ class BubblewrapIsolation:
             if taken or not pure.is_absolute() or ".." in pure.parts:
                 refuse(f"{path!r} cannot be mounted over", "Name a path like /workspace.")
 
-    def prepare(self, spec: SandboxSpec, place: SandboxFolder) -> None:
+    def prepare(self, spec: SandboxSpec, folders: SandboxFolder) -> None:
         for name in ("work", "tmp", "home"):
-            (place.files / name).mkdir(parents=True, exist_ok=True)
-        (place.files / "tmp").chmod(0o1777)
+            (folders.files / name).mkdir(parents=True, exist_ok=True)
+        (folders.files / "tmp").chmod(0o1777)
         if self.own_devices:
-            make_devices(place.devices)
+            make_devices(folders.devices)
 
     def command(
         self,
         spec: SandboxSpec,
-        place: SandboxFolder,
+        folders: SandboxFolder,
         helper: Path,
         options: tuple[str, ...],
         python: Path | None = None,
@@ -191,11 +191,11 @@ class BubblewrapIsolation:
         if spec.network.access == "internet":
             argv.append("--share-net")
         argv += self._root(spec)
-        argv += ["--proc", "/proc", "--dev", "/dev", *(show_devices(place.devices) if self.own_devices else ())]
+        argv += ["--proc", "/proc", "--dev", "/dev", *(show_devices(folders.devices) if self.own_devices else ())]
         argv += _close_proc()
         if spec.read_only:
             argv += ["--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-        argv += _writable(spec, place, workdir)
+        argv += _writable(spec, folders, workdir)
         argv += [word for path in self._also for word in ("--ro-bind", str(path), str(path))]
         if python is not None:
             argv += ["--ro-bind", str(python), PYTHON_INSIDE]
@@ -204,7 +204,7 @@ class BubblewrapIsolation:
             argv += ["--size", str(size), "--tmpfs", path]
         path = f"{PYTHON_INSIDE}/bin:{PATH}" if python else PATH
         env = {"PATH": path, "HOME": "/root", "LANG": "C.UTF-8", **spec.env}
-        return Command((*argv, "--", HELPER_INSIDE, "--guard", *options), env, place.root)
+        return Command((*argv, "--", HELPER_INSIDE, "--guard", *options), env, folders.root)
 
     def _root(self, spec: SandboxSpec) -> list[str]:
         image = self._images.get(spec.image or "")
@@ -257,8 +257,8 @@ def _close_proc() -> list[str]:
     return [*argv, *(word for path in SHOWN if Path(path).exists() for word in ("--ro-bind", path, path))]
 
 
-def _writable(spec: SandboxSpec, place: SandboxFolder, workdir: str) -> list[str]:
+def _writable(spec: SandboxSpec, folders: SandboxFolder, workdir: str) -> list[str]:
     bind = "--ro-bind" if spec.read_only else "--bind"
-    tmp = ["--tmpfs", "/tmp"] if spec.read_only else ["--bind", str(place.files / "tmp"), "/tmp"]
-    argv = [*tmp, bind, str(place.files / "home"), "/root", bind, str(place.files / "work"), workdir]
+    tmp = ["--tmpfs", "/tmp"] if spec.read_only else ["--bind", str(folders.files / "tmp"), "/tmp"]
+    argv = [*tmp, bind, str(folders.files / "home"), "/root", bind, str(folders.files / "work"), workdir]
     return [*argv, *(word for path in sorted(spec.mounts) for word in ("--dir", path))]

@@ -18,7 +18,7 @@ from gym.broker.helper import find_helper
 from gym.broker.provider import Abilities, EgressGate, Progress, Tags
 from gym.broker.providers.local import records
 from gym.broker.providers.local.bwrap import PATH, BubblewrapIsolation, Isolation, NoIsolation, refuse, show_system
-from gym.broker.providers.local.cgroup import CgroupRoots, ControlGroup, find_group, find_places, make_group
+from gym.broker.providers.local.cgroup import CgroupRoots, ControlGroup, find_cgroup_roots, find_group, make_group
 from gym.broker.providers.local.devices import needs_devices
 from gym.broker.providers.local.local_sandbox import LocalSandbox, copy_tree
 from gym.broker.providers.local.records import SandboxFolder
@@ -43,14 +43,14 @@ HELPER_MODE: Final = (
 class LocalProvider:
     """Fits `gym.broker.provider.Provider`; `walls` is all in which the two differ."""
 
-    def __init__(self, folder: Path, walls: Isolation, gate: EgressGate | None = None) -> None:
+    def __init__(self, folder: Path, isolation: Isolation, gate: EgressGate | None = None) -> None:
         self.folder = folder
         self.gate = gate
-        self.name = walls.name
-        self.abilities: Abilities = walls.abilities(limits=False)
-        self._walls = walls
-        self._places: CgroupRoots | None = None
-        self._held: set[LocalSandbox] = set()
+        self.name = isolation.name
+        self.abilities: Abilities = isolation.abilities(limits=False)
+        self._isolation = isolation
+        self._cgroup_roots: CgroupRoots | None = None
+        self._sandboxes: set[LocalSandbox] = set()
         self._helper = folder / ".helper"
         self._copied: Path | None = None
         self._science = ScienceEnvironment(PATH)
@@ -64,13 +64,13 @@ class LocalProvider:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.folder.chmod(0o700)
         self._helper.unlink(missing_ok=True)  # of another version, it may be
-        self._places = await asyncio.to_thread(find_places)
-        self.abilities = self._walls.abilities(limits=self._places is not None)
+        self._cgroup_roots = await asyncio.to_thread(find_cgroup_roots)
+        self.abilities = self._isolation.abilities(limits=self._cgroup_roots is not None)
 
     async def close(self) -> None:
         """Its sandboxes are its own children and cannot outlive it: they go with it."""
-        for held in tuple(self._held):
-            await held.remove()
+        for sandbox in tuple(self._sandboxes):
+            await sandbox.remove()
 
     async def ping(self) -> float:
         """There is no engine; what could be in the way is the disk."""
@@ -80,7 +80,7 @@ class LocalProvider:
         return time.monotonic() - began
 
     async def prepare(self, spec: SandboxSpec, progress: Progress | None = None) -> str:
-        self._walls.check(spec)
+        self._isolation.check(spec)
         return spec.image or ("host" if spec.build is None else await self.make_image(spec.build, progress))
 
     async def make_image(self, build: Build, progress: Progress | None = None) -> str:
@@ -98,29 +98,29 @@ class LocalProvider:
         return await self.create_from(spec, tags, files)
 
     async def create_from(self, spec: SandboxSpec, tags: Tags, files: Path | None) -> LocalSandbox:
-        self._walls.check(spec)
+        self._isolation.check(spec)
         python = await self._science.make() if spec.build is not None else None
-        place = records.place_of(self.folder, tags.stack, tags.id)
-        place.root.mkdir(parents=True, mode=0o700)
+        folders = records.folder_of_sandbox(self.folder, tags.stack, tags.id)
+        folders.root.mkdir(parents=True, mode=0o700)
         group: ControlGroup | None = None
         try:
             if files is not None:
-                await copy_tree(files, place.files)
-            self._walls.prepare(spec, place)
-            records.write_record(place, tags, 0, self._group_name(tags))
+                await copy_tree(files, folders.files)
+            self._isolation.prepare(spec, folders)
+            records.write_record(folders, tags, 0, self._group_name(tags))
             group = self._make_group(spec, tags)
-            return await self._start(spec, tags, place, group, python)
+            return await self._start(spec, tags, folders, group, python)
         except BaseException:
             if self.gate is not None:
                 await self.gate.detach(tags)
-            await asyncio.shield(asyncio.to_thread(_clear, place, group))
+            await asyncio.shield(asyncio.to_thread(_clear, folders, group))
             raise
 
     def found(self, stack: str) -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
         return _nothing()
 
     async def sweep(self, stack: str, keep: frozenset[str]) -> int:
-        kept = keep | {held.tags.id for held in self._held if held.tags.id in keep}
+        kept = keep | {sandbox.tags.id for sandbox in self._sandboxes if sandbox.tags.id in keep}
         return await asyncio.to_thread(self._sweep, stack, kept)
 
     async def snapshots(self, stack: str) -> tuple[str, ...]:
@@ -135,17 +135,17 @@ class LocalProvider:
     async def collect_garbage(self, low: float, high: float) -> int:
         return 0
 
-    def forget(self, held: LocalSandbox) -> None:
-        self._held.discard(held)
+    def forget(self, sandbox: LocalSandbox) -> None:
+        self._sandboxes.discard(sandbox)
 
     async def _start(
-        self, spec: SandboxSpec, tags: Tags, place: SandboxFolder, group: ControlGroup | None, python: Path | None
+        self, spec: SandboxSpec, tags: Tags, folders: SandboxFolder, group: ControlGroup | None, python: Path | None
     ) -> LocalSandbox:
         helper = find_helper(platform.machine())
         gate = self.gate if through_gate(spec.network) else None
-        process = await self._spawn(_with_gate(spec, tags, gate), place, group, helper, python)
+        process = await self._spawn(_with_gate(spec, tags, gate), folders, group, helper, python)
         try:
-            records.write_record(place, tags, process.pid, self._group_name(tags))
+            records.write_record(folders, tags, process.pid, self._group_name(tags))
             assert process.stdout is not None
             assert process.stdin is not None
             channel = await open_channel(process.stdout, process.stdin, timeout=OPEN_TIMEOUT)
@@ -153,17 +153,17 @@ class LocalProvider:
                 await gate.open(tags, channel)
         except BaseException as error:  # noqa: BLE001 (always raised again by the next lines)
             await asyncio.shield(_end(process))
-            self._explain(place, error)
-        held = LocalSandbox(self, spec, tags, place, process, channel, group)
-        self._held.add(held)
-        return held
+            self._explain(folders, error)
+        sandbox = LocalSandbox(self, spec, tags, folders, process, channel, group)
+        self._sandboxes.add(sandbox)
+        return sandbox
 
     async def _spawn(
-        self, spec: SandboxSpec, place: SandboxFolder, group: ControlGroup | None, helper: Path, python: Path | None
+        self, spec: SandboxSpec, folders: SandboxFolder, group: ControlGroup | None, helper: Path, python: Path | None
     ) -> asyncio.subprocess.Process:
         options: tuple[str, ...] = ("--silence", str(SILENCE))
         launch = [str(helper), "--launch"]
-        for door in group.doors if group else ():
+        for door in group.procs_files if group else ():
             launch += ["--join", str(door)]
         if group is None:  # of each process; `abilities.limits` says that it is no bound on all of them
             launch += ["--limit", str(RLIMIT_DATA), str(spec.limits.memory)]
@@ -171,11 +171,11 @@ class LocalProvider:
             launch += ["--limit", str(RLIMIT_FSIZE), str(spec.limits.disk)]
         events = group.events.open("rb") if group else None
         try:
-            with place.log.open("wb") as log:
+            with folders.log.open("wb") as log:
                 if events:
                     options += ("--oom-fd", str(events.fileno()))
                 inside = await self._helper_inside(helper)
-                command = self._walls.command(spec, place, inside, options, python)
+                command = self._isolation.command(spec, folders, inside, options, python)
                 return await asyncio.create_subprocess_exec(
                     *launch,
                     "--",
@@ -202,17 +202,17 @@ class LocalProvider:
             self._copied = helper
         return self._helper
 
-    def _explain(self, place: SandboxFolder, error: BaseException) -> NoReturn:
-        words = place.log.read_text(errors="replace").strip()[-500:]
+    def _explain(self, folders: SandboxFolder, error: BaseException) -> NoReturn:
+        words = folders.log.read_text(errors="replace").strip()[-500:]
         if isinstance(error, RolloutError) and words:
             raise RolloutError("sandbox", f"{error.message}: {words}") from error
         raise error
 
     def _make_group(self, spec: SandboxSpec, tags: Tags) -> ControlGroup | None:
-        if self._places is None:
+        if self._cgroup_roots is None:
             return None
         try:
-            return make_group(self._places, self._group_name(tags), spec.limits)
+            return make_group(self._cgroup_roots, self._group_name(tags), spec.limits)
         except OSError as error:
             raise RolloutError("sandbox", f"no control group could be made for the sandbox: {error}") from error
 
@@ -221,15 +221,15 @@ class LocalProvider:
 
     def _sweep(self, stack: str, keep: frozenset[str]) -> int:
         count = 0
-        for place in records.left_behind(self.folder, stack):
-            if place.root.name in keep:
+        for folders in records.left_behind(self.folder, stack):
+            if folders.root.name in keep:
                 continue
-            record = records.read_record(place)
+            record = records.read_record(folders)
             records.end_process(record)
             group = record.get("group")
-            if self._places is not None and isinstance(group, str) and records.SAFE.match(group):
-                find_group(self._places, group).remove()
-            records.remove_tree(place.root)
+            if self._cgroup_roots is not None and isinstance(group, str) and records.SAFE.match(group):
+                find_group(self._cgroup_roots, group).remove()
+            records.remove_tree(folders.root)
             count += 1
         return count
 
@@ -319,7 +319,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-def _clear(place: SandboxFolder, group: ControlGroup | None) -> None:
+def _clear(folders: SandboxFolder, group: ControlGroup | None) -> None:
     if group is not None:
         group.remove()
-    records.remove_tree(place.root)
+    records.remove_tree(folders.root)

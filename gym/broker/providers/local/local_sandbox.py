@@ -35,7 +35,7 @@ class LocalBackend(Protocol):
 
     async def create_from(self, spec: SandboxSpec, tags: Tags, files: Path | None) -> LocalSandbox: ...
 
-    def forget(self, held: LocalSandbox) -> None: ...
+    def forget(self, sandbox: LocalSandbox) -> None: ...
 
 
 class LocalSandbox:
@@ -46,7 +46,7 @@ class LocalSandbox:
         maker: LocalBackend,
         spec: SandboxSpec,
         tags: Tags,
-        place: SandboxFolder,
+        folders: SandboxFolder,
         process: asyncio.subprocess.Process,
         channel: PipeChannel,
         group: ControlGroup | None,
@@ -54,7 +54,7 @@ class LocalSandbox:
         self._maker = maker
         self._spec = spec
         self._tags = tags
-        self.place = place
+        self.folders = folders
         self._process = process
         self._channel = channel
         self._group = group
@@ -88,15 +88,15 @@ class LocalSandbox:
 
     async def retag(self, tags: Tags) -> None:
         self._tags = tags
-        group = read_record(self.place).get("group", "")
-        await asyncio.to_thread(write_record, self.place, tags, self._process.pid, group)
+        group = read_record(self.folders).get("group", "")
+        await asyncio.to_thread(write_record, self.folders, tags, self._process.pid, group)
 
     async def fork(self, tags: Tags) -> LocalSandbox:
         spec = self._spec
         if self._sealed:
             spec = spec.model_copy(update={"network": spec.network.model_copy(update={"setup": None})})
         async with _Paused(self):
-            return await self._maker.create_from(spec, tags, self.place.files)
+            return await self._maker.create_from(spec, tags, self.folders.files)
 
     async def snapshot(self, name: str) -> None:
         target = snapshot_folder(self._maker.folder, self._tags.stack, name)
@@ -104,7 +104,7 @@ class LocalSandbox:
         try:
             fresh.parent.mkdir(parents=True, exist_ok=True)
             async with _Paused(self):
-                await copy_tree(self.place.files, fresh)
+                await copy_tree(self.folders.files, fresh)
             await asyncio.to_thread(_replace_tree, fresh, target)
         finally:
             await asyncio.to_thread(remove_tree, fresh)
@@ -146,7 +146,7 @@ class LocalSandbox:
             if self._group is not None:
                 self._ooms_at_end = self._group.count_ooms()
                 await asyncio.to_thread(self._group.remove)
-            await asyncio.to_thread(remove_tree, self.place.root)
+            await asyncio.to_thread(remove_tree, self.folders.root)
             self._gone = True
             self._maker.forget(self)
 
@@ -166,16 +166,16 @@ class LocalSandbox:
 class _Paused:
     """So that the copy is of one moment."""
 
-    def __init__(self, held: LocalSandbox) -> None:
-        self._held = held
-        self._was_paused = held.paused
+    def __init__(self, sandbox: LocalSandbox) -> None:
+        self._sandboxes = sandbox
+        self._was_paused = sandbox.paused
 
     async def __aenter__(self) -> None:
-        await self._held.pause()
+        await self._sandboxes.pause()
 
     async def __aexit__(self, *trouble: object) -> None:
         if not self._was_paused:
-            await asyncio.shield(self._held.resume())
+            await asyncio.shield(self._sandboxes.resume())
 
 
 async def copy_tree(source: Path, target: Path) -> None:

@@ -42,7 +42,7 @@ class SandboxFolder(NamedTuple):
         return self.root / "log"
 
 
-def place_of(folder: Path, stack: str, id: str) -> SandboxFolder:
+def folder_of_sandbox(folder: Path, stack: str, id: str) -> SandboxFolder:
     for name in (stack, id):
         if not SAFE.match(name):
             raise RolloutError("sandbox", f"{name!r} cannot name a sandbox", retryable=False, status=422)
@@ -63,16 +63,16 @@ def snapshots_of(folder: Path, stack: str) -> tuple[str, ...]:
     return tuple(one.name for one in found if SAFE.match(one.name))
 
 
-def write_record(place: SandboxFolder, tags: Tags, pid: int, group: str) -> None:
+def write_record(folders: SandboxFolder, tags: Tags, pid: int, group: str) -> None:
     data = orjson.dumps({"tags": tags._asdict(), "pid": pid, "started": started_at(pid), "group": group})
-    fresh = place.record.with_suffix(".new")
+    fresh = folders.record.with_suffix(".new")
     fresh.write_bytes(data)
-    fresh.replace(place.record)
+    fresh.replace(folders.record)
 
 
-def read_record(place: SandboxFolder) -> dict[str, Any]:
+def read_record(folders: SandboxFolder) -> dict[str, Any]:
     try:
-        found = orjson.loads(place.record.read_bytes())
+        found = orjson.loads(folders.record.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return {}
     return found if isinstance(found, dict) else {}
