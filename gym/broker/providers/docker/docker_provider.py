@@ -65,11 +65,11 @@ class Docker:
         *,
         stack: str = "",
         gate: EgressGate | None = None,
-        ledger: Path | str | None = None,
+        image_use: Path | str | None = None,
     ) -> None:
         self.engine = EngineClient(host)
-        self._ledger = ImageUse(Path(ledger) if ledger else None)
-        self.images = ImageStore(self.engine, self._ledger)
+        self._image_use = ImageUse(Path(image_use) if image_use else None)
+        self.images = ImageStore(self.engine, self._image_use)
         self.networks = Networks(self.engine, gate)
         self.abilities = Abilities(True, True, self.networks.accesses, True, True, True, True, True)
         self._stack = stack
@@ -99,7 +99,7 @@ class Docker:
         for sandbox in tuple(self._alive.values()):
             await sandbox.let_go()
         self._alive.clear()
-        self._ledger.write()
+        self._image_use.write()
         await self.engine.aclose()
 
     async def ping(self) -> float:
@@ -166,7 +166,7 @@ class Docker:
         return await self.images.remove_snapshot(stack, name)
 
     async def collect_garbage(self, low: float, high: float) -> int:
-        return await collect(self.engine, self._ledger, self.images, self._disk, low, high)
+        return await collect(self.engine, self._image_use, self.images, self._disk, low, high)
 
     @property
     def _disk(self) -> Path | None:

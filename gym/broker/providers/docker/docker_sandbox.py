@@ -58,23 +58,23 @@ class DockerSandbox:
 
     def __init__(
         self,
-        home: DockerBackend,
+        backend: DockerBackend,
         spec: SandboxSpec,
         tags: Tags,
         parts: ContainerParts,
-        place: Attachment,
+        attachment: Attachment,
         fork_image: str = "",
     ) -> None:
         self.container = parts.container
         self.fork_image = fork_image
         self.killed_for = ""  # what the watch over it found
         self.own_doing = False
-        self._home = home
+        self._backend = backend
         self._spec = spec
         self._tags = tags
         self._attached = parts.attached
         self._channel = parts.channel
-        self._place = place
+        self._attachment = attachment
         self.sealed = spec.network.setup is None
         self._others: dict[str, PipeChannel] = {}
         self._lock = asyncio.Lock()
@@ -82,7 +82,7 @@ class DockerSandbox:
         self._short = asyncio.Event()  # of memory
         self._end: dict[str, str] = {}
         self._oom = False
-        self._told_to_end = False  # by somebody, through the engine
+        self._was_killed = False  # by somebody, through the engine
         self._paused = False
         self._removal: asyncio.Task[None] | None = None
 
@@ -122,11 +122,11 @@ class DockerSandbox:
         if self.sealed and spec.network.setup is not None:
             spec = spec.model_copy(update={"network": spec.network.model_copy(update={"setup": None})})
         try:
-            made = await self._home.make(
+            made = await self._backend.make(
                 spec, tags._replace(parent=self._tags.id), ImageFacts(image, frozenset()), name
             )
         except BaseException:
-            await asyncio.shield(self._home.images.remove(name))
+            await asyncio.shield(self._backend.images.remove(name))
             raise
         await self._copy_memory(made)
         return made
@@ -139,8 +139,8 @@ class DockerSandbox:
 
     async def seal(self) -> None:
         if not self.sealed:
-            networks = self._home.networks
-            self._place = await networks.seal(self.container, self._tags, self._place, self._spec.network)
+            networks = self._backend.networks
+            self._attachment = await networks.seal(self.container, self._tags, self._attachment, self._spec.network)
             self.sealed = True
 
     async def pause(self) -> None:
@@ -157,17 +157,17 @@ class DockerSandbox:
         if self.killed_for:
             return self.killed_for
         code = self._end.get("exitCode", "?")
-        if code == KILLED and not self._oom and not self._told_to_end:
+        if code == KILLED and not self._oom and not self._was_killed:
             with contextlib.suppress(TimeoutError):  # one of two watchers of the engine tells of it, at its leisure
                 await asyncio.wait_for(self._short.wait(), NEWS_SECONDS)
-        self.own_doing = (self._oom and code == KILLED and not self._told_to_end) or code == NO_MEMORY
-        if self._oom and self._end and not self._told_to_end:
+        self.own_doing = (self._oom and code == KILLED and not self._was_killed) or code == NO_MEMORY
+        if self._oom and self._end and not self._was_killed:
             return f"it was ended for memory: `limits.memory` is {self._spec.limits.memory} bytes"
         if self._end:
             words = self._attached.words
             return f"its first process ended with exit code {code}" + (f": {words}" if words else "")
         try:
-            await self._home.engine.call("GET", "/_ping", doing="answer", timeout=5.0)
+            await self._backend.engine.call("GET", "/_ping", doing="answer", timeout=5.0)
         except (EngineSilent, EngineRefused) as error:
             return f"the container engine is gone: {error.what}"
         return "its line broke; the engine says nothing of its end"
@@ -187,7 +187,7 @@ class DockerSandbox:
     async def measure(self, volumes: dict[str, int]) -> int:
         """Bytes of its writable layer, and of what its image declares to be a volume. `volumes` are all of the engine's
         by name: measured once for many sandboxes, and only where one of them has any."""
-        engine, path = self._home.engine, f"/containers/{self.container}/json"
+        engine, path = self._backend.engine, f"/containers/{self.container}/json"
         told = await engine.call("GET", path, {"size": True}, doing="measure a sandbox")
         mounts = [one for one in told.get("Mounts") or () if one["Type"] == "volume"]
         own = [str(one["Name"]) for one in mounts if one["Destination"] != HELPER_AT]
@@ -207,13 +207,13 @@ class DockerSandbox:
             self._oom = True
             self._short.set()
         if event == "kill":
-            self._told_to_end = True
+            self._was_killed = True
         if event == "die":
             self._end = attributes
             self._ended.set()
 
     async def _open_as(self, user: str) -> PipeChannel:
-        engine = self._home.engine
+        engine = self._backend.engine
         try:
             path = f"/containers/{self.container}/exec"
             made = await engine.call("POST", path, json=exec_body(user), doing=f"enter a sandbox as {user}")
@@ -230,7 +230,7 @@ class DockerSandbox:
 
     async def _commit(self, repository: str, tag: str, kind: str) -> str:
         """Files as they are at one moment. To make everything stand still costs 25 ms: not where nothing runs."""
-        images, stack = self._home.images, self._tags.stack
+        images, stack = self._backend.images, self._tags.stack
         still, begun = await self._is_still(), self._begun
         image = await images.commit(self.container, repository, tag, stack, kind, pause=not still)
         if not still or begun == self._begun:
@@ -267,16 +267,16 @@ class DockerSandbox:
         for channel in (*self._others.values(), self._channel):
             await channel.close("the sandbox was removed")
         self._attached.close()
-        await remove_container(self._home.engine, self.container)
-        await self._home.networks.detach(self._tags, self._place)
+        await remove_container(self._backend.engine, self.container)
+        await self._backend.networks.detach(self._tags, self._attachment)
         if self.fork_image:
-            await self._home.images.remove(self.fork_image)
-        self._home.leave(self)
+            await self._backend.images.remove(self.fork_image)
+        self._backend.leave(self)
 
     async def _post(self, verb: str, query: str = "", *, doing: str, unless: str = "\0") -> None:
         path = f"/containers/{self.container}/{verb}" + (f"?{query}" if query else "")
         try:
-            await self._home.engine.call("POST", path, doing=doing)
+            await self._backend.engine.call("POST", path, doing=doing)
         except EngineRefused as error:
             if unless in error.words:
                 return

@@ -34,9 +34,9 @@ class ImageFacts(NamedTuple):
 
 
 class ImageStore:
-    def __init__(self, engine: EngineClient, ledger: ImageUse) -> None:
+    def __init__(self, engine: EngineClient, image_use: ImageUse) -> None:
         self._engine = engine
-        self._ledger = ledger
+        self._image_use = image_use
         self._known: dict[str, ImageFacts] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._pulls = asyncio.Semaphore(PULLS_AT_ONCE)
@@ -60,7 +60,7 @@ class ImageStore:
                 facts = await self._inspect(name)
                 if facts is None:
                     raise ImageMissing(f"{name} was pulled, and the engine does not find it all the same.")
-                self._ledger.use(facts.id, pulled=True)
+                self._image_use.use(facts.id, pulled=True)
             return facts
 
     async def make(self, build: Build, progress: Progress | None = None) -> ImageFacts:
@@ -116,7 +116,7 @@ class ImageStore:
             )
         except EngineRefused as error:
             raise explain_disk(error.words) or error from error
-        self._ledger.use(made["Id"])
+        self._image_use.use(made["Id"])
         return str(made["Id"])
 
     async def remove(self, image: str) -> bool:
@@ -127,13 +127,13 @@ class ImageStore:
             if error.status not in (404, 409):
                 raise
             return error.status == 404
-        self._ledger.forget(image)
+        self._image_use.forget(image)
         return True
 
     def _remembered(self, name: str) -> ImageFacts | None:
         facts = self._known.get(name)
         if facts is not None:
-            self._ledger.use(facts.id)
+            self._image_use.use(facts.id)
         return facts
 
     async def _inspect(self, name: str) -> ImageFacts | None:
@@ -146,7 +146,7 @@ class ImageStore:
         env = (told.get("Config") or {}).get("Env") or ()
         facts = ImageFacts(str(told["Id"]), frozenset(entry.partition("=")[0] for entry in env))
         self._known[name] = facts
-        self._ledger.use(facts.id)
+        self._image_use.use(facts.id)
         return facts
 
     async def _pull(self, reference: ImageReference, progress: Progress) -> None:

@@ -70,38 +70,38 @@ class Networks:
             raise
         return Attachment(shard, told.env, told.dns, (shard,), gated=gated is not None)
 
-    async def open(self, tags: Tags, place: Attachment, channel: Channel) -> None:
+    async def open(self, tags: Tags, attachment: Attachment, channel: Channel) -> None:
         """The sandbox runs: what was allowed can be reached when this returns."""
-        if place.gated and self._gate:
+        if attachment.gated and self._gate:
             await self._gate.open(tags, channel)
 
-    async def seal(self, container: str, tags: Tags, place: Attachment, run: Network) -> Attachment:
+    async def seal(self, container: str, tags: Tags, attachment: Attachment, run: Network) -> Attachment:
         """The setup phase is over: what `run` may not have is taken away."""
-        if place.gated and self._gate:
+        if attachment.gated and self._gate:
             await self._gate.seal(tags, run)
         if run.access != "internet":
-            for shard in place.shards:
+            for shard in attachment.shards:
                 await self._disconnect(shard, container)
-            self._give_back(place)
-            place = place._replace(shards=())
-        return place
+            self._give_back(attachment)
+            attachment = attachment._replace(shards=())
+        return attachment
 
-    async def detach(self, tags: Tags, place: Attachment) -> None:
-        self._give_back(place)
-        if place.gated and self._gate:
+    async def detach(self, tags: Tags, attachment: Attachment) -> None:
+        self._give_back(attachment)
+        if attachment.gated and self._gate:
             await self._gate.detach(tags)
 
     async def adopt(self, tags: Tags, wanted: Network, networks: Collection[str], channel: Channel) -> Attachment:
         """Of a sandbox that an earlier broker placed. Whoever came through the gate has what its run may have."""
         shards = tuple(name for name in networks if name.startswith(BRIDGES))
         self._taken.update(shards)
-        place = Attachment(next(iter(networks), "none"), shards=shards)
+        attachment = Attachment(next(iter(networks), "none"), shards=shards)
         if not through_gate(wanted) or self._gate is None:
-            return place
+            return attachment
         self._gate.attach(tags, wanted)
         if wanted.access != "none":
             await self._gate.open(tags, channel)
-        return place._replace(gated=True)
+        return attachment._replace(gated=True)
 
     def forget(self) -> None:
         """A bridge that was known is not there any more."""
@@ -169,8 +169,8 @@ class Networks:
             if "is not connected" not in error.words:
                 raise
 
-    def _give_back(self, place: Attachment) -> None:
-        for shard in place.shards:
+    def _give_back(self, attachment: Attachment) -> None:
+        for shard in attachment.shards:
             self._taken[shard] = max(0, self._taken[shard] - 1)
 
 
