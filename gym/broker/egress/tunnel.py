@@ -102,12 +102,12 @@ class Tunnel:
             if sending.done():
                 sending.result()
                 if whole:
-                    self._beat(HALF_SECONDS)
+                    self._extend_timeout(HALF_SECONDS)
                 await receiving
             else:
                 receiving.result()
                 if whole:
-                    self._beat(HALF_SECONDS)
+                    self._extend_timeout(HALF_SECONDS)
                     await sending
             await self.inside.flush()
         finally:
@@ -153,16 +153,16 @@ class Tunnel:
 
     async def _pass_back(self) -> None:
         while data := await self.outside.read():
-            self._beat(self.idle_seconds)
+            self._extend_timeout(self.idle_seconds)
             self.count(0, len(data))
             await self.inside.write(data)
         await self.inside.end()
 
-    def _beat(self, seconds: float) -> None:
+    def _extend_timeout(self, seconds: float) -> None:
         self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
     async def _out(self, data: bytes) -> None:
-        self._beat(self.idle_seconds)
+        self._extend_timeout(self.idle_seconds)
         self.count(len(data), 0)
         await self.outside.write(data)
 
@@ -170,46 +170,46 @@ class Tunnel:
 class BufferedReader:
     """What a sandbox says, in portions of our choice."""
 
-    def __init__(self, line: ByteStream, first: bytes = b"") -> None:
-        self._line = line
-        self._held = bytearray(first)
+    def __init__(self, stream: ByteStream, first: bytes = b"") -> None:
+        self._stream = stream
+        self._buffer = bytearray(first)
 
     async def some(self, max_bytes: int) -> bytes:
-        if not self._held:
-            self._held += await self._more()
-        data = bytes(self._held[:max_bytes])
-        del self._held[:max_bytes]
+        if not self._buffer:
+            self._buffer += await self._more()
+        data = bytes(self._buffer[:max_bytes])
+        del self._buffer[:max_bytes]
         return data
 
     async def line(self) -> bytes:
         return (await self.until(b"\r\n", CHUNK_LINE))[:-2]
 
     async def until(self, mark: bytes, max_bytes: int) -> bytes:
-        while (at := self._held.find(mark)) < 0:
-            if len(self._held) > max_bytes:
+        while (at := self._buffer.find(mark)) < 0:
+            if len(self._buffer) > max_bytes:
                 raise EgressDenied(f"more than {max_bytes} bytes before the head of the request ends")
-            self._held += await self._more()
+            self._buffer += await self._more()
         if at > max_bytes:
             raise EgressDenied(f"more than {max_bytes} bytes before the head of the request ends")
-        data = bytes(self._held[: at + len(mark)])
-        del self._held[: at + len(mark)]
+        data = bytes(self._buffer[: at + len(mark)])
+        del self._buffer[: at + len(mark)]
         return data
 
     def rest(self) -> bytes:
-        data = bytes(self._held)
-        self._held.clear()
+        data = bytes(self._buffer)
+        self._buffer.clear()
         return data
 
     async def peek_more(self) -> bytes:
         """Everything so far and what comes next; nothing is taken away."""
-        self._held += await self._more()
-        return bytes(self._held)
+        self._buffer += await self._more()
+        return bytes(self._buffer)
 
     def peek(self) -> bytes:
-        return bytes(self._held)
+        return bytes(self._buffer)
 
     async def _more(self) -> bytes:
-        data = await self._line.read()
+        data = await self._stream.read()
         if not data:
             raise ConnectionLost("the sandbox said no more")
         return data

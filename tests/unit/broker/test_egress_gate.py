@@ -31,7 +31,7 @@ async def start(monkeypatch: pytest.MonkeyPatch, held: int, *, closed: bool = Fa
     monkeypatch.setattr(gate, "FIRST_PAUSE", 0.001)
     monkeypatch.setattr(gate, "LAST_PAUSE", 0.01)
     door, channel = SimpleNamespace(), SimpleNamespace(closed=closed)
-    keeping = asyncio.create_task(gate.keep_relay(door, channel, listening))  # type: ignore[arg-type]
+    keeping = asyncio.create_task(gate.run_relay_forever(door, channel, listening))  # type: ignore[arg-type]
     await asyncio.wait({listening}, timeout=60)
     keeping.cancel()
     await asyncio.wait({keeping})
