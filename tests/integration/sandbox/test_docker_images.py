@@ -178,7 +178,7 @@ async def test_garbage_is_ours_unused_and_oldest_first(labs: Lab) -> None:
         Build(dockerfile=f"FROM scratch\nCOPY x /x\nLABEL n={labs.stack}-{n}\n", files={"x": b"1"}) for n in range(3)
     ]
     ids = [await labs.docker.make_image(one) for one in builds]
-    ledger = labs.docker.images._ledger
+    ledger = labs.docker.images._image_use
     ledger._used |= {ids[0]: 300.0, ids[1]: 100.0, ids[2]: 200.0}
     used = await labs.docker.create(SandboxSpec(build=builds[2]), labs.tags())
     ledger._used[ids[2]] = 50.0

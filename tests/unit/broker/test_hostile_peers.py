@@ -195,7 +195,7 @@ async def test_a_relay_that_opens_without_saying_where_does_no_harm() -> None:
     for number in range(10_000):
         relay.take(1, HEAD.pack(OPEN, number, 0) + HEAD.pack(OPEN, number, 1) + b"\xff" + HEAD.pack(RESET, number, 0))
     assert not door.lines
-    assert not relay._lines
+    assert not relay._connections
 
 
 def peak(work: Callable[[], object]) -> int:
