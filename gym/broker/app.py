@@ -56,8 +56,8 @@ class App:
     def _health(self) -> Answer:
         broker = self.broker
         status = "stopping" if broker.stopping else "ok" if broker.ready else "starting"
-        told = {"status": status, "name": "sandbox", "type": "sandbox", "provider": broker.provider.name}
-        return json_answer(told, 200 if status == "ok" else 503)
+        health = {"status": status, "name": "sandbox", "type": "sandbox", "provider": broker.provider.name}
+        return json_answer(health, 200 if status == "ok" else 503)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()

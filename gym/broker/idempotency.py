@@ -91,11 +91,11 @@ class IdempotentRequests:
     def _expire(self) -> None:
         oldest = self._clock() - KEPT_SECONDS
         while self._kept:
-            key, told = next(iter(self._kept.items()))
-            if told.ended >= oldest and self._bytes <= KEPT_BYTES and len(self._kept) <= KEPT_IDS:
+            key, stored = next(iter(self._kept.items()))
+            if stored.ended >= oldest and self._bytes <= KEPT_BYTES and len(self._kept) <= KEPT_IDS:
                 break
             del self._kept[key]
-            self._bytes -= told.size
+            self._bytes -= stored.size
             self._spend(key)
 
     def _spend(self, key: Key) -> None:

@@ -280,14 +280,14 @@ class Broker:
         entry.loss_watch = self.tasks.spawn(self._watch(entry), f"watch {entry.id}")
 
     async def _watch(self, entry: SandboxEntry) -> None:
-        told = await entry.sandbox.channel.wait_closed()
+        reason = await entry.sandbox.channel.wait_closed()
         if entry.removing is not None or self.stopping:
             return
         try:
             async with asyncio.timeout(10.0):
-                entry.why_lost = await entry.sandbox.why_lost() or told
+                entry.why_lost = await entry.sandbox.why_lost() or reason
         except Exception as error:  # noqa: BLE001 (the engine may be what went)
-            entry.why_lost = f"{told} ({error})"
+            entry.why_lost = f"{reason} ({error})"
         entry.own_doing = getattr(entry.sandbox, "own_doing", False)
         entry.state = "lost"
         self.meters.count("lost")

@@ -105,8 +105,8 @@ async def open_shell(entry: SandboxEntry, request: ExecRequest) -> ShellSession:
     shell.process = await channel.start(request.model_copy(update={"stdin": b"", "timeout": FOREVER}), shell.heard)
     entry.shells[shell.id] = shell
     try:
-        told = await run_in_shell(entry, shell, 'printf "%s" "$$"', 30.0, 1 << 12)
-        shell.pid = int(told.stdout.text.strip())
+        result = await run_in_shell(entry, shell, 'printf "%s" "$$"', 30.0, 1 << 12)
+        shell.pid = int(result.stdout.text.strip())
     except (ValueError, Lost):
         await close_shell(entry, shell)
         raise RequestRefused(f"{request.words()[0]} did not answer as a POSIX shell does", 422) from None
@@ -154,8 +154,10 @@ async def _run(
     out, err = shell.seekers
     loop = asyncio.get_running_loop()
     began = loop.time()
-    tell = f'gym_code=$?; printf "\\n%s %d\\n" {mark} $gym_code; printf "\\n%s %d\\n" {mark} $gym_code >&2'
-    await process.write(f"command eval {shlex.quote(command)} </dev/null; {tell}\n".encode("utf-8", "surrogateescape"))
+    print_mark = f'gym_code=$?; printf "\\n%s %d\\n" {mark} $gym_code; printf "\\n%s %d\\n" {mark} $gym_code >&2'
+    await process.write(
+        f"command eval {shlex.quote(command)} </dev/null; {print_mark}\n".encode("utf-8", "surrogateescape")
+    )
     timed_out = not await _marked(process, out, err, timeout)
     if timed_out and process.running:
         await _kill_command(entry, shell)

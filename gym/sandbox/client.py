@@ -143,8 +143,8 @@ class Sandboxes:
         await self.call("DELETE", f"/snapshots/{quote(image, safe='')}")
 
     async def status(self) -> dict[str, Any]:
-        told: dict[str, Any] = orjson.loads((await self.call("GET", "/status")).body)
-        return told
+        status: dict[str, Any] = orjson.loads((await self.call("GET", "/status")).body)
+        return status
 
     async def alive(self) -> tuple[SandboxInfo, ...]:
         """All of this instance."""

@@ -106,8 +106,8 @@ class Pipe:
 def how_ended(message: Message) -> Exception:
     if message.kind == CLOSE:
         return RolloutError("sandbox", "the broker closed the line into a sandbox", server="sandbox")
-    told = orjson.loads(message.data)
-    if "result" not in told:
+    fields = orjson.loads(message.data)
+    if "result" not in fields:
         return failure(500, message.data)
-    code, signal = told["result"]["exit_code"], told["result"]["signal"]
+    code, signal = fields["result"]["exit_code"], fields["result"]["signal"]
     return PipeEnded(f"exit code {code}" if signal is None else f"signal {signal}")

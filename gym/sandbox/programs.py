@@ -227,8 +227,8 @@ class ProgramSandbox:
         source = pack(FORKSERVER)
         settings = {"base": PLACE if isolated else "", "wanted": PACKAGES}
         await self._pipe.write(framed(source) + framed(json.dumps(settings).encode()))
-        told = await self._read()
-        self.walled, self.lacks = bool(told["walls"]), tuple(told["lacks"])
+        reply = await self._read()
+        self.walled, self.lacks = bool(reply["walls"]), tuple(reply["lacks"])
 
     async def ask(self, body: bytes) -> list[ProgramOutcome]:
         try:
@@ -248,21 +248,21 @@ class ProgramSandbox:
         self.uses += 1
         outcomes: list[ProgramOutcome] = []
         await self._pipe.write(framed(body))
-        while "done" not in (told := await self._read()):
-            if told["end"] == "trouble":
-                raise ProgramSandboxBroken(told["error"])
-            outcomes.append(read_outcome(told))
-        self.differs = told["differs"]
+        while "done" not in (reply := await self._read()):
+            if reply["end"] == "trouble":
+                raise ProgramSandboxBroken(reply["error"])
+            outcomes.append(read_outcome(reply))
+        self.differs = reply["differs"]
         if self.differs:
             log.info("a place is thrown away after its program: %s", self.differs)
-        if told["broken"]:
+        if reply["broken"]:
             raise ProgramSandboxBroken("its keeper was ended")
         return outcomes
 
     async def _read(self) -> dict[str, Any]:
         size = struct.unpack("!I", await self._exactly(4))[0]
-        told: dict[str, Any] = json.loads(await self._exactly(size))
-        return told
+        reply: dict[str, Any] = json.loads(await self._exactly(size))
+        return reply
 
     async def _exactly(self, size: int) -> bytes:
         assert self._pipe is not None
@@ -292,8 +292,8 @@ def framed(data: bytes) -> bytes:
     return struct.pack("!I", len(data)) + data
 
 
-def read_outcome(told: dict[str, Any]) -> ProgramOutcome:
-    value = told.get("value")
-    error = told.get("error", "") or ("its reply is no JSON value: " + told["unfit"] if "unfit" in told else "")
-    times = {"cpu": told["cpu"], "seconds": told["seconds"]}
-    return ProgramOutcome(told["end"], told["stdout"], value, error, told.get("traceback", ""), **times)
+def read_outcome(reply: dict[str, Any]) -> ProgramOutcome:
+    value = reply.get("value")
+    error = reply.get("error", "") or ("its reply is no JSON value: " + reply["unfit"] if "unfit" in reply else "")
+    times = {"cpu": reply["cpu"], "seconds": reply["seconds"]}
+    return ProgramOutcome(reply["end"], reply["stdout"], value, error, reply.get("traceback", ""), **times)

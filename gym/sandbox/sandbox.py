@@ -76,8 +76,8 @@ class Sandbox:
         return SandboxJob(self._all, self._path, JobInfo.model_validate_json(reply.body))
 
     async def jobs(self) -> tuple[SandboxJob, ...]:
-        told = orjson.loads((await self._all.call("GET", f"{self._path}/jobs")).body)
-        return tuple(SandboxJob(self._all, self._path, JobInfo.model_validate(one)) for one in told["jobs"])
+        fields = orjson.loads((await self._all.call("GET", f"{self._path}/jobs")).body)
+        return tuple(SandboxJob(self._all, self._path, JobInfo.model_validate(one)) for one in fields["jobs"])
 
     async def shell(
         self,
@@ -156,8 +156,8 @@ class Sandbox:
 
     async def list(self, path: str, *, recursive: bool = False, user: str | None = None) -> tuple[FileInfo, ...]:
         given = {"recursive": "1" if recursive else None}
-        told = orjson.loads((await self._all.call("GET", self._at("list", path, user, given))).body)
-        return FILES.validate_python(told["entries"])
+        fields = orjson.loads((await self._all.call("GET", self._at("list", path, user, given))).body)
+        return FILES.validate_python(fields["entries"])
 
     async def make_dir(self, path: str, *, mode: int | None = None, user: str | None = None) -> None:
         await self._all.call("POST", self._at("dirs", path, user, {"mode": None if mode is None else f"{mode:o}"}))
@@ -292,9 +292,9 @@ class Shell:
         reply = await self._all.call(
             "POST", self._path, body, timeout=timeout + MARGIN, request_id=secrets.token_hex(12)
         )
-        told = orjson.loads(reply.body)
-        self.ended = bool(told.get("shell_ended"))
-        return ExecResult.model_validate(told)
+        fields = orjson.loads(reply.body)
+        self.ended = bool(fields.get("shell_ended"))
+        return ExecResult.model_validate(fields)
 
     async def close(self) -> None:
         try:

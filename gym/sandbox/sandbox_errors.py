@@ -27,9 +27,9 @@ def failure(status: int, body: bytes) -> RolloutError:
     error = error_from_reply(status, body, server="sandbox", kind="sandbox")
     error.status = status
     try:
-        told = orjson.loads(body)["error"]
-        if told.get("own_doing") is True:
+        fields = orjson.loads(body)["error"]
+        if fields.get("own_doing") is True:
             return SandboxEnded(error.message, status)
-        return FileProblem(error.message, int(told["errno"]), str(told.get("path", "")), status)
+        return FileProblem(error.message, int(fields["errno"]), str(fields.get("path", "")), status)
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):
         return error

@@ -324,8 +324,8 @@ class PipeChannel:
                 )
                 raise frames.OutOfStep(str(error)) from error
             except Exception as error:  # noqa: BLE001 (whoever listens to one command must not end all of them)
-                told = error if isinstance(error, RolloutError) else None
-                process.abandon(told or RolloutError("sandbox", f"whoever took its output failed: {error!r}"))
+                failure = error if isinstance(error, RolloutError) else None
+                process.abandon(failure or RolloutError("sandbox", f"whoever took its output failed: {error!r}"))
 
     def _adopt(self, kept: Sequence[tuple[int, str]]) -> None:
         for stream, name in kept:

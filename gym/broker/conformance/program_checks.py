@@ -225,10 +225,10 @@ class ProgramServer:
 
     async def run(self, code: str) -> str:
         await self._process.write(framed(request_of(self._roots + code, [""], None, BOUNDS)))
-        told = await self._read()
-        same((told["end"], told.get("error", "")), ("ok", ""))
+        reply = await self._read()
+        same((reply["end"], reply.get("error", "")), ("ok", ""))
         self.differs = (await self._read())["differs"]
-        return str(told["stdout"])
+        return str(reply["stdout"])
 
     def _take(self, stream: int, data: bytes) -> None:
         self._received += data
@@ -236,8 +236,8 @@ class ProgramServer:
 
     async def _read(self) -> dict[str, Any]:
         size = struct.unpack("!I", await self._exactly(4))[0]
-        told: dict[str, Any] = json.loads(await self._exactly(size))
-        return told
+        reply: dict[str, Any] = json.loads(await self._exactly(size))
+        return reply
 
     async def _exactly(self, size: int) -> bytes:
         async with asyncio.timeout(SECONDS):

@@ -10,7 +10,7 @@ import orjson
 
 from gym.broker.errors import RequestRefused
 from gym.broker.image_pulls import ImagePulls, PendingImage
-from gym.broker.routes.request import Handler, Request, Stream, json_answer, told_failure
+from gym.broker.routes.request import Handler, Request, Stream, failure_fields, json_answer
 from gym.broker.routes.sandbox_routes import RequestBody
 from gym.server.asgi import Answer
 from gym.wire.failures import RolloutError
@@ -44,22 +44,22 @@ async def follow_builds(images: ImagePulls) -> AsyncIterator[bytes]:
     shown: dict[str, object] = {}
     while seen := {**seen, **images.builds()}:
         for key, one in tuple(seen.items()):
-            told = line_of(one)
-            if told != shown.get(key):
-                shown[key] = told
-                yield orjson.dumps(told) + b"\n"
-            if told.get("done"):
+            status = status_of(one)
+            if status != shown.get(key):
+                shown[key] = status
+                yield orjson.dumps(status) + b"\n"
+            if status.get("done"):
                 del seen[key]
         await asyncio.sleep(LOOK_SECONDS)
 
 
-def line_of(one: PendingImage) -> dict[str, Any]:
-    told: dict[str, Any] = {"instances": sorted(one.instances), "progress": one.line}
+def status_of(one: PendingImage) -> dict[str, Any]:
+    status: dict[str, Any] = {"instances": sorted(one.instances), "progress": one.line}
     if one.task is None or not one.task.done():
-        return told
-    told |= {"done": True, "seconds": round(one.ended - one.began, 1)}
+        return status
+    status |= {"done": True, "seconds": round(one.ended - one.began, 1)}
     error = None if one.task.cancelled() else one.task.exception()
-    return told | ({"error": told_failure(error)} if isinstance(error, RolloutError) else {})
+    return status | ({"error": failure_fields(error)} if isinstance(error, RolloutError) else {})
 
 
 ROUTES: dict[str, Handler] = {"POST /images/begin": begin, "GET /images/coming": follow}

@@ -14,7 +14,7 @@ from gym.broker.errors import RequestRefused
 from gym.broker.grant_check import check_user
 from gym.broker.jobs import BrokerJob, OutputCursor, find_job, start_job
 from gym.broker.registry import SandboxEntry
-from gym.broker.routes.request import Handler, Reply, Request, Stream, json_answer, model_answer, told_failure
+from gym.broker.routes.request import Handler, Reply, Request, Stream, failure_fields, json_answer, model_answer
 from gym.broker.shells import close_shell, find_shell, open_shell, run_in_shell
 from gym.server.asgi import Answer
 from gym.wire.failures import RolloutError
@@ -110,7 +110,7 @@ async def execute(
         raise
     broker.meters.count(audit)
     broker.meters.time(f"{audit}_overhead", slot.seconds)
-    note_command(request, entry, asked, result.seconds, audit, told_outcome(result))
+    note_command(request, entry, asked, result.seconds, audit, outcome_of(result))
     return result
 
 
@@ -169,7 +169,7 @@ async def stream_command(request: Request, entry: SandboxEntry, asked: ExecReque
                 yield output_line(*piece)
             yield b'{"result":' + result.model_dump_json().encode() + b"}\n"
         except RolloutError as error:
-            yield orjson.dumps({"error": told_failure(error)}) + b"\n"
+            yield orjson.dumps({"error": failure_fields(error)}) + b"\n"
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -191,8 +191,8 @@ async def start(request: Request) -> Answer:
 
 async def list_jobs(request: Request) -> Answer:
     entry = request.entry()
-    told = [await job.info(awake=entry.awake) for job in tuple(entry.jobs.values())]
-    return json_answer({"jobs": [one.model_dump(mode="json") for one in told]})
+    infos = [await job.info(awake=entry.awake) for job in tuple(entry.jobs.values())]
+    return json_answer({"jobs": [one.model_dump(mode="json") for one in infos]})
 
 
 async def inspect_job(request: Request) -> Answer:
@@ -252,9 +252,9 @@ async def shell_run(request: Request) -> Answer:
 
     async def work() -> bytes:
         result = await run_in_shell(entry, shell, asked.command, asked.timeout, asked.max_output)
-        note_command(request, entry, command, result.seconds, "shell", told_outcome(result))
-        told = orjson.loads(result.model_dump_json())
-        return orjson.dumps({**told, "shell_ended": shell.ended})
+        note_command(request, entry, command, result.seconds, "shell", outcome_of(result))
+        fields = orjson.loads(result.model_dump_json())
+        return orjson.dumps({**fields, "shell_ended": shell.ended})
 
     return Answer(await request.run_once(f"{entry.id} {shell.id}", request.request_id(), body, work))
 
@@ -277,7 +277,7 @@ def output_line(stream: int, data: bytes) -> bytes:
     return orjson.dumps({"stream": stream, "data": from_bytes(data)}) + b"\n"
 
 
-def told_outcome(result: ExecResult) -> str:
+def outcome_of(result: ExecResult) -> str:
     if result.timed_out:
         return "timed out"
     ending = f"exit {result.exit_code}" if result.signal is None else f"signal {result.signal}"

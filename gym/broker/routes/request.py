@@ -215,14 +215,14 @@ async def send_head(send: Send, request: Request, reply: Stream) -> None:
 def refusal(error: RolloutError) -> Answer:
     """The contract's failure; a file's trouble says which, a loss by whom, so that a caller need not read the words."""
     error.server = error.server or "sandbox"
-    told = told_failure(error)
+    fields = failure_fields(error)
     headers = [(HEADER_ERROR.encode(), error.kind.encode())]
     if isinstance(error, RetryLater):
         headers.append((b"retry-after", b"%d" % max(round(error.retry_after + 0.4), 1)))
-    return Answer(orjson.dumps({"error": told}), error.status, tuple(headers))
+    return Answer(orjson.dumps({"error": fields}), error.status, tuple(headers))
 
 
-def told_failure(error: RolloutError) -> dict[str, object]:
+def failure_fields(error: RolloutError) -> dict[str, object]:
     return {**error.to_dict(), **{key: getattr(error, key) for key in MORE if hasattr(error, key)}}
 
 

@@ -70,8 +70,8 @@ async def create(request: Request) -> Answer:
 
     async def work() -> bytes:
         if fixed and request.broker.registry.has(fixed, request.caller):  # made for a broker that has ended since
-            return told(request.broker.registry.find(fixed, request.caller))
-        return told(in_time(request, await request.broker.create(requester, asked.spec())))
+            return info_json(request.broker.registry.find(fixed, request.caller))
+        return info_json(in_time(request, await request.broker.create(requester, asked.spec())))
 
     return Answer(await request.run_once("", request_id, body, work), 201)
 
@@ -125,8 +125,8 @@ async def fork(request: Request) -> Answer:
 
     async def work() -> bytes:
         if fixed and request.broker.registry.has(fixed, request.caller):
-            return told(request.broker.registry.find(fixed, request.caller))
-        return told(in_time(request, await request.broker.fork(requester, entry, asked.ttl, asked.labels)))
+            return info_json(request.broker.registry.find(fixed, request.caller))
+        return info_json(in_time(request, await request.broker.fork(requester, entry, asked.ttl, asked.labels)))
 
     return Answer(await request.run_once("", f"{entry.id} {request_id}" if request_id else "", body, work), 201)
 
@@ -279,7 +279,7 @@ def in_time(request: Request, entry: SandboxEntry) -> SandboxEntry:
     return entry
 
 
-def told(entry: SandboxEntry) -> bytes:
+def info_json(entry: SandboxEntry) -> bytes:
     return entry.info().model_dump_json().encode()
 
 

@@ -135,8 +135,8 @@ async def listen(process: Process, receive: Receive) -> None:
 
 def read_size(text: str) -> tuple[int, int] | None:
     try:
-        told = orjson.loads(text)
-        rows, columns = int(told["rows"]), int(told["columns"])
+        message = orjson.loads(text)
+        rows, columns = int(message["rows"]), int(message["columns"])
     except (orjson.JSONDecodeError, KeyError, TypeError, ValueError):
         return None
     return (rows, columns) if 0 < rows < 10_000 and 0 < columns < 10_000 else None

@@ -17,7 +17,7 @@ from gym.sandbox.guest.cleanup import clean
 VIRTUAL = ("proc", "sysfs", "cgroup", "cgroup2", "securityfs", "debugfs", "tracefs", "bpf")
 OF_A_PROCESS = ("oom_score_adj", "coredump_filter", "timerslack_ns")
 SCHEDULING = (15, 16, 37, 38)  # priority, nice, real-time priority, policy: where they stand behind the name
-TOLD = 300  # of what differs
+MAX_TEXT = 300  # of what differs
 OBJECTS = ("/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg")
 
 
@@ -42,11 +42,11 @@ class Baseline:
             self.renew()
             now = self.look()
         except (OSError, RecursionError) as error:
-            return repr(error)[:TOLD]
+            return repr(error)[:MAX_TEXT]
         if now == self.before:
             return ""
         names = [name for name in {**now, **self.before} if now.get(name) != self.before.get(name)]
-        return ascii(names)[:TOLD]
+        return ascii(names)[:MAX_TEXT]
 
     def renew(self) -> None:
         """Times that a program could have chosen say when the place was wiped instead."""
@@ -77,13 +77,13 @@ class Baseline:
         return found
 
     def state(self, path: str) -> tuple[Any, ...]:
-        told = os.lstat(path)
-        target = os.readlink(path) if stat.S_ISLNK(told.st_mode) else ""
-        lasting = (told.st_mode, told.st_uid, told.st_gid, told.st_rdev, target, attributes(path))
+        info = os.lstat(path)
+        target = os.readlink(path) if stat.S_ISLNK(info.st_mode) else ""
+        lasting = (info.st_mode, info.st_uid, info.st_gid, info.st_rdev, target, attributes(path))
         if path in self.kept or path in self.touched:
             return lasting
-        times = (told.st_mtime_ns, told.st_ctime_ns, told.st_atime_ns if stat.S_ISREG(told.st_mode) else 0)
-        return (*lasting, told.st_ino, told.st_nlink, told.st_size, times)
+        times = (info.st_mtime_ns, info.st_ctime_ns, info.st_atime_ns if stat.S_ISREG(info.st_mode) else 0)
+        return (*lasting, info.st_ino, info.st_nlink, info.st_size, times)
 
 
 def read_mounts() -> tuple[set[str], list[str]]:
@@ -121,8 +121,8 @@ def attributes(path: str) -> tuple[Any, ...]:
 
 
 def state_of_process(pid: str) -> tuple[Any, ...]:
-    told = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    return (*(told[at : at + 1] for at in SCHEDULING), *(read(f"/proc/{pid}/{name}") for name in OF_A_PROCESS))
+    fields = read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    return (*(fields[at : at + 1] for at in SCHEDULING), *(read(f"/proc/{pid}/{name}") for name in OF_A_PROCESS))
 
 
 def read(path: str) -> bytes:

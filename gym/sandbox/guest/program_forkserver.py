@@ -28,7 +28,7 @@ from gym.sandbox.guest.cleanup import kill_all, remove
 from gym.sandbox.guest.framing import read_frame, write_frame
 from gym.sandbox.guest.limits import make_filter
 from gym.sandbox.guest.program import be_program, make_space
-from gym.sandbox.guest.supervise import TOLD, Supervisor
+from gym.sandbox.guest.supervise import MAX_TEXT, Supervisor
 
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 
@@ -85,7 +85,7 @@ def keep(base: str, libc: Any, space: Any, *, alone: bool) -> None:
             if outcome["end"] != "ok":
                 break
     except BaseException as error:  # noqa: BLE001 (a forked process must not run on in its parent's code)
-        write_frame(1, {"end": "trouble", "error": repr(error)[:TOLD]})
+        write_frame(1, {"end": "trouble", "error": repr(error)[:MAX_TEXT]})
         os._exit(4)
     os._exit(0)
 

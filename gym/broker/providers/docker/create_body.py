@@ -179,10 +179,10 @@ LATER: Final = ("instance", "owner", "rollout", "expires", "warm")
 def labels_to_spec(found: Mapping[str, str], env: Collection[str], image: str) -> SandboxSpec:
     """What was asked for. Values of `env` stand in the container's own, not in a label."""
     try:
-        told = orjson.loads(found.get(labels.SANDBOX_SPEC, "{}"))
+        fields = orjson.loads(found.get(labels.SANDBOX_SPEC, "{}"))
         values = dict(entry.partition("=")[::2] for entry in env)
-        told["env"] = {name: values[name] for name in told.get("env", ()) if name in values}
-        return SandboxSpec.model_validate({"image": image, **told})
+        fields["env"] = {name: values[name] for name in fields.get("env", ()) if name in values}
+        return SandboxSpec.model_validate({"image": image, **fields})
     except (ValueError, TypeError, AttributeError, ValidationError):
         return SandboxSpec(image=image)
 

@@ -139,25 +139,29 @@ class Docker:
         self._alive.pop(sandbox.container, None)
 
     async def found(self, stack: str) -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
-        for told in await self._containers(stack):
-            if told["State"] in ("running", "paused") and told["Id"] not in self._alive:
-                yield _tags_of(told), partial(self._adopt, told)
+        for container_info in await self._containers(stack):
+            if container_info["State"] in ("running", "paused") and container_info["Id"] not in self._alive:
+                yield _tags_of(container_info), partial(self._adopt, container_info)
 
     async def sweep(self, stack: str, keep: frozenset[str]) -> int:
         gate = asyncio.Semaphore(REMOVALS_AT_ONCE)
 
-        async def remove(told: dict[str, Any]) -> None:
+        async def remove(container_info: dict[str, Any]) -> None:
             async with gate:
-                sandbox = self._alive.get(told["Id"])
-                await (sandbox.remove() if sandbox else remove_container(self.engine, told["Id"]))
+                sandbox = self._alive.get(container_info["Id"])
+                await (sandbox.remove() if sandbox else remove_container(self.engine, container_info["Id"]))
 
-        doomed = [told for told in await self._containers(stack) if _tags_of(told).id not in keep]
+        unwanted = [
+            container_info
+            for container_info in await self._containers(stack)
+            if _tags_of(container_info).id not in keep
+        ]
         async with asyncio.TaskGroup() as tasks:
-            for told in doomed:
-                tasks.create_task(remove(told))
+            for container_info in unwanted:
+                tasks.create_task(remove(container_info))
         await self._sweep_helpers()
         networks = await self.networks.sweep(stack)
-        return len(doomed) + networks + await self._sweep_forks(stack)
+        return len(unwanted) + networks + await self._sweep_forks(stack)
 
     async def snapshots(self, stack: str) -> tuple[str, ...]:
         return await self.images.snapshots(stack)
@@ -224,9 +228,9 @@ class Docker:
             await remove_container(engine, container)
             raise
 
-    async def _adopt(self, told: dict[str, Any]) -> DockerSandbox:
+    async def _adopt(self, container_info: dict[str, Any]) -> DockerSandbox:
         """Takes over what an earlier broker held; its named jobs run on."""
-        container = str(told["Id"])
+        container = str(container_info["Id"])
         facts = await self.engine.call("GET", f"/containers/{container}/json", doing="look at a sandbox")
         config = facts["Config"]
         tags = labels_to_tags(config["Labels"], facts["Name"])
@@ -252,16 +256,16 @@ class Docker:
 
     async def _containers(self, stack: str) -> list[dict[str, Any]]:
         wanted = orjson.dumps({"label": [f"{labels.STACK}={stack}", labels.SANDBOX]}).decode()
-        told = await self.engine.call(
+        listed = await self.engine.call(
             "GET", "/containers/json", {"all": True, "filters": wanted}, doing="list sandboxes"
         )
-        return [one for one in told if labels.names_sandbox(_name_of(one), one["Labels"])]
+        return [one for one in listed if labels.names_sandbox(_name_of(one), one["Labels"])]
 
     async def _sweep_forks(self, stack: str) -> int:
         wanted = orjson.dumps({"label": [f"{labels.STACK}={stack}", f"{labels.SANDBOX_IMAGE}=fork"]}).decode()
-        told = await self.engine.call("GET", "/images/json", {"filters": wanted}, doing="list copies of sandboxes")
+        listed = await self.engine.call("GET", "/images/json", {"filters": wanted}, doing="list copies of sandboxes")
         removed = 0
-        for name in [name for image in told if is_ours(image) for name in names_of(image)]:
+        for name in [name for image in listed if is_ours(image) for name in names_of(image)]:
             removed += name not in self._forks_alive and await self.images.remove(name)
         return removed
 
@@ -269,9 +273,12 @@ class Docker:
         """Containers that a broker made to fill the helper's volume, and did not come to remove."""
         wanted = orjson.dumps({"label": [f"{labels.SANDBOX}={HELPER_ROLE}"], "status": ["created"]}).decode()
         query: Query = {"all": True, "filters": wanted}
-        for told in await self.engine.call("GET", "/containers/json", query, doing="list containers"):
-            if _name_of(told).startswith(VOLUMES) and time.time() - told["Created"] > HELPER_SECONDS:
-                await remove_container(self.engine, told["Id"])
+        for container_info in await self.engine.call("GET", "/containers/json", query, doing="list containers"):
+            if (
+                _name_of(container_info).startswith(VOLUMES)
+                and time.time() - container_info["Created"] > HELPER_SECONDS
+            ):
+                await remove_container(self.engine, container_info["Id"])
         if self._volume is not None:
             await self._volume.sweep()
 
@@ -323,9 +330,9 @@ async def _remove_late(engine: EngineClient, name: str) -> None:
     log.warning("the engine never told what became of %s; `gym sandbox ls` shows whether it is there", name)
 
 
-def _tags_of(told: dict[str, Any]) -> Tags:
-    return labels_to_tags(told["Labels"], _name_of(told))
+def _tags_of(container_info: dict[str, Any]) -> Tags:
+    return labels_to_tags(container_info["Labels"], _name_of(container_info))
 
 
-def _name_of(told: dict[str, Any]) -> str:
-    return str((told.get("Names") or [""])[0]).lstrip("/")
+def _name_of(container_info: dict[str, Any]) -> str:
+    return str((container_info.get("Names") or [""])[0]).lstrip("/")

@@ -188,12 +188,12 @@ class DockerSandbox:
         """Bytes of its writable layer, and of what its image declares to be a volume. `volumes` are all of the engine's
         by name: measured once for many sandboxes, and only where one of them has any."""
         engine, path = self._backend.engine, f"/containers/{self.container}/json"
-        told = await engine.call("GET", path, {"size": True}, doing="measure a sandbox")
-        mounts = [one for one in told.get("Mounts") or () if one["Type"] == "volume"]
+        info = await engine.call("GET", path, {"size": True}, doing="measure a sandbox")
+        mounts = [one for one in info.get("Mounts") or () if one["Type"] == "volume"]
         own = [str(one["Name"]) for one in mounts if one["Destination"] != HELPER_AT]
         if own and not volumes:
             volumes |= await measure_volumes(engine)
-        return int(told.get("SizeRw") or 0) + sum(volumes.get(name, 0) for name in own)
+        return int(info.get("SizeRw") or 0) + sum(volumes.get(name, 0) for name in own)
 
     async def let_go(self) -> None:
         """The broker ends, the sandbox does not: another broker may come for it."""

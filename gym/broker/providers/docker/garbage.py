@@ -37,10 +37,10 @@ async def collect(
 
 async def removable(engine: EngineClient, image_use: ImageUse) -> list[dict[str, Any]]:
     """Ours, used by no container, in the order in which they go."""
-    told = await engine.call("GET", "/images/json", doing="list images")
+    listed = await engine.call("GET", "/images/json", doing="list images")
     containers = await engine.call("GET", "/containers/json", {"all": True}, doing="list containers")
     used = {one["ImageID"] for one in containers}
-    ours = [one for one in told if one["Id"] not in used and (is_ours(one) or one["Id"] in image_use.pulled)]
+    ours = [one for one in listed if one["Id"] not in used and (is_ours(one) or one["Id"] in image_use.pulled)]
     return sorted(ours, key=lambda one: image_use.last_used(one["Id"]) or float(one.get("Created") or 0))
 
 

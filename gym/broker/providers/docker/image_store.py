@@ -87,8 +87,8 @@ class ImageStore:
         repository = f"{SNAPSHOTS}/{repository_of(stack)}"
         wanted = {"reference": [repository], "label": [f"{labels.STACK}={stack}"]}
         query: Query = {"filters": orjson.dumps(wanted).decode()}
-        told = await self._engine.call("GET", "/images/json", query, doing="list snapshots")
-        names = [name for image in told for name in image.get("RepoTags") or ()]
+        listed = await self._engine.call("GET", "/images/json", query, doing="list snapshots")
+        names = [name for image in listed for name in image.get("RepoTags") or ()]
         return tuple(sorted(name.rpartition(":")[2] for name in names if name.startswith(f"{repository}:")))
 
     async def remove_snapshot(self, stack: str, name: str) -> bool:
@@ -138,13 +138,13 @@ class ImageStore:
 
     async def _inspect(self, name: str) -> ImageFacts | None:
         try:
-            told: dict[str, Any] = await self._engine.call("GET", f"/images/{quote(name)}/json", doing="find an image")
+            info: dict[str, Any] = await self._engine.call("GET", f"/images/{quote(name)}/json", doing="find an image")
         except EngineRefused as error:
             if error.status == 404:
                 return None
             raise
-        env = (told.get("Config") or {}).get("Env") or ()
-        facts = ImageFacts(str(told["Id"]), frozenset(entry.partition("=")[0] for entry in env))
+        env = (info.get("Config") or {}).get("Env") or ()
+        facts = ImageFacts(str(info["Id"]), frozenset(entry.partition("=")[0] for entry in env))
         self._known[name] = facts
         self._image_use.use(facts.id)
         return facts

@@ -59,16 +59,16 @@ class Networks:
         """Through a gate nothing but the sandbox's own line is needed, so `allow` takes no port of any bridge."""
         phases = phases_of(wanted)
         gated = self._through_gate(tags, phases[0]) if through_gate(wanted) else None
-        told = gated or EgressSettings()
+        settings = gated or EgressSettings()
         if not any(phase.access == "internet" for phase in phases):
-            return Attachment("none", told.env, told.dns, gated=gated is not None)
+            return Attachment("none", settings.env, settings.dns, gated=gated is not None)
         try:
             shard = await self._shard(tags.stack)
         except BaseException:
             if self._gate and gated:
                 await self._gate.detach(tags)
             raise
-        return Attachment(shard, told.env, told.dns, (shard,), gated=gated is not None)
+        return Attachment(shard, settings.env, settings.dns, (shard,), gated=gated is not None)
 
     async def open(self, tags: Tags, attachment: Attachment, channel: Channel) -> None:
         """The sandbox runs: what was allowed can be reached when this returns."""

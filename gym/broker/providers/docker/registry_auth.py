@@ -50,12 +50,18 @@ def _find(domain: str, folder: Path) -> dict[str, str] | None:
 
 def _ask_helper(program: str, key: str) -> dict[str, str] | None:
     try:
-        told = orjson.loads(run_program((f"docker-credential-{program}", "get"), input=key, timeout=HELPER_SECONDS))
+        credentials = orjson.loads(
+            run_program((f"docker-credential-{program}", "get"), input=key, timeout=HELPER_SECONDS)
+        )
     except (ProgramFailed, orjson.JSONDecodeError):
         return None  # it knows nobody of that name: asked anonymously, the registry says the rest
-    if told.get("Username") == "<token>":
-        return {"identitytoken": str(told.get("Secret", "")), "serveraddress": key}
-    return {"username": str(told.get("Username", "")), "password": str(told.get("Secret", "")), "serveraddress": key}
+    if credentials.get("Username") == "<token>":
+        return {"identitytoken": str(credentials.get("Secret", "")), "serveraddress": key}
+    return {
+        "username": str(credentials.get("Username", "")),
+        "password": str(credentials.get("Secret", "")),
+        "serveraddress": key,
+    }
 
 
 def _decode(entry: Any) -> dict[str, str] | None:

@@ -48,8 +48,8 @@ class HelperVolume:
     async def sweep(self) -> None:
         """Volumes of other helpers than this one, that no sandbox holds any more."""
         wanted = f'{{"label":["{labels.SANDBOX}={ROLE}"],"dangling":["true"]}}'
-        told = await self._engine.call("GET", "/volumes", {"filters": wanted}, doing="list the helpers' volumes")
-        for name in [one["Name"] for one in told.get("Volumes") or () if one["Name"] != self.name]:
+        listed = await self._engine.call("GET", "/volumes", {"filters": wanted}, doing="list the helpers' volumes")
+        for name in [one["Name"] for one in listed.get("Volumes") or () if one["Name"] != self.name]:
             with contextlib.suppress(EngineRefused):  # taken meanwhile
                 await self._engine.call("DELETE", f"/volumes/{name}", doing="remove a helper's volume")
 
@@ -90,8 +90,10 @@ class HelperVolume:
 
 async def measure_volumes(engine: EngineClient) -> dict[str, int]:
     """Bytes of every volume of the engine, by name."""
-    told = await engine.call("GET", "/system/df", {"type": "volume"}, doing="measure volumes", timeout=MEASURE_SECONDS)
-    return {one["Name"]: max((one.get("UsageData") or {}).get("Size", 0), 0) for one in told.get("Volumes") or ()}
+    listed = await engine.call(
+        "GET", "/system/df", {"type": "volume"}, doing="measure volumes", timeout=MEASURE_SECONDS
+    )
+    return {one["Name"]: max((one.get("UsageData") or {}).get("Size", 0), 0) for one in listed.get("Volumes") or ()}
 
 
 def _packed(data: bytes) -> bytes:

@@ -294,8 +294,8 @@ def _with_gate(spec: SandboxSpec, tags: Tags, gate: EgressGate | None) -> Sandbo
     """Of the gate's resolver it hears nothing: that port is not open to it, and a proxy needs none."""
     if gate is None:
         return spec
-    told = gate.attach(tags, spec.network.setup or spec.network)
-    env = dict(entry.split("=", 1) for entry in told.env)
+    settings = gate.attach(tags, spec.network.setup or spec.network)
+    env = dict(entry.split("=", 1) for entry in settings.env)
     return spec.model_copy(update={"env": {**spec.env, **env}})
 
 
