@@ -20,7 +20,7 @@ from typing import Any, Final, Literal
 
 from gym.sandbox.client import Sandboxes
 from gym.sandbox.pipe import Pipe, PipeEnded
-from gym.sandbox.python_sandboxes import PLACE, ImageSource, PythonSandboxes, lacking, refuse_lacking
+from gym.sandbox.python_sandboxes import PROGRAM_FOLDER, ImageSource, PythonSandboxes, missing_packages, refuse_missing
 from gym.sandbox.sandbox import Sandbox
 from gym.sandbox.science import IMAGE, PACKAGES
 from gym.wire.failures import RolloutError
@@ -98,7 +98,7 @@ class Programs:
         self._fresh = fresh  # a rollout has places of its own
         limits = {"memory": memory + (256 << 20), "pids": 128}
         self._pythons = PythonSandboxes(sandboxes, self._source, limits=limits)
-        self._places = asyncio.Semaphore(most)
+        self._slots = asyncio.Semaphore(most)
         self._idle: deque[ProgramSandbox] = deque()
         self._all: set[ProgramSandbox] = set()
 
@@ -108,7 +108,7 @@ class Programs:
         if not self._fresh:
             yield self
             return
-        async with self._places:
+        async with self._slots:
             own = Programs(self._sandboxes, source=self._source, most=1, memory=self._memory)
             own._pythons = self._pythons
             try:
@@ -123,15 +123,15 @@ class Programs:
         a program that does nothing ends well in such a place. `imports` is the source that imports, where it is not
         `code`."""
         body, deadline = request_of(code, inputs, fn, bounds), bounds.wall * len(inputs) + MARGIN_SECONDS
-        async with self._places:
+        async with self._slots:
             why = ""
             for attempt in range(TRIES):
                 try:
                     return await self._attempt(body, deadline, imports or code, fresh=attempt > 0)
                 except ProgramSandboxBroken as error:
                     why = str(error)
-                    log.info("a place ended under its program, attempt %d: %s", attempt + 1, why)
-            await self._check_places(bounds)
+                    log.info("a sandbox ended under its program, attempt %d: %s", attempt + 1, why)
+            await self._check_sandboxes(bounds)
             return [ProgramOutcome("broken", error=f"it ended what runs it: {why}")]
 
     async def begin(self) -> None:
@@ -142,10 +142,10 @@ class Programs:
         await self._drop_all()
 
     async def _drop_all(self) -> None:
-        for place in tuple(self._all):
-            await self._drop(place)
+        for sandbox in tuple(self._all):
+            await self._drop(sandbox)
 
-    async def _check_places(self, bounds: ProgramLimits) -> None:
+    async def _check_sandboxes(self, bounds: ProgramLimits) -> None:
         """Raises where it is the places that fail, and not what ran in them: that is nobody's wrong answer."""
         try:
             (outcome,) = await self._attempt(request_of("", [""], None, bounds), bounds.wall, "", fresh=True)
@@ -156,52 +156,52 @@ class Programs:
             raise RolloutError("sandbox", f"no program ends well in such a sandbox: {why}", server="sandbox")
 
     async def _attempt(self, body: bytes, deadline: float, code: str, *, fresh: bool) -> list[ProgramOutcome]:
-        place = await (self._make() if fresh else self._take())
-        whole = True
+        sandbox = await (self._make() if fresh else self._take())
+        reusable = True
         try:
-            refuse_lacking(lacking(code, place.lacks))
-            whole = False
+            refuse_missing(missing_packages(code, sandbox.missing))
+            reusable = False
             async with asyncio.timeout(deadline):
-                outcomes = await place.ask(body)
-            whole = not place.differs and place.uses < self._uses
+                outcomes = await sandbox.ask(body)
+            reusable = not sandbox.differs and sandbox.uses < self._uses
             return outcomes
         except TimeoutError:
             late = f"a program's outcome did not come in {deadline:g} s"
             raise RolloutError("timeout", late, server="sandbox") from None
         finally:
-            if whole:
-                self._idle.append(place)
+            if reusable:
+                self._idle.append(sandbox)
             else:
-                await asyncio.shield(self._drop(place))
+                await asyncio.shield(self._drop(sandbox))
 
     async def _take(self) -> ProgramSandbox:
         while self._idle:
-            place = self._idle.pop()
-            if time.monotonic() < place.ends:
-                return place
-            await self._drop(place)
+            sandbox = self._idle.pop()
+            if time.monotonic() < sandbox.expires_at:
+                return sandbox
+            await self._drop(sandbox)
         return await self._make()
 
     async def _make(self) -> ProgramSandbox:
-        place = ProgramSandbox(await self._pythons.create())
-        self._all.add(place)
+        sandbox = ProgramSandbox(await self._pythons.create())
+        self._all.add(sandbox)
         try:
             async with asyncio.timeout(START_SECONDS):
-                await place.start(self._sandboxes)
+                await sandbox.start(self._sandboxes)
         except BaseException as error:
-            await asyncio.shield(self._drop(place))
+            await asyncio.shield(self._drop(sandbox))
             if isinstance(error, TimeoutError | ProgramSandboxBroken):
                 what = (
                     f"no Python began in a sandbox of {self._source.image or 'its build'}: {error or 'it was silent'}"
                 )
                 raise RolloutError("sandbox", what, server="sandbox") from None
             raise
-        return place
+        return sandbox
 
-    async def _drop(self, place: ProgramSandbox) -> None:
-        if place in self._all:
-            self._all.discard(place)
-            await place.close()
+    async def _drop(self, sandbox: ProgramSandbox) -> None:
+        if sandbox in self._all:
+            self._all.discard(sandbox)
+            await sandbox.close()
 
 
 class ProgramSandboxBroken(Exception):
@@ -214,21 +214,21 @@ class ProgramSandbox:
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self._pipe: Pipe | None = None
-        self._held = bytearray()
+        self._received = bytearray()
         self.uses = 0
-        self.walled = False
+        self.filtered = False
         self.differs = ""  # from what it was before any program ran in it
-        self.lacks: tuple[str, ...] = ()  # of `PACKAGES`: asked before any program ran in it
-        self.ends = time.monotonic() + LIFE_SECONDS
+        self.missing: tuple[str, ...] = ()  # of `PACKAGES`: asked before any program ran in it
+        self.expires_at = time.monotonic() + LIFE_SECONDS
 
     async def start(self, sandboxes: Sandboxes) -> None:
         self._pipe = await Pipe.open(sandboxes, self._sandbox.id, COMMAND)
         isolated = self._sandbox.info.provider != "subprocess"
         source = pack(FORKSERVER)
-        settings = {"base": PLACE if isolated else "", "wanted": PACKAGES}
+        settings = {"base": PROGRAM_FOLDER if isolated else "", "wanted": PACKAGES}
         await self._pipe.write(framed(source) + framed(json.dumps(settings).encode()))
         reply = await self._read()
-        self.walled, self.lacks = bool(reply["walls"]), tuple(reply["lacks"])
+        self.filtered, self.missing = bool(reply["walls"]), tuple(reply["lacks"])
 
     async def ask(self, body: bytes) -> list[ProgramOutcome]:
         try:
@@ -254,9 +254,9 @@ class ProgramSandbox:
             outcomes.append(read_outcome(reply))
         self.differs = reply["differs"]
         if self.differs:
-            log.info("a place is thrown away after its program: %s", self.differs)
+            log.info("a sandbox is thrown away after its program: %s", self.differs)
         if reply["broken"]:
-            raise ProgramSandboxBroken("its keeper was ended")
+            raise ProgramSandboxBroken("the process that ran it was ended")
         return outcomes
 
     async def _read(self) -> dict[str, Any]:
@@ -266,13 +266,13 @@ class ProgramSandbox:
 
     async def _exactly(self, size: int) -> bytes:
         assert self._pipe is not None
-        while len(self._held) < size:
+        while len(self._received) < size:
             try:
-                self._held += await self._pipe.read()
+                self._received += await self._pipe.read()
             except PipeEnded as error:
                 raise ProgramSandboxBroken(str(error)) from None
-        data = bytes(self._held[:size])
-        del self._held[:size]
+        data = bytes(self._received[:size])
+        del self._received[:size]
         return data
 
 

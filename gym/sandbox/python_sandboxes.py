@@ -22,7 +22,7 @@ from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build
 
 log = logging.getLogger("gym.sandbox")
-PLACE: Final = "/programs"
+PROGRAM_FOLDER: Final = "/programs"
 NOBODY: Final = "65534:65534"
 
 
@@ -86,35 +86,35 @@ class PythonSandboxes:
     async def create(self) -> Sandbox:
         source = self._source
         try:
-            return await self._walled(source)
+            return await self._create_isolated(source)
         except RolloutError as error:
             if source.instead is None or error.retryable:
                 raise
             log.warning("programs get plain Python, without %s: %s", ", ".join(PACKAGES), error.message[:2000])
             self._source = ImageSource(image=source.instead)
-            return await self._walled(self._source)
+            return await self._create_isolated(self._source)
 
-    async def _walled(self, source: ImageSource) -> Sandbox:
+    async def _create_isolated(self, source: ImageSource) -> Sandbox:
         """Plain where plain processes are all there is."""
         spec = {**source.asked, **self._spec}
-        walled = {"read_only": True, "mounts": {PLACE: 64 << 20}, "user": NOBODY}
+        isolated = {"read_only": True, "mounts": {PROGRAM_FOLDER: 64 << 20}, "user": NOBODY}
         try:
-            return await self._sandboxes.create(spec | walled)
+            return await self._sandboxes.create(spec | isolated)
         except RolloutError as error:
             if error.status != 422 or "plain processes" not in error.message:
                 raise
             return await self._sandboxes.create(spec)
 
 
-def lacking(code: str, lacks: Collection[str]) -> tuple[str, ...]:
+def missing_packages(code: str, missing: Collection[str]) -> tuple[str, ...]:
     """Of packages that a place lacks, those that this code cannot begin without: by its source, whatever it does."""
-    if not lacks:
+    if not missing:
         return ()
     try:
         body = ast.parse(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
-    return tuple(sorted(set(imported(body)) & set(lacks)))
+    return tuple(sorted(set(imported(body)) & set(missing)))
 
 
 def imported(body: Collection[ast.stmt]) -> Iterator[str]:
@@ -126,7 +126,7 @@ def imported(body: Collection[ast.stmt]) -> Iterator[str]:
             yield (statement.module or "").partition(".")[0]
 
 
-def refuse_lacking(names: Collection[str]) -> None:
+def refuse_missing(names: Collection[str]) -> None:
     if names:
         what = (
             f"the code imports {', '.join(names)}, which is not in its sandbox's Python. Use the provider `docker` with"

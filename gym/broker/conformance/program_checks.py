@@ -15,7 +15,7 @@ from typing import Any, Final
 from gym.broker.conformance.harness import Harness, Skipped, check, same, sh
 from gym.broker.provider import Process
 from gym.sandbox.programs import COMMAND, FORKSERVER, ProgramLimits, framed, pack, request_of
-from gym.sandbox.python_sandboxes import NOBODY, PLACE
+from gym.sandbox.python_sandboxes import NOBODY, PROGRAM_FOLDER
 from gym.wire.sandbox import ExecRequest
 
 BOUNDS: Final = ProgramLimits(cpu=30.0, memory=512 << 20)
@@ -204,13 +204,13 @@ class ProgramServer:
     @classmethod
     async def begin(cls, harness: Harness) -> ProgramServer:
         walled = harness.abilities.isolates
-        spec = {"read_only": True, "mounts": {PLACE: 64 << 20}, "user": NOBODY} if walled else {}
+        spec = {"read_only": True, "mounts": {PROGRAM_FOLDER: 64 << 20}, "user": NOBODY} if walled else {}
         sandbox = await harness.fresh(limits={"memory": "1g"}, **spec)
         if not (await sh(sandbox, "command -v python3")).ok:
             raise Skipped("there is no python3 inside")
         server = cls(("/",) if walled else (".",))
         server._process = await sandbox.start(ExecRequest(shell=COMMAND, timeout=SECONDS * 4), server._take)
-        settings = {"base": PLACE if walled else "", "wanted": ()}
+        settings = {"base": PROGRAM_FOLDER if walled else "", "wanted": ()}
         await server._process.write(framed(pack(FORKSERVER)) + framed(json.dumps(settings).encode()))
         await server._read()
         return server

@@ -47,10 +47,10 @@ def descendants(root: int) -> list[int]:
 
 def clean(kept: dict[str, set[str]]) -> None:
     """Of each folder what was not in it before."""
-    for place, names in kept.items():
-        for name in os.listdir(place):
+    for folder, names in kept.items():
+        for name in os.listdir(folder):
             if name not in names:
-                remove(os.path.join(place, name))
+                remove(os.path.join(folder, name))
 
 
 def remove(path: str) -> None:

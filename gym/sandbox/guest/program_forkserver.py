@@ -44,16 +44,16 @@ def main() -> None:
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     space = make_space()
     base = base if walled else tempfile.mkdtemp(prefix="programs-", dir=base)
-    lacks = [name for name in settings["wanted"] if importlib.util.find_spec(name) is None]
+    missing = [name for name in settings["wanted"] if importlib.util.find_spec(name) is None]
     traces = Baseline() if walled else None
     gc.collect()
     gc.freeze()
-    write_frame(1, {"ready": os.getpid(), "walls": make_filter(1) is not None, "lacks": lacks})
+    write_frame(1, {"ready": os.getpid(), "walls": make_filter(1) is not None, "lacks": missing})
     while select.select([0], [], [])[0]:
-        keeper = os.fork()
-        if keeper == 0:
-            keep(base, libc, space, alone=walled)
-        _, status = os.waitpid(keeper, 0)
+        request_process = os.fork()
+        if request_process == 0:
+            serve_request(base, libc, space, alone=walled)
+        _, status = os.waitpid(request_process, 0)
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 3:
             os._exit(0)  # the input ended
         kill_all(os.getpid())
@@ -71,7 +71,7 @@ def renew(base: str) -> str:
 # The keeper: one request, test after test, each in a process of its own.
 
 
-def keep(base: str, libc: Any, space: Any, *, alone: bool) -> None:
+def serve_request(base: str, libc: Any, space: Any, *, alone: bool) -> None:
     try:
         asked = {**json.loads(read_frame(0)), "alone": alone}
     except EOFError:
@@ -91,12 +91,12 @@ def keep(base: str, libc: Any, space: Any, *, alone: bool) -> None:
 
 
 def run(asked: Any, given: str, base: str, libc: Any, space: Any) -> dict[str, Any]:
-    place = tempfile.mkdtemp(prefix="p", dir=base)
+    folder = tempfile.mkdtemp(prefix="p", dir=base)
     source = open_input(given)
     pipes = [os.pipe() for _ in range(3)]
     pid = os.fork()
     if pid == 0:
-        be_program(asked, given, place, source, [theirs for _, theirs in pipes], libc, space)
+        be_program(asked, given, folder, source, [theirs for _, theirs in pipes], libc, space)
     os.close(source)
     for _, theirs in pipes:
         os.close(theirs)
@@ -108,7 +108,7 @@ def run(asked: Any, given: str, base: str, libc: Any, space: Any) -> dict[str, A
         kill_all(os.getpid())
         for ours, _ in pipes:
             os.close(ours)
-        shutil.rmtree(place, ignore_errors=True)  # what is left is wiped when all of the request is done
+        shutil.rmtree(folder, ignore_errors=True)  # what is left is wiped when all of the request is done
     return watch.outcome(status, use)
 
 
