@@ -164,7 +164,7 @@ async def test_no_call_reaches_beyond_the_process(programs: Programs, code: str)
 
 async def test_the_walls_stand_on_every_provider(programs: Programs) -> None:
     await run(programs, "pass")
-    assert [place.walled for place in programs._all] == [True]
+    assert [sandbox.filtered for sandbox in programs._all] == [True]
 
 
 async def test_nothing_of_a_program_is_left_for_the_next(programs: Programs, request: pytest.FixtureRequest) -> None:

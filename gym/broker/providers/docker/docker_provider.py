@@ -139,26 +139,22 @@ class Docker:
         self._alive.pop(sandbox.container, None)
 
     async def found(self, stack: str) -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
-        for container_info in await self._containers(stack):
-            if container_info["State"] in ("running", "paused") and container_info["Id"] not in self._alive:
-                yield _tags_of(container_info), partial(self._adopt, container_info)
+        for info in await self._containers(stack):
+            if info["State"] in ("running", "paused") and info["Id"] not in self._alive:
+                yield _tags_of(info), partial(self._adopt, info)
 
     async def sweep(self, stack: str, keep: frozenset[str]) -> int:
         gate = asyncio.Semaphore(REMOVALS_AT_ONCE)
 
-        async def remove(container_info: dict[str, Any]) -> None:
+        async def remove(info: dict[str, Any]) -> None:
             async with gate:
-                sandbox = self._alive.get(container_info["Id"])
-                await (sandbox.remove() if sandbox else remove_container(self.engine, container_info["Id"]))
+                sandbox = self._alive.get(info["Id"])
+                await (sandbox.remove() if sandbox else remove_container(self.engine, info["Id"]))
 
-        unwanted = [
-            container_info
-            for container_info in await self._containers(stack)
-            if _tags_of(container_info).id not in keep
-        ]
+        unwanted = [info for info in await self._containers(stack) if _tags_of(info).id not in keep]
         async with asyncio.TaskGroup() as tasks:
-            for container_info in unwanted:
-                tasks.create_task(remove(container_info))
+            for info in unwanted:
+                tasks.create_task(remove(info))
         await self._sweep_helpers()
         networks = await self.networks.sweep(stack)
         return len(unwanted) + networks + await self._sweep_forks(stack)
@@ -228,9 +224,9 @@ class Docker:
             await remove_container(engine, container)
             raise
 
-    async def _adopt(self, container_info: dict[str, Any]) -> DockerSandbox:
+    async def _adopt(self, info: dict[str, Any]) -> DockerSandbox:
         """Takes over what an earlier broker held; its named jobs run on."""
-        container = str(container_info["Id"])
+        container = str(info["Id"])
         facts = await self.engine.call("GET", f"/containers/{container}/json", doing="look at a sandbox")
         config = facts["Config"]
         tags = labels_to_tags(config["Labels"], facts["Name"])
@@ -273,12 +269,9 @@ class Docker:
         """Containers that a broker made to fill the helper's volume, and did not come to remove."""
         wanted = orjson.dumps({"label": [f"{labels.SANDBOX}={HELPER_ROLE}"], "status": ["created"]}).decode()
         query: Query = {"all": True, "filters": wanted}
-        for container_info in await self.engine.call("GET", "/containers/json", query, doing="list containers"):
-            if (
-                _name_of(container_info).startswith(VOLUMES)
-                and time.time() - container_info["Created"] > HELPER_SECONDS
-            ):
-                await remove_container(self.engine, container_info["Id"])
+        for info in await self.engine.call("GET", "/containers/json", query, doing="list containers"):
+            if _name_of(info).startswith(VOLUMES) and time.time() - info["Created"] > HELPER_SECONDS:
+                await remove_container(self.engine, info["Id"])
         if self._volume is not None:
             await self._volume.sweep()
 
@@ -330,9 +323,9 @@ async def _remove_late(engine: EngineClient, name: str) -> None:
     log.warning("the engine never told what became of %s; `gym sandbox ls` shows whether it is there", name)
 
 
-def _tags_of(container_info: dict[str, Any]) -> Tags:
-    return labels_to_tags(container_info["Labels"], _name_of(container_info))
+def _tags_of(info: dict[str, Any]) -> Tags:
+    return labels_to_tags(info["Labels"], _name_of(info))
 
 
-def _name_of(container_info: dict[str, Any]) -> str:
-    return str((container_info.get("Names") or [""])[0]).lstrip("/")
+def _name_of(info: dict[str, Any]) -> str:
+    return str((info.get("Names") or [""])[0]).lstrip("/")
