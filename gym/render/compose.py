@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from pydantic import Field
@@ -27,6 +25,7 @@ from gym.render.compose_model import (
     Secret,
 )
 from gym.render.compose_yaml import compose_to_yaml
+from gym.render.host_urls import HOST, texts_of
 from gym.render.launch import HEAD, Address, launch_document
 from gym.render.text import NOT_IN_YAML
 from gym.render.traefik import route_prefix
@@ -45,7 +44,6 @@ USER: Final = "10001:10001"
 MEMORY: Final = "4g"
 PIDS: Final = 1024
 LONG_DOCUMENT: Final = 100_000  # the kernel refuses one environment string of 128 KiB
-HOST: Final = "host.docker.internal"
 SECRET: Final = "secret://"
 # For connections of programs that set nothing of their own, the router's among them: a peer of which nothing was heard
 # for 9 s has gone, and so has one that did not acknowledge for 12.6 s. What lives and reads slowly is left alone.
@@ -55,9 +53,6 @@ SYSCTLS: Final = {
     "net.ipv4.tcp_keepalive_probes": 3,
     "net.ipv4.tcp_retries2": 5,
 }
-LOOPBACK_URL: Final = re.compile(
-    r"^(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>[^/@]*@)?(localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[::1?\])(?=[:/?#]|$)"
-)
 
 
 class ComposeFacts(Value):
@@ -70,7 +65,6 @@ class ComposeFacts(Value):
     images: dict[str, str]  # instance -> image
     router_image: str = ROUTER_IMAGE
     secrets: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # instance -> names of its secrets
-    reaching_host: tuple[str, ...] = ()  # instances that have such a URL as a secret
     static_digest: str = ""  # of what the router reads once: another one means another router
     engine_socket: str = ENGINE_SOCKET  # on the host; the sandbox broker's alone
     engine_group: int | None = None  # who may open it
@@ -115,46 +109,6 @@ def launch_text(plan: Plan, service: Service, project: str) -> str:
 
 def is_long(text: str) -> bool:
     return len(text.encode()) > LONG_DOCUMENT
-
-
-def reach_host(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
-    """URLs of this very machine, which a container cannot see under `localhost`, by the name that it has from inside.
-
-    And what was changed, as `key: URL`, for the user to hear.
-    """
-    found = [f"{path}: {text}" for path, text in _texts(plan.settings) if LOOPBACK_URL.match(text)]
-    services = []
-    for service in plan.services:
-        own = service.model_dump(include={"fields": True, "container": {"env"}})
-        found += [
-            f"{service.name}.{path.split('.', 1)[1]}: {text}" for path, text in _texts(own) if LOOPBACK_URL.match(text)
-        ]
-        container = service.container.model_copy(update={"env": rewrite_urls(service.container.env)})
-        services.append(service.model_copy(update={"fields": rewrite_urls(service.fields), "container": container}))
-    settings = {**rewrite_urls(plan.settings), "policy_host": HOST}  # for URLs that come with rollouts
-    changed = plan.model_copy(update={"services": tuple(services), "settings": settings})
-    return changed, tuple(found)
-
-
-def rewrite_urls(tree: Any) -> Any:
-    if isinstance(tree, str):
-        return LOOPBACK_URL.sub(lambda found: f"{found['scheme']}{found['user'] or ''}{HOST}", tree)
-    if isinstance(tree, Mapping):
-        return {key: rewrite_urls(value) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return [rewrite_urls(value) for value in tree]
-    return tree
-
-
-def _texts(tree: Any, path: str = "") -> Iterable[tuple[str, str]]:
-    if isinstance(tree, str):
-        yield path, tree
-    elif isinstance(tree, Mapping):
-        for key, value in tree.items():
-            yield from _texts(value, f"{path}.{key}" if path else str(key))
-    elif isinstance(tree, (list, tuple)):
-        for index, value in enumerate(tree):
-            yield from _texts(value, f"{path}.{index}")
 
 
 def _addresses(plan: Plan, service: Service, project: str) -> dict[str, Address]:
@@ -209,7 +163,7 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
         environment=environment,
         secrets=secrets or None,
         volumes=tuple(volumes),
-        extra_hosts=(f"{HOST}:host-gateway",) if _names_host(service, facts) else None,
+        extra_hosts=(f"{HOST}:host-gateway",) if _reaches_host(service) else None,
         deploy=_deploy(service),
         depends_on=(SANDBOX,) if service.sandbox else None,
         networks=(NETWORK, SANDBOXES) if service.sandbox else None,
@@ -254,15 +208,10 @@ def _secret_variables(service: Service) -> list[tuple[str, str]]:
     return [(key, value) for key, value in _variables(service).items() if value.startswith(SECRET)]
 
 
-def _names_host(service: Service, facts: ComposeFacts) -> bool:
-    """A secret may hold such a URL as well: user and password stand in it. A model may be told one at run time, and a
-    rollout may bring one along."""
-    return (
-        takes_upstreams(service)
-        or (service.type == "responses_api_models" and service.launch == "sdk")
-        or service.name in facts.reaching_host
-        or any(HOST in text for _, text in _texts([service.fields, service.container.env]))
-    )
+def _reaches_host(service: Service) -> bool:
+    """A model server may get such a URL at run time, and a rollout may bring one along."""
+    own = texts_of([service.fields, service.container.env])
+    return takes_upstreams(service) or any(HOST in text for _, text in own)
 
 
 def _command(service: Service) -> tuple[str, ...] | None:

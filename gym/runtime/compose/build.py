@@ -12,8 +12,8 @@ from gym.errors import InfraError, ProgramFailed, UserError
 from gym.files import write_atomically
 from gym.plan.model import Plan
 from gym.programs import run_program
-from gym.render.bake import BuildTarget, render_bake
-from gym.runtime.compose.images import ENV_PYTHON_IMAGE, Images
+from gym.render.bake import BuildTarget, Images, render_bake
+from gym.runtime.compose.image_sources import ENV_PYTHON_IMAGE
 from gym.runtime.pythons import explain_python
 
 LAST_LINES: Final = 20

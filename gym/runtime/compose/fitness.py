@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from gym import labels
 from gym.engine import connect, require_engine
 from gym.errors import InfraError
-from gym.runtime.compose.images import LABEL_ROLE, LABEL_SOURCE, owner
+from gym.runtime.compose.image_sources import owner
+from gym.runtime.compose.images import LABEL_ROLE, LABEL_SOURCE
 
 if TYPE_CHECKING:
     import docker

@@ -19,7 +19,7 @@ from gym.programs import run_program
 from gym.render.compose import ROUTER_IMAGE
 from gym.runtime.compose.archive_images import rename_images
 from gym.runtime.compose.layout import Layout, State, write_saved
-from gym.runtime.compose.sealing import named_in
+from gym.runtime.compose.secrets import secret_names
 from gym.runtime.compose.trust import SAFE_NAME, manifest_problems, override_findings, plan_findings
 
 MANIFEST: Final = "gym-stack.json"
@@ -41,7 +41,7 @@ class Manifest(Value):
     @property
     def secrets(self) -> tuple[str, ...]:
         """The names of the secrets that the stack asks for."""
-        return named_in(self.plan.model_dump_json())
+        return secret_names(self.plan.model_dump_json())
 
 
 def save_stack(home: Path, target: Path) -> Manifest:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gym.engine import SocketFacts, socket_facts
-from gym.errors import InfraError, UserError
+from gym.errors import InfraError
 from gym.plan import Plan, SandboxPlan
 from gym.plan.model import Service
 from gym.runtime.compose.layout import Layout, State, write_stack
@@ -21,7 +21,6 @@ from gym.runtime.sandbox import (
     keep_tokens,
     read_tokens,
     remove_leftovers,
-    with_docker,
     write_config,
 )
 from gym.wire.sandbox import Grant, ProviderName
@@ -95,17 +94,6 @@ def test_a_compose_stack_has_tokens_as_secrets_and_a_configuration_that_the_brok
     assert config_path(layout.home).parent.stat().st_mode & 0o777 == 0o755
     found = [path for path in layout.home.rglob("*") if path.is_file() and tokens.operator in path.read_text()]
     assert [path.name for path in found] == ["sandbox-tokens.json"]
-
-
-def test_on_compose_sandboxes_are_containers() -> None:
-    plan = asking(service("coder"))
-    settled = with_docker(plan).sandbox
-    assert settled is not None
-    assert settled.provider == "docker"
-    assert with_docker(plan_of(service("mcqa"))).sandbox is None
-    wrong = plan.model_copy(update={"sandbox": broker("coder", provider="bubblewrap")})
-    with pytest.raises(UserError, match="sandbox_provider is bubblewrap"):
-        with_docker(wrong)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the engine has a machine of its own")
