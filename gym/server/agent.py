@@ -18,12 +18,12 @@ from pydantic_core import from_json
 from gym import __version__
 from gym.http.pool import HttpClient
 from gym.labels import HEADER_POLICY, HEADER_SDK
+from gym.server.agent_tools import Colleague, Colleagues
 from gym.server.asgi import Answer, Call
 from gym.server.base import Route, Server, event_answer, json_answer
-from gym.server.colleagues import Colleague, Colleagues
 from gym.server.config import Reference, ServerConfig, Settings, addresses
-from gym.server.peers import Peers
-from gym.server.rollout import CLOSE_SECONDS, Rollout, without_streaming
+from gym.server.replicas import Peers
+from gym.server.rollout_client import CLOSE_SECONDS, RolloutClient, without_streaming
 from gym.server.run_trace import RunTrace, add_trace, wants_trace
 from gym.server.tools import NAME, RESERVED
 from gym.wire import items, metrics, sse
@@ -90,7 +90,7 @@ class Agent(Server):
 
     # What an author may override.
 
-    async def run(self, row: RunRow, rollout: Rollout) -> bytes:
+    async def run(self, row: RunRow, rollout: RolloutClient) -> bytes:
         """Seed, respond, verify: the body of the verified rollout."""
         if self.config.resources_server is not None:
             await rollout.seed(row.body)
@@ -104,11 +104,11 @@ class Agent(Server):
             return splice(row.body, fields, keys=row.fields)
         return await rollout.verify(row.body, row.fields, response)
 
-    async def respond_to(self, row: RunRow, rollout: Rollout) -> dict[str, Any]:
+    async def respond_to(self, row: RunRow, rollout: RolloutClient) -> dict[str, Any]:
         """The response to a row. Override it where more of the row than its parameters matters."""
         return await self.respond(row.params, rollout)
 
-    async def respond(self, params: Mapping[str, Any], rollout: Rollout) -> dict[str, Any]:
+    async def respond(self, params: Mapping[str, Any], rollout: RolloutClient) -> dict[str, Any]:
         """Ask the model, run its calls one after another, until it only talks or a budget is spent."""
         colleagues = rollout.colleagues = rollout.colleagues or Colleagues(self.config.agents)
         params = colleagues.offered(params)
@@ -134,7 +134,7 @@ class Agent(Server):
             response["agent_calls"] = colleagues.record
         return {**response, "truncated_by": budget.spent} if budget.spent else response
 
-    async def call_tool(self, call: items.Item, rollout: Rollout) -> items.Item:
+    async def call_tool(self, call: items.Item, rollout: RolloutClient) -> items.Item:
         """The output item of one call. What the model got wrong is told to the model."""
         name, call_id = str(call.get("name", "")), str(call.get("call_id") or call.get("id") or "")
         colleagues = rollout.colleagues if rollout.colleagues and name in rollout.colleagues else None
@@ -176,9 +176,9 @@ class Agent(Server):
                     body = await self.run(row, rollout)
                     body = add_trace(body, await rollout.fetch_trace()) if rollout.trace else body
             finally:
-                call.told = (_timing(rollout.spent), _SDK)
+                call.failure_headers = (_timing(rollout.spent), _SDK)
                 self._take_leave(rollout)
-            return Answer(mask_body(body, policy), headers=(*call.told, *_taken(policy)))
+            return Answer(mask_body(body, policy), headers=(*call.failure_headers, *_taken(policy)))
 
     async def _on_responses(self, call: Call) -> Answer:
         asked = parse_params(call.body)
@@ -208,7 +208,7 @@ class Agent(Server):
                 return Answer(reply.body)
         return json_answer(metrics.aggregate(metrics.parse_replies(call.body)))
 
-    def _take_leave(self, rollout: Rollout) -> None:
+    def _take_leave(self, rollout: RolloutClient) -> None:
         """Of a rollout that failed, was cancelled or is not verified; by a task of its own, for ours may be ending."""
         if rollout.session_open or rollout.trace:
             task = asyncio.get_running_loop().create_task(rollout.leave())
@@ -226,9 +226,9 @@ class Agent(Server):
             raise RolloutError("row", f"{what}. Leave the policy_... fields out, or ask another agent")
         return policy if policy.replaces else replace(policy, replaces=own)
 
-    def _rollout(self, call: Call, rollout_id: str, policy: PolicyEndpoint | None = None) -> Rollout:
+    def _rollout(self, call: Call, rollout_id: str, policy: PolicyEndpoint | None = None) -> RolloutClient:
         limits = [limit for limit in (self.config.max_seconds, call.timeout) if limit is not None]
-        return Rollout(
+        return RolloutClient(
             self.http,
             self.peers,
             seconds=min(limits, default=30 * 24 * 3600.0),

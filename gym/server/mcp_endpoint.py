@@ -27,8 +27,8 @@ from gym import __version__
 from gym.labels import HEADER_MCP_SESSION
 from gym.server import mcp, tools
 from gym.server.asgi import MAX_BODY, Receive, Scope, Send
+from gym.server.errors import error_to_failure, validation_detail
 from gym.server.resources import ResourcesServer
-from gym.server.trouble import error_to_failure, validation_detail
 from gym.wire.failures import RolloutError
 from gym.wire.text import write_json
 
@@ -96,8 +96,8 @@ class McpEndpoint:
 
 
 def _tool_to_mcp(one: tools.Tool, result: tools.ResultSchema | None) -> Tool:
-    asked, told = one.schema()["parameters"], result.schema if result else None
-    return Tool(name=one.name, description=one.description, input_schema=asked, output_schema=told)
+    input_schema, output_schema = one.schema()["parameters"], result.schema if result else None
+    return Tool(name=one.name, description=one.description, input_schema=input_schema, output_schema=output_schema)
 
 
 def _result(body: bytes, *, structured: dict[str, Any] | None = None, failed: bool = False) -> CallToolResult:

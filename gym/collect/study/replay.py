@@ -16,7 +16,7 @@ from gym.collect.study.estimates import Sample
 from gym.collect.study.recorded import Input, Inputs, Recorded, read_rollouts
 from gym.collect.study.reverify import read_response, read_verified, show, tell
 from gym.collect.study.stack import Verifiers, for_each, open_verifiers
-from gym.server.rollout import Rollout
+from gym.server.rollout_client import RolloutClient
 from gym.server.tools import NAME, RESERVED
 from gym.wire.failures import RolloutError
 from gym.wire.items import Item
@@ -69,7 +69,7 @@ async def _replay_one(
 
 
 async def _call_tools(
-    rollout: Recorded, response: dict[str, Any], again: Rollout, found: list[Difference], outcome: Outcome
+    rollout: Recorded, response: dict[str, Any], again: RolloutClient, found: list[Difference], outcome: Outcome
 ) -> None:
     colleagues = asked_colleagues(response)
     for number, (call, recorded) in enumerate(recorded_calls(response.get("output")), 1):
@@ -83,7 +83,7 @@ async def _call_tools(
             found.append(Difference(rollout.where, f"call {number}: {name}", _cut(recorded), _cut(text)))
 
 
-async def _let_go(again: Rollout, server: str) -> None:
+async def _let_go(again: RolloutClient, server: str) -> None:
     """The session of a replay that broke off; its server would drop it at its time anyhow."""
     try:
         await again.send(server, "/close_session", b"{}", kind="resources", hop="close")

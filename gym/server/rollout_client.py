@@ -13,7 +13,7 @@ import orjson
 
 from gym.http.pool import Headers, HttpClient, NotSent, Reply
 from gym.labels import HEADER_ERROR, HEADER_POLICY, HEADER_ROLLOUT, HEADER_TIMEOUT
-from gym.server.peers import Peers, Replica
+from gym.server.replicas import Peers, Replica
 from gym.server.run_trace import OWN, RunTrace
 from gym.wire.failures import FailureKind, RolloutError, error_from_reply
 from gym.wire.policy_endpoint import URL, PolicyEndpoint
@@ -23,7 +23,7 @@ from gym.wire.text import read_json, write_json
 
 if TYPE_CHECKING:
     from gym.server.agent import Budget
-    from gym.server.colleagues import Colleagues
+    from gym.server.agent_tools import Colleagues
 
 PAUSES = (0.05, 0.1, 0.25, 0.6, 2.0)  # between tries to connect, 3 s in all: a replica that restarts is back by then
 SAYS = ("input", "instructions", "prompt")  # what a model can be asked by
@@ -31,7 +31,7 @@ CLOSE_SECONDS = 5.0  # to close the session, after the deadline too
 MARGIN_SHARE, MARGIN_SECONDS = 0.1, 2.0  # of what is left, for a peer's "too late" to arrive, from a busy machine too
 
 
-class Rollout:
+class RolloutClient:
     """Use it as an async context manager: it gives its replicas back at the end."""
 
     def __init__(
@@ -49,11 +49,11 @@ class Rollout:
         self.id = id
         self.model_server = model_server
         self.resources_server = resources_server
-        self.session_open = False  # seeded, and not yet verified: somebody holds a state for this rollout
+        self.session_open = False  # seeded, and not yet verified: its server holds a state for this rollout
         self.close_path = "/close_session"
         self.budget: Budget | None = None  # of the whole rollout, where its agent loops more than once
         self.colleagues: Colleagues | None = None  # the agents that its agent may ask
-        self.trace: RunTrace | None = None  # of its calls to `model_server`, where somebody wants it
+        self.trace: RunTrace | None = None  # of its calls to `model_server`, where it is recorded
         self.spent: dict[str, float] = {}  # seconds by hop: seed, model, tools, verify
         self._policy = policy
         self._http = http

@@ -15,7 +15,7 @@ from pydantic import Field
 from gym.labels import HEADER_DEPTH
 from gym.server.asgi import CURRENT
 from gym.server.config import Reference
-from gym.server.rollout import Rollout
+from gym.server.rollout_client import RolloutClient
 from gym.wire import items
 from gym.wire.failures import RolloutError, error_from_reply
 from gym.wire.text import read_json, write_json
@@ -54,7 +54,7 @@ class Colleagues:
         own = [tool for tool in params.get("tools") or () if tool.get("name") not in self._known]
         return {**params, "tools": own + [one.as_tool(tool) for tool, one in self._known.items()]}
 
-    async def ask(self, call: items.Item, rollout: Rollout) -> str:
+    async def ask(self, call: items.Item, rollout: RolloutClient) -> str:
         """The answer as the model reads it. A colleague whose infrastructure fails is a failure of this rollout too."""
         tool = str(call["name"])
         colleague = self._known[tool]
@@ -70,7 +70,7 @@ class Colleagues:
         self.record.append({"call_id": call_id, "tool": tool, "agent": colleague.name, "response": response})
         return items.last_assistant_text(response.get("output")) or _told(f"{tool} ended without an answer")
 
-    async def _respond(self, colleague: Colleague, task: str, rollout: Rollout) -> dict[str, Any]:
+    async def _respond(self, colleague: Colleague, task: str, rollout: RolloutClient) -> dict[str, Any]:
         depth = _depth() + 1
         if depth > DEPTH:
             raise RolloutError("agent", f"{depth} agents have asked one another: is there a circle?", retryable=False)
