@@ -71,11 +71,11 @@ async def _replay_one(
 async def _call_tools(
     rollout: Recorded, response: dict[str, Any], again: RolloutClient, found: list[Difference], outcome: Outcome
 ) -> None:
-    colleagues = asked_colleagues(response)
+    called = called_agents(response)
     for number, (call, recorded) in enumerate(recorded_calls(response.get("output")), 1):
         name = str(call.get("name") or "")
         arguments = call.get("arguments") or "{}"
-        if name in colleagues or not was_issued(name, arguments):
+        if name in called or not was_issued(name, arguments):
             continue
         outcome.calls += 1
         _, text = await again.call_tool(name, arguments.encode())
@@ -104,7 +104,7 @@ def recorded_calls(output: Any) -> Iterator[tuple[Item, Any]]:
             yield call, item.get("output")
 
 
-def asked_colleagues(response: dict[str, Any]) -> set[str]:
+def called_agents(response: dict[str, Any]) -> set[str]:
     """Tools behind which another agent stood: what it said came from a model, and no resources server has them."""
     calls = response.get("agent_calls")
     return {str(call.get("tool")) for call in calls if isinstance(call, dict)} if isinstance(calls, list) else set()

@@ -15,7 +15,7 @@ import yaml
 from gym.collect.output import OutputPaths
 from gym.collect.study.again import AgainOptions, Outcome
 from gym.collect.study.recorded import Inputs, read_rollouts
-from gym.collect.study.replay import asked_colleagues, recorded_calls, replay_rollouts, same_json, was_issued
+from gym.collect.study.replay import called_agents, recorded_calls, replay_rollouts, same_json, was_issued
 from gym.collect.study.reverify import reverify_rollouts
 from gym.errors import InfraError, UserError
 from gym.server import ResourcesServer, Row, VerifyRequest, tool
@@ -271,10 +271,8 @@ def test_calls_are_paired_with_their_outputs_in_the_order_in_which_they_ran() ->
 
 
 def test_what_another_agent_answered_is_told_apart_from_the_tools_of_a_server() -> None:
-    assert asked_colleagues({"agent_calls": [{"tool": "ask_critic"}, {"tool": "ask_critic"}, "broken"]}) == {
-        "ask_critic"
-    }
-    assert asked_colleagues({"agent_calls": None}) == asked_colleagues({}) == set()
+    assert called_agents({"agent_calls": [{"tool": "ask_critic"}, {"tool": "ask_critic"}, "broken"]}) == {"ask_critic"}
+    assert called_agents({"agent_calls": None}) == called_agents({}) == set()
 
 
 def test_what_the_agent_answered_itself_is_not_issued() -> None:
