@@ -9,7 +9,7 @@ from array import array
 from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
-from gym.collect.study.metrics import Tries
+from gym.collect.study.tries import Tries
 
 _PARTS, _HELD, _IN_MEMORY = 64, 4096, 1 << 16
 _RECORD = struct.Struct("<qqdq")  # task, repeat, reward, answer

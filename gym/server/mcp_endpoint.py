@@ -30,7 +30,7 @@ from gym.server.asgi import MAX_BODY, Receive, Scope, Send
 from gym.server.resources import ResourcesServer
 from gym.server.trouble import error_to_failure, validation_detail
 from gym.wire.failures import RolloutError
-from gym.wire.text import write_json
+from gym.wire.json_text import write_json
 
 Context = ServerRequestContext[Any, Any]
 

@@ -16,10 +16,10 @@ from gym.server.http import Headers, HttpClient, NotSent, Reply
 from gym.server.peers import Peers, Replica
 from gym.server.run_trace import OWN, RunTrace
 from gym.wire.failures import FailureKind, RolloutError, error_from_reply
+from gym.wire.json_text import read_json, write_json
 from gym.wire.policy_endpoint import URL, PolicyEndpoint
 from gym.wire.rows import DEFAULTS, PARAMS
 from gym.wire.splice import splice
-from gym.wire.text import read_json, write_json
 
 if TYPE_CHECKING:
     from gym.server.agent import Budget

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gym.collect import columns
+from gym.collect.aggregates import AgentRows
 from gym.collect.columns import Column
-from gym.collect.metrics import AgentRows
 from gym.collect.spilled import SpilledTries
-from gym.collect.study.metrics import Tries, extra_metrics
+from gym.collect.study.tries import Tries, extra_metrics
 
 NUMBERS = st.one_of(st.floats(-1e9, 1e9), st.integers(-5, 5).map(float), st.just(-0.0))
 
