@@ -8,12 +8,12 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from gym.broker.config import Knobs
 from gym.cli.session import RuntimeName
 from gym.errors import ConfigError, InfraError, Problem, UserError
 from gym.plan import Plan, SandboxPlan
 from gym.runtime.compose import find_engine
 from gym.runtime.sandbox import with_docker
-from gym.sandbox.broker.config import Knobs
 from gym.wire.sandbox import ProviderName
 
 BWRAP: Final = "bwrap"

@@ -15,8 +15,8 @@ from gym.render.traefik import traefik_dynamic, traefik_static
 from gym.runtime.compose.images import plan_images
 from gym.runtime.compose.layout import compose_facts
 from gym.runtime.compose.sealing import seal
-from gym.runtime.local.environments import cache_dir
 from gym.runtime.sandbox import with_docker
+from gym.venvs import cache_dir
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
 
 Target = Literal["plan", "traefik", "compose"]

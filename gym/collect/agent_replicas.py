@@ -11,8 +11,8 @@ from typing import Final
 
 import orjson
 
-from gym.server.http import HttpClient, Reply
-from gym.server.peer_health import PeerVanished
+from gym.http.peer_health import PeerVanished
+from gym.http.pool import HttpClient, Reply
 
 LOOK_SECONDS: Final = 1.0
 LOOK_AGAIN_SECONDS: Final = 0.5  # when somebody is said to have vanished

@@ -20,8 +20,8 @@ from gym.collect.provenance import Circumstances, describe_headers
 from gym.collect.run_replies import NotKept, VerifiedRollout, read_reply, without_key, without_key_in_failure
 from gym.collect.targets import Targets
 from gym.collect.task_reader import Task
+from gym.http.pool import HttpClient, NotSent, Reply
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
-from gym.server.http import HttpClient, NotSent, Reply
 from gym.wire.failures import RolloutError, has_no_route
 
 _GRACE_SECONDS = 2.0  # a server that obeys its deadline has a better story to tell than a closed connection

@@ -21,7 +21,7 @@ from gym.collect.tally import Tally
 from gym.collect.targets import Targets
 from gym.data.source import STDIN, digest_inputs, expand_inputs
 from gym.errors import UserError
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 
 
 def run_collection(options: CollectOptions, on_event: OnEvent) -> Summary:

@@ -18,7 +18,7 @@ from gym.collect.run_replies import failure_line, rollout_line
 from gym.collect.targets import Targets
 from gym.collect.task_reader import RowRules, Task, TaskReader
 from gym.errors import ConfigError, InfraError, Problem
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.wire.failures import RolloutError
 
 

@@ -12,7 +12,7 @@ import orjson
 from gym.collect.provenance import Circumstances, describe_rollout
 from gym.collect.task_reader import Task
 from gym.data.rows import AGENT_REF
-from gym.server.http import Reply
+from gym.http.pool import Reply
 from gym.wire.failures import RolloutError, error_from_reply
 from gym.wire.json_text import repair_body
 from gym.wire.metrics import ROLLOUT, TASK

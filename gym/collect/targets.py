@@ -19,8 +19,8 @@ from gym.collect.agent_replicas import AgentReplica, Header, VanishedCheck
 from gym.collect.events import HeldCalls
 from gym.collect.provenance import digest_stack
 from gym.errors import InfraError, UserError
+from gym.http.pool import HttpClient, Reply
 from gym.labels import SERVER_PREFIX
-from gym.server.http import HttpClient, Reply
 from gym.wire.discovery import Discovery, InstanceView
 from gym.wire.failures import has_no_route
 

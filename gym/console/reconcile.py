@@ -13,12 +13,13 @@ from typing import Final
 
 from gym.console.health import Health
 from gym.console.names import Names, Place
-from gym.render.compose import PORT
+from gym.http.pool import HttpClient
 from gym.render.routes import write_routes
-from gym.render.wanted import Beat, Leavers, Sight, Wanted, discovery_of, read_wanted, read_work
-from gym.server.http import HttpClient
+from gym.render.wanted import Leavers, Sight, discovery_of
 from gym.server.waiting import wait_for_event
 from gym.wire.discovery import Discovery
+from gym.wire.stack_names import PORT
+from gym.wire.wanted import Beat, Wanted, read_wanted, read_work
 
 LOOK_SECONDS: Final = 0.3
 Stamp = tuple[int, int, int]

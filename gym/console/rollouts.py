@@ -33,7 +33,7 @@ from gym.console.groups import KEYS, OpenStreams, open_groups, read_group_order
 from gym.console.sources import Sources
 from gym.data.source import row_to_line
 from gym.errors import GymError, Problem, UserError
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.wire.failures import RolloutError
 from gym.wire.policy_endpoint import KEY
 

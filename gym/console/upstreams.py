@@ -18,8 +18,8 @@ from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 from gym.console.probes import Probe, Prober
 from gym.console.sources import Sources
 from gym.errors import InfraError, UserError
+from gym.files import write_atomically
 from gym.render.compose import rewrite_urls
-from gym.render.files import write_atomically
 from gym.wire.discovery import ReplicaView
 from gym.wire.upstream_file import FILE, Upstreams
 

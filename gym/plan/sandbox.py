@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from gym.config.model import Stack
 from gym.errors import UserError
 from gym.plan.digest import digest_of, digest_value
 from gym.plan.model import SandboxPlan
 from gym.wire.sandbox import Grant
-
-SANDBOX: Final = "sandbox"  # what the broker is called wherever services have names
+from gym.wire.stack_names import SANDBOX
 
 
 def plan_sandbox(stack: Stack, sdk: str) -> SandboxPlan | None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import orjson
@@ -13,7 +11,6 @@ from pydantic import Field
 
 from gym import labels
 from gym.plan.model import Plan, Service, Value
-from gym.plan.sandbox import SANDBOX
 from gym.plan.upstreams import FOLDER, takes_upstreams
 from gym.render.compose_model import (
     ComposeFile,
@@ -33,23 +30,18 @@ from gym.render.compose_yaml import compose_to_yaml
 from gym.render.launch import HEAD, Address, launch_document
 from gym.render.text import NOT_IN_YAML
 from gym.render.traefik import route_prefix
+from gym.wire.stack_names import CONSOLE, NETWORK, PORT, ROUTER, SANDBOX, service_name
 
 ROUTER_IMAGE: Final = "traefik:v3.7"
-ROUTER: Final = "router"
-CONSOLE: Final = "console"
-NETWORK: Final = "stack"
 TOKEN: Final = "gym_token"
 SANDBOXES: Final = "sandboxes"  # the network that the broker shares with those who may ask it
 EGRESS: Final = "egress"  # the broker's way out, where a grant lets sandboxes `allow` hosts: it is their gate
 ENGINE_SOCKET: Final = "/var/run/docker.sock"
-PORT: Final = 8000  # where every server listens inside its container
 OUTSIDE_PORT: Final = 11001  # the router's entry point that the host publishes; the inside one has the well-known port
 WANTED_MOUNT: Final = "/run/gym-wanted"
 UPSTREAMS_MOUNT: Final = "/run/gym-upstreams"
 ROUTES: Final = "stack.yml"  # the router's dynamic file
 USER: Final = "10001:10001"
-PROJECT_MAX: Final = 36
-DNS_LABEL: Final = 63
 MEMORY: Final = "4g"
 PIDS: Final = 1024
 LONG_DOCUMENT: Final = 100_000  # the kernel refuses one environment string of 128 KiB
@@ -82,26 +74,6 @@ class ComposeFacts(Value):
     static_digest: str = ""  # of what the router reads once: another one means another router
     engine_socket: str = ENGINE_SOCKET  # on the host; the sandbox broker's alone
     engine_group: int | None = None  # who may open it
-
-
-def project_name(stack: str, home: Path) -> str:
-    """One stack, one folder, one project: two of the same name in two folders never touch each other."""
-    digest = hashlib.sha256(str(home).encode()).hexdigest()[:8]
-    name = re.sub(r"[^a-z0-9]+", "-", stack.lower()).strip("-")
-    return f"gym-{name[: PROJECT_MAX - 13].strip('-')}-{digest}" if name else f"gym-{digest}"
-
-
-def service_name(slug: str, project: str) -> str:
-    """The slug, unless `<project>-<slug>-<number>` would be too long for a name in DNS."""
-    room = DNS_LABEL - len(project) - len("--1000")
-    if len(slug) <= room:
-        return slug
-    return f"{slug[: room - 9].strip('-')}-{hashlib.sha256(slug.encode()).hexdigest()[:8]}"
-
-
-def replica_host(project: str, slug: str, number: int) -> str:
-    """A container's name, which is its name in DNS too: one stable address a replica."""
-    return f"{project}-{service_name(slug, project)}-{number}"
 
 
 def render_compose(plan: Plan, facts: ComposeFacts) -> str:
@@ -353,7 +325,7 @@ def _broker(plan: Plan, facts: ComposeFacts) -> ComposeService:
     return ComposeService(
         base="server",
         image=facts.base_image,
-        command=("python", "-m", "gym.sandbox"),
+        command=("python", "-m", "gym.broker"),
         environment={
             labels.ENV_LISTEN: f"0.0.0.0:{PORT}",
             labels.ENV_SANDBOX_CONFIG: "/run/gym-sandbox/config.json",

@@ -8,11 +8,12 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from gym.render.compose import CONSOLE, PORT
-from gym.render.files import write_atomically
+from gym.files import write_atomically
 from gym.render.traefik import INSIDE, OUTSIDE, traefik_dynamic
-from gym.render.wanted import Wanted, plan_of_wanted
+from gym.render.wanted import plan_of_wanted
 from gym.wire.discovery import Discovery
+from gym.wire.stack_names import CONSOLE, PORT
+from gym.wire.wanted import Wanted
 
 SHARED: Final = 0o644
 CONSOLE_URL: Final = f"http://{CONSOLE}:{PORT}"

@@ -16,17 +16,17 @@ from pydantic import Field, ValidationError
 
 from gym import labels
 from gym.errors import UserError
+from gym.files import write_atomically
 from gym.plan.model import Plan, SandboxPlan, Value
-from gym.render.compose import project_name
-from gym.render.files import write_atomically
-from gym.runtime.programs import run_program
+from gym.programs import run_program
+from gym.wire.stack_names import project_name
 
 FOLDER: Final = "sandbox"
 CONFIG: Final = "config.json"
 STATE: Final = "state"  # what the broker writes down, beside its configuration
 TOKENS: Final = "sandbox-tokens.json"
 HAND_OVER: Final = "SIGUSR1"  # to a broker: another one follows, leave it the sandboxes
-LEFTOVERS: Final = "gym.sandbox.leftovers"
+LEFTOVERS: Final = "gym.broker.leftovers"
 SWEEP_SECONDS: Final = 120.0
 
 

@@ -26,11 +26,11 @@ import orjson
 
 from gym import labels
 from gym.errors import UserError
+from gym.http.peer_health import PeerHealth
+from gym.http.pool import HttpClient, NotSent, Reply
+from gym.http.streams import Incoming, Pieces, TooLarge, exchange
 from gym.sandbox.failures import FileProblem, SandboxEnded, failure
 from gym.sandbox.handles import Job, Sandbox, Shell
-from gym.sandbox.streams import Incoming, Pieces, TooLarge, exchange
-from gym.server.http import HttpClient, NotSent, Reply
-from gym.server.peer_health import PeerHealth
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import HEADER_REQUEST, Build, SandboxInfo, SandboxSpec
 

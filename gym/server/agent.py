@@ -16,12 +16,12 @@ from pydantic import Field
 from pydantic_core import from_json
 
 from gym import __version__
+from gym.http.pool import HttpClient
 from gym.labels import HEADER_POLICY, HEADER_SDK
 from gym.server.asgi import Answer, Call
 from gym.server.base import Route, Server, event_answer, json_answer
 from gym.server.colleagues import Colleague, Colleagues
 from gym.server.config import Reference, ServerConfig, Settings, addresses
-from gym.server.http import HttpClient
 from gym.server.peers import Peers
 from gym.server.rollout import CLOSE_SECONDS, Rollout, without_streaming
 from gym.server.run_trace import RunTrace, add_trace, wants_trace

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import orjson
 
+from gym.http.pool import HttpClient, Reply
 from gym.labels import HEADER_CALLS, HEADER_CAPTURE, HEADER_ROLLOUT, HEADER_SESSION_TOKEN
 from gym.server.asgi import SESSION_ROUTE, SESSION_UNKNOWN, Answer, Call, Handler
 from gym.server.base import Route, json_answer
 from gym.server.config import Settings
-from gym.server.http import HttpClient, Reply
 from gym.server.peers import Peers, Replica
 from gym.server.trace_store import CaptureLimits, RecordedCall, Trace, TraceStore, owned_by_another, trace_lost
 from gym.wire.failures import RolloutError, error_from_reply

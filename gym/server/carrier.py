@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gym.server.http import HttpClient, NotSent
-from gym.server.keepalive import make_live_socket
+from gym.http.keepalive import make_live_socket
+from gym.http.pool import HttpClient, NotSent
 
 if TYPE_CHECKING:
     import aiohttp

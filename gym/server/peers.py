@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.wire.discovery import Discovery
 from gym.wire.failures import FailureKind, RolloutError
 

@@ -18,11 +18,11 @@ from fastapi import FastAPI
 from pydantic import BaseModel, ValidationError
 
 from gym.errors import Problem
+from gym.http.pool import HttpClient
 from gym.server import mcp
 from gym.server.asgi import CURRENT, Answer, Call
 from gym.server.base import Route, Server, json_answer
 from gym.server.config import ServerConfig, Settings, addresses
-from gym.server.http import HttpClient
 from gym.server.peers import Peers
 from gym.server.rollout import Rollout
 from gym.server.session import Session, SessionStore

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import orjson
 
+from gym.http.pool import Headers, HttpClient, NotSent, Reply
 from gym.labels import HEADER_ERROR, HEADER_POLICY, HEADER_ROLLOUT, HEADER_TIMEOUT
-from gym.server.http import Headers, HttpClient, NotSent, Reply
 from gym.server.peers import Peers, Replica
 from gym.server.run_trace import OWN, RunTrace
 from gym.wire.failures import FailureKind, RolloutError, error_from_reply

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import orjson
 
+from gym.http.pool import Headers, HttpClient, Reply
 from gym.labels import HEADER_CALLS, HEADER_CAPTURE
-from gym.server.http import Headers, HttpClient, Reply
 from gym.wire.failures import RolloutError, error_from_reply
 from gym.wire.splice import splice
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Self
 import orjson
 import uvicorn
 
+from gym.http.pool import HttpClient, Reply
 from gym.server.asgi import Answer, Call
 from gym.server.base import Route, Server, json_answer
-from gym.server.http import HttpClient, Reply
 from gym.wire import items
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import write_large_json

@@ -16,7 +16,7 @@ from gym.collect.feed import Rows
 from gym.collect.targets import Targets
 from gym.collect.task_reader import RowRules, TaskReader
 from gym.errors import GymError, UserError
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.trainers.blend import Blend, BlendPart, Source, check_sources, to_sources
 from gym.trainers.engine import Engine
 from gym.trainers.groups import RolloutGroup

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gym.collect import AttemptOptions, collect
+from gym.engine import docker_environ
+from gym.http.pool import HttpClient
+from gym.programs import run_program
 from gym.runtime.base import StackStatus
-from gym.runtime.compose.engine import docker_environ
 from gym.runtime.compose.images import plan_images
-from gym.runtime.programs import run_program
-from gym.server.http import HttpClient
 from tests.support.docker import Stand, engine_client, need_engine, replicas, stand_in, write_server
 
 if TYPE_CHECKING:

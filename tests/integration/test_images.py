@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from gym.engine import docker_environ
 from gym.errors import UserError
 from gym.plan import Plan
+from gym.programs import run_program
 from gym.runtime.compose.build import BuildFailed
-from gym.runtime.compose.engine import docker_environ
 from gym.runtime.compose.images import plan_images
-from gym.runtime.programs import run_program
 from tests.support.docker import Stand, engine_client, need_engine, stand_in, write_server
 
 pytestmark = pytest.mark.docker

@@ -8,7 +8,8 @@ from typing import Any
 
 from gym.config.model import ContainerFacts
 from gym.plan import Plan, Service
-from gym.render.compose import ComposeFacts, project_name
+from gym.render.compose import ComposeFacts
+from gym.wire.stack_names import project_name
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "compose"
 HOME = Path("/home/ada/.gym/demo")

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from gym.config import LoadRequest, collect_secrets, load_stack, search_roots
+from gym.engine import connect
 from gym.plan import Plan, RouterPlan, make_plan
 from gym.runtime.base import StackStatus
 from gym.runtime.compose import ComposeRuntime, require_engine
-from gym.runtime.compose.engine import connect
 from gym.runtime.compose.images import LABEL_SOURCE
 from gym.runtime.compose.layout import Layout
 

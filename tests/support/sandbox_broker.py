@@ -19,15 +19,15 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 import uvicorn
 
-from gym.sandbox.broker.app import App
-from gym.sandbox.broker.audit import Audit
-from gym.sandbox.broker.config import BrokerConfig, InstanceAccess, Knobs, token_digest
-from gym.sandbox.broker.serve import BrokerServer
-from gym.sandbox.broker.service import Broker
-from gym.sandbox.broker.websocket import WebSocketProtocol
+from gym.broker.app import App
+from gym.broker.audit import Audit
+from gym.broker.config import BrokerConfig, InstanceAccess, Knobs, token_digest
+from gym.broker.policy import check_spec
+from gym.broker.provider import Abilities, Channel, Progress, Provider, Tags
+from gym.broker.serve import BrokerServer
+from gym.broker.service import Broker
+from gym.http.websocket import WebSocketProtocol
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.policy import check_spec
-from gym.sandbox.provider import Abilities, Channel, Progress, Provider, Tags
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, ExecRequest, ExecResult, FileInfo, Grant, Output, SandboxSpec
 
@@ -305,7 +305,7 @@ async def until(condition: Callable[[], object], seconds: float = 120.0) -> None
 
 
 class BrokerProcess:
-    """`python -m gym.sandbox` with sandboxes that are processes of this machine. Its port outlives it."""
+    """`python -m gym.broker` with sandboxes that are processes of this machine. Its port outlives it."""
 
     def __init__(self, folder: Path, provider: str = "subprocess", grant: Grant | None = None, **knobs: Any) -> None:
         self.folder = folder
@@ -328,7 +328,7 @@ class BrokerProcess:
         environ |= {key: value for key, value in os.environ.items() if key.startswith(PASSED_ON)}
         with (self.folder / "broker.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "gym.sandbox"],
+                [sys.executable, "-m", "gym.broker"],
                 env=environ,
                 pass_fds=[self.listener.fileno()],
                 stdout=log,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gym import labels
-from gym.render.compose import project_name
+from gym.wire.stack_names import project_name
 from tests.support.cli import gym
 from tests.support.docker import engine_client, write_server
 

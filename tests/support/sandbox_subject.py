@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from gym.broker.conformance.harness import Factory, Skipped
+from gym.broker.provider import OnOutput
 from gym.sandbox.client import Job, Sandbox, Sandboxes
-from gym.sandbox.conformance.lab import Factory, Skipped
-from gym.sandbox.provider import OnOutput
 from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo, SandboxSpec
 
 

@@ -11,10 +11,10 @@ from typing import Final
 from rich.text import Text
 
 from gym import labels
+from gym.broker.conformance import BEHAVIOURS, Outcome, make_factory, run_suite
+from gym.broker.providers.factory import make_provider
 from gym.cli import console
-from gym.runtime.compose.engine import connect, engine_host
-from gym.sandbox.conformance import BEHAVIOURS, Outcome, make_factory, run_suite
-from gym.sandbox.factory import make_provider
+from gym.engine import connect, engine_host
 from gym.wire.sandbox import ProviderName
 
 IMAGES: Final[dict[str, str]] = {"docker": "python:3.13-slim"}  # elsewhere: this machine's own files

@@ -6,13 +6,13 @@ from gym import labels
 from gym.cli.sandbox.calls import list_sandboxes
 from gym.cli.sandbox.line import find_broker
 from gym.cli.session import Session, find_session
+from gym.engine import connect
 from gym.errors import InfraError, UserError
 from gym.plan import SANDBOX
-from gym.render.compose import project_name
 from gym.runtime.compose import find_engine
 from gym.runtime.compose.containers import Container, list_containers
-from gym.runtime.compose.engine import connect
 from gym.wire.sandbox import SandboxInfo
+from gym.wire.stack_names import project_name
 
 
 def find_leftovers(stack: str) -> tuple[list[SandboxInfo], str]:

@@ -15,8 +15,7 @@ from typing import Any, Literal
 import orjson
 
 from gym.collect.keys import DoneKeys
-from gym.collect.output_files import OutputPaths
-from gym.collect.sidecar import write_whole
+from gym.collect.sidecar import OutputPaths, write_whole
 from gym.collect.study.recorded import (
     Inputs,
     Recorded,

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, NamedTuple, Self
 import orjson
 
 from gym.collect.keys import DigestTable, parse_key
-from gym.collect.output_files import OutputPaths
 from gym.collect.run_replies import STAMP
+from gym.collect.sidecar import OutputPaths
 from gym.data.rows import AGENT_REF, PARAMS
 from gym.errors import InfraError, UserError
 from gym.wire.metrics import ROLLOUT, TASK

@@ -13,8 +13,8 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from gym.collect.output_files import OutputPaths
 from gym.collect.run_replies import STAMP
+from gym.collect.sidecar import OutputPaths
 from gym.collect.study.estimates import Sample
 from gym.collect.study.recorded import Inputs, Recorded, read_rollouts, whole_file
 from gym.collect.study.rerun import Difference, OnProgress, RerunOptions, RerunResult

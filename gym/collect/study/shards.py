@@ -18,9 +18,8 @@ import orjson
 
 from gym.collect.aggregates import aggregate_agents, read_output
 from gym.collect.keys import DoneKeys, parse_key
-from gym.collect.output_files import OutputPaths
 from gym.collect.run_replies import STAMP
-from gym.collect.sidecar import write_whole
+from gym.collect.sidecar import OutputPaths, write_whole
 from gym.collect.study.recorded import (
     Inputs,
     find_rollouts,

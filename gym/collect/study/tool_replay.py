@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from gym.collect.output_files import OutputPaths
+from gym.collect.sidecar import OutputPaths
 from gym.collect.study.estimates import Sample
 from gym.collect.study.recorded import Inputs, Recorded, RecordedInput, read_rollouts
 from gym.collect.study.rerun import Difference, OnProgress, RerunOptions, RerunResult

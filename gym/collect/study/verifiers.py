@@ -15,8 +15,8 @@ import yaml
 
 from gym.collect.concurrency import allow_connections, first_error
 from gym.errors import InfraError, UserError
+from gym.http.pool import Headers, HttpClient, Reply
 from gym.labels import SERVER_PREFIX
-from gym.server.http import Headers, HttpClient, Reply
 from gym.server.peers import Peers
 from gym.server.rollout import Rollout
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from gym.engine import docker_environ
 from gym.errors import InfraError, ProgramFailed, UserError
+from gym.files import write_atomically
 from gym.plan.model import Plan
+from gym.programs import run_program
 from gym.render.bake import BuildTarget, render_bake
-from gym.render.files import write_atomically
-from gym.runtime.compose.engine import docker_environ
 from gym.runtime.compose.images import ENV_PYTHON_IMAGE, Images
-from gym.runtime.programs import run_program
 from gym.runtime.pythons import explain_python
 
 LAST_LINES: Final = 20

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gym import labels
 from gym.plan.model import Observed, ObservedService, Plan, Value
-from gym.plan.sandbox import SANDBOX
-from gym.render.compose import CONSOLE, PORT, ROUTER
 from gym.runtime.base import ReplicaState, ReplicaStatus
+from gym.wire.stack_names import CONSOLE, PORT, ROUTER, SANDBOX
 
 if TYPE_CHECKING:
     import docker

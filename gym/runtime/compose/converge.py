@@ -16,21 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gym import labels
+from gym.engine import docker_environ
 from gym.errors import GymError, ProgramFailed
 from gym.plan import diff
 from gym.plan.model import Plan
-from gym.plan.sandbox import SANDBOX
-from gym.render.compose import CONSOLE, ROUTER
+from gym.programs import run_program
 from gym.runtime.base import OnStatus, StackStatus
 from gym.runtime.compose.containers import PROJECT, Container, list_containers, observed
-from gym.runtime.compose.engine import docker_environ
 from gym.runtime.compose.layout import Layout, State, write_first_routes
 from gym.runtime.compose.teardown import GRACE_SECONDS, hand_over_sandboxes, restart_containers, stop_containers
 from gym.runtime.compose.trouble import explain
 from gym.runtime.compose.wait import Watch, wait_until_healthy
 from gym.runtime.compose.work import Working, alone_with_compose
-from gym.runtime.programs import run_program
 from gym.runtime.signals import deaf
+from gym.wire.stack_names import CONSOLE, ROUTER, SANDBOX
 
 if TYPE_CHECKING:
     import docker

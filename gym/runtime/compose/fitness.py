@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from gym import labels
+from gym.engine import connect, require_engine
 from gym.errors import InfraError
-from gym.runtime.compose.engine import connect, require_engine
 from gym.runtime.compose.images import LABEL_ROLE, LABEL_SOURCE, owner
 
 if TYPE_CHECKING:

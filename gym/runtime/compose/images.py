@@ -17,12 +17,12 @@ from typing import Final, NamedTuple
 
 import gym
 from gym import labels
-from gym.config import asset_dir, portable_requirements, requirements_digest
+from gym.config import portable_requirements, requirements_digest
 from gym.errors import UserError
+from gym.files import asset_dir, write_atomically
 from gym.plan.model import Plan, Service
 from gym.render.bake import BuildTarget
 from gym.render.dockerfile import IGNORED, render_dockerfile, render_ignore
-from gym.render.files import write_atomically
 from gym.runtime.compose.pins import LABEL_LOCKED, Pins
 from gym.runtime.wheel import sdk_wheel
 

@@ -13,6 +13,8 @@ import orjson
 from pydantic import ValidationError
 
 from gym import labels
+from gym.engine import engine_host, socket_facts
+from gym.files import write_atomically
 from gym.plan.model import Plan, Value
 from gym.render.compose import (
     ENGINE_SOCKET,
@@ -23,22 +25,21 @@ from gym.render.compose import (
     ComposeFacts,
     is_long,
     launch_text,
-    project_name,
     render_compose,
     sandbox_secret,
 )
 from gym.render.console import console_document
-from gym.render.files import write_atomically
 from gym.render.routes import read_discovery, write_routes
 from gym.render.traefik import traefik_static
-from gym.render.wanted import Wanted, discovery_of, wanted_of, write_wanted
-from gym.runtime.compose.engine import engine_host, socket_facts
+from gym.render.wanted import discovery_of, wanted_of
 from gym.runtime.compose.images import owner
 from gym.runtime.compose.sealing import named_in
 from gym.runtime.compose.wait import router_url
 from gym.runtime.sandbox import keep_tokens, prepare_state, write_config
 from gym.runtime.upstreams import prepare_upstreams
 from gym.wire.discovery import Discovery
+from gym.wire.stack_names import project_name
+from gym.wire.wanted import Wanted, write_wanted
 
 # Read by other users inside containers; nobody else can, for the home is 0700 and holds no secret elsewhere.
 SHARED: Final = 0o644

@@ -7,9 +7,9 @@ import socket
 from urllib.parse import urlsplit
 
 from gym.config import redact_text
+from gym.engine import connect, require_engine
 from gym.plan.model import Plan
 from gym.render.compose import reach_host, rewrite_urls
-from gym.runtime.compose.engine import connect, require_engine
 
 PORTS = {"http": 80, "https": 443}
 PROBE_SECONDS = 0.5

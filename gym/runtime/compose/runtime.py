@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from gym import labels
+from gym.engine import connect, engine_host, require_engine
 from gym.errors import InfraError, NotUp, UserError
 from gym.plan import diff
 from gym.plan.model import Change, Observed, Plan, RouterPlan
@@ -19,7 +20,6 @@ from gym.runtime.compose.build import push_images
 from gym.runtime.compose.choice import check_instances, choose
 from gym.runtime.compose.containers import Container, observed, publisher_of
 from gym.runtime.compose.converge import Converger, containers_of
-from gym.runtime.compose.engine import connect, engine_host, require_engine
 from gym.runtime.compose.images import Images, plan_images
 from gym.runtime.compose.layout import (
     Layout,
@@ -45,12 +45,12 @@ from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
 from gym.runtime.compose.wait import Watch, try_again_now
 from gym.runtime.compose.work import wait_for_compose, working
 from gym.runtime.lateness import start_seconds
-from gym.runtime.local.environments import cache_dir
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.local.listeners import listen_for_router
 from gym.runtime.sandbox import remove_leftovers, with_docker
 from gym.runtime.signals import deaf
 from gym.runtime.upstreams import forget_upstreams
+from gym.venvs import cache_dir
 
 if TYPE_CHECKING:
     import docker

@@ -11,16 +11,16 @@ from typing import IO, Final, Literal
 
 from pydantic import ValidationError
 
+from gym.engine import docker_environ, require_engine
 from gym.errors import UserError
+from gym.files import write_atomically
 from gym.plan.model import Plan, Value
+from gym.programs import run_program
 from gym.render.compose import ROUTER_IMAGE
-from gym.render.files import write_atomically
 from gym.runtime.compose.archive_images import rename_images
-from gym.runtime.compose.engine import docker_environ, require_engine
 from gym.runtime.compose.layout import Layout, State, write_saved
 from gym.runtime.compose.sealing import named_in
 from gym.runtime.compose.trust import SAFE_NAME, manifest_problems, override_findings, plan_findings
-from gym.runtime.programs import run_program
 
 MANIFEST: Final = "gym-stack.json"
 IMAGES: Final = "images.tar"

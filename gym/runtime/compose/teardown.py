@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gym import labels
 from gym.errors import InfraError
-from gym.plan.sandbox import SANDBOX
 from gym.runtime.compose.containers import PROJECT, Container, list_containers
 from gym.runtime.compose.images import owner
 from gym.runtime.sandbox import HAND_OVER
+from gym.wire.stack_names import SANDBOX
 
 if TYPE_CHECKING:
     import docker

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from gym.errors import NotUp
 from gym.plan.model import Plan, Service
-from gym.render.compose import ROUTER
 from gym.render.traefik import route_prefix
 from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
 from gym.runtime.compose.containers import (
@@ -28,6 +27,7 @@ from gym.runtime.compose.containers import (
     status_of,
 )
 from gym.runtime.lateness import EXITS, Late, ends_at_each_start, not_in_time
+from gym.wire.stack_names import ROUTER
 
 if TYPE_CHECKING:
     import docker

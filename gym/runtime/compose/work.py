@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from gym.errors import InfraError
-from gym.render.wanted import BEAT_SECONDS, Work, write_work
+from gym.wire.wanted import BEAT_SECONDS, Work, write_work
 
 FINISH_SECONDS: Final = 120.0  # a Compose that takes longer pulls an image, or hangs
 LOOK_SECONDS: Final = 0.1

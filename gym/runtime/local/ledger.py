@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, Field, ValidationError
 
 from gym import labels
-from gym.render.files import write_atomically
+from gym.files import write_atomically
 from gym.runtime.identity import Identity, end_processes, find_leaders, find_session, is_alive
 from gym.runtime.local.home import Home
 

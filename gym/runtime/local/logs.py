@@ -12,8 +12,8 @@ from typing import IO
 import orjson
 
 from gym.errors import UserError
-from gym.plan.sandbox import SANDBOX
 from gym.runtime.local.home import Home
+from gym.wire.stack_names import SANDBOX
 
 MOST_BYTES = 32 * 1024 * 1024
 TAIL_BYTES = 256 * 1024

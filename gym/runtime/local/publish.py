@@ -13,9 +13,9 @@ from typing import Any
 
 import orjson
 
+from gym.files import write_atomically
 from gym.plan.model import Plan, Service
 from gym.render.console import console_document
-from gym.render.files import write_atomically
 from gym.render.traefik import traefik_dynamic, traefik_static
 from gym.runtime.base import ReplicaStatus
 from gym.runtime.local.home import Home, folder_id

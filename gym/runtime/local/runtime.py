@@ -18,19 +18,20 @@ from typing import Any, Literal
 from gym import labels
 from gym.errors import GymError, InfraError, NotUp, UserError
 from gym.plan.model import Observed, Plan
+from gym.programs import find_program
 from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
 from gym.runtime.identity import Identity, is_alive
 from gym.runtime.local import listeners
 from gym.runtime.local.control import ask
-from gym.runtime.local.environments import cache_dir, prepare_environments
+from gym.runtime.local.environments import prepare_environments
 from gym.runtime.local.home import Home, one_command, prepare_home
 from gym.runtime.local.launch import CarriedOn, find_supervisor, launch_supervisor, supervisor_ended, wait_until_gone
 from gym.runtime.local.ledger import read_record, remove_published, sweep
 from gym.runtime.local.logs import begin_logs, read_logs
 from gym.runtime.local.specs import Order
-from gym.runtime.programs import find_program
 from gym.runtime.sandbox import keep_tokens, remove_leftovers
 from gym.runtime.upstreams import forget_upstreams, prepare_upstreams
+from gym.venvs import cache_dir
 
 SILENCE_SECONDS = 15.0  # the supervisor says something every second while it works
 

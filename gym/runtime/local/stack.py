@@ -14,7 +14,6 @@ from dataclasses import replace
 from gym.errors import GymError, UserError
 from gym.plan import diff
 from gym.plan.model import Observed, Service
-from gym.plan.sandbox import SANDBOX
 from gym.runtime.base import StackStatus
 from gym.runtime.local import listeners
 from gym.runtime.local.home import Home, folder_id, unwritable
@@ -38,6 +37,7 @@ from gym.runtime.local.specs import (
 )
 from gym.runtime.local.waiting import Patience, patience_for, settles, wait_healthy, wait_routed
 from gym.runtime.sandbox import HAND_OVER, TOKENS, config_path, write_config
+from gym.wire.stack_names import SANDBOX
 
 RECONCILE_EVERY = 0.5
 ROTATE_EVERY = 10.0

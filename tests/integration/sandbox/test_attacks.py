@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from gym import labels
+from gym.broker.providers.docker.garbage import is_ours
+from gym.broker.providers.docker.image_build import build_image
 from gym.cli.sandbox.leftovers import labelled_sandboxes
 from gym.runtime.compose.containers import HASH, NUMBER, PROJECT, SERVICE, list_containers
 from gym.runtime.compose.teardown import remove_stack
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.docker.build import build_image
-from gym.sandbox.docker.garbage import is_ours
 from gym.sandbox.failures import FileProblem
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, ExecRequest, Grant

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gym.broker.conformance.suite import BEHAVIOURS, Outcome, run_suite
+from gym.broker.provider import Abilities
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.conformance.suite import BEHAVIOURS, Outcome, run_suite
-from gym.sandbox.provider import Abilities
 from gym.wire.sandbox import Grant
 from tests.support.sandbox_broker import TOKEN, broker_process
 from tests.support.sandbox_subject import make_factory

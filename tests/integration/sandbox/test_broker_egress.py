@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from gym.sandbox.broker.config import BrokerConfig
+from gym.broker.config import BrokerConfig
+from gym.broker.egress.config import EgressConfig
+from gym.broker.egress.gate import Gate
+from gym.broker.providers.docker.docker_provider import Docker
 from gym.sandbox.client import Sandbox, Sandboxes
-from gym.sandbox.docker.provider import Docker
-from gym.sandbox.egress.config import EgressConfig
-from gym.sandbox.egress.gate import Gate
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Grant
 from tests.support.docker import need_engine

@@ -17,7 +17,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from gym.sandbox.broker.websocket import BINARY, TEXT, Decoder, accept_key, encode
+from gym.http.websocket import BINARY, TEXT, Decoder, accept_key, encode
 from gym.sandbox.client import FileProblem, Job, Sandbox, Sandboxes
 from gym.wire.failures import RolloutError
 from tests.support.sandbox_broker import OPERATOR_TOKEN, TOKEN, BrokerProcess, broker_process, eventually, until
@@ -502,7 +502,7 @@ async def test_sigterm_ends_everything_and_the_process_ends_well(tmp_path: Path)
 
 def test_a_broker_without_its_configuration_says_what_to_do() -> None:
     environ = {"PATH": os.environ["PATH"]}
-    ended = subprocess.run([sys.executable, "-m", "gym.sandbox"], env=environ, capture_output=True, text=True)
+    ended = subprocess.run([sys.executable, "-m", "gym.broker"], env=environ, capture_output=True, text=True)
     assert ended.returncode == 1
     assert "GYM_SANDBOX_CONFIG is not set" in ended.stderr
     assert "Traceback" not in ended.stderr

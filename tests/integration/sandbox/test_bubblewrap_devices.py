@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.sandbox.local import Bubblewrap
+from gym.broker.providers.local import Bubblewrap
 from gym.wire.sandbox import ExecRequest, SandboxSpec
 from tests.support.sandbox_local import tags
 

@@ -13,8 +13,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from gym.sandbox.docker.held import DockerSandbox
-from gym.sandbox.provider import Tags
+from gym.broker.provider import Tags
+from gym.broker.providers.docker.docker_sandbox import DockerSandbox
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxSpec
 from tests.support.sandbox_docker import IMAGE, lab, run, say

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import pytest
 
-from gym.sandbox.docker import garbage, images
-from gym.sandbox.docker.build import build_tag
-from gym.sandbox.docker.trouble import BuildFailed, ImageDenied, ImageMissing, NetworkDown, RateLimited
+from gym.broker.providers.docker import garbage, image_store
+from gym.broker.providers.docker.errors import BuildFailed, ImageDenied, ImageMissing, NetworkDown, RateLimited
+from gym.broker.providers.docker.image_build import build_tag
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, SandboxSpec
 from tests.support.sandbox_docker import IMAGE, Lab, lab, say
@@ -203,4 +203,4 @@ def test_the_key_of_a_build_is_what_went_in() -> None:
         Build(dockerfile="FROM scratch", files={"a": b"1", "b": b"2"}, args={"x": "y"}),
     )
     assert len({build_tag(one) for one in (first, *others)}) == 4
-    assert images.repository_of("My Stack!") == "my-stack"
+    assert image_store.repository_of("My Stack!") == "my-stack"

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from gym.broker.providers.docker.docker_provider import Docker
+from gym.broker.providers.docker.docker_sandbox import DockerSandbox
+from gym.broker.providers.docker.engine_events import look_once
+from gym.broker.providers.docker.errors import BadSpec
+from gym.broker.providers.docker.image_build import build_tag
 from gym.errors import InfraError
-from gym.sandbox.docker.build import build_tag
-from gym.sandbox.docker.held import DockerSandbox
-from gym.sandbox.docker.provider import Docker
-from gym.sandbox.docker.trouble import BadSpec
-from gym.sandbox.docker.watch import look_once
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, ExecRequest, SandboxSpec
 from tests.support.docker import need_engine

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from gym.broker.providers.docker.image_build import build_tag
+from gym.engine import connect, require_engine
 from gym.runtime.base import StackStatus
-from gym.runtime.compose.engine import connect, require_engine
-from gym.sandbox.docker.build import build_tag
 from gym.wire.sandbox import Build, SandboxInfo
 from tests.support.cli import gym
 from tests.support.docker import call, end_processes, engine_client, eventually, need_engine, remove_images_of

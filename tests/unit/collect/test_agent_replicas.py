@@ -12,8 +12,8 @@ import pytest
 
 from gym.collect import agent_replicas
 from gym.collect.agent_replicas import AgentReplica, VanishedCheck
-from gym.server.http import HttpClient, Reply
-from gym.server.peer_health import PeerVanished
+from gym.http.peer_health import PeerVanished
+from gym.http.pool import HttpClient, Reply
 from tests.support.raw_http import Peer, raw_server
 
 MOST_SECONDS = 60.0

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gym.collect.output_files import OutputFiles, OutputPaths, open_output
-from gym.collect.sidecar import StackOfRun
+from gym.collect.output_files import OutputFiles, open_output
+from gym.collect.sidecar import OutputPaths, StackOfRun
 from gym.errors import InfraError, UserError
 
 IDENTITY: dict[str, Any] = {"schema": 1, "data": "abc", "repeats": 2}

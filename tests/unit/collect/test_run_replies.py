@@ -19,7 +19,7 @@ from gym.collect.run_replies import (
     without_key_in_failure,
 )
 from gym.collect.task_reader import Task
-from gym.server.http import Reply
+from gym.http.pool import Reply
 from gym.wire.failures import RolloutError
 
 TASK = Task(b"{}", b"}", "00000000000000aa:1", "math", 4, 1, "data.jsonl:5")

@@ -12,16 +12,8 @@ from hypothesis import strategies as st
 
 from gym.config.model import ContainerFacts
 from gym.plan import Plan, RouterPlan
-from gym.render.compose import (
-    LONG_DOCUMENT,
-    launch_text,
-    project_name,
-    reach_host,
-    render_compose,
-    replica_host,
-    rewrite_urls,
-    service_name,
-)
+from gym.render.compose import LONG_DOCUMENT, launch_text, reach_host, render_compose, rewrite_urls
+from gym.wire.stack_names import project_name, replica_host, service_name
 from tests.support.compose_plans import HOME, demo_plan, facts_of, golden, plan_of, service
 
 SECRETS = {"policy_model": ("policy_api_key",), "mcqa_simple_agent": ("hf_token",)}

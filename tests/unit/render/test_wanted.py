@@ -9,21 +9,8 @@ import pytest
 from gym.plan import RouterPlan
 from gym.render.routes import read_discovery, write_routes
 from gym.render.traefik import traefik_dynamic
-from gym.render.wanted import (
-    LEASE_SECONDS,
-    Beat,
-    Leavers,
-    Sight,
-    Wanted,
-    Work,
-    discovery_of,
-    plan_of_wanted,
-    read_wanted,
-    read_work,
-    wanted_of,
-    write_wanted,
-    write_work,
-)
+from gym.render.wanted import Leavers, Sight, discovery_of, plan_of_wanted, wanted_of
+from gym.wire.wanted import LEASE_SECONDS, Beat, Wanted, Work, read_wanted, read_work, write_wanted, write_work
 from tests.support.compose_plans import plan_of, service
 
 PLAN = plan_of(

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from gym.engine import SocketFacts, socket_facts
 from gym.errors import InfraError, UserError
 from gym.plan import Plan, SandboxPlan
 from gym.plan.model import Service
-from gym.runtime.compose.engine import SocketFacts, socket_facts
 from gym.runtime.compose.layout import Layout, State, write_stack
 from gym.runtime.sandbox import (
     Tokens,
@@ -124,6 +124,7 @@ def test_a_broker_needs_nothing_that_an_image_with_the_bare_sdk_has_not() -> Non
 import sys
 for name in ("jinja2", "docker", "typer", "rich", "httpx", "zstandard", "aiohttp", "mcp"):
     sys.modules[name] = None
-import gym.sandbox.__main__, gym.sandbox.docker.provider, gym.sandbox.local, gym.sandbox.leftovers
+import gym.broker.__main__, gym.broker.leftovers
+import gym.broker.providers.docker.docker_provider, gym.broker.providers.local
 """
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -8,7 +8,6 @@ import yaml
 
 from gym.plan import RouterPlan
 from gym.render.compose import LONG_DOCUMENT
-from gym.render.wanted import read_wanted
 from gym.runtime.compose.layout import (
     Layout,
     State,
@@ -22,6 +21,7 @@ from gym.runtime.compose.layout import (
     write_stack,
 )
 from gym.runtime.compose.sealing import seal
+from gym.wire.wanted import read_wanted
 from tests.support.compose_plans import plan_of, service
 
 

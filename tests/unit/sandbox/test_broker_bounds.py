@@ -8,10 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from gym.sandbox.broker import keeper
-from gym.sandbox.broker.config import Caller
-from gym.sandbox.broker.gates import Gate
-from gym.sandbox.broker.jobs import Job
+from gym.broker import lifecycle
+from gym.broker.admission import Gate
+from gym.broker.config import Caller
+from gym.broker.jobs import Job
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, ExecResult, Grant
 from tests.support.sandbox_broker import SPEC, memory_broker, until
@@ -19,7 +19,7 @@ from tests.support.sandbox_http import send
 
 
 async def test_a_lost_sandbox_is_forgotten_after_a_while_and_its_reason_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "LOST_KEPT_SECONDS", 0.1)
+    monkeypatch.setattr(lifecycle, "LOST_KEPT_SECONDS", 0.1)
     async with memory_broker() as (engine, running, sandboxes):
         sandbox = await sandboxes.create({**SPEC, "ttl": 3600})
         engine.alive[sandbox.id].memory.end("it was killed")

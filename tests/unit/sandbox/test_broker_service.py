@@ -11,13 +11,14 @@ from typing import Any
 import orjson
 import pytest
 
+from gym.broker import lifecycle
+from gym.broker.config import Caller, token_digest
+from gym.broker.provider import Tags
+from gym.broker.routes import files
 from gym.errors import InfraError
-from gym.sandbox.broker import keeper, transfer
-from gym.sandbox.broker.config import Caller, token_digest
+from gym.http.pool import HttpClient
+from gym.http.streams import exchange
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.provider import Tags
-from gym.sandbox.streams import exchange
-from gym.server.http import HttpClient
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, Grant, SandboxSpec
 from tests.support.sandbox_broker import (
@@ -475,7 +476,7 @@ async def test_a_broker_that_stops_removes_everything_and_takes_nothing_more() -
     engine = MemoryEngine()
     async with broker_running(engine) as running:
         await send(running, "POST", "/sandboxes", SPEC)
-        await keeper.stop(running.broker)
+        await lifecycle.stop(running.broker)
         reply, _ = await send(running, "POST", "/sandboxes", SPEC)
         assert reply.status == 503
         health = await HttpClient().request("GET", running.url + "/healthz", timeout=60)
@@ -507,7 +508,7 @@ async def test_sandboxes_that_cannot_outlive_their_broker_are_not_handed_over() 
 
 
 async def test_an_upload_that_does_not_go_on_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(files, "IDLE_SECONDS", 0.05)
     async with memory_broker() as (_, running, sandboxes):
         sandbox = await sandboxes.create(SPEC)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+from gym.broker.warm import can_wait, spec_key
 from gym.errors import InfraError
-from gym.sandbox.broker.warm import can_wait, spec_key
 from gym.sandbox.client import Sandboxes
 from gym.wire.sandbox import Grant, SandboxSpec
 from tests.support.sandbox_broker import (

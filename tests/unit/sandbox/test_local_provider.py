@@ -14,19 +14,19 @@ from typing import Any
 import orjson
 import pytest
 
-from gym.config import asset_dir
+from gym.broker.channel import channel
+from gym.broker.helper import FOLDER
+from gym.broker.provider import Provider
+from gym.broker.providers.local import Bubblewrap, Subprocess, records
+from gym.broker.providers.local.bwrap import PATH
+from gym.broker.providers.local.local_provider import LocalProvider
+from gym.broker.providers.local.local_sandbox import LocalHeld
+from gym.broker.providers.local.science_environment import Science, environment_name
 from gym.errors import InfraError, UserError
-from gym.runtime.local.environments import MARK
-from gym.runtime.programs import run_program
-from gym.sandbox import channel
-from gym.sandbox.helper import FOLDER
-from gym.sandbox.local import Bubblewrap, Subprocess, records
-from gym.sandbox.local.held import LocalHeld
-from gym.sandbox.local.provider import LocalProvider
-from gym.sandbox.local.science import Science, environment_name
-from gym.sandbox.local.walls import PATH
-from gym.sandbox.provider import Provider
+from gym.files import asset_dir
+from gym.programs import run_program
 from gym.sandbox.science import SCIENCE
+from gym.venvs import MARK
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SNAPSHOT, Build, ExecRequest, SandboxSpec
 from tests.support.sandbox_local import SPEC, end, make_provider, runs, tags, until, until_written
@@ -230,7 +230,7 @@ async def test_nothing_is_left_of_a_sandbox_that_did_not_begin(
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\nshift $#\necho 'no such luck' >&2\nexit 1\n")
     broken.chmod(0o755)
-    monkeypatch.setattr("gym.sandbox.local.provider.find_helper", lambda machine: broken)
+    monkeypatch.setattr("gym.broker.providers.local.local_provider.find_helper", lambda machine: broken)
     with pytest.raises(RolloutError, match="ended before its helper answered.*: no such luck"):
         await provider.create(SPEC, tags("s"))
     assert left_in(tmp_path) == []
@@ -265,8 +265,8 @@ async def test_closing_the_provider_removes_what_it_made(tmp_path: Path, name: s
 CRASHING = """
 import asyncio, sys
 from pathlib import Path
-from gym.sandbox.local import Bubblewrap, Subprocess
-from gym.sandbox.provider import Tags
+from gym.broker.providers.local import Bubblewrap, Subprocess
+from gym.broker.provider import Tags
 from gym.wire.sandbox import ExecRequest, SandboxSpec
 async def main():
     folder = Path(sys.argv[1])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gym.sandbox.policy import REASONS, Refused, check_image, check_spec, explain_extra
+from gym.broker.policy import REASONS, Refused, check_image, check_spec, explain_extra
 from gym.wire.sandbox import Grant, SandboxSpec
 
 DIGEST = "sha256:" + "ab" * 32

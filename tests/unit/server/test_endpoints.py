@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gym.render.files import write_atomically
+from gym.files import write_atomically
 from gym.server import endpoints
 from gym.server.upstream import Caller, Upstream, caller
 from gym.wire.failures import RolloutError

@@ -9,9 +9,9 @@ from pathlib import Path
 import orjson
 import pytest
 
+from gym.http.pool import HttpClient
 from gym.server import ResourcesServer, Route, Server, tool
 from gym.server.asgi import Answer, Call
-from gym.server.http import HttpClient
 from gym.server.peers import Peers
 from gym.server.rollout import Rollout
 from gym.server.testing import running

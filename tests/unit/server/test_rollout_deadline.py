@@ -7,8 +7,8 @@ from contextlib import suppress
 
 import pytest
 
+from gym.http.pool import HttpClient
 from gym.server import rollout as rollouts
-from gym.server.http import HttpClient
 from gym.server.peers import Peers
 from gym.server.rollout import Rollout
 from gym.server.testing import running

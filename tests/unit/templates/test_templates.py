@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gym.cli.scaffold import class_name, render_tree, write_tree
-from gym.config import asset_dir
+from gym.files import asset_dir
 from gym.wire.rows import Row
 
 KINDS = ("resources", "agent", "model")

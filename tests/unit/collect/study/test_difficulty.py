@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gym.collect.output_files import OutputPaths
+from gym.collect.sidecar import OutputPaths
 from gym.collect.study.difficulty import Borders, Profile, profile_rollouts
 from gym.collect.study.recorded import Inputs
 from gym.errors import UserError

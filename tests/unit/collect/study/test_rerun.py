@@ -12,7 +12,7 @@ import orjson
 import pytest
 import yaml
 
-from gym.collect.output_files import OutputPaths
+from gym.collect.sidecar import OutputPaths
 from gym.collect.study.recorded import Inputs, read_rollouts
 from gym.collect.study.rerun import RerunOptions, RerunResult
 from gym.collect.study.reverification import reverify_rollouts

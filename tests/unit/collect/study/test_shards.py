@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 import pytest
 
-from gym.collect.output_files import OutputPaths, open_output
+from gym.collect.output_files import open_output
+from gym.collect.sidecar import OutputPaths
 from gym.collect.study.shards import merge_shards
 from gym.errors import UserError
 from tests.support.recordings import DATA, ran, write_collection
