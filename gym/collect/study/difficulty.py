@@ -6,7 +6,6 @@ Of a rollout its numbers are held, eight bytes each; rows are read from the inpu
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,6 @@ from gym.collect.keys import DoneKeys
 from gym.collect.sidecar import OutputPaths, write_whole
 from gym.collect.study.recorded import (
     Inputs,
-    Recorded,
     is_whole,
     mix,
     original_text,
@@ -26,11 +24,11 @@ from gym.collect.study.recorded import (
     read_rollouts,
     whole_file,
 )
-from gym.collect.study.tries import Tries, extra_metrics
+from gym.collect.study.tries import NumberTable, extra_metrics
 from gym.data.rates import PassRange
 from gym.data.rows import AGENT_REF
 from gym.errors import UserError
-from gym.wire.metrics import ROLLOUT, TASK, describe_columns, numbers
+from gym.wire.metrics import ROLLOUT, TASK, describe_columns
 
 Difficulty = Literal["too easy", "too hard", "between"]
 MOST_LISTED = 1000
@@ -80,34 +78,6 @@ class Profile:
             listed.append(rate)
 
 
-class Table(Tries):
-    """All rollouts of one agent: every numeric field is a column, with NaN where a rollout lacks it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.columns: dict[str, array[float]] = {}
-
-    def add_rollout(self, rollout: Recorded) -> None:
-        count = len(self)
-        for name, value in numbers(rollout.fields).items():
-            column = self.columns.get(name)
-            if column is None:
-                column = self.columns[name] = array("d", [math.nan]) * count
-            column.extend([math.nan] * (count - len(column)))
-            column.append(value)
-        self.add(rollout.fields, rollout.reward)
-
-    def described(self) -> dict[str, float]:
-        described: dict[str, float] = {}
-        for name, column in self.columns.items():
-            described |= describe_columns({name: array("d", (value for value in column if value == value))})
-        return described
-
-    def at(self, place: int) -> dict[str, float]:
-        found = ((name, column[place]) for name, column in self.columns.items() if place < len(column))
-        return {name: value for name, value in found if value == value}
-
-
 def profile_rollouts(
     paths: OutputPaths,
     inputs: Inputs,
@@ -146,8 +116,8 @@ def profile_rollouts(
     return profile
 
 
-def _read_tables(paths: OutputPaths, inputs: Inputs) -> dict[str, Table]:
-    tables: dict[str, Table] = {}
+def _read_tables(paths: OutputPaths, inputs: Inputs) -> dict[str, NumberTable]:
+    tables: dict[str, NumberTable] = {}
     seen = DoneKeys()
     for rollout in read_rollouts(paths.rollouts):
         if not seen.add(mix(rollout.task), rollout.repeat):
@@ -155,7 +125,7 @@ def _read_tables(paths: OutputPaths, inputs: Inputs) -> dict[str, Table]:
             raise UserError(f"{rollout.where}: {what}", "take one of the two lines out")
         if not inputs.expected(rollout.task):
             inputs.need(rollout)
-        tables.setdefault(rollout.agent, Table()).add_rollout(rollout)
+        tables.setdefault(rollout.agent, NumberTable()).add(rollout.fields, rollout.reward)
     if not tables:
         raise UserError(f"{paths.rollouts}: no rollouts")
     return tables
@@ -168,7 +138,7 @@ def _missing(missing: int, total: int, paths: OutputPaths) -> str:
 
 
 def _task_lines(
-    agent: str, table: Table, inputs: Inputs, borders: Borders, profile: Profile
+    agent: str, table: NumberTable, inputs: Inputs, borders: Borders, profile: Profile
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     for task, places in table.groups():
         rows = [table.at(place) for place in places]

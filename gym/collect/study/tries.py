@@ -1,10 +1,13 @@
 """pass@k, the mean of k tries, majority@k, their spread over runs and their confidence intervals, from columns.
 
-Names and scale (per cent) are the contract's; `/ci_low` and `/ci_high` behind a name are ours. 32 bytes a rollout.
+Names and scale (per cent) are the contract's; `/ci_low` and `/ci_high` behind a name are ours. A rollout takes 32
+bytes, and 8 more for each of its numbers.
 """
 
 from __future__ import annotations
 
+import hashlib
+import math
 import statistics
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,11 +16,12 @@ from typing import Any
 import orjson
 
 from gym.collect.study.estimates import Sample
-from gym.wire.metrics import ROLLOUT, TASK
+from gym.wire.metrics import ROLLOUT, TASK, describe_columns, numbers
 from gym.wire.pass_rates import Try, pass_and_majority
 
 ANSWERS = ("extracted_answer", "predicted_answer", "model_answer")
 _NONE = -1
+_MASK = (1 << 62) - 1
 
 
 class Tries:
@@ -28,7 +32,6 @@ class Tries:
         self.repeats = array("q")
         self.rewards = array("d")
         self._answers = array("q")
-        self._known: dict[str, int] = {}
         self._names: dict[str, int] = {}
         self._answer_field = ""
 
@@ -49,7 +52,8 @@ class Tries:
 
     def groups(self) -> Iterator[tuple[int, list[int]]]:
         """(task, its rollouts' places in the order of their repeats), task by task."""
-        order = sorted(range(len(self)), key=lambda place: (self.tasks[place], self.repeats[place]))
+        order = sorted(range(len(self)), key=self.repeats.__getitem__)
+        order.sort(key=self.tasks.__getitem__)
         start = 0
         for end in range(1, len(order) + 1):
             if end == len(order) or self.tasks[order[end]] != self.tasks[order[start]]:
@@ -59,23 +63,47 @@ class Tries:
     def tries(self, places: Sequence[int]) -> list[Try]:
         return [Try(self.rewards[place], self._answer(place)) for place in places]
 
-    def number_of(self, text: str) -> int:
-        """What stands for an answer here."""
-        return self._known.setdefault(text, len(self._known))
-
     def _answer(self, place: int) -> int | None:
         answer = self._answers[place]
         return None if answer == _NONE else answer
 
     def _answer_of(self, fields: Mapping[str, Any]) -> int:
-        """A number for each distinct answer. The field is the first of the known ones that a rollout has."""
+        """62 bits of the answer's digest. The field is the first of the known ones that a rollout has."""
         if not self._answer_field:
             self._answer_field = next((name for name in ANSWERS if name in fields), "")
         given = fields.get(self._answer_field) if self._answer_field else None
         if given is None:
             return _NONE
         text = given if isinstance(given, str) else orjson.dumps(given, option=orjson.OPT_SORT_KEYS).decode()
-        return self.number_of(text)
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") & _MASK
+
+
+class NumberTable(Tries):
+    """All rollouts of one agent: every numeric field is a column, with NaN where a rollout lacks it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.columns: dict[str, array[float]] = {}
+
+    def add(self, fields: Mapping[str, Any], reward: float) -> None:
+        count = len(self)
+        for name, value in numbers(fields).items():
+            column = self.columns.get(name)
+            if column is None:
+                column = self.columns[name] = array("d", [math.nan]) * count
+            column.extend([math.nan] * (count - len(column)))
+            column.append(value)
+        super().add(fields, reward)
+
+    def described(self) -> dict[str, float]:
+        described: dict[str, float] = {}
+        for name, column in self.columns.items():
+            described |= describe_columns({name: array("d", (value for value in column if value == value))})
+        return described
+
+    def at(self, place: int) -> dict[str, float]:
+        found = ((name, column[place]) for name, column in self.columns.items() if place < len(column))
+        return {name: value for name, value in found if value == value}
 
 
 def extra_metrics(tries: Tries, *, name: str = "accuracy") -> dict[str, float]:

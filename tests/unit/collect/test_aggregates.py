@@ -55,7 +55,7 @@ async def test_rollouts_whose_tokens_do_not_add_up_are_counted() -> None:
     assert entry["agent_metrics"]["tokens_breaks"] == 2
 
 
-@pytest.mark.parametrize("bound", [("MOST_ROWS", 2), ("MOST_BYTES", 200)])
+@pytest.mark.parametrize("bound", [("MAX_ROWS", 2), ("MAX_BYTES", 200)])
 async def test_too_much_for_one_request_is_summed_up_here(
     monkeypatch: pytest.MonkeyPatch, bound: tuple[str, int]
 ) -> None:
@@ -72,10 +72,10 @@ async def test_too_much_for_one_request_is_summed_up_here(
 
 
 def test_nothing_is_kept_once_it_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(aggregates, "MOST_ROWS", 1)
+    monkeypatch.setattr(aggregates, "MAX_ROWS", 1)
     rows = AgentRows()
     for task in range(3):
         rows.add(row(task, 1.0))
     assert rows.request() == b'{"verify_responses":[]}'
-    assert rows.count == 3
+    assert len(rows.table) == 3
     rows.close()
