@@ -29,6 +29,7 @@ from gym.server.run_trace import RunTrace, add_trace, wants_trace
 from gym.server.tools import NAME, RESERVED
 from gym.wire import items, metrics, sse
 from gym.wire.failures import RolloutError
+from gym.wire.json_text import write_any_json, write_json
 from gym.wire.policy_endpoint import (
     FIELDS,
     URL,
@@ -41,7 +42,6 @@ from gym.wire.policy_endpoint import (
 )
 from gym.wire.rows import DEFAULTS, PARAMS, CreateParams, Row, VerifyResponse, fill_params
 from gym.wire.splice import splice
-from gym.wire.text import write_any_json, write_json
 
 
 class AgentConfig(ServerConfig):

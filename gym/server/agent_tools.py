@@ -18,7 +18,7 @@ from gym.server.asgi import CURRENT
 from gym.server.config import Reference
 from gym.wire import items
 from gym.wire.failures import FailureKind, RolloutError, error_from_reply
-from gym.wire.text import read_json, write_json
+from gym.wire.json_text import read_json, write_json
 
 DEPTH = 8  # agents that ask agents that ask agents: beyond it they ask one another in a circle
 TASK = {"type": "string", "description": "What to do, with all that is needed to do it: nothing else is known there."}

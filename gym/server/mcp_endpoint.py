@@ -30,7 +30,7 @@ from gym.server.asgi import MAX_BODY, Receive, Scope, Send
 from gym.server.errors import error_to_failure, validation_detail
 from gym.server.mcp_tokens import TOKEN_HEADER, ToolServer, read_token
 from gym.wire.failures import RolloutError
-from gym.wire.text import write_json
+from gym.wire.json_text import write_json
 
 Context = ServerRequestContext[Any, Any]
 

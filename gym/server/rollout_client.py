@@ -18,10 +18,10 @@ from gym.server.budget import Budget
 from gym.server.replicas import Peers, Replica
 from gym.server.run_trace import OWN, RunTrace
 from gym.wire.failures import FailureKind, RolloutError, error_from_reply
+from gym.wire.json_text import read_json, write_json
 from gym.wire.policy_endpoint import URL, PolicyEndpoint
 from gym.wire.rows import DEFAULTS, PARAMS
 from gym.wire.splice import splice
-from gym.wire.text import read_json, write_json
 
 PAUSES = (0.05, 0.1, 0.25, 0.6, 2.0)  # between tries to connect, 3 s in all: a replica that restarts is back by then
 SAYS = ("input", "instructions", "prompt")  # what a model can be asked by
