@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.findings import MOST_SHOWN, Rollouts
-from gym.collect.study.export import Exported, ExportOptions, Form, export_rollouts
+from gym.cli.study_options import MOST_SHOWN, Rollouts
 from gym.collect.study.recorded import find_rollouts
+from gym.collect.study.training_data import Exported, ExportOptions, Form, export_rollouts
 
 To = Annotated[Form, typer.Option("--to", help="Conversations, preference pairs, or a table of all rollouts.")]
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where the examples go.")]

@@ -128,7 +128,7 @@ def wait_until_healthy(
         waiting = [one for one in status.replicas if one.container in expected and one.state != "healthy"]
         missing = expected - by_name.keys()
         if not waiting and not missing:
-            _wait_for_routes(watch, deadline)
+            _wait_for_routes(watch, {by_name[name].instance for name in expected}, deadline)
             return status
         for one in waiting:
             _give_up_on_early_exits(watch, by_name[one.container], one, status, len(waiting))
@@ -137,9 +137,12 @@ def wait_until_healthy(
         time.sleep(LOOK_SECONDS)
 
 
-def _wait_for_routes(watch: Watch, deadline: float) -> None:
-    """The router reads its files a moment after they were written; who was told `healthy` may call at once."""
-    waiting = [one for one in watch.plan.services if one.replicas]
+def _wait_for_routes(watch: Watch, instances: set[str], deadline: float) -> None:
+    """The router reads its files a moment after they were written; who was told `healthy` may call at once.
+
+    Only of the instances that were waited for: another one may have no replica that runs, and so no route.
+    """
+    waiting = [one for one in watch.plan.services if one.name in instances]
     while waiting and time.monotonic() < deadline:
         waiting = [one for one in waiting if not watch.is_routed(one)]
         if waiting:
