@@ -1,6 +1,6 @@
 """What both runtimes do for a sandbox broker: tokens, its configuration, and removing what a dead one left.
 
-Tokens lie in the stack's home, readable by its owner alone; the broker itself is told their digests.
+Tokens lie in the stack's home, readable by its owner alone; the broker itself gets their digests.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def remove_leftovers(home: Path) -> None:
 
 
 def access_environ(url: str, token: str) -> dict[str, str]:
-    """What a server that holds a grant is told."""
+    """The variables of a server that holds a grant."""
     return {labels.ENV_SANDBOX_URL: url, labels.ENV_SANDBOX_TOKEN: token}
 
 

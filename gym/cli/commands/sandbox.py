@@ -77,7 +77,7 @@ def rm(
     everything: Annotated[bool, typer.Option("--all", help="Every sandbox of the stack.")] = False,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
-    """Remove sandboxes; whoever used one is told that it is gone."""
+    """Remove sandboxes; a server that uses one gets an error that it is gone."""
     if bool(sandboxes) == everything:
         raise UserError("Which sandboxes?", "gym sandbox rm ID..., or gym sandbox rm --all")
     broker = find_broker(find_session(stack))

@@ -127,7 +127,7 @@ class Starter(NamedTuple):
 
 
 def _watch(started: Started, start: Callable[[], Started]) -> int:
-    """Until Ctrl-C, which leaves the stack up. What cannot be started is told, and the next change tried."""
+    """Until Ctrl-C, which leaves the stack up. An error is shown, and the next change tried."""
     while True:
         console.note("watching the servers' files; Ctrl-C ends the watch and leaves the stack up (gym down stops it)")
         folders = watched_folders(started.plan)

@@ -18,7 +18,7 @@ from gym.runtime.compose.images import LABEL_ROLE, LABEL_SOURCE
 if TYPE_CHECKING:
     import docker
 
-STOCK_NETWORKS: Final = 31  # 15 of /16 and 16 of /20, where nobody configured pools
+STOCK_NETWORKS: Final = 31  # 15 of /16 and 16 of /20, where no pools are configured
 FEW_NETWORKS: Final = 5
 LITTLE_DISK: Final = 10 * 2**30
 GIGABYTE: Final = 2**30

@@ -43,9 +43,9 @@ from gym.wire.route_files import read_discovery, write_routes
 from gym.wire.stack_names import project_name
 from gym.wire.wanted import Wanted, write_wanted
 
-# Read by other users inside containers; nobody else can, for the home is 0700 and holds no secret elsewhere.
+# Read by other users inside containers, and by no others: the home is 0700 and holds no secret elsewhere.
 SHARED: Final = 0o644
-WRITABLE: Final = 0o777  # for the console and the broker, who are other users; nobody else can enter the home
+WRITABLE: Final = 0o777  # for the console and the broker, who are other users; no one else can enter the home
 
 
 class State(Value):

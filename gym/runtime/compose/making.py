@@ -56,7 +56,7 @@ def data_roots() -> tuple[Path, ...]:
 
 
 def _building(plan: Plan, names: tuple[str, ...]) -> StackStatus:
-    """What `up` shows while images are made: whose they are, and everybody while it is the one below them all."""
+    """What `up` shows while images are made: the instances they are for, and every instance while it is their base."""
     base = "base" in names
     replicas = tuple(
         ReplicaStatus(

@@ -278,7 +278,7 @@ def _watch(client: docker.DockerClient, layout: Layout, plan: Plan) -> Watch:
 def _remove(client: docker.DockerClient, layout: Layout, *, grace: float, quiet: float = 0.0) -> bool:
     project = layout.read_state().project
     write_down(layout)
-    with suppress(InfraError, FileNotFoundError):  # down means gone, whoever hangs
+    with suppress(InfraError, FileNotFoundError):  # down means gone, even where Compose hangs
         wait_for_compose(layout.compose_lock, project, FINISH_BEFORE_DOWN)
     removed = remove_stack(client, str(layout.home), project, grace=grace, quiet=quiet)
     remove_leftovers(layout.home)

@@ -107,7 +107,7 @@ def load_stack_file(source: Path, home: Path, *, trust: bool = False) -> Manifes
         listed = "\n".join(f"  {one}" for one in loosened)
         raise UserError(
             f"{source} asks for more than a stack of its own needs:\n{listed}",
-            "Whoever made the file gets these rights on this machine. If you trust them: gym load FILE --trust",
+            "The author of the file gets these rights on this machine. If you trust the author: gym load FILE --trust",
         )
     engine = require_engine()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -219,9 +219,7 @@ def _orphans(home: Home) -> StackStatus | None:
     alive = [(name, one) for name, one in record.processes.items() if is_alive(one)] if record else []
     if record is None or not alive:
         return None
-    detail = (
-        "nobody looks after it, its supervisor was killed: `gym up` with the same names replaces it, `gym down` ends it"
-    )
+    detail = "its supervisor was killed: `gym up` with the same names replaces it, `gym down` ends it"
     replicas = tuple(
         ReplicaStatus(
             instance=name, replica=name, type="", implementation="", state="unhealthy", pid=one.pid, detail=detail
