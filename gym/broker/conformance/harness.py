@@ -40,12 +40,6 @@ class SandboxUnderTest(Protocol):
 
     async def fork(self) -> SandboxUnderTest: ...
 
-    async def snapshot(self, name: str) -> None: ...
-
-    async def pause(self) -> None: ...
-
-    async def resume(self) -> None: ...
-
     async def remove(self) -> None: ...
 
 
@@ -78,9 +72,6 @@ class DirectSandbox:
         self.make_link = channel.make_link
         self.remove_path = channel.remove
         self.set_times = channel.set_times
-        self.snapshot = sandbox.snapshot
-        self.pause = sandbox.pause
-        self.resume = sandbox.resume
         self.remove = sandbox.remove
 
     async def fork(self) -> DirectSandbox:

@@ -1,14 +1,13 @@
-"""The life of a sandbox: forks, snapshots, pauses, its end."""
+"""The life of a sandbox: forks, its end."""
 
 from __future__ import annotations
 
 import asyncio
 
 from gym.broker.conformance.harness import SOON, Harness, check, fail, out, same, sh
-from gym.broker.conformance.job_checks import OutputRecorder
 from gym.broker.conformance.requires import requires
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import SNAPSHOT, ExecRequest
+from gym.wire.sandbox import ExecRequest
 
 
 async def two_apart(harness: Harness) -> None:
@@ -95,58 +94,3 @@ async def forked_while_busy(harness: Harness) -> None:
     await sandbox.write_file("stop", b"")
     same((await job.wait()).stdout.text, "done\n")
     same(await out(fork, "ls stop 2>/dev/null || echo none"), "none")
-
-
-@requires("snapshots")
-async def snapshots(harness: Harness) -> None:
-    """from a snapshot sandboxes begin with its files, however often, and as of then"""
-    sandbox, name = await harness.fresh(), f"snap-{id(harness)}"
-    await sandbox.write_file("f", b"then")
-    await sandbox.snapshot(name)
-    await sandbox.write_file("f", b"later")
-    for _ in range(2):
-        copy = await harness.fresh(image=SNAPSHOT + name)
-        same(await copy.read_file("f"), b"then")
-        await copy.write_file("f", b"changed")
-    await sandbox.snapshot(name)
-    same(await (await harness.fresh(image=SNAPSHOT + name)).read_file("f"), b"later")
-
-
-@requires("pauses")
-async def pauses(harness: Harness) -> None:
-    """a paused sandbox stands still, and goes on where it was"""
-    sandbox = await harness.fresh()
-    screen = OutputRecorder()
-    line = "while :; do read up rest < /proc/uptime; echo $up; sleep 0.02; done"
-    job = await sandbox.start(ExecRequest(shell=line, timeout=600), screen.take)
-    await screen.wait_until(lambda: len(screen.seen) > 20, "a first line")
-    await sandbox.pause()
-    before = len(screen.seen)
-    await asyncio.sleep(0.6)  # this is the gap to be found: its length is what is tested
-    await sandbox.resume()
-    await screen.wait_until(lambda: len(screen.seen) > before + 100, "more lines")
-    times = [float(line) for line in screen.seen.split(b"\n")[:-1]]
-    gap = max(later - earlier for earlier, later in zip(times, times[1:], strict=False))
-    check(gap >= 0.4, f"it went on while it was paused: the longest gap is {gap:.2f} s")
-    await job.kill()
-    await job.wait()
-
-
-@requires("pauses")
-async def waits_through_pause(harness: Harness) -> None:
-    """a command that is sent to a paused sandbox runs when it goes on"""
-    sandbox = await harness.fresh()
-    await sandbox.pause()
-    waiting = asyncio.create_task(sh(sandbox, "echo ran"))
-    await asyncio.sleep(0.1)
-    check(not waiting.done(), "it ran while the sandbox was paused")
-    await sandbox.resume()
-    same((await waiting).stdout.text, "ran\n")
-
-
-@requires("pauses")
-async def removed_while_paused(harness: Harness) -> None:
-    """a paused sandbox can be removed"""
-    sandbox = await harness.fresh()
-    await sandbox.pause()
-    await asyncio.wait_for(sandbox.remove(), SOON)

@@ -191,13 +191,13 @@ async def start(request: Request) -> Answer:
 
 async def list_jobs(request: Request) -> Answer:
     entry = request.entry()
-    infos = [await job.info(awake=entry.awake) for job in tuple(entry.jobs.values())]
+    infos = [await job.info() for job in tuple(entry.jobs.values())]
     return json_answer({"jobs": [one.model_dump(mode="json") for one in infos]})
 
 
 async def inspect_job(request: Request) -> Answer:
     entry = request.entry()
-    return model_answer(await find_job(entry, request.parts[3]).info(awake=entry.awake))
+    return model_answer(await find_job(entry, request.parts[3]).info())
 
 
 async def kill_job(request: Request) -> Answer:
@@ -245,7 +245,6 @@ async def shell_open(request: Request) -> Answer:
 async def shell_run(request: Request) -> Answer:
     asked, body = await request.parse(ShellCommand)
     entry = request.entry()
-    entry.check_awake()
     shell = find_shell(entry, request.parts[3])
     command = ExecRequest(shell=asked.command, timeout=asked.timeout, max_output=asked.max_output)
     check_command(request, command)
@@ -268,9 +267,7 @@ async def shell_close(request: Request) -> Answer:
 
 
 def job_of(request: Request) -> BrokerJob:
-    entry = request.entry()
-    entry.check_awake()
-    return find_job(entry, request.parts[3])
+    return find_job(request.entry(), request.parts[3])
 
 
 def output_line(stream: int, data: bytes) -> bytes:

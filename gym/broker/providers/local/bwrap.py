@@ -13,7 +13,7 @@ from gym.broker.providers.local.devices import make_devices, show_devices
 from gym.broker.providers.local.records import SandboxFolder
 from gym.sandbox.science import SCIENCE
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import SNAPSHOT, Access, SandboxSpec
+from gym.wire.sandbox import Access, SandboxSpec
 
 WORKDIR: Final = "/workspace"
 HELPER_INSIDE: Final = "/.gym/helper"
@@ -91,8 +91,6 @@ class NoIsolation:
             networks=("none", "internet"),
             users=False,
             forks=True,
-            snapshots=True,
-            pauses=True,
             limits=limits,
             lasting=False,
         )
@@ -149,8 +147,6 @@ class BubblewrapIsolation:
             networks=self._networks,
             users=False,
             forks=True,
-            snapshots=True,
-            pauses=True,
             limits=limits,
             lasting=False,
         )
@@ -161,7 +157,7 @@ class BubblewrapIsolation:
             what = f"`user: {spec.user}`: the provider `{self.name}` runs every command as one user, `root` or a number"
             refuse(what, "Write a number, and a group after a colon, or leave it out.")
         image = spec.image or "host"
-        if self._images and image not in self._images and image != "host" and not image.startswith(SNAPSHOT):
+        if self._images and image not in self._images and image != "host":
             refuse(f"no image {image!r} here", f"There are: host, {', '.join(sorted(self._images))}.")
         for path in (*spec.mounts, *((spec.workdir,) if spec.workdir else ())):
             pure = PurePosixPath(path)
