@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from gym.wire import items
-from gym.wire.model_calls import Tokens, rllm_record, tokens_of_reply
+from gym.wire.model_calls import CallTokens, rllm_record, tokens_of_reply
 
 TRIPLE = {"prompt_token_ids": [1, 2], "generation_token_ids": [3], "generation_log_probs": [-0.5]}
-FOUND = Tokens([1, 2], [3], [-0.5])
+FOUND = CallTokens([1, 2], [3], [-0.5])
 STEP = {"token": "token_id:3", "logprob": -0.5}
 
 
@@ -42,7 +42,7 @@ def test_tokens_are_found_in_every_form(reply: dict[str, Any]) -> None:
     ],
 )
 def test_what_has_no_token_ids_has_none(reply: Any) -> None:
-    assert tokens_of_reply(reply) == Tokens()
+    assert tokens_of_reply(reply) == CallTokens()
 
 
 def recorded(dialect: str, request: Any, reply: Any) -> dict[str, Any]:
