@@ -12,7 +12,7 @@ CARRIERS: Final = ipaddress.ip_network("64:ff9b::/96")  # an IPv4 address travel
 
 
 def plain_host(text: str) -> str:
-    """As rules compare it: lower case, without the last dot and an IPv6 address's brackets; "" for what is not a host."""
+    """As rules compare it: lower case, without the last dot and an IPv6 address's brackets; "" if it is not a host."""
     host = text.strip("[]") if text.startswith("[") and text.endswith("]") else text
     host = host.lower().removesuffix(".")
     if is_address(host):

@@ -47,8 +47,8 @@ def is_near_host(host: str) -> bool:
 
 
 def is_inner_host(host: str, known: Collection[str] = ()) -> bool:
-    """A name without a dot, an address, or one of `known`: whole names, suffixes (`.cluster.local`) or `*`. A foreign page
-    that made its name resolve to us has a name with a dot."""
+    """A name without a dot, an address, or one of `known`: whole names, suffixes (`.cluster.local`) or `*`. A
+    foreign page that made its name resolve to us has a name with a dot."""
     name = name_of_host(host).lower()
     return _INNER.fullmatch(name) is not None or any(
         one in (name, "*") or (one.startswith(".") and name.endswith(one)) for one in known

@@ -37,14 +37,14 @@ def command(files: Files, output: Output = None, sample: Sample = None, port: Po
     shelf = Shelf(files)
     size = sum(file.path.stat().st_size for file in shelf.files if file.path.is_file())
     if size > LARGE:
-        console.note(f"Reading {size / 1e9:.1f} GB once, to know what is where.")
+        console.note(f"Reading {size / 1e9:.1f} GB once, to index it.")
     shelf.refresh()
     if output is not None:
         return _write_page(shelf, output, sample, open_it)
     with _listen(port) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         console.show_line(url)
-        console.note("Ctrl-C ends it.")
+        console.note("Ctrl-C stops it.")
         if open_it:
             webbrowser.open(url)
         settings = Settings(name="view", listen=f"fd:{listener.detach()}", drain_seconds=1)

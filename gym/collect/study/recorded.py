@@ -1,6 +1,6 @@
 """The files of a finished collection, read back: every rollout with its place, every input by its indices.
 
-Streamed; of an input file 80 bytes a line are held. Whatever cannot be read is said with file and line.
+Streamed; an input file takes 80 bytes a line. What cannot be read is an error with file and line.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def read_index(fields: dict[str, Any], name: str, where: str) -> int:
 
 
 def is_whole(paths: OutputPaths) -> bool:
-    """False where a collection of ours has not read its input to the end: the inputs beside it are not all then."""
+    """False where a collection of ours has not read its input to the end: then the file of inputs is not whole."""
     return paths.metrics.is_file() or not paths.run.is_file()
 
 
@@ -198,7 +198,7 @@ class Inputs:
 
 
 def open_inputs(path: Path) -> Inputs:
-    """What was asked; without it there is nothing to run again."""
+    """What each rollout was asked; without it nothing can be re-run."""
     if not path.is_file():
         raise UserError(
             f"there is no file {path}: it says what each rollout was asked",
@@ -209,9 +209,9 @@ def open_inputs(path: Path) -> Inputs:
 
 @contextmanager
 def whole_file(path: Path, *, replace: bool = False) -> Iterator[BinaryIO]:
-    """A result that others see whole or not at all. One that is there already is not overwritten in passing."""
+    """A result that other processes see whole or not at all. An existing one is replaced only with `replace`."""
     if path.exists() and not replace:
-        raise UserError(f"{path} exists already", "choose another name with -o, or take it away")
+        raise UserError(f"{path} exists already", "choose another name with -o, or remove it")
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -243,7 +243,7 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         if not line.endswith(b"\n"):
-            hint = "run the same gym rollouts again: it cuts the torn line and does what is missing"
+            hint = "run the same gym rollouts: it cuts the torn line and collects what is missing"
             raise UserError(f"{where}: the last line is torn; the collection did not end", hint) from None
         raise UserError(f"{where}: not JSON: {error}", _NOT_COLLECTED) from None
     if not isinstance(fields, dict):
@@ -255,7 +255,7 @@ def _digest(stamp: dict[str, Any], where: str) -> int:
     try:
         return parse_key(stamp["key"])[0]
     except (KeyError, ValueError, AttributeError):
-        raise UserError(f"{where}: {STAMP}.key is {stamp.get('key')!r}, no key", _NOT_COLLECTED) from None
+        raise UserError(f"{where}: {STAMP}.key is {stamp.get('key')!r}, not a key", _NOT_COLLECTED) from None
 
 
 def mix(*numbers: int) -> int:

@@ -40,7 +40,7 @@ class Bench:
     stack: Stack
     url: str
     http: HttpClient
-    lookout: VanishedCheck
+    vanished_check: VanishedCheck
 
     def wait_at(self, replica: AgentReplica) -> asyncio.Task[Reply]:
         return asyncio.ensure_future(replica.wait_for(self.http.request("POST", replica.url + "/run", timeout=50)))
@@ -48,7 +48,7 @@ class Bench:
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("LOOK_SECONDS", "LOOK_AGAIN_SECONDS", "SURE_AFTER"):
+    for name in ("CHECK_SECONDS", "SUSPECT_SECONDS", "SURE_AFTER"):
         monkeypatch.setattr(agent_replicas, name, getattr(agent_replicas, name) / 10)
 
 
@@ -64,7 +64,7 @@ async def bench() -> AsyncIterator[Bench]:
 async def looking(bench: Bench, *there: AgentReplica) -> AsyncIterator[None]:
     async def look() -> None:
         while True:
-            await asyncio.sleep(await bench.lookout.look(there))
+            await asyncio.sleep(await bench.vanished_check.check(there))
 
     task = asyncio.create_task(look())
     try:
@@ -117,13 +117,13 @@ async def test_nobody_is_asked_while_nobody_waits_and_an_older_stack_is_asked_on
     replica, direct = AgentReplica(bench.url, id="agent-1"), AgentReplica(bench.url)
     waiting = bench.wait_at(direct)
     for _ in range(3):
-        await bench.lookout.look([replica, direct])
+        await bench.vanished_check.check([replica, direct])
     assert bench.stack.asked == 0
     bench.stack.status = 404
     also = bench.wait_at(replica)
     await until(lambda: bool(replica.awaited))
     for _ in range(3):
-        await bench.lookout.look([replica, direct])
+        await bench.vanished_check.check([replica, direct])
     assert bench.stack.asked == 1
     waiting.cancel()
     also.cancel()

@@ -88,7 +88,7 @@ async def test_a_pause_ends_with_one_trial_that_succeeds() -> None:
     one = breaker(told)
     trip(one)
     waiting = [asyncio.create_task(one.admit()) for _ in range(5)]
-    watch = asyncio.create_task(one.watch(healthy))
+    watch = asyncio.create_task(one.end_pauses(healthy))
     done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     assert len(done) == 1
     assert end(one, "row", None)
@@ -100,7 +100,7 @@ async def test_a_pause_ends_with_one_trial_that_succeeds() -> None:
 async def test_a_trial_that_fails_counts_for_its_row_and_pauses_on() -> None:
     one = breaker()
     trip(one)
-    watch = asyncio.create_task(one.watch(healthy))
+    watch = asyncio.create_task(one.end_pauses(healthy))
     for _ in range(3):
         assert await one.admit()
         assert end(one, "poison", broken())
@@ -121,7 +121,7 @@ async def test_no_trial_begins_while_a_server_is_ill() -> None:
     told = Told()
     one = breaker(told)
     trip(one)
-    watch = asyncio.create_task(one.watch(probe))
+    watch = asyncio.create_task(one.end_pauses(probe))
     assert await one.admit()
     assert asked == [{"math", "policy_model"}] * 3
     assert told.reasons[1] == "policy_model answers 503 to /healthz"
@@ -132,13 +132,13 @@ async def test_a_pause_without_an_end_gives_up() -> None:
     one = breaker(max_pause=0.01)
     trip(one)
     with pytest.raises(GaveUp, match="nothing got better: policy_model answers 503"):
-        await one.watch(ill)
+        await one.end_pauses(ill)
 
 
 async def test_trials_that_keep_failing_do_not_put_off_the_giving_up() -> None:
     one = breaker(max_pause=0.02)
     trip(one)
-    watch = asyncio.create_task(one.watch(healthy))
+    watch = asyncio.create_task(one.end_pauses(healthy))
 
     async def keep_trying() -> None:
         while await one.admit():
@@ -192,11 +192,11 @@ async def test_failures_that_the_agent_itself_reports_in_a_reply_pause_nothing()
 async def test_a_trial_that_is_called_off_says_nothing_and_makes_place_for_another() -> None:
     one = breaker()
     trip(one)
-    watching = asyncio.create_task(one.watch(healthy))
+    watching = asyncio.create_task(one.end_pauses(healthy))
     assert await one.admit()
     number = one.begin("the trial")
     assert not one.admit_now()
-    one.forget(number)
+    one.cancel(number)
     assert await one.admit()
     assert end(one, "another", None)
     assert one.reason == ""

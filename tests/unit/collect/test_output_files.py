@@ -143,7 +143,7 @@ def test_a_resume_against_a_changed_stack_is_refused_and_names_what_differs(path
 def test_rollouts_of_an_unknown_run_are_refused(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(rollout(1))
-    with pytest.raises(UserError, match=r"X_run\.json, which says of what, is not there"):
+    with pytest.raises(UserError, match=r"X_run\.json, which describes their run, is missing"):
         opened(path)
 
 
@@ -201,7 +201,7 @@ def test_failures_of_the_infrastructure_are_tried_again_and_those_of_a_row_are_n
     assert output.done.has(2, 0)
     assert failures.read_bytes() == failure(2, terminal=True)
     assert seen == [("math", None, "row")]
-    assert output.notices == ["1 failed rollouts of the last run are tried again"]
+    assert output.notices == ["1 failed rollouts of the last run are retried"]
     assert not list(path.parent.glob(".*"))
 
 

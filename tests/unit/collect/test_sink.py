@@ -51,7 +51,7 @@ async def test_a_full_disk_is_told_with_the_next_step() -> None:
     await sink.aclose()
     os.close(descriptor)
     assert "cannot write to /dev/full" in error.what
-    assert "start the same command again" in error.hint
+    assert "run the same command: it resumes" in error.hint
 
 
 def test_a_write_that_stops_in_a_line_is_cut_back_to_whole_ones(tmp_path: Path) -> None:

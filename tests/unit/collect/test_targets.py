@@ -85,7 +85,7 @@ async def test_an_instance_that_left_the_stack_is_asked_for_at_the_router(http: 
         agent.control(names=["other"])
         gone = targets.pick("agent")
         assert gone is not None
-        targets.shun(gone)
+        targets.avoid(gone)
         async with asyncio.timeout(120):
             while picked(targets) != f"{agent.url}/s/agent":
                 await asyncio.sleep(0.01)
@@ -102,7 +102,7 @@ async def test_the_one_with_the_fewest_rollouts_is_next_and_one_that_ails_is_las
         two = targets.pick("agent")
         assert two is not None
         assert two is not one
-        targets.shun(two)
+        targets.avoid(two)
         assert picked(targets) not in (one.url, two.url)
         assert targets.pick("agent", [one, two]) not in (one, two, None)
         assert targets.pick("nobody") is None
@@ -115,7 +115,7 @@ async def test_a_change_of_the_stack_is_seen_after_a_failure(http: HttpClient) -
         agent.control(replicas=["http://127.0.0.1:2"])
         first = targets.pick("agent")
         assert first is not None
-        targets.shun(first)
+        targets.avoid(first)
         async with asyncio.timeout(120):
             while picked(targets) != "http://127.0.0.1:2":
                 await asyncio.sleep(0.01)
