@@ -22,8 +22,8 @@ from gym.collect.folded_problems import fold_problems
 from gym.collect.output_files import OutputFiles
 from gym.collect.progress_report import ProgressReport
 from gym.collect.provenance import differences
+from gym.collect.result_file import write_result
 from gym.collect.run_replies import failure_line, rollout_line
-from gym.collect.sidecar import write_whole
 from gym.collect.sink import Sink
 from gym.collect.stop import Stopped, StopSwitch
 from gym.collect.tally import Tally
@@ -219,7 +219,7 @@ class Collector:
         except Stopped:
             return None
         entries = await aggregate_agents(agents, self._ask_metrics)
-        write_whole(path, orjson.dumps(entries, option=orjson.OPT_INDENT_2))
+        write_result(path, orjson.dumps(entries, option=orjson.OPT_INDENT_2))
         return path
 
     async def _ask_metrics(self, agent: str, body: bytes) -> dict[str, Any] | None:

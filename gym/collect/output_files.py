@@ -14,8 +14,9 @@ from typing import Any
 import orjson
 
 from gym.collect.keys import DoneKeys, parse_key
+from gym.collect.result_file import result_file
 from gym.collect.run_replies import STAMP
-from gym.collect.sidecar import OutputPaths, StackOfRun, beside, check_sidecar
+from gym.collect.sidecar import OutputPaths, StackOfRun, check_sidecar
 from gym.errors import InfraError, UserError
 
 _FIELD = b'"' + STAMP.encode() + b'":'
@@ -134,24 +135,17 @@ def _read_back(output: OutputFiles, on_done: OnDone) -> None:
 def _keep_terminal_failures(output: OutputFiles, on_done: OnDone) -> None:
     """Failures of the infrastructure are retried, so they leave the file; those of a row stay."""
     path = output.paths.failures
-    terminal = beside(path)
-    dropped = torn = 0
-    with path.open("rb", buffering=_BUFFER) as old, terminal.open("wb") as new:
+    if not path.stat().st_size:
+        return
+    dropped = 0
+    with path.open("rb", buffering=_BUFFER) as old, result_file(path, replace=True) as new:
         for line in old:
             stamp = _read_stamp(line) if line.endswith(b"\n") else None
             if stamp and stamp.get("terminal") and output.done.add(*parse_key(stamp["key"])):
                 new.write(line)
                 on_done(str(stamp.get("agent", "")), None, _kind_of(line))
-            elif stamp:
-                dropped += 1
             else:
-                torn += 1
-        new.flush()
-        os.fsync(new.fileno())
-    if not dropped + torn:
-        terminal.unlink()
-        return
-    terminal.replace(path)
+                dropped += stamp is not None  # the others are torn
     os.close(output.failures)
     output.failures = _open_to_append(path)
     if dropped:

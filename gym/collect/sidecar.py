@@ -13,6 +13,7 @@ import orjson
 
 from gym import __version__
 from gym.collect.provenance import differences, digest_stack
+from gym.collect.result_file import write_result
 from gym.errors import UserError
 
 
@@ -52,22 +53,8 @@ def check_sidecar(paths: OutputPaths, identity: Mapping[str, Any], size: int, st
     allowed = stack.accept_changes or not size  # failures alone leave no rollouts to mix
     stacks, notices = _next_stacks(paths, earlier.get("stacks") or [], stack, allowed=allowed)
     now = {**earlier, "pid": os.getpid(), "gym": __version__, "stacks": stacks}
-    write_whole(paths.run, orjson.dumps(now, option=orjson.OPT_INDENT_2))
+    write_result(paths.run, orjson.dumps(now, option=orjson.OPT_INDENT_2))
     return notices
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Another reader sees the old file or the new one."""
-    written = beside(path)
-    with written.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    written.replace(path)
-
-
-def beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def _read(paths: OutputPaths, identity: Mapping[str, Any], size: int) -> dict[str, Any]:

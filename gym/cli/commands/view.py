@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.collect.sidecar import write_whole
+from gym.collect.result_file import write_result
 from gym.console.viewer.app import make_app
 from gym.console.viewer.embed import embed_rollouts
 from gym.console.viewer.shelf import Shelf
@@ -63,7 +63,7 @@ def _write_page(shelf: Shelf, output: Path, sample: int | None, open_it: bool) -
     if any(output.resolve() == file.path.resolve() for file in shelf.files):
         raise UserError(f"-o {output} is one of the files to be read.", "Give the page a name of its own: -o page.html")
     output.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(output, embed_rollouts(shelf, sample))
+    write_result(output, embed_rollouts(shelf, sample))
     console.show_line(str(output))
     if open_it:
         webbrowser.open(output.resolve().as_uri())

@@ -14,7 +14,8 @@ from typing import Any, Literal
 import orjson
 
 from gym.collect.keys import DoneKeys
-from gym.collect.sidecar import OutputPaths, write_whole
+from gym.collect.result_file import result_file, write_result
+from gym.collect.sidecar import OutputPaths
 from gym.collect.study.recorded import (
     Inputs,
     is_whole,
@@ -22,7 +23,6 @@ from gym.collect.study.recorded import (
     original_text,
     read_places,
     read_rollouts,
-    whole_file,
 )
 from gym.collect.study.tries import NumberTable, extra_metrics
 from gym.data.rates import PassRange
@@ -102,7 +102,7 @@ def profile_rollouts(
     if profile.missing and not partial:
         raise UserError(_missing(profile.missing, inputs.total, paths), "finish it: gym rollouts; or add --partial")
     means: dict[int, float] = {}
-    with whole_file(profile.tasks_file, replace=True) as stream:
+    with result_file(profile.tasks_file, replace=True) as stream:
         for agent, table in sorted(tables.items()):
             for task, line in _task_lines(agent, table, inputs, borders, profile):
                 means[task] = line["mean/reward"]
@@ -110,7 +110,7 @@ def profile_rollouts(
     for agent, table in sorted(tables.items()):
         ref = {AGENT_REF: {"name": agent}}
         profile.agents.append({**ref, **table.described(), **extra_metrics(table)})
-    write_whole(profile.agents_file, orjson.dumps(profile.agents, option=orjson.OPT_INDENT_2))
+    write_result(profile.agents_file, orjson.dumps(profile.agents, option=orjson.OPT_INDENT_2))
     if keep is not None and keep_file is not None:
         profile.kept = _write_kept(inputs, means, keep, keep_file)
     return profile
@@ -178,7 +178,7 @@ def _write_kept(inputs: Inputs, means: dict[int, float], keep: tuple[float, floa
     if not any(between.holds(mean) for mean in means.values()):
         return 0  # and no file: an empty data set is of no use
     kept = 0
-    with whole_file(path) as stream:
+    with result_file(path) as stream:
         for task, number in inputs.tasks():
             if between.holds(means.get(task, math.nan)):
                 stream.write(original_text(inputs.at(number)) + b"\n")

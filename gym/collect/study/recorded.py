@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import difflib
 import math
-import os
 from array import array
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
@@ -21,7 +19,7 @@ from gym.collect.keys import DigestTable, parse_key
 from gym.collect.run_replies import STAMP
 from gym.collect.sidecar import OutputPaths
 from gym.data.rows import AGENT_REF, PARAMS
-from gym.errors import InfraError, UserError
+from gym.errors import UserError
 from gym.wire.metrics import ROLLOUT, TASK
 
 _BUFFER = 4 << 20
@@ -205,30 +203,6 @@ def open_inputs(path: Path) -> Inputs:
             "gym rollouts writes it beside its output; name it with --inputs FILE when it lies elsewhere",
         )
     return Inputs(path)
-
-
-@contextmanager
-def whole_file(path: Path, *, replace: bool = False) -> Iterator[BinaryIO]:
-    """A result that other processes see whole or not at all. An existing one is replaced only with `replace`."""
-    if path.exists() and not replace:
-        raise UserError(f"{path} exists already", "choose another name with -o, or remove it")
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with beside.open("wb", buffering=_BUFFER) as stream:
-                yield stream
-                stream.flush()
-                os.fsync(stream.fileno())
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        if error.filename not in (None, str(beside), str(path), str(path.parent)):
-            raise
-        raise InfraError(
-            f"cannot write to {path}: {error.strerror or error}", "choose another place with -o"
-        ) from error
 
 
 def _open(path: Path) -> BinaryIO:

@@ -13,10 +13,11 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from gym.collect.result_file import result_file
 from gym.collect.run_replies import STAMP
 from gym.collect.sidecar import OutputPaths
 from gym.collect.study.estimates import Sample
-from gym.collect.study.recorded import Inputs, Recorded, read_rollouts, whole_file
+from gym.collect.study.recorded import Inputs, Recorded, read_rollouts
 from gym.collect.study.rerun import Difference, OnProgress, RerunOptions, RerunResult
 from gym.collect.study.verifiers import Verifiers, for_each, open_verifiers
 from gym.data.rows import AGENT_REF
@@ -45,7 +46,7 @@ async def reverify_rollouts(
             raise UserError(_refusal(unfit), "gym replay re-runs the tools too; or add --force, and doubt the result")
         outcome.output = output.with_name(UNSAFE + output.name) if output and unfit else output
         with ExitStack() as stack:
-            stream = stack.enter_context(whole_file(outcome.output)) if outcome.output else None
+            stream = stack.enter_context(result_file(outcome.output)) if outcome.output else None
             rerun = _Rerun(inputs, options, verifiers, outcome, stream, on_progress)
             await for_each(read_rollouts(paths.rollouts), rerun.verify, at_once=options.concurrency)
         rerun.sum_up()

@@ -18,8 +18,9 @@ import orjson
 
 from gym.collect.aggregates import aggregate_agents, read_output
 from gym.collect.keys import DoneKeys, parse_key
+from gym.collect.result_file import result_file, write_result
 from gym.collect.run_replies import STAMP
-from gym.collect.sidecar import OutputPaths, write_whole
+from gym.collect.sidecar import OutputPaths
 from gym.collect.study.recorded import (
     Inputs,
     find_rollouts,
@@ -28,7 +29,6 @@ from gym.collect.study.recorded import (
     open_inputs,
     read_places,
     read_rollouts,
-    whole_file,
 )
 from gym.collect.study.verifiers import run_in_loop
 from gym.errors import UserError
@@ -78,10 +78,10 @@ def merge_shards(output: Path, given: Sequence[Path], *, partial: bool = False) 
     # After the rollouts are there: an unfinished merge has no sidecar, so no command reads it as a collection.
     identity = {**shards[0].run["identity"], "shard": "1/1"}
     run = {**shards[0].run, "identity": identity, "stacks": _stacks(shards)}
-    write_whole(paths.run, orjson.dumps(run, option=orjson.OPT_INDENT_2))
+    write_result(paths.run, orjson.dumps(run, option=orjson.OPT_INDENT_2))
     agents = read_output(paths.rollouts, lambda: None)
     entries = run_in_loop(lambda: aggregate_agents(agents, _no_metrics))
-    write_whole(paths.metrics, orjson.dumps(entries, option=orjson.OPT_INDENT_2))
+    write_result(paths.metrics, orjson.dumps(entries, option=orjson.OPT_INDENT_2))
     return merged
 
 
@@ -145,7 +145,7 @@ def _write(paths: OutputPaths, shards: Sequence[Shard], merged: Merged, *, parti
         raise UserError(f"{paths.run} exists already", "choose another name, or remove it")
     with ExitStack() as stack:
         rollouts, failures, inputs = (
-            stack.enter_context(whole_file(path)) for path in (paths.rollouts, paths.failures, paths.materialized)
+            stack.enter_context(result_file(path)) for path in (paths.rollouts, paths.failures, paths.materialized)
         )
         done = DoneKeys()
         for shard in shards:

@@ -10,9 +10,10 @@ from typing import Any, BinaryIO, Literal
 
 import orjson
 
+from gym.collect.result_file import result_file
 from gym.collect.study.chats import Conversation, rollout_to_conversation
 from gym.collect.study.parquet_table import write_parquet
-from gym.collect.study.recorded import Recorded, parse_rollout, read_rollouts, whole_file
+from gym.collect.study.recorded import Recorded, parse_rollout, read_rollouts
 from gym.errors import UserError
 
 Form = Literal["sft", "dpo", "parquet"]
@@ -67,7 +68,7 @@ def export_rollouts(path: Path, options: ExportOptions) -> Exported:
         "parquet": _write_parquet,
     }
     with ExitStack() as stack:
-        stream = stack.enter_context(whole_file(options.output))
+        stream = stack.enter_context(result_file(options.output))
         writers[options.form](path, options, exported, stream)
         if not exported.written:
             raise UserError(_nothing(path, options, exported), _hint(options, exported))

@@ -130,7 +130,7 @@ async def test_a_probe_names_the_server_that_ails(agent: FakeAgent, http: HttpCl
     agent.control(broken={})
 
 
-async def test_a_dead_server_is_told_by_a_probe(http: HttpClient) -> None:
+async def test_a_dead_server_is_reported_by_a_probe(http: HttpClient) -> None:
     with fake_agent(replicas=["http://127.0.0.1:1"]) as agent:
         targets = await connected(http, agent.url)
         assert (await targets.probe(["agent"])).startswith("agent does not answer: no connection to 127.0.0.1:1")
@@ -146,7 +146,7 @@ async def test_a_token_goes_to_the_router_alone(http: HttpClient) -> None:
         assert replica.headers == ()
 
 
-async def test_an_address_without_a_stack_is_told_with_the_next_command(agent: FakeAgent, http: HttpClient) -> None:
+async def test_an_address_without_a_stack_is_reported_with_the_next_command(agent: FakeAgent, http: HttpClient) -> None:
     with pytest.raises(InfraError, match="no stack answers at http://127.0.0.1:1: no connection"):
         await connected(http, "http://127.0.0.1:1")
     with pytest.raises(UserError, match="not an http"):
@@ -157,6 +157,6 @@ async def test_an_address_without_a_stack_is_told_with_the_next_command(agent: F
         (await connected(http, agent.url)).check_agent("maths")
 
 
-async def test_a_stack_without_an_agent_is_told(http: HttpClient) -> None:
+async def test_a_stack_without_an_agent_is_reported(http: HttpClient) -> None:
     with fake_agent(names=()) as agent, pytest.raises(UserError, match="has no agent"):
         await connected(http, agent.url)

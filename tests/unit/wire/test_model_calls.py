@@ -62,7 +62,7 @@ def test_a_chat_call_is_a_record_of_rllm() -> None:
     assert record["token_counts"] == {"prompt": 2, "completion": 1}
 
 
-def test_calls_of_the_other_dialects_are_told_in_chat() -> None:
+def test_calls_of_the_other_dialects_are_written_as_chat() -> None:
     reply = items.response([items.message("yo")], model="m", usage=items.text_usage(2, 1))
     record = rllm_record("s", recorded("responses", {"input": "hi", "instructions": "be kind"}, reply))
     assert [one["role"] for one in record["messages"]] == ["system", "user"]
