@@ -19,7 +19,7 @@ from gym.console.probes import Probe, Prober
 from gym.console.sources import Sources
 from gym.errors import InfraError, UserError
 from gym.files import write_atomically
-from gym.render.compose import rewrite_urls
+from gym.render.host_urls import rewrite_urls
 from gym.wire.discovery import ReplicaView
 from gym.wire.upstream_file import FILE, Upstreams
 

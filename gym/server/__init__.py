@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from gym.server.config import Reference, ServerConfig
     from gym.server.model import Model, ModelConfig, ProviderConfig
     from gym.server.resources import ResourcesConfig, ResourcesServer
-    from gym.server.rollout import Rollout
+    from gym.server.rollout_client import RolloutClient
     from gym.server.tolerated import Tolerated
     from gym.server.tools import tool
     from gym.wire.rows import MultiRewardResponse, Row, VerifyRequest, VerifyResponse
@@ -24,7 +24,7 @@ _HOMES = {
     **dict.fromkeys(("ResourcesConfig", "ResourcesServer"), "gym.server.resources"),
     **dict.fromkeys(("MultiRewardResponse", "Row", "VerifyRequest", "VerifyResponse"), "gym.wire.rows"),
     "Problem": "gym.errors",
-    "Rollout": "gym.server.rollout",
+    "RolloutClient": "gym.server.rollout_client",
     "Tolerated": "gym.server.tolerated",
     "tool": "gym.server.tools",
 }
@@ -40,7 +40,7 @@ __all__ = [
     "Reference",
     "ResourcesConfig",
     "ResourcesServer",
-    "Rollout",
+    "RolloutClient",
     "Route",
     "Row",
     "RunRow",

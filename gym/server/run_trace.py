@@ -19,7 +19,7 @@ from gym.wire.splice import splice
 
 FIELD: Final = "return_trace"
 DROP_SECONDS: Final = 5.0
-OWN: Final[Headers] = ((HEADER_CAPTURE.encode(), b"own"),)  # nobody else can have the id: no replica need be asked
+OWN: Final[Headers] = ((HEADER_CAPTURE.encode(), b"own"),)  # the id is new: no other replica can have it
 CALLS: Final = HEADER_CALLS.encode()
 
 

@@ -19,7 +19,7 @@ from gym.broker.service import Ask, Broker
 from gym.errors import GymError
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.server.asgi import Answer, Departure, Receive, Scope, Send, send_answer
-from gym.server.trouble import error_text, validation_message
+from gym.server.errors import error_text, validation_message
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import HEADER_REQUEST
 

@@ -44,6 +44,6 @@ def _unit(to: Form) -> str:
 
 def _rest(to: Form, exported: Exported) -> str:
     why = {"sft": "rollouts below --min-reward", "dpo": "tasks whose rewards do not differ enough"}.get(to)
-    parts = [f"{exported.below:,} {why}"] if exported.below else []
-    parts += [f"{len(exported.left_out):,} left out"] if exported.left_out else []
-    return f" ({', '.join(parts)})" if parts else ""
+    notes = [f"{exported.below:,} {why}"] if exported.below else []
+    notes += [f"{len(exported.left_out):,} left out"] if exported.left_out else []
+    return f" ({', '.join(notes)})" if notes else ""

@@ -16,7 +16,7 @@ from gym.collect.study.recorded import Inputs, Recorded, RecordedInput, read_rol
 from gym.collect.study.rerun import Difference, OnProgress, RerunOptions, RerunResult
 from gym.collect.study.reverification import describe_failure, read_response, read_verified, show
 from gym.collect.study.verifiers import Verifiers, for_each, open_verifiers
-from gym.server.rollout import Rollout
+from gym.server.rollout_client import RolloutClient
 from gym.server.tools import NAME, RESERVED
 from gym.wire.failures import RolloutError
 from gym.wire.items import Item
@@ -69,9 +69,9 @@ async def _replay_one(
 
 
 async def _call_tools(
-    rollout: Recorded, response: dict[str, Any], client: Rollout, found: list[Difference], outcome: RerunResult
+    rollout: Recorded, response: dict[str, Any], client: RolloutClient, found: list[Difference], outcome: RerunResult
 ) -> None:
-    agent_tools = asked_agents(response)
+    agent_tools = called_agents(response)
     for number, (call, recorded) in enumerate(recorded_calls(response.get("output")), 1):
         name = str(call.get("name") or "")
         arguments = call.get("arguments") or "{}"
@@ -83,7 +83,7 @@ async def _call_tools(
             found.append(Difference(rollout.where, f"call {number}: {name}", _cut(recorded), _cut(text)))
 
 
-async def _close_session(client: Rollout, server: str) -> None:
+async def _close_session(client: RolloutClient, server: str) -> None:
     """Closes the session of a failed replay; the server would drop it at its TTL anyway."""
     try:
         await client.send(server, "/close_session", b"{}", kind="resources", hop="close")
@@ -104,7 +104,7 @@ def recorded_calls(output: Any) -> Iterator[tuple[Item, Any]]:
             yield call, item.get("output")
 
 
-def asked_agents(response: dict[str, Any]) -> set[str]:
+def called_agents(response: dict[str, Any]) -> set[str]:
     """Tools that asked another agent: their output came from a model, and no resources server has them."""
     calls = response.get("agent_calls")
     return {str(call.get("tool")) for call in calls if isinstance(call, dict)} if isinstance(calls, list) else set()

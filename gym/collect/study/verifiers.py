@@ -17,8 +17,8 @@ from gym.collect.concurrency import allow_connections, first_error
 from gym.errors import InfraError, UserError
 from gym.http.pool import Headers, HttpClient, Reply
 from gym.labels import SERVER_PREFIX
-from gym.server.peers import Peers
-from gym.server.rollout import Rollout
+from gym.server.replicas import Peers
+from gym.server.rollout_client import RolloutClient
 
 _ASK_SECONDS = 10.0
 _AGENT_TYPE = "responses_api_agents"
@@ -71,8 +71,8 @@ class Verifiers:
             mode = "unknown"
         return mode if mode in ("stateless", "unsupported") else "unknown"
 
-    def rollout(self, name: str, seconds: float) -> Rollout:
-        return Rollout(self._http, self._peers, seconds=seconds, resources_server=name)
+    def rollout(self, name: str, seconds: float) -> RolloutClient:
+        return RolloutClient(self._http, self._peers, seconds=seconds, resources_server=name)
 
     def _url(self, name: str) -> str:
         return f"{self._base}{SERVER_PREFIX}{quote(name, safe='')}"

@@ -20,7 +20,7 @@ from gym.http.keepalive import heard_within, keep_alive, limit_unacknowledged, m
 from gym.http.peer_health import PeerVanished
 from gym.http.pool import HttpClient, NotSent
 from gym.http.streams import exchange
-from gym.server.peers import Peers
+from gym.server.replicas import Peers
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView
 from tests.support.raw_http import OK, Peer, RawServer, raw_server
 

@@ -16,7 +16,7 @@ from gym.collect.sidecar import OutputPaths
 from gym.collect.study.recorded import Inputs, read_rollouts
 from gym.collect.study.rerun import RerunOptions, RerunResult
 from gym.collect.study.reverification import reverify_rollouts
-from gym.collect.study.tool_replay import asked_agents, recorded_calls, replay_rollouts, same_json, was_issued
+from gym.collect.study.tool_replay import called_agents, recorded_calls, replay_rollouts, same_json, was_issued
 from gym.errors import InfraError, UserError
 from gym.server import ResourcesServer, Row, VerifyRequest, tool
 from gym.server.testing import running
@@ -271,8 +271,8 @@ def test_calls_are_paired_with_their_outputs_in_the_order_in_which_they_ran() ->
 
 
 def test_what_another_agent_answered_differs_from_the_tools_of_a_server() -> None:
-    assert asked_agents({"agent_calls": [{"tool": "ask_critic"}, {"tool": "ask_critic"}, "broken"]}) == {"ask_critic"}
-    assert asked_agents({"agent_calls": None}) == asked_agents({}) == set()
+    assert called_agents({"agent_calls": [{"tool": "ask_critic"}, {"tool": "ask_critic"}, "broken"]}) == {"ask_critic"}
+    assert called_agents({"agent_calls": None}) == called_agents({}) == set()
 
 
 def test_what_the_agent_answered_itself_is_not_issued() -> None:

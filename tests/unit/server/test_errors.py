@@ -11,8 +11,8 @@ import orjson
 import pytest
 from pydantic import BaseModel, ValidationError
 
+from gym.server.errors import error_text, error_to_failure, validation_detail, validation_message
 from gym.server.serve import load_app
-from gym.server.trouble import error_text, error_to_failure, validation_detail, validation_message
 from gym.wire.failures import RolloutError
 
 
@@ -57,7 +57,7 @@ def test_a_bug_is_the_servers_and_names_the_authors_line(caplog: pytest.LogCaptu
     with caplog.at_level(logging.ERROR, "gym.server"):
         failure = error_to_failure(raised(KeyError("x")), server="s", role="resources", rollout_id="7-1")
     assert (failure.kind, failure.status, failure.retryable) == ("resources", 500, False)
-    assert failure.message.startswith("KeyError: 'x' (test_trouble.py:")
+    assert failure.message.startswith("KeyError: 'x' (test_errors.py:")
     assert "in raised: raise error)" in failure.message
     assert "rollout 7-1: KeyError" in caplog.text
     assert "Traceback" in caplog.text
@@ -78,8 +78,8 @@ def test_a_role_that_is_no_kind_of_failure_is_an_agents() -> None:
 
 
 def test_a_message_of_many_lines_is_told_by_its_first() -> None:
-    assert error_text(raised(ValueError("first\nsecond"))).startswith("ValueError: first (test_trouble.py:")
-    assert error_text(raised(ValueError())).startswith("ValueError (test_trouble.py:")
+    assert error_text(raised(ValueError("first\nsecond"))).startswith("ValueError: first (test_errors.py:")
+    assert error_text(raised(ValueError())).startswith("ValueError (test_errors.py:")
 
 
 def test_an_error_inside_a_library_names_the_line_that_called_it(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ def validation_detail(error: ValidationError) -> bytes:
 
 def error_text(error: BaseException) -> str:
     """`ZeroDivisionError: division by zero (app.py:31 in verify: return 1 / 0)`: the author's own last line."""
-    told = validation_message(error) if isinstance(error, ValidationError) else str(error).strip()
-    text = type(error).__name__ + (f": {told.splitlines()[0]}" if told else "")
+    message = validation_message(error) if isinstance(error, ValidationError) else str(error).strip()
+    text = type(error).__name__ + (f": {message.splitlines()[0]}" if message else "")
     place = place_of(traceback.extract_tb(error.__traceback__))
     return f"{text} ({place})" if place else text
 

@@ -12,8 +12,8 @@ import pytest
 from gym.http.pool import HttpClient
 from gym.server import ResourcesServer, Route, Server, tool
 from gym.server.asgi import Answer, Call
-from gym.server.peers import Peers
-from gym.server.rollout import Rollout
+from gym.server.replicas import Peers
+from gym.server.rollout_client import RolloutClient
 from gym.server.testing import running
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView
 from gym.wire.failures import RolloutError
@@ -52,8 +52,8 @@ def closed_port() -> int:
         return port
 
 
-def make_rollout(http: HttpClient, peers: Peers, seconds: float = 10.0) -> Rollout:
-    return Rollout(http, peers, seconds=seconds, id="r", resources_server="tally")
+def make_rollout(http: HttpClient, peers: Peers, seconds: float = 10.0) -> RolloutClient:
+    return RolloutClient(http, peers, seconds=seconds, id="r", resources_server="tally")
 
 
 async def test_rollouts_spread_over_the_healthy_replicas(tmp_path: Path, http: HttpClient) -> None:
@@ -119,7 +119,8 @@ async def test_a_session_whose_replica_is_gone_is_lost_and_retryable(tmp_path: P
 async def test_a_session_that_the_server_forgot_is_lost_not_told_to_the_model(http: HttpClient) -> None:
     async with running(Tally.app({}, name="tally")) as url:
         peers = Peers("", {"tally": url}, http)
-        rollout = Rollout(http, peers, seconds=5, cookies={"Tally___tally": "long gone"}, resources_server="tally")
+        cookies = {"Tally___tally": "long gone"}
+        rollout = RolloutClient(http, peers, seconds=5, cookies=cookies, resources_server="tally")
         with pytest.raises(RolloutError, match="not here") as lost:
             await rollout.call_tool("note", b'{"word": "a"}')
     assert lost.value.kind == "lost_session"
@@ -137,7 +138,7 @@ async def test_a_request_that_was_sent_is_never_repeated(http: HttpClient) -> No
             return Answer(b"broken", 500)
 
     async with running(Breaks.app({}, name="m")) as url:
-        rollout = Rollout(http, Peers("", {"m": url}, http), seconds=5, model_server="m")
+        rollout = RolloutClient(http, Peers("", {"m": url}, http), seconds=5, model_server="m")
         with pytest.raises(RolloutError) as failed:
             await rollout.ask_model({"input": "x"})
     assert (failed.value.kind, failed.value.retryable, len(asked)) == ("model", True, 1)

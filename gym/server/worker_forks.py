@@ -50,9 +50,9 @@ class Channel(asyncio.Protocol):
         self._buffer += data
         end = HEADER + int.from_bytes(self._buffer[:HEADER], "big")
         if len(self._buffer) >= HEADER and len(self._buffer) >= end:
-            told = bytes(self._buffer[HEADER:end])
+            frame = bytes(self._buffer[HEADER:end])
             self._buffer.clear()
-            self._answer(told)
+            self._answer(frame)
 
     def ask(self, question: bytes) -> asyncio.Future[bytes]:
         """The answer; nothing when the worker ended over it."""
@@ -69,9 +69,9 @@ class Channel(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _answer(self, told: bytes) -> None:
+    def _answer(self, frame: bytes) -> None:
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(told)
+            self._waiter.set_result(frame)
 
 
 class StackPipe:
@@ -215,14 +215,14 @@ class Nursery:
         for line in lines:
             self._take(json.loads(line))
 
-    def _take(self, told: dict[str, Any]) -> None:
-        if "forked" in told:
-            _settle(self._forks.popleft(), told["forked"])
-        elif "pid" in told:
-            if ended := self._ends.pop(told["pid"], None):
-                _settle(ended, told["status"])
-        elif "error" in told:
-            kind, message, where = told["error"]
+    def _take(self, message: dict[str, Any]) -> None:
+        if "forked" in message:
+            _settle(self._forks.popleft(), message["forked"])
+        elif "pid" in message:
+            if ended := self._ends.pop(message["pid"], None):
+                _settle(ended, message["status"])
+        elif "error" in message:
+            kind, message, where = message["error"]
             self._end(f"{kind}: {message}{where and f' ({where})'}")
         else:
             _settle(self._ready, 0)
@@ -236,7 +236,7 @@ class Nursery:
         for waiting in (self._ready, *self._forks):
             if not waiting.done():
                 waiting.set_exception(NurseryGone(why))
-                waiting.exception()  # it may have nobody left who waits for it
+                waiting.exception()  # its caller may have gone
         for ended in self._ends.values():
             _settle(ended, signal.SIGKILL)
 
@@ -262,7 +262,7 @@ def _settle(future: asyncio.Future[int], value: int) -> None:
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What a server was told stays with it: workers run what came from a row or from a model."""
+    """Secrets and addresses stay with the server: workers run what came from a row or from a model."""
     return {
         name: value
         for name, value in environ.items()
