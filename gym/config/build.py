@@ -64,7 +64,7 @@ def apply_replicas(
             hint = did_you_mean(name, [one.name for one in instances]) or "`gym config` shows the names there are."
             findings.add(None, "--replicas", f"there is no instance `{name}`", hint)
         elif not 0 <= count <= 1000:
-            findings.add(None, "--replicas", f"{name}: {count} is no number from 0 to 1000", f"Write {name}=2.")
+            findings.add(None, "--replicas", f"{name}: {count} is not a number from 0 to 1000", f"Write {name}=2.")
         else:
             chosen[known] = count
     return tuple(
@@ -123,8 +123,8 @@ def _resolve_references(
     fields = draft.fields
     for one in find_references(draft, findings):
         nameable = config_names(around.folders, (one.ref.type,))
-        unsaid = Findings() if around.without_models and one.ref.type == "responses_api_models" else findings
-        name = check_reference(one, drafts, around.doubtful, nameable, unsaid)
+        unreported = Findings() if around.without_models and one.ref.type == "responses_api_models" else findings
+        name = check_reference(one, drafts, around.doubtful, nameable, unreported)
         if name is None:
             continue
         found[one.ref.type, name] = ServerRef(type=one.ref.type, name=name)

@@ -155,7 +155,7 @@ def check_reference(
     if other is not None:
         hint = f"`{other.name}` is one of {other.type}; write that type, or another name."
     elif one.ref.name in nameable:
-        hint = f"Name it as well: gym up … {one.ref.name}"
+        hint = f"Name it too: gym up … {one.ref.name}"
     elif there:
         available = f"Available {one.ref.type}: {', '.join(there[:10])}."
         hint = did_you_mean(one.ref.name, there) or available
@@ -190,7 +190,7 @@ def _draft(name: str, node: Node, found: list[Problem]) -> Draft | None:
     for key in list(beside):
         if key not in FACTS:
             hint = did_you_mean(key, [*FACTS, *SERVER_TYPES]) or f"Move it below {type_}, or take it out."
-            _tell(found, beside.pop(key), (name, key), "is no key of a server", hint)
+            _tell(found, beside.pop(key), (name, key), "is not a key of a server", hint)
     if not inner.known:
         return None
     if not isinstance(inner.value, dict) or len(inner.value) != 1:

@@ -45,7 +45,7 @@ MEMORY: Final = "4g"
 PIDS: Final = 1024
 LONG_DOCUMENT: Final = 100_000  # the kernel refuses one environment string of 128 KiB
 SECRET: Final = "secret://"
-# For connections of programs that set nothing of their own, the router's among them: a peer of which nothing was heard
+# For connections of programs that set nothing of their own, the router's among them: a peer that sent nothing
 # for 9 s has gone, and so has one that did not acknowledge for 12.6 s. What lives and reads slowly is left alone.
 SYSCTLS: Final = {
     "net.ipv4.tcp_keepalive_time": 3,

@@ -72,7 +72,7 @@ def explain_python(words: str, *, server: str, hint: str = _HERE) -> UserError |
 def _given(path: Path, server: str) -> str:
     if os.access(path, os.X_OK) and path.is_file():
         return str(path)
-    raise UserError(f"{server}: python_version: {path} is no program.", "Name an interpreter, or a version: 3.13")
+    raise UserError(f"{server}: python_version: {path} is not a program.", "Name an interpreter, or a version: 3.13")
 
 
 def _from_pyenv(environ: Mapping[str, str]) -> Iterator[tuple[tuple[int, ...], Path]]:

@@ -42,7 +42,7 @@ ROUTER_SECONDS: Final = 0.5  # until the router has read a file again: it waits 
 
 @dataclass(frozen=True)
 class Converger:
-    """One stack on one engine, and who wants to hear how it goes."""
+    """One stack on one engine, and where its progress is reported."""
 
     client: docker.DockerClient
     host: str
@@ -94,7 +94,7 @@ class Converger:
         if first:
             services = sorted({one.service for one in first})
             self._compose_up(watch, state, "--no-recreate", "--no-deps", *services)
-            ids = {one.id for one in stale}  # they may be ill, which may be why they are replaced
+            ids = {one.id for one in stale}  # they may be unhealthy, which may be why they are replaced
             new = [one for one in watch.containers() if one.service in services and one.id not in ids]
             self.wait(watch, frozenset(one.name for one in new))
             staying = containers_of(self.client, self.layout)
@@ -104,7 +104,7 @@ class Converger:
             hand_over_sandboxes(self.client, stale)
             self._compose_up(
                 watch, state, "--no-deps", SANDBOX
-            )  # by itself: Compose replaces who depends on it as well
+            )  # by itself: Compose would also replace what depends on it
         self._compose_up(watch, state, "--remove-orphans")
         self._leave(())
 
@@ -135,7 +135,7 @@ class Converger:
         self.work.leave(names)
 
     def _routed(self) -> set[str]:
-        """Those that the router sends requests to: who is listed as ill gets none."""
+        """Those that the router sends requests to: a replica listed as unhealthy gets none."""
         found = self.layout.read_discovery()
         listed = [replica for one in found.instances.values() for replica in one.replicas] if found else []
         return {one.url for one in listed if one.healthy}

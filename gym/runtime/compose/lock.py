@@ -55,7 +55,7 @@ def make_lock(
     cache: Path,
     on_unhashed: Callable[[str, str], None] = lambda *_: None,
 ) -> Lock:
-    """Of a stack whose images are built. `on_unhashed` hears of each instance without hashes, and why: the index that
+    """Of a stack whose images are built. `on_unhashed` gets each instance without hashes, and why: the index that
     they are asked of may be out of reach."""
     ids = image_ids(client)
     instances = {}
@@ -82,7 +82,8 @@ def read_lock(path: Path) -> Lock:
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}.", "gym lock writes it.") from None
     except ValidationError as error:
-        raise UserError(f"{path} is no lock file: {error.errors()[0]['msg']}.", "gym lock writes a new one.") from None
+        why = error.errors()[0]["msg"]
+        raise UserError(f"{path} is not a lock file: {why}.", "gym lock writes a new one.") from None
 
 
 def check_lock(
@@ -190,7 +191,7 @@ def image_ids(client: docker.DockerClient) -> dict[str, str]:
 
 
 def _base_differences(lock: Lock, found: Mapping[str, str]) -> Iterator[str]:
-    """One that is not here is no difference: nothing will be built from it, or `image` differences say so."""
+    """An image that is not here does not differ: nothing will be built from it, or `image` differences say so."""
     for name, wanted in sorted(lock.bases.items()):
         there = found.get(name, MISSING)
         if MISSING not in (wanted, there) and wanted != there:

@@ -78,7 +78,7 @@ def read_saved(source: Path) -> Manifest:
     with _opened(source) as archive:
         manifest = _read_manifest(archive, source)
     if wrong := list(manifest_problems(manifest.plan, manifest.images)):
-        raise UserError(f"{source} is no saved stack: {'; '.join(wrong)}", "gym save -o FILE writes one.")
+        raise UserError(f"{source} is not a saved stack: {'; '.join(wrong)}", "gym save -o FILE writes one.")
     return manifest
 
 
@@ -118,7 +118,7 @@ def load_stack_file(source: Path, home: Path, *, trust: bool = False) -> Manifes
             renamed = rename_images(file, copy, wanted, str(home.resolve()))
         run_program(("docker", "load", "--quiet", "--input", str(images)), env=docker_environ(engine.host))
     except KeyError:
-        raise UserError(f"{source} is no saved stack: it holds no images", "gym save -o FILE writes one.") from None
+        raise UserError(f"{source} is not a saved stack: it holds no images", "gym save -o FILE writes one.") from None
     finally:
         images.unlink(missing_ok=True)
     overrides = _write_overrides(home / "overrides", manifest.overrides)
@@ -130,7 +130,7 @@ def _write_overrides(folder: Path, texts: Mapping[str, str]) -> tuple[str, ...]:
     folder.mkdir(mode=0o700, exist_ok=True)
     for name, text in texts.items():
         if not SAFE_NAME.fullmatch(name):
-            raise UserError(f"{name!r} is no name of an override file", "gym save -o FILE writes one that is well.")
+            raise UserError(f"{name!r} is not a name of an override file", "gym save -o FILE writes a new one.")
         write_atomically(folder / name, text)
     return tuple(str(folder / name) for name in texts)
 
@@ -160,7 +160,7 @@ def _read_manifest(archive: tarfile.TarFile, source: Path) -> Manifest:
             return Manifest.model_validate_json(file.read(MAX_MANIFEST))
     except (KeyError, ValidationError) as error:
         words = "it holds no stack" if isinstance(error, KeyError) else str(error).splitlines()[0]
-        raise UserError(f"{source} is no saved stack: {words}", "gym save -o FILE writes one.") from None
+        raise UserError(f"{source} is not a saved stack: {words}", "gym save -o FILE writes one.") from None
 
 
 @contextmanager

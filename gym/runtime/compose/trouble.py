@@ -45,4 +45,4 @@ def explain(error: ProgramFailed, overrides: tuple[Path, ...]) -> GymError:
 
 def _last_line(output: str) -> str:
     lines = [line.strip() for line in output.strip().splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
+    return lines[-1] if lines else "it printed nothing"

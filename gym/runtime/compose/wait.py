@@ -114,7 +114,7 @@ def wait_until_healthy(
     *,
     timeout: float,
 ) -> StackStatus:
-    """Until all of `expected` (names of containers) are; `on_change` hears of every look at which something was new."""
+    """Until all of `expected` (names of containers) are; `on_change` gets each look that brings a change."""
     deadline = time.monotonic() + timeout
     seen: StackStatus | None = None
     while True:

@@ -57,7 +57,7 @@ class Home:
 
     @property
     def upstreams(self) -> Path:
-        """Of models, where they were said at run time. A key may stand in it."""
+        """Addresses that models got at run time. A key may stand in them."""
         return self.path / FOLDER
 
     @property

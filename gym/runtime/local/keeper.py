@@ -57,7 +57,7 @@ class Member:
     type: str
     implementation: str
     health_path: str = "/healthz"
-    wrong: frozenset[int] = ONLY_OK  # statuses that mean it is not well
+    wrong: frozenset[int] = ONLY_OK  # statuses that mean it is not healthy
 
 
 @dataclass(frozen=True)
@@ -275,7 +275,7 @@ class Keeper:
             self._end_if_hung(process, why, STOPPED_SECONDS if why == STOPPED else HUNG_SECONDS)
 
     async def _look(self, timeout: float) -> str:
-        """Why it is not well; and since when nothing at all was heard of it."""
+        """Why it is not healthy; and since when it did not answer at all."""
         stopped = self.pid is not None and is_stopped(self.pid)
         why = STOPPED if stopped else await self._probe(timeout)
         if why != STOPPED and not why.startswith(SILENCE):

@@ -69,7 +69,7 @@ def supervisor_ended(home: Home) -> InfraError:
 
 
 def wait_until_gone(supervisor: Identity) -> bool:
-    """After it has said that it ends: until its process has ended and its lock is free."""
+    """Once it answered that it ends: until its process has ended and its lock is free."""
     deadline = time.monotonic() + GONE_WITHIN_SECONDS
     while is_alive(supervisor):
         if time.monotonic() > deadline:

@@ -20,7 +20,7 @@ LEAVING_SECONDS = 0.5  # between leaving the discovery document and SIGTERM: cal
 
 
 class Members:
-    """`group` owns the tasks of the keepers; `on_change` hears of each that came or went."""
+    """`group` owns the tasks of the keepers; `on_change` is called for each that came or went."""
 
     def __init__(self, world: World, group: asyncio.TaskGroup, shelf: Shelf, on_change: Callable[[], None]) -> None:
         self._world = world

@@ -33,7 +33,7 @@ async def refusing(listener: socket.socket, failure: RolloutError) -> AsyncItera
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(PATIENCE):
-                await reader.read(PIECE)  # who was not heard at all would take the close for a lost connection
+                await reader.read(PIECE)  # a client whose request was not read takes the close for a lost connection
                 writer.write(reply)
                 writer.write_eof()
                 while await reader.read(PIECE):

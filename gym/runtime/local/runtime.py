@@ -160,7 +160,7 @@ def _follow(home: Home, connection: socket.socket, on_status: OnStatus, verb: st
                 return status
     except TimeoutError as error:
         raise InfraError(
-            f"the supervisor of the stack in {home.path} has said nothing for {SILENCE_SECONDS:g} s.",
+            f"the supervisor of the stack in {home.path} has not answered for {SILENCE_SECONDS:g} s.",
             "End the stack: gym down",
         ) from error
     except OSError as error:
@@ -284,7 +284,7 @@ def _is_text(value: str) -> bool:
 def _interruptible() -> Iterator[None]:
     """SIGTERM and a closed terminal end a command the way Ctrl-C does: with its teardown.
 
-    A caller that has its own handler keeps it: the command line's raises as well, and has its own exit code.
+    A caller that has its own handler keeps it: the command line's raises too, and has its own exit code.
     """
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -108,7 +108,7 @@ class Stack:
                     rotate(path)
 
     async def reconcile_for_ever(self) -> None:
-        """What is wanted outlives the command that said it, and the supervisor that heard it."""
+        """What is wanted outlives the command that asked for it, and the supervisor that it asked."""
         while True:
             await asyncio.sleep(RECONCILE_EVERY)
             self._shelf.beat()

@@ -180,24 +180,24 @@ class Desk:
     async def _follow(self, work: Coroutine[Any, Any, None] | asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
         """Status lines while it goes on, and a last one when it is done."""
         task = asyncio.ensure_future(work)
-        heard = await self._report(task, writer)
+        listening = await self._report(task, writer)
         task.result()
-        if heard:
+        if listening:
             await _try_send(writer, {"done": self._seen()})
 
     async def _report(self, task: asyncio.Future[None], writer: asyncio.StreamWriter) -> bool:
-        """Status lines until the task ends. A listener who has left is no reason to stop; true while there is one."""
+        """Status lines until the task ends. A caller that left is not a reason to stop; true while there is one."""
         last: dict[str, Any] = {}
-        heard = True
+        listening = True
         while not task.done():
             seen = self._seen()
-            if heard:
-                heard = await _try_send(writer, {"status": seen["status"]} if seen != last else {"still": True})
+            if listening:
+                listening = await _try_send(writer, {"status": seen["status"]} if seen != last else {"still": True})
             last = seen
             change = asyncio.create_task(self._stack.next_change(HEARTBEAT))
             await asyncio.wait([task, change], return_when=asyncio.FIRST_COMPLETED)
             change.cancel()
-        return heard
+        return listening
 
     def _seen(self) -> dict[str, Any]:
         status, observed = self._stack.status(), self._stack.observed()

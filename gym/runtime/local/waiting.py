@@ -47,8 +47,8 @@ async def wait_healthy(
     stack: str,
 ) -> None:
     """`NotUp` at once for one that ends at each start; at the deadline for a server that is late."""
-    while ill := [keeper for keeper in wanted if keeper.state != "healthy"]:
-        failed = next((keeper for keeper in ill if keeper.gave_up), None)
+    while unhealthy := [keeper for keeper in wanted if keeper.state != "healthy"]:
+        failed = next((keeper for keeper in unhealthy if keeper.gave_up), None)
         if failed is not None:
             healthy = sum(keeper.state == "healthy" for keeper in everyone)
             waiting = len([keeper for keeper in everyone if keeper.state == "starting" and keeper is not failed])

@@ -20,7 +20,7 @@ PR_SET_CHILD_SUBREAPER = 36
 KEPT, SHELF = "--kept", "--shelf"
 ORDER = "order"  # the name under which the supervisor keeps what the stack is to be
 SILENT_SECONDS = 30.0  # the supervisor beats every second; one that was stopped or hangs is replaced
-MOST_ENDS, WITHIN = 5, 60.0  # then it is no accident; `gym up` and `gym down` find the servers
+MOST_ENDS, WITHIN = 5, 60.0  # then it fails at each start; `gym up` and `gym down` find the servers
 MOST_FDS = 4
 PIECE = 65536
 
@@ -51,12 +51,12 @@ def _attend(argv: list[str], kept: dict[str, int], woken: int) -> int:
         words = [SHELF, str(theirs.fileno()), KEPT, named]
         process = subprocess.Popen([*argv, *words], pass_fds=(theirs.fileno(), *kept.values()))
         theirs.close()
-        heard = time.monotonic()
+        answered = time.monotonic()
         while True:
             ready = select.select([ours.fileno(), woken], [], [], 1.0)[0]
             if ours.fileno() in ready:
                 _take(ours, kept)
-                heard = time.monotonic()
+                answered = time.monotonic()
             if woken in ready and signal.SIGTERM in os.read(woken, 64):
                 os.kill(process.pid, signal.SIGTERM)
             code = _reap(process)
@@ -64,10 +64,10 @@ def _attend(argv: list[str], kept: dict[str, int], woken: int) -> int:
                 while select.select([ours], [], [], 0)[0]:  # its last words
                     _take(ours, kept)
                 return code
-            if not ready and time.monotonic() - heard > SILENT_SECONDS:
+            if not ready and time.monotonic() - answered > SILENT_SECONDS:
                 _say(f"the supervisor has been silent for {SILENT_SECONDS:g} s: killed")
                 os.kill(process.pid, signal.SIGKILL)
-                heard = time.monotonic()
+                answered = time.monotonic()
 
 
 def _take(ours: socket.socket, kept: dict[str, int]) -> None:

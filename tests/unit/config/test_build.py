@@ -77,7 +77,7 @@ def test_typed_replicas_win_and_unknown_names_are_told(tree: ConfigTree) -> None
     with pytest.raises(ConfigError, match="there is no instance `mcq`") as caught:
         tree.load("mcqa", model="scripted", replicas={"mcq": 4, "mcqa": -1})
     assert "Did you mean `mcqa`" in str(caught.value)
-    assert "-1 is no number from 0 to 1000" in str(caught.value)
+    assert "-1 is not a number from 0 to 1000" in str(caught.value)
 
 
 def test_a_folder_that_is_not_there_is_told_with_near_names_or_the_way_to_make_it(tree: ConfigTree) -> None:

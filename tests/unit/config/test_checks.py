@@ -17,7 +17,10 @@ ONE = "mcqa: {resources_servers: {mcqa: {image: x}}}\n"
         ("m: {resources_servers: mcqa}", "must hold exactly one implementation; found text"),
         ("m: {resources_servers: {mcqa: 3}}", "m.resources_servers.mcqa: must be a mapping of fields; found a number"),
         ("m: {resources_servers: {a: {}}, responses_api_agents: {b: {}}}", "has 2 types"),
-        ("m: {resources_servers: {a: {image: x}}, replcas: 3}", "m.replcas: is no key of a server\n    Did you mean"),
+        (
+            "m: {resources_servers: {a: {image: x}}, replcas: 3}",
+            "m.replcas: is not a key of a server\n    Did you mean",
+        ),
         ("m: {resource_servers: {mcqa: {entrypoint: app.py}}}", "Did you mean `resources_servers`?"),
         (
             "m: {resources_servers: {a: {image: x, port: high}}}",

@@ -54,7 +54,7 @@ def test_a_python_that_is_not_there_is_named(pyenv: dict[str, str]) -> None:
 
 def test_an_interpreter_may_be_given_by_its_path(tmp_path: Path) -> None:
     assert find_python(sys.executable, server="x", environ={}) == sys.executable
-    with pytest.raises(UserError, match=r"x: python_version: .*/none is no program"):
+    with pytest.raises(UserError, match=r"x: python_version: .*/none is not a program"):
         find_python(str(tmp_path / "none"), server="x", environ={})
 
 
