@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 
 from pydantic import ValidationError
 
-from gym.config.checks import shown_value
+from gym.config.field_checks import shown_value
 from gym.config.nodes import Findings, Node, Path, describe, did_you_mean, join_or, plain
 from gym.wire.sandbox import OPERATOR, Grant, ProviderName
 

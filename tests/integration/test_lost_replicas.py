@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from gym.collect import AttemptOptions, collect
-from gym.runtime.base import StackStatus
 from gym.runtime.local import LocalRuntime
+from gym.runtime.protocol import StackStatus
 from tests.support.docker import Stand, engine_client, replicas, stand_in
 
 ROWS = Path(__file__).parents[2] / "servers" / "resources" / "stateful_counter" / "data" / "example.jsonl"

@@ -12,7 +12,7 @@ from gym import labels
 from gym.errors import InfraError
 from gym.runtime.compose.containers import PROJECT, Container, list_containers
 from gym.runtime.compose.image_sources import owner
-from gym.runtime.sandbox import HAND_OVER
+from gym.runtime.sandbox_access import HAND_OVER
 from gym.wire.stack_names import SANDBOX
 
 if TYPE_CHECKING:

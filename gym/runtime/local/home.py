@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gym.errors import InfraError, UserError
-from gym.plan.upstreams import FOLDER
+from gym.plan.model_upstreams import FOLDER
 
 ROOM_BYTES = 64 * 1024
 

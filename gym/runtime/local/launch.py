@@ -12,9 +12,9 @@ from gym.runtime.identity import Identity, is_alive
 from gym.runtime.local import detach, warden
 from gym.runtime.local.control import bind_control, connect
 from gym.runtime.local.home import Home, unwritable
-from gym.runtime.local.ledger import read_record
 from gym.runtime.local.listeners import SUPERVISOR
-from gym.runtime.local.logs import tail_from
+from gym.runtime.local.pid_file import read_record
+from gym.runtime.local.process_logs import tail_from
 
 GONE_WITHIN_SECONDS = 10.0
 

@@ -8,11 +8,11 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gym.plan.model import Observed, ObservedService, Plan, SandboxPlan, Service
-from gym.render.launch import Address
+from gym.render.launch_document import Address
 from gym.runtime.local import listeners
-from gym.runtime.local.keeper import Keeper, Member, World
-from gym.runtime.local.process import Adopted, ProcessSpec
-from gym.runtime.local.shelf import Shelf
+from gym.runtime.local.child_process import Adopted, ProcessSpec
+from gym.runtime.local.fd_store import FdStore
+from gym.runtime.local.replica_process import Replica, ReplicaProcess, World
 from gym.runtime.local.specs import CONSOLE, binds_itself
 from gym.wire.stack_names import SANDBOX
 
@@ -22,12 +22,12 @@ LEAVING_SECONDS = 0.5  # between leaving the discovery document and SIGTERM: cal
 class Members:
     """`group` owns the tasks of the keepers; `on_change` is called for each that came or went."""
 
-    def __init__(self, world: World, group: asyncio.TaskGroup, shelf: Shelf, on_change: Callable[[], None]) -> None:
+    def __init__(self, world: World, group: asyncio.TaskGroup, shelf: FdStore, on_change: Callable[[], None]) -> None:
         self._world = world
         self._group = group
         self._shelf = shelf
         self._on_change = on_change
-        self._keepers: dict[str, Keeper] = {}
+        self._keepers: dict[str, ReplicaProcess] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._sockets: dict[str, socket.socket] = {}
         self.leaving: set[str] = set()
@@ -35,13 +35,13 @@ class Members:
     def __contains__(self, name: object) -> bool:
         return name in self._keepers
 
-    def __getitem__(self, name: str) -> Keeper:
+    def __getitem__(self, name: str) -> ReplicaProcess:
         return self._keepers[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._keepers)
 
-    def of(self, names: Iterable[str]) -> list[Keeper]:
+    def of(self, names: Iterable[str]) -> list[ReplicaProcess]:
         """Those of them that are there."""
         return [self._keepers[name] for name in names if name in self._keepers]
 
@@ -83,13 +83,13 @@ class Members:
     # Processes.
 
     def ensure(
-        self, member: Member, spec: ProcessSpec, service: Service | None = None, found: Adopted | None = None
+        self, member: Replica, spec: ProcessSpec, service: Service | None = None, found: Adopted | None = None
     ) -> None:
         """Started if it is not there, or `found` running."""
         if spec.id in self._keepers:
             return
         hand_over = service is None or not binds_itself(service)
-        keeper = Keeper(member, spec, self._sockets[spec.id], self._world, hand_over=hand_over, found=found)
+        keeper = ReplicaProcess(member, spec, self._sockets[spec.id], self._world, hand_over=hand_over, found=found)
         self._keepers[spec.id] = keeper
         self._tasks[spec.id] = self._group.create_task(keeper.run(), name=spec.id)
         self._tasks[spec.id].add_done_callback(functools.partial(self._forget, keeper))
@@ -121,7 +121,7 @@ class Members:
         for keeper in self._keepers.values():
             keeper.nudge()
 
-    def _forget(self, keeper: Keeper, _: asyncio.Task[None]) -> None:
+    def _forget(self, keeper: ReplicaProcess, _: asyncio.Task[None]) -> None:
         name = keeper.spec.id
         keeper.listener.close()
         if self._keepers.get(name) is keeper:

@@ -22,14 +22,14 @@ from pydantic import ValidationError
 
 from gym.errors import GymError, InfraError, NotUp
 from gym.runtime.identity import Identity, identify
+from gym.runtime.local.child_process import Reaper
 from gym.runtime.local.control import bind_control, error_to_dict
+from gym.runtime.local.fd_store import FdStore, open_shelf
 from gym.runtime.local.home import Home, folder_id, only_supervisor
-from gym.runtime.local.ledger import Ledger, Record
-from gym.runtime.local.process import Reaper
+from gym.runtime.local.pid_file import PidFile, Record
 from gym.runtime.local.remains import read_remains
-from gym.runtime.local.shelf import Shelf, open_shelf
-from gym.runtime.local.specs import Order
-from gym.runtime.local.stack import Stack
+from gym.runtime.local.running_stack import RunningStack
+from gym.runtime.local.specs import StackOrder
 
 CONTROL_FD = 3
 LONGEST_LINE = 256 * 1024 * 1024  # an order holds a whole plan
@@ -56,16 +56,16 @@ def main(argv: list[str]) -> int:
     return 0
 
 
-async def supervise(home: Home, listener: socket.socket, shelf: Shelf) -> None:
+async def supervise(home: Home, listener: socket.socket, shelf: FdStore) -> None:
     """Until `stop` is asked for, or the stack's folder is gone."""
     me = identify(os.getpid())
     assert me is not None
     left, order = read_remains(home), shelf.left_order()
     warden = identify(os.getppid()) if shelf.is_kept else None
-    ledger = Ledger(home, Record(supervisor=me, control=str(listener.getsockname()), warden=warden))
+    ledger = PidFile(home, Record(supervisor=me, control=str(listener.getsockname()), warden=warden))
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as group:
-        stack = Stack(home, ledger, Reaper(loop), group, shelf)
+        stack = RunningStack(home, ledger, Reaper(loop), group, shelf)
         desk = Desk(stack, me)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, desk.over.set)
@@ -74,7 +74,7 @@ async def supervise(home: Home, listener: socket.socket, shelf: Shelf) -> None:
             desk.asked = True
             log.warning("another supervisor was killed here: its servers are taken over")
             await stack.resume(order, shelf.left_sockets(), left)
-        door = Door(home, desk, ledger, shelf)
+        door = ControlServer(home, desk, ledger, shelf)
         watchers = [
             stack.publish_for_ever(),
             stack.rotate_for_ever(),
@@ -97,7 +97,7 @@ async def supervise(home: Home, listener: socket.socket, shelf: Shelf) -> None:
 class Desk:
     """Answers one connection each; one change at a time, and a stop goes before all."""
 
-    def __init__(self, stack: Stack, me: Identity) -> None:
+    def __init__(self, stack: RunningStack, me: Identity) -> None:
         self._me = me
         self.over = asyncio.Event()
         self._stack = stack
@@ -142,7 +142,7 @@ class Desk:
     async def _apply(self, message: dict[str, Any], timeout: float | None, writer: asyncio.StreamWriter) -> None:
         first = self._stack.order is None
         try:
-            order = Order.model_validate(message["order"])
+            order = StackOrder.model_validate(message["order"])
         except ValidationError as error:
             self.asked = not first  # no other command may ever ask
             await _send(writer, {"error": error_to_dict(InfraError(f"the supervisor does not understand: {error}"))})
@@ -208,10 +208,10 @@ class Desk:
         }
 
 
-class Door:
+class ControlServer:
     """The control socket: made again when its file is gone, or commands would take the stack for dead."""
 
-    def __init__(self, home: Home, desk: Desk, ledger: Ledger, shelf: Shelf) -> None:
+    def __init__(self, home: Home, desk: Desk, ledger: PidFile, shelf: FdStore) -> None:
         self._home, self._desk, self._ledger, self._shelf = home, desk, ledger, shelf
         self._folder = folder_id(home.path)
         self._path = Path()

@@ -13,8 +13,8 @@ import yaml
 
 from gym.errors import UserError
 from gym.plan.model import Plan, SandboxPlan, Service
+from gym.runtime.compose.archive import Manifest, find_loosened, load_stack_file, read_saved
 from gym.runtime.compose.archive_images import LOADED, rename_images
-from gym.runtime.compose.ship import Manifest, find_loosened, load_stack_file, read_saved
 from gym.runtime.compose.trust import override_findings
 from gym.wire.sandbox import Grant
 

@@ -10,7 +10,7 @@ import pytest
 from gym.errors import InfraError, UserError
 from gym.runtime.identity import Identity, identify
 from gym.runtime.local.home import one_command, only_supervisor, prepare_home, unwritable
-from gym.runtime.local.ledger import Ledger, Record, read_record, remove_published, sweep
+from gym.runtime.local.pid_file import PidFile, Record, read_record, remove_published, sweep
 
 
 def me() -> Identity:
@@ -50,7 +50,7 @@ def test_a_full_disk_and_a_missing_right_are_told_apart(tmp_path: Path) -> None:
 
 def test_what_is_recorded_is_on_the_disk_at_once(tmp_path: Path) -> None:
     home = prepare_home(tmp_path)
-    ledger = Ledger(home, Record(supervisor=me(), control="/c"))
+    ledger = PidFile(home, Record(supervisor=me(), control="/c"))
     ledger.set_stack("test", "http://r")
     ledger.add("a-1", me())
     ledger.add("b-1", me())
@@ -65,7 +65,7 @@ def test_what_is_recorded_is_on_the_disk_at_once(tmp_path: Path) -> None:
 
 def test_a_removed_folder_is_not_made_again(tmp_path: Path) -> None:
     home = prepare_home(tmp_path / "h")
-    ledger = Ledger(home, Record(supervisor=me()))
+    ledger = PidFile(home, Record(supervisor=me()))
     ledger.add("a-1", me())
     home.path.rename(tmp_path / "away")
     ledger.drop("a-1")
@@ -78,7 +78,7 @@ def test_a_removed_folder_is_not_made_again(tmp_path: Path) -> None:
 def test_strangers_that_bear_recorded_pids_are_left_alone(tmp_path: Path) -> None:
     home = prepare_home(tmp_path)
     stranger = Identity(pid=os.getpid(), start="of another time")
-    Ledger(home, Record(supervisor=stranger)).add("a-1", stranger)
+    PidFile(home, Record(supervisor=stranger)).add("a-1", stranger)
 
     assert sweep(home) == 0
     assert read_record(home) is None
