@@ -46,7 +46,7 @@ PACKAGES = (
     "sortedcontainers",
     "cachetools",
     "more-itertools",
-    "zstandard",
+    "backports.zstd",
     "lxml",
 )
 

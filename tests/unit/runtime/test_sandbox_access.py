@@ -110,7 +110,7 @@ def test_a_broker_needs_nothing_that_an_image_with_the_bare_sdk_has_not() -> Non
     """What `pip install compose-gym` alone leaves out cannot be imported here; the broker starts all the same."""
     script = """
 import sys
-for name in ("jinja2", "docker", "typer", "rich", "httpx", "zstandard", "aiohttp", "mcp"):
+for name in ("jinja2", "docker", "typer", "rich", "httpx", "backports.zstd", "aiohttp", "mcp"):
     sys.modules[name] = None
 import gym.broker.__main__, gym.broker.leftovers
 import gym.broker.providers.docker.docker_provider, gym.broker.providers.local
