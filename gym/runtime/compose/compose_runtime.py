@@ -49,7 +49,7 @@ from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.local.listeners import listen_for_router
 from gym.runtime.protocol import OnStatus, Prepared, StackStatus
 from gym.runtime.sandbox_access import remove_leftovers
-from gym.runtime.signals import deaf
+from gym.runtime.signals import ignore_interrupts
 from gym.runtime.upstream_folders import forget_upstreams
 from gym.venvs import cache_dir
 
@@ -251,7 +251,7 @@ def _nothing_half_started(to: Converger, before: list[Container]) -> Iterator[No
     except BaseException as error:
         if before:
             raise
-        with deaf():
+        with ignore_interrupts():
             quiet = 0.0 if isinstance(error, Exception) else QUIET_SECONDS
             _remove(to.client, to.layout, grace=HASTE_SECONDS, quiet=quiet)
         raise

@@ -28,7 +28,7 @@ from gym.runtime.compose.teardown import GRACE_SECONDS, hand_over_sandboxes, res
 from gym.runtime.compose.wait import StackHealth, wait_until_healthy
 from gym.runtime.compose.work import Working, alone_with_compose
 from gym.runtime.protocol import OnStatus, StackStatus
-from gym.runtime.signals import deaf
+from gym.runtime.signals import ignore_interrupts
 from gym.wire.stack_names import CONSOLE, ROUTER, SANDBOX
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ class Converger:
                     self.on_status(watch.status(watch.containers(), detailed=False))
                     _settle(done.exception, LOOK_SECONDS)
             except BaseException:
-                with deaf():
+                with ignore_interrupts():
                     interrupt()
                     pool.shutdown()
                 raise

@@ -21,10 +21,10 @@ from typing import IO
 
 from gym.labels import BLOCKED, EXIT_BLOCKED
 from gym.runtime.identity import Identity, find_session, identify, is_alive
-from gym.runtime.local import exec_guard
 
 LISTENER_FD = 3
 CONFIG_FD = 4
+GUARD = Path(__file__).with_name("exec_guard.py")  # it runs without site packages
 
 UNKNOWN_CODE = 256  # of a process that is not a child of ours
 LOOK_EVERY = 0.1
@@ -74,7 +74,7 @@ def start_process(
         pairs = ",".join(f"{source}:{target}" for target, source in inherited.items())
         options = [str(os.getpid()), pairs, *(["--activated"] if spec.activated else []), *(["--tied"] if tied else [])]
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", exec_guard.__file__, *options, "--", *spec.argv],
+            [sys.executable, "-I", "-S", str(GUARD), *options, "--", *spec.argv],
             cwd=spec.cwd,
             env=dict(spec.env),
             stdin=subprocess.PIPE,

@@ -14,7 +14,7 @@ import orjson
 from pydantic import ValidationError
 
 from gym.runtime.local.specs import StackOrder
-from gym.runtime.local.warden import KEPT, ORDER, SHELF
+from gym.runtime.local.warden import KEPT, ORDER, STORE
 
 SOCKET: Final = "socket."
 SLOW_SECONDS: Final = 1.0
@@ -77,11 +77,11 @@ class FdStore:
             self.connection = None
 
 
-def open_shelf(arguments: list[str]) -> FdStore:
+def open_store(arguments: list[str]) -> FdStore:
     """From what the warden put behind the supervisor's own arguments; an empty one where there is no warden."""
-    if SHELF not in arguments:
+    if STORE not in arguments:
         return FdStore()
-    connection = socket.socket(fileno=int(arguments[arguments.index(SHELF) + 1]))
+    connection = socket.socket(fileno=int(arguments[arguments.index(STORE) + 1]))
     connection.settimeout(SLOW_SECONDS)
     pairs = (one.rpartition(":") for one in arguments[arguments.index(KEPT) + 1].split(",") if one)
     kept = {name: int(descriptor) for name, _, descriptor in pairs}

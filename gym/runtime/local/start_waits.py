@@ -47,23 +47,23 @@ async def wait_healthy(
     stack: str,
 ) -> None:
     """`NotUp` at once for one that ends at each start; at the deadline for a server that is late."""
-    while unhealthy := [keeper for keeper in wanted if keeper.state != "healthy"]:
-        failed = next((keeper for keeper in unhealthy if keeper.gave_up), None)
+    while unhealthy := [process for process in wanted if process.state != "healthy"]:
+        failed = next((process for process in unhealthy if process.gave_up), None)
         if failed is not None:
-            healthy = sum(keeper.state == "healthy" for keeper in everyone)
-            waiting = len([keeper for keeper in everyone if keeper.state == "starting" and keeper is not failed])
+            healthy = sum(process.state == "healthy" for process in everyone)
+            waiting = len([process for process in everyone if process.state == "starting" and process is not failed])
             times = failed.early_exits
             raise ends_at_each_start(failed.late(), times=times, healthy=healthy, waiting=waiting, stack=stack)
         if patience.over:
-            late = [keeper.late() for keeper in everyone if keeper.state != "healthy"]
+            late = [process.late() for process in everyone if process.state != "healthy"]
             raise not_in_time(late, total=len(everyone), timeout=patience.seconds, stack=stack)
         await next_change(min(0.5, max(0.0, patience.ends - time.monotonic())))
 
 
-async def settles(keeper: ReplicaProcess, patience: Patience, next_change: Callable[[float], Awaitable[None]]) -> bool:
+async def settles(process: ReplicaProcess, patience: Patience, next_change: Callable[[float], Awaitable[None]]) -> bool:
     """True once it is healthy; False when it ends at each start, or is late."""
-    while keeper.state != "healthy":
-        if keeper.gave_up or patience.over:
+    while process.state != "healthy":
+        if process.gave_up or patience.over:
             return False
         await next_change(0.5)
     return True

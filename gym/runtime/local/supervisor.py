@@ -24,7 +24,7 @@ from gym.errors import GymError, InfraError, NotUp
 from gym.runtime.identity import Identity, identify
 from gym.runtime.local.child_process import Reaper
 from gym.runtime.local.control import bind_control, error_to_dict
-from gym.runtime.local.fd_store import FdStore, open_shelf
+from gym.runtime.local.fd_store import FdStore, open_store
 from gym.runtime.local.home import Home, folder_id, only_supervisor
 from gym.runtime.local.pid_file import PidFile, Record
 from gym.runtime.local.remains import read_remains
@@ -44,28 +44,28 @@ log = logging.getLogger("gym.supervisor")
 def main(argv: list[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     home = Home(Path(argv[0]))
-    shelf = open_shelf(argv)
-    listener = socket.socket(fileno=shelf.kept.get("control", CONTROL_FD))
+    store = open_store(argv)
+    listener = socket.socket(fileno=store.kept.get("control", CONTROL_FD))
     listener.set_inheritable(False)
     _allow_files()
     with only_supervisor(home) as alone:
         if not alone:
             log.error("another supervisor holds %s", home.supervisor_lock)
             return 1
-        asyncio.run(supervise(home, listener, shelf))
+        asyncio.run(supervise(home, listener, store))
     return 0
 
 
-async def supervise(home: Home, listener: socket.socket, shelf: FdStore) -> None:
+async def supervise(home: Home, listener: socket.socket, store: FdStore) -> None:
     """Until `stop` is asked for, or the stack's folder is gone."""
     me = identify(os.getpid())
     assert me is not None
-    left, order = read_remains(home), shelf.left_order()
-    warden = identify(os.getppid()) if shelf.is_kept else None
-    ledger = PidFile(home, Record(supervisor=me, control=str(listener.getsockname()), warden=warden))
+    left, order = read_remains(home), store.left_order()
+    warden = identify(os.getppid()) if store.is_kept else None
+    pid_file = PidFile(home, Record(supervisor=me, control=str(listener.getsockname()), warden=warden))
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as group:
-        stack = RunningStack(home, ledger, Reaper(loop), group, shelf)
+        stack = RunningStack(home, pid_file, Reaper(loop), group, store)
         desk = Desk(stack, me)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, desk.over.set)
@@ -73,8 +73,8 @@ async def supervise(home: Home, listener: socket.socket, shelf: FdStore) -> None
         if order is not None:
             desk.asked = True
             log.warning("another supervisor was killed here: its servers are taken over")
-            await stack.resume(order, shelf.left_sockets(), left)
-        door = ControlServer(home, desk, ledger, shelf)
+            await stack.resume(order, store.left_sockets(), left)
+        server = ControlServer(home, desk, pid_file, store)
         watchers = [
             stack.publish_for_ever(),
             stack.rotate_for_ever(),
@@ -83,14 +83,14 @@ async def supervise(home: Home, listener: socket.socket, shelf: FdStore) -> None
             _expect_order(desk),
         ]
         tasks = [group.create_task(watcher) for watcher in watchers]
-        await door.open(listener)
-        tasks.append(group.create_task(door.keep_open()))
+        await server.open(listener)
+        tasks.append(group.create_task(server.keep_open()))
         await desk.over.wait()
         await desk.stop()
         for task in tasks:
             task.cancel()
-        door.close()
-    ledger.close()
+        server.close()
+    pid_file.close()
     log.info("ended")
 
 
@@ -211,8 +211,8 @@ class Desk:
 class ControlServer:
     """The control socket: made again when its file is gone, or commands would take the stack for dead."""
 
-    def __init__(self, home: Home, desk: Desk, ledger: PidFile, shelf: FdStore) -> None:
-        self._home, self._desk, self._ledger, self._shelf = home, desk, ledger, shelf
+    def __init__(self, home: Home, desk: Desk, pid_file: PidFile, store: FdStore) -> None:
+        self._home, self._desk, self._pid_file, self._store = home, desk, pid_file, store
         self._folder = folder_id(home.path)
         self._path = Path()
         self._file: tuple[int, int] | None = None
@@ -231,8 +231,8 @@ class ControlServer:
             try:
                 listener = bind_control(self._home)
                 await self.open(listener)
-                self._shelf.keep_control(listener)
-                self._ledger.set_control(str(self._path))
+                self._store.keep_control(listener)
+                self._pid_file.set_control(str(self._path))
                 log.warning("the control socket was gone: made again")
             except (OSError, GymError) as error:
                 log.error("commands cannot reach the supervisor: %s", error)

@@ -17,7 +17,7 @@ import time
 
 CONTROL_FD = 3
 PR_SET_CHILD_SUBREAPER = 36
-KEPT, SHELF = "--kept", "--shelf"
+KEPT, STORE = "--kept", "--shelf"
 ORDER = "order"  # the name under which the supervisor keeps what the stack is to be
 SILENT_SECONDS = 30.0  # the supervisor beats every second; one that was stopped or hangs is replaced
 MOST_ENDS, WITHIN = 5, 60.0  # then it fails at each start; `gym up` and `gym down` find the servers
@@ -48,7 +48,7 @@ def _attend(argv: list[str], kept: dict[str, int], woken: int) -> int:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with ours, theirs:
         named = ",".join(f"{name}:{descriptor}" for name, descriptor in kept.items())
-        words = [SHELF, str(theirs.fileno()), KEPT, named]
+        words = [STORE, str(theirs.fileno()), KEPT, named]
         process = subprocess.Popen([*argv, *words], pass_fds=(theirs.fileno(), *kept.values()))
         theirs.close()
         answered = time.monotonic()

@@ -45,22 +45,22 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def keeping(tmp_path: Path, code: str = SERVER) -> AsyncIterator[ReplicaProcess]:
+async def running_process(tmp_path: Path, code: str = SERVER) -> AsyncIterator[ReplicaProcess]:
     argv = (sys.executable, "-I", "-S", "-c", code)
     spec = ProcessSpec("x-1", argv, dict(os.environ), tmp_path, tmp_path / "x.log", 0.1)
     world = World(
         Reaper(asyncio.get_running_loop()), lambda name, identity, digest: None, lambda name: None, changed=lambda: None
     )
     with listen_on_loopback() as listener:
-        keeper = ReplicaProcess(Replica("x", "x-1", "resources_servers", "x"), spec, listener, world, hand_over=True)
+        process = ReplicaProcess(Replica("x", "x-1", "resources_servers", "x"), spec, listener, world, hand_over=True)
         async with asyncio.TaskGroup() as group:
-            group.create_task(keeper.run())
+            group.create_task(process.run())
             try:
-                yield keeper
+                yield process
             finally:
-                keeper.retire()
-    assert keeper.state == "exited"
-    assert keeper.pid is None
+                process.retire()
+    assert process.state == "exited"
+    assert process.pid is None
 
 
 async def until(condition: Callable[[], bool], within: float = 120.0) -> None:
@@ -71,10 +71,10 @@ async def until(condition: Callable[[], bool], within: float = 120.0) -> None:
 
 
 async def test_a_server_is_healthy_from_its_first_good_answer(tmp_path: Path) -> None:
-    async with keeping(tmp_path) as keeper:
-        assert keeper.status().uptime_seconds == 0
-        await until(lambda: keeper.state == "healthy")
-        status = keeper.status()
+    async with running_process(tmp_path) as process:
+        assert process.status().uptime_seconds == 0
+        await until(lambda: process.state == "healthy")
+        status = process.status()
 
     assert (status.instance, status.replica, status.restarts, status.detail) == ("x", "x-1", 0, "")
     assert status.pid is not None
@@ -82,16 +82,16 @@ async def test_a_server_is_healthy_from_its_first_good_answer(tmp_path: Path) ->
 
 
 async def test_a_server_that_falls_ill_is_marked_and_left_running_until_it_is_well_again(tmp_path: Path) -> None:
-    async with keeping(tmp_path) as keeper:
-        await until(lambda: keeper.state == "healthy")
-        pid = keeper.pid
+    async with running_process(tmp_path) as process:
+        await until(lambda: process.state == "healthy")
+        pid = process.pid
         (tmp_path / "ill").touch()
-        await until(lambda: keeper.state == "unhealthy")
-        assert keeper.detail == "status 503 on /healthz"
+        await until(lambda: process.state == "unhealthy")
+        assert process.detail == "status 503 on /healthz"
         (tmp_path / "ill").unlink()
-        await until(lambda: keeper.state == "healthy")
+        await until(lambda: process.state == "healthy")
 
-        assert (keeper.pid, keeper.restarts, keeper.detail) == (pid, 0, "")
+        assert (process.pid, process.restarts, process.detail) == (pid, 0, "")
 
 
 async def test_a_server_that_says_its_loop_is_blocked_is_unhealthy_at_once_and_its_end_names_the_line(
@@ -103,40 +103,40 @@ async def test_a_server_that_says_its_loop_is_blocked_is_unhealthy_at_once_and_i
         "    os.path.exists('end') and os._exit(86)\n"
     )
     monkeypatch.setattr(module, "MISSED_ANSWERS", 10**9)
-    async with keeping(tmp_path, code) as keeper:
-        await until(lambda: keeper.state == "healthy")
+    async with running_process(tmp_path, code) as process:
+        await until(lambda: process.state == "healthy")
         (tmp_path / "ill").touch()
-        await until(lambda: keeper.state == "unhealthy")
-        assert keeper.detail == where
+        await until(lambda: process.state == "unhealthy")
+        assert process.detail == where
         (tmp_path / "end").touch()
-        await until(lambda: keeper.restarts > 0)
+        await until(lambda: process.restarts > 0)
         assert f"x-1: {where}; it starts again" in caplog.text
 
 
 async def test_a_server_that_stands_still_is_unhealthy(tmp_path: Path) -> None:
-    async with keeping(tmp_path) as keeper:
-        await until(lambda: keeper.state == "healthy")
-        assert keeper.pid is not None
-        os.kill(keeper.pid, signal.SIGSTOP)
-        await until(lambda: keeper.state == "unhealthy")
-        assert keeper.detail == "stopped by a signal (SIGSTOP)"
-        os.kill(keeper.pid, signal.SIGCONT)
-        await until(lambda: keeper.state == "healthy")
-        assert keeper.restarts == 0
+    async with running_process(tmp_path) as process:
+        await until(lambda: process.state == "healthy")
+        assert process.pid is not None
+        os.kill(process.pid, signal.SIGSTOP)
+        await until(lambda: process.state == "unhealthy")
+        assert process.detail == "stopped by a signal (SIGSTOP)"
+        os.kill(process.pid, signal.SIGCONT)
+        await until(lambda: process.state == "healthy")
+        assert process.restarts == 0
 
 
 async def test_a_server_that_stays_stopped_is_ended_and_started_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "STOPPED_SECONDS", 0.1)
-    async with keeping(tmp_path) as keeper:
-        await until(lambda: keeper.state == "healthy")
-        first = keeper.pid
+    async with running_process(tmp_path) as process:
+        await until(lambda: process.state == "healthy")
+        first = process.pid
         assert first is not None
         os.kill(first, signal.SIGSTOP)
-        await until(lambda: keeper.restarts == 1 and keeper.state == "healthy")
+        await until(lambda: process.restarts == 1 and process.state == "healthy")
 
-        assert keeper.pid not in (first, None)
+        assert process.pid not in (first, None)
 
 
 async def test_a_server_that_hangs_is_marked_then_ended_and_says_so(
@@ -145,48 +145,48 @@ async def test_a_server_that_hangs_is_marked_then_ended_and_says_so(
     monkeypatch.setattr(module, "ALIVE_TIMEOUT", 0.2)
     monkeypatch.setattr(module, "HUNG_SECONDS", 1.0)
     hangs = SERVER.replace("    connection.recv(1000)", "    while os.path.exists('hang'): time.sleep(0.01)")
-    async with keeping(tmp_path, hangs) as keeper:
-        await until(lambda: keeper.state == "healthy")
-        first = keeper.pid
+    async with running_process(tmp_path, hangs) as process:
+        await until(lambda: process.state == "healthy")
+        first = process.pid
         (tmp_path / "hang").touch()
-        await until(lambda: keeper.state == "unhealthy")
-        assert keeper.detail == "no answer on /healthz within 0.2 s"
-        await until(lambda: keeper.restarts >= 1)
+        await until(lambda: process.state == "unhealthy")
+        assert process.detail == "no answer on /healthz within 0.2 s"
+        await until(lambda: process.restarts >= 1)
         (tmp_path / "hang").unlink()
-        await until(lambda: keeper.state == "healthy")
+        await until(lambda: process.state == "healthy")
 
-        assert keeper.pid != first
+        assert process.pid != first
         assert "killed, for it hung: no answer on /healthz" in caplog.text
 
 
 async def test_a_crash_is_followed_by_a_new_start_and_counted(tmp_path: Path) -> None:
-    async with keeping(tmp_path) as keeper:
-        await until(lambda: keeper.state == "healthy")
-        first = keeper.pid
+    async with running_process(tmp_path) as process:
+        await until(lambda: process.state == "healthy")
+        first = process.pid
         assert first is not None
         os.kill(first, signal.SIGKILL)
-        await until(lambda: keeper.restarts == 1 and keeper.state == "healthy")
+        await until(lambda: process.restarts == 1 and process.state == "healthy")
 
-        assert keeper.pid not in (first, None)
-        assert not keeper.gave_up
+        assert process.pid not in (first, None)
+        assert not process.gave_up
 
 
 async def test_a_server_that_ends_again_and_again_at_its_start_is_given_up_and_a_nudge_tries_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     code = "import os; print('words', flush=True); os._exit(0 if os.path.exists('well') else 5)"
-    async with keeping(tmp_path, code) as keeper:
-        await until(lambda: keeper.gave_up)
-        assert keeper.early_exits >= EXITS
-        assert keeper.last_lines().endswith("words")
-        await until(lambda: keeper.state == "restarting")
-        assert keeper.detail == "exit code 5"
+    async with running_process(tmp_path, code) as process:
+        await until(lambda: process.gave_up)
+        assert process.early_exits >= EXITS
+        assert process.last_lines().endswith("words")
+        await until(lambda: process.state == "restarting")
+        assert process.detail == "exit code 5"
         monkeypatch.setattr(module, "BACKOFF_FIRST", 1000)
         (tmp_path / "well").touch()
-        keeper.nudge()
-        await until(lambda: keeper.detail == "exit code 0")
+        process.nudge()
+        await until(lambda: process.detail == "exit code 0")
 
-        assert not keeper.gave_up
+        assert not process.gave_up
         assert "it starts again in 1000.0 s" in caplog.text  # the back-off begins again as well
 
 
@@ -195,39 +195,39 @@ async def test_who_asks_a_server_that_ends_at_each_start_is_told_so_until_it_is_
 ) -> None:
     code = f"import os\nif not os.path.exists('well'): os._exit(5)\n{SERVER}"
     http = HttpClient()
-    async with keeping(tmp_path, code) as keeper:
-        reply = await http.request("POST", f"{keeper.url}/verify", body=b"x" * 300_000)
+    async with running_process(tmp_path, code) as process:
+        reply = await http.request("POST", f"{process.url}/verify", body=b"x" * 300_000)
         told = error_from_reply(reply.status, reply.body, server="", kind="agent")
         assert (reply.status, told.kind, told.server, told.retryable) == (503, "resources", "x", True)
         assert told.message == "x ends at each start (exit code 5): `gym logs x` shows why"
         (tmp_path / "well").touch()
-        keeper.nudge()
-        await until(lambda: keeper.state == "healthy")  # asked on the same socket
+        process.nudge()
+        await until(lambda: process.state == "healthy")  # asked on the same socket
     await http.aclose()
 
 
 async def test_what_cannot_be_started_is_tried_again_like_a_crash(tmp_path: Path) -> None:
-    async with keeping(tmp_path) as keeper:
-        await until(lambda: keeper.state == "healthy")
-        keeper.restart(ProcessSpec("x-1", ("true",), {}, tmp_path / "nowhere", tmp_path / "x.log", 0.1))
-        await until(lambda: keeper.gave_up)
+    async with running_process(tmp_path) as process:
+        await until(lambda: process.state == "healthy")
+        process.restart(ProcessSpec("x-1", ("true",), {}, tmp_path / "nowhere", tmp_path / "x.log", 0.1))
+        await until(lambda: process.gave_up)
 
-        assert "it could not be started" in keeper.detail
+        assert "it could not be started" in process.detail
 
 
 async def test_a_restart_is_not_a_crash(tmp_path: Path) -> None:
-    async with keeping(tmp_path) as keeper:
-        await until(lambda: keeper.state == "healthy")
-        first = keeper.pid
-        keeper.restart()
-        assert keeper.status().state == "stopping"
-        await until(lambda: keeper.state == "healthy")
+    async with running_process(tmp_path) as process:
+        await until(lambda: process.state == "healthy")
+        first = process.pid
+        process.restart()
+        assert process.status().state == "stopping"
+        await until(lambda: process.state == "healthy")
 
-        assert keeper.pid != first
-        assert keeper.restarts == 0
+        assert process.pid != first
+        assert process.restarts == 0
 
 
 async def test_a_server_that_does_not_want_to_end_is_killed(tmp_path: Path) -> None:
     deaf = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\n{SERVER}"
-    async with keeping(tmp_path, deaf) as keeper:
-        await until(lambda: keeper.state == "healthy")
+    async with running_process(tmp_path, deaf) as process:
+        await until(lambda: process.state == "healthy")
