@@ -42,7 +42,7 @@ from gym.runtime.compose.stack_lock import (
     write_lock,
 )
 from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
-from gym.runtime.compose.wait import StackHealth, try_again_now
+from gym.runtime.compose.wait import StackHealth, retry_now
 from gym.runtime.compose.work import wait_for_compose, working
 from gym.runtime.lateness import start_seconds
 from gym.runtime.local.home import one_command, prepare_home
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 QUIET_SECONDS: Final = 1.0
 FINISH_BEFORE_DOWN: Final = 15.0  # for a Compose at work, which would go on creating what was just removed
-HASTE_SECONDS: Final = 2.0  # what never was up has nothing to finish
+HASTY_SECONDS: Final = 2.0  # what never was up has nothing to finish
 
 
 class ComposeRuntime:
@@ -103,12 +103,14 @@ class ComposeRuntime:
         with one_command(place), connect(engine.host) as client:
             wait_for_compose(layout.compose_lock, layout.read_state().project)
             before = containers_of(client, layout)
-            converger = Converger(client, engine.host, layout, on_status, _patience(client, prepared.plan, timeout))
-            try_again_now(client, before)
-            with _nothing_half_started(converger, before):
+            converger = Converger(
+                client, engine.host, layout, on_status, _start_timeout(client, prepared.plan, timeout)
+            )
+            retry_now(client, before)
+            with _removed_unless_started(converger, before):
                 plan = _with_free_port(client, prepared.plan, layout.read_plan(), before)
                 self._build(converger, prepared)
-                return _go(converger, plan, prepared.secrets, state_of(layout.home, prepared, self.overrides))
+                return _converge(converger, plan, prepared.secrets, state_of(layout.home, prepared, self.overrides))
 
     def build(self, home: Path, prepared: Prepared, on_status: OnStatus, *, push: str = "") -> tuple[str, ...]:
         """Build what is missing and start nothing. What was built; with `push`, what all of it is called there."""
@@ -144,8 +146,8 @@ class ComposeRuntime:
                     f"The stack asks for secrets that were not given: {', '.join(missing)}.", "One file each."
                 )
             values = {name: secrets[name] for name in wanted} | token_secret(plan.router, _given_token(secrets))
-            with _nothing_half_started(to, before):
-                return _go(to, plan, values, to.layout.read_state())
+            with _removed_unless_started(to, before):
+                return _converge(to, plan, values, to.layout.read_state())
 
     def lock(self, home: Path, target: Path, on_unhashed: Callable[[str, str], None] = lambda *_: None) -> Lock:
         """Write down what the stack in `home` is made of; `on_unhashed(instance, why)`: its hashes cannot be had."""
@@ -215,8 +217,8 @@ class ComposeRuntime:
             raise UserError(f"There is no stack in {home}.", "Start one: gym up NAMES")
         with one_command(prepare_home(home)), connect(engine.host) as client, working(layout.wanted) as work:
             wait_for_compose(layout.compose_lock, layout.read_state().project)
-            patience = _patience(client, plan, timeout, more)
-            yield Converger(client, engine.host, layout, on_status, patience, work), plan
+            seconds = _start_timeout(client, plan, timeout, more)
+            yield Converger(client, engine.host, layout, on_status, seconds, work), plan
 
 
 def _replaced(change: Change) -> Change:
@@ -226,7 +228,7 @@ def _replaced(change: Change) -> Change:
     return Change(action="replace", service=change.service, why=f"{why}, {change.why}" if change.why else why)
 
 
-def _go(to: Converger, plan: Plan, values: Mapping[str, str], state: State) -> StackStatus:
+def _converge(to: Converger, plan: Plan, values: Mapping[str, str], state: State) -> StackStatus:
     earlier = to.layout.read_state()
     with nullcontext(to.work) if to.work else working(to.layout.wanted) as work:
         rewritten = write_stack(to.layout, plan, values, state) or earlier.of_plan(None) != state.of_plan(None)
@@ -241,7 +243,7 @@ def _go(to: Converger, plan: Plan, values: Mapping[str, str], state: State) -> S
 
 
 @contextmanager
-def _nothing_half_started(to: Converger, before: list[Container]) -> Iterator[None]:
+def _removed_unless_started(to: Converger, before: list[Container]) -> Iterator[None]:
     """What was not there before is not there after, however often Ctrl-C is pressed. A server that is late, or ends at
     each start, is none of that: the others serve meanwhile, and it is routed once it is healthy."""
     try:
@@ -253,7 +255,7 @@ def _nothing_half_started(to: Converger, before: list[Container]) -> Iterator[No
             raise
         with ignore_interrupts():
             quiet = 0.0 if isinstance(error, Exception) else QUIET_SECONDS
-            _remove(to.client, to.layout, grace=HASTE_SECONDS, quiet=quiet)
+            _remove(to.client, to.layout, grace=HASTY_SECONDS, quiet=quiet)
         raise
 
 
@@ -264,7 +266,7 @@ def _client() -> Iterator[docker.DockerClient]:
         yield client
 
 
-def _patience(client: docker.DockerClient, plan: Plan, timeout: float | None, more: int = 0) -> float:
+def _start_timeout(client: docker.DockerClient, plan: Plan, timeout: float | None, more: int = 0) -> float:
     """What was asked for, else by how many share the engine's cores."""
     if timeout is not None:
         return timeout

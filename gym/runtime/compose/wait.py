@@ -149,7 +149,7 @@ def _wait_for_routes(watch: StackHealth, instances: set[str], deadline: float) -
             time.sleep(LOOK_SECONDS / 3)
 
 
-def try_again_now(client: docker.DockerClient, containers: Iterable[Container]) -> None:
+def retry_now(client: docker.DockerClient, containers: Iterable[Container]) -> None:
     """What the engine would start again later: its count of ends begins again, so that `up` speaks of now."""
     import docker.errors  # noqa: PLC0415
 

@@ -15,7 +15,7 @@ from gym.errors import UserError
 from gym.runtime.local.home import Home
 from gym.wire.stack_names import SANDBOX
 
-MOST_BYTES = 32 * 1024 * 1024
+MAX_BYTES = 32 * 1024 * 1024
 TAIL_BYTES = 256 * 1024
 LOOK_EVERY = 0.2  # two stats a file; no reader is faster
 OWN = ("router", "console", "supervisor")
@@ -54,9 +54,9 @@ def choose_processes(home: Home, names: tuple[str, ...]) -> list[str]:
     return list(dict.fromkeys(chosen))
 
 
-def rotate(path: Path, most: int = MOST_BYTES) -> None:
+def rotate(path: Path, max_bytes: int = MAX_BYTES) -> None:
     """Move a log that grew too long aside, contents first: its writers hold the file itself and append to it."""
-    if size_of(path) <= most:
+    if size_of(path) <= max_bytes:
         return
     with path.open("rb+") as source, path.with_name(f"{path.name}.1").open("wb") as target:
         while chunk := source.read(1 << 20):
@@ -67,7 +67,7 @@ def rotate(path: Path, most: int = MOST_BYTES) -> None:
 def begin_logs(home: Home) -> None:
     """A stack that starts shows its own errors, not those of the one before; that one's logs move aside."""
     for path in sorted(home.logs.glob("*.log")):
-        rotate(path, most=0)
+        rotate(path, max_bytes=0)
 
 
 def size_of(path: Path) -> int:

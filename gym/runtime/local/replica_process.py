@@ -177,7 +177,7 @@ class ReplicaProcess:
         self._set("exited")
 
     async def _back_off(self, seconds: float, why: str) -> None:
-        """One that may come back lets callers wait for it; one that ends at each start answers them with its failure."""
+        """One that may come back lets callers wait for it; one that ends at each start answers with its failure."""
         reply = failure_of(self.member.instance, self.member.type, why)
         with contextlib.suppress(TimeoutError):
             async with refusing(self.listener, reply) if self.hand_over and self.gave_up else contextlib.nullcontext():

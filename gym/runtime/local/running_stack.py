@@ -34,7 +34,7 @@ from gym.runtime.local.specs import (
     service_member,
     service_spec,
 )
-from gym.runtime.local.start_waits import Patience, patience_for, settles, wait_healthy, wait_routed
+from gym.runtime.local.start_waits import StartDeadline, deadline_for, settles, wait_healthy, wait_routed
 from gym.runtime.protocol import StackStatus
 from gym.runtime.sandbox_access import HAND_OVER, TOKENS, config_path, write_config
 from gym.wire.stack_names import SANDBOX
@@ -142,9 +142,9 @@ class RunningStack:
     async def apply(self, order: StackOrder, timeout: float | None) -> None:
         """Make the plan real, replacing only what differs; returns when all of it is healthy and routed."""
         async with self._changing:
-            await self._apply(order, patience_for(order.plan, timeout))
+            await self._apply(order, deadline_for(order.plan, timeout))
 
-    async def _apply(self, order: StackOrder, patience: Patience) -> None:
+    async def _apply(self, order: StackOrder, deadline: StartDeadline) -> None:
         await self._members.left()  # of a change that failed
         changes = {one.service: one.action for one in diff(order.plan, self.observed())}
         await self._bind_router(order)
@@ -153,14 +153,14 @@ class RunningStack:
         self._write_plan(order)
         self._members.bind(order.plan)
         surplus = await self._members.leave(set(self._members) - set(all_ids(order.plan)))
-        await self._start_broker(order, former, patience, changed=changes.get(SANDBOX) == "replace")
+        await self._start_broker(order, former, deadline, changed=changes.get(SANDBOX) == "replace")
         self._start_missing(order)
         if former is not None and former.token != order.token:  # which only the console knows, from its start
             self._members[CONSOLE].restart(console_spec(order, self._home))
         self._on_change()
         replaced = [one for one in order.plan.services if changes[one.name] == "replace"]
-        await self._roll([one.replica_ids() for one in replaced], patience)
-        await self._wait_healthy(all_ids(order.plan), patience)
+        await self._roll([one.replica_ids() for one in replaced], deadline)
+        await self._wait_healthy(all_ids(order.plan), deadline)
         await self._wait_routed(order)
         await ended(surplus)
 
@@ -168,10 +168,10 @@ class RunningStack:
         """Each instance drains and starts again on its own socket, one replica of it at a time."""
         async with self._changing:
             order = self._running()
-            patience = patience_for(order.plan, timeout)
+            deadline = deadline_for(order.plan, timeout)
             groups = choose(order.plan, names)
-            await self._roll(groups, patience)
-            await self._wait_healthy([name for group in groups for name in group], patience)
+            await self._roll(groups, deadline)
+            await self._wait_healthy([name for group in groups for name in group], deadline)
             await self._wait_routed(order)
 
     async def scale(self, replicas: Mapping[str, int], timeout: float | None) -> None:
@@ -221,7 +221,7 @@ class RunningStack:
             raise unwritable(self._home.path, error) from error
 
     async def _start_broker(
-        self, order: StackOrder, former: StackOrder | None, patience: Patience, *, changed: bool
+        self, order: StackOrder, former: StackOrder | None, deadline: StartDeadline, *, changed: bool
     ) -> None:
         """Before those who will ask it for sandboxes."""
         if order.plan.sandbox is None:
@@ -233,7 +233,7 @@ class RunningStack:
             if earlier is not None and earlier.provider == order.plan.sandbox.provider:
                 self._hand_over_sandboxes()
             self._members[SANDBOX].restart(spec)
-        await settles(self._members[SANDBOX], patience, self.next_change)
+        await settles(self._members[SANDBOX], deadline, self.next_change)
 
     def _hand_over_sandboxes(self) -> None:
         """The broker ends, another one follows: its sandboxes stay for that one."""
@@ -297,18 +297,18 @@ class RunningStack:
             for replica in service.replica_ids():
                 self._members.ensure(service_member(service, replica), self._spec(order, service, replica), service)
 
-    async def _roll(self, groups: Sequence[Sequence[str]], patience: Patience) -> None:
+    async def _roll(self, groups: Sequence[Sequence[str]], deadline: StartDeadline) -> None:
         """One replica of each instance at a time, all instances side by side; where one does not come up, the others of
         its instance stay as they were, and no other instance waits for it."""
         order = self._running()
         async with asyncio.TaskGroup() as rolling:
             for group in groups:
-                rolling.create_task(self._roll_group(order, group, patience))
+                rolling.create_task(self._roll_group(order, group, deadline))
 
-    async def _roll_group(self, order: StackOrder, group: Sequence[str], patience: Patience) -> None:
+    async def _roll_group(self, order: StackOrder, group: Sequence[str], deadline: StartDeadline) -> None:
         for name in group:
             self._replace(order, name)
-            if not await settles(self._members[name], patience, self.next_change):
+            if not await settles(self._members[name], deadline, self.next_change):
                 return
 
     def _replace(self, order: StackOrder, name: str) -> None:
@@ -317,11 +317,11 @@ class RunningStack:
             self._hand_over_sandboxes()
         self._members[name].restart(self._spec(order, owner, name) if owner else own_parts(order, self._home)[name][0])
 
-    async def _wait_healthy(self, names: Sequence[str], patience: Patience) -> None:
+    async def _wait_healthy(self, names: Sequence[str], deadline: StartDeadline) -> None:
         order = self._running()
         wanted = [self._members[name] for name in names]
         everyone = self._members.of(all_ids(order.plan))
-        await wait_healthy(wanted, everyone, patience, self.next_change, order.plan.stack)
+        await wait_healthy(wanted, everyone, deadline, self.next_change, order.plan.stack)
 
     async def _wait_routed(self, order: StackOrder) -> None:
         await wait_routed(order.plan, self._members.address(ROUTER), order.token)

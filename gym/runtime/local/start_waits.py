@@ -22,27 +22,27 @@ log = logging.getLogger("gym.supervisor")
 
 
 @dataclass(frozen=True)
-class Patience:
+class StartDeadline:
     """How long a change may take, from now on."""
 
     seconds: float
-    ends: float
+    at: float  # by time.monotonic()
 
     @property
-    def over(self) -> bool:
-        return time.monotonic() >= self.ends
+    def passed(self) -> bool:
+        return time.monotonic() >= self.at
 
 
-def patience_for(plan: Plan, timeout: float | None) -> Patience:
+def deadline_for(plan: Plan, timeout: float | None) -> StartDeadline:
     """What was asked for, else by how many share the cores."""
     seconds = timeout or start_seconds(sum(one.replicas for one in plan.services), _cores())
-    return Patience(seconds, time.monotonic() + seconds)
+    return StartDeadline(seconds, time.monotonic() + seconds)
 
 
 async def wait_healthy(
     wanted: Sequence[ReplicaProcess],
     everyone: Sequence[ReplicaProcess],
-    patience: Patience,
+    deadline: StartDeadline,
     next_change: Callable[[float], Awaitable[None]],
     stack: str,
 ) -> None:
@@ -54,16 +54,18 @@ async def wait_healthy(
             waiting = len([process for process in everyone if process.state == "starting" and process is not failed])
             times = failed.early_exits
             raise ends_at_each_start(failed.late(), times=times, healthy=healthy, waiting=waiting, stack=stack)
-        if patience.over:
+        if deadline.passed:
             late = [process.late() for process in everyone if process.state != "healthy"]
-            raise not_in_time(late, total=len(everyone), timeout=patience.seconds, stack=stack)
-        await next_change(min(0.5, max(0.0, patience.ends - time.monotonic())))
+            raise not_in_time(late, total=len(everyone), timeout=deadline.seconds, stack=stack)
+        await next_change(min(0.5, max(0.0, deadline.at - time.monotonic())))
 
 
-async def settles(process: ReplicaProcess, patience: Patience, next_change: Callable[[float], Awaitable[None]]) -> bool:
+async def settles(
+    process: ReplicaProcess, deadline: StartDeadline, next_change: Callable[[float], Awaitable[None]]
+) -> bool:
     """True once it is healthy; False when it ends at each start, or is late."""
     while process.state != "healthy":
-        if process.gave_up or patience.over:
+        if process.gave_up or deadline.passed:
             return False
         await next_change(0.5)
     return True

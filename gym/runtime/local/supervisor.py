@@ -36,7 +36,7 @@ LONGEST_LINE = 256 * 1024 * 1024  # an order holds a whole plan
 FIRST_ORDER_WITHIN = 10.0  # who was killed between starting us and saying why needs us no more
 HEARTBEAT = 1.0
 LOOK_FOR_HOME_EVERY = 2.0
-MOST_FILES = 65535
+MAX_FILES = 65535
 
 log = logging.getLogger("gym.supervisor")
 
@@ -273,7 +273,7 @@ async def _expect_order(desk: Desk) -> None:
 def _allow_files() -> None:
     """Children inherit it; thousands of rollouts in flight are thousands of sockets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
     if soft < wanted:
         with contextlib.suppress(OSError, ValueError):  # macOS has a limit below its own hard one
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

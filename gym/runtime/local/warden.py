@@ -20,8 +20,8 @@ PR_SET_CHILD_SUBREAPER = 36
 KEPT, STORE = "--kept", "--shelf"
 ORDER = "order"  # the name under which the supervisor keeps what the stack is to be
 SILENT_SECONDS = 30.0  # the supervisor beats every second; one that was stopped or hangs is replaced
-MOST_ENDS, WITHIN = 5, 60.0  # then it fails at each start; `gym up` and `gym down` find the servers
-MOST_FDS = 4
+MAX_ENDS, WITHIN = 5, 60.0  # then it fails at each start; `gym up` and `gym down` find the servers
+MAX_FDS = 4
 PIECE = 65536
 
 
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
         if code == 0 or ORDER not in kept:
             return abs(code)
         ends = [one for one in ends if time.monotonic() - one < WITHIN] + [time.monotonic()]
-        if len(ends) >= MOST_ENDS:
+        if len(ends) >= MAX_ENDS:
             _say(f"the supervisor ended {len(ends)} times in {WITHIN:g} s: it is not started again")
             return 1
         _say(f"the supervisor ended ({code}): another one carries on")
@@ -72,7 +72,7 @@ def _attend(argv: list[str], kept: dict[str, int], woken: int) -> int:
 
 def _take(ours: socket.socket, kept: dict[str, int]) -> None:
     """`keep NAME` with a descriptor, `drop NAME`, or nothing: a sign of life."""
-    data, descriptors, _, _ = socket.recv_fds(ours, PIECE, MOST_FDS)
+    data, descriptors, _, _ = socket.recv_fds(ours, PIECE, MAX_FDS)
     message = json.loads(data or b"{}")
     for name in (message.get("keep"), message.get("drop")):
         if name in kept and (descriptors or "drop" in message):

@@ -84,7 +84,7 @@ def test_a_log_that_grew_too_long_is_put_aside_and_its_writers_and_readers_go_on
         writer.write(b"old\n" * 100)
         reader = LogFile(path)
         reader.last(1)
-        rotate(path, most=50)
+        rotate(path, max_bytes=50)
         writer.write(b"new\n")
 
         assert reader.news() == ["new"]
@@ -95,7 +95,7 @@ def test_a_log_that_grew_too_long_is_put_aside_and_its_writers_and_readers_go_on
 def test_a_short_log_stays(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text("short\n")
-    rotate(path, most=50)
+    rotate(path, max_bytes=50)
 
     assert path.read_text() == "short\n"
     assert not (tmp_path / "x.log.1").exists()
