@@ -245,7 +245,7 @@ def _converge(to: Converger, plan: Plan, values: Mapping[str, str], state: State
 @contextmanager
 def _removed_unless_started(to: Converger, before: list[Container]) -> Iterator[None]:
     """What was not there before is not there after, however often Ctrl-C is pressed. A server that is late, or ends at
-    each start, is none of that: the others serve meanwhile, and it is routed once it is healthy."""
+    each start, stays: the others serve meanwhile, and it is routed once it is healthy."""
     try:
         yield
     except NotUp:

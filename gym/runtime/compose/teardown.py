@@ -106,9 +106,9 @@ def _remove(client: docker.DockerClient, filters: list[str], grace: float, *, al
 
 def _end(client: docker.DockerClient, container: Container, seconds: float) -> None:
     """What an override file added has no requests to finish: its own grace period, or the engine's, is enough."""
-    stop_seconds = round(seconds) if labels.STACK_DIR in container.labels else None
+    timeout = round(seconds) if labels.STACK_DIR in container.labels else None
     if container.state in ("running", "restarting", "paused"):
-        _tolerant(lambda: client.api.stop(container.id, timeout=stop_seconds))
+        _tolerant(lambda: client.api.stop(container.id, timeout=timeout))
     _tolerant(lambda: client.api.remove_container(container.id, v=True, force=True))
 
 

@@ -1,4 +1,4 @@
-"""Until what is wanted is healthy and routed, or it is clear who is late, or who ends at each start."""
+"""Waits until what is wanted is healthy and routed, or a server is late or ends at each start."""
 
 from __future__ import annotations
 
