@@ -54,7 +54,7 @@ def test_the_sdk_imports_only_errors_labels_and_the_wire_contract() -> None:
 def test_the_broker_and_what_servers_import_of_sandboxes_know_nothing_of_stacks() -> None:
     """One process of a stack holds the engine's socket: what it loads stays small, and apart from the command line."""
     stacks = {"config", "plan", "render", "runtime"}
-    forbidden = {"broker": stacks, "sandbox": stacks | {"broker"}}
+    forbidden = {"broker": stacks, "sandbox": stacks | {"broker"}, "render": {"files", "programs", "engine", "venvs"}}
     wrong = [
         f"{path.relative_to(ROOT)}:{line} imports gym.{target}"
         for path, line, target in found_imports()

@@ -38,7 +38,6 @@ class Knobs(BaseModel):
     ping_seconds: float = Field(default=5.0, gt=0)
     stop_seconds: float = Field(default=25.0, gt=0)  # how long a stopping broker spends on removing
     hand_over: bool = False  # a stopping broker leaves the sandboxes to the next one
-    keep_snapshots: bool = False  # `gym down` leaves what has a name
     warm_total: int = Field(default=64, ge=0)
     warm_window_seconds: float = Field(default=60.0, gt=0)  # a pool is as large as the use in this time
     warm_age_seconds: float = Field(default=1800.0, gt=0)

@@ -28,10 +28,7 @@ class Job:
     argv: tuple[str, ...]
     process: Process
 
-    async def info(self, *, awake: bool = True) -> JobInfo:
-        """In a sandbox that is not awake nobody can say what a running one wrote."""
-        if self.process.running and not awake:
-            return JobInfo(id=self.id, state="running", argv=self.argv)
+    async def info(self) -> JobInfo:
         if self.process.running:
             try:
                 return JobInfo(id=self.id, state="running", argv=self.argv, result=await self.process.peek())
@@ -99,7 +96,7 @@ async def start_job(box: Box, request: ExecRequest, *, job_id: str = "") -> Job:
 
 def adopt_jobs(box: Box, channel: Channel) -> None:
     """Those that an earlier broker started and that still run."""
-    for process in getattr(channel, "adopted", ()):
+    for process in channel.adopted:
         box.jobs[process.name] = Job(process.name, (), process)
 
 

@@ -1,7 +1,6 @@
 """`python -m gym.broker.leftovers CONFIG`: removes whatever carries the label of a stack whose broker has ended.
 
-CONFIG is what the broker was told. `gym down` runs it, so that nothing remains whichever way the broker went; a
-snapshot stays where `keep_snapshots` of its settings says so.
+CONFIG is what the broker was told. `gym down` runs it, so that nothing remains whichever way the broker went.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import sys
 from pathlib import Path
 
 from gym.broker.config import ENV_FILE, BrokerConfig, read_config
-from gym.broker.provider import Provider
 from gym.broker.providers.factory import make_provider
 from gym.errors import GymError
 
@@ -28,21 +26,12 @@ def main(argv: list[str]) -> int:
 
 async def sweep(config: BrokerConfig, folder: Path) -> int:
     """How many things went. `folder` is that of the broker's configuration."""
-    provider = make_provider(config.provider, folder, config.settings.options, stack=config.stack)
+    provider = make_provider(config.provider, folder, config.settings.options)
     await provider.open()
     try:
-        return await provider.sweep(config.stack, frozenset()) + await _sweep_snapshots(provider, config)
+        return await provider.sweep(config.stack, frozenset())
     finally:
         await provider.close()
-
-
-async def _sweep_snapshots(provider: Provider, config: BrokerConfig) -> int:
-    if config.settings.keep_snapshots:
-        return 0
-    names = await provider.snapshots(config.stack)
-    for name in names:
-        await provider.remove_snapshot(config.stack, name)
-    return len(names)
 
 
 if __name__ == "__main__":

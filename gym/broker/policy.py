@@ -15,7 +15,7 @@ from gym.broker.egress.rules import Rules
 from gym.broker.providers.docker.dockerfile import read_sources
 from gym.broker.providers.docker.image_name import covers, parse_reference
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import NAME, SNAPSHOT, Build, Grant, Limits, Network, SandboxSpec, show_size
+from gym.wire.sandbox import Build, Grant, Limits, Network, SandboxSpec, show_size
 
 KERNEL_PATHS: Final = ("/proc", "/sys", "/dev", "/.gym")
 USER: Final = re.compile(r"^(?:[a-z_][a-z0-9_-]{0,31}\$?|\d{1,9})(?::(?:[a-z_][a-z0-9_-]{0,31}|\d{1,9}))?$")
@@ -118,19 +118,12 @@ def check_spec(spec: SandboxSpec, grant: Grant) -> SandboxSpec:
 
 def check_image(image: str, grant: Grant) -> str:
     """Its full name, so that the engine cannot read another one into it."""
-    if image.startswith(SNAPSHOT):
-        name = image.removeprefix(SNAPSHOT)
-        if not re.fullmatch(NAME, name) or ".." in name:
-            raise Refused(
-                f"`image: {image}`: a snapshot's name is lower case letters, digits, `.`, `_` and `-`.", status=422
-            )
-        return image
     try:
         reference = parse_reference(image)
     except ValueError as error:
         raise Refused(f"`image`: {error}.", status=422) from None
     if reference.ours:
-        raise Refused(f"`image: {image}` belongs to other sandboxes; a snapshot is asked for as {SNAPSHOT}NAME.")
+        raise Refused(f"`image: {image}` belongs to other sandboxes.")
     if not any(covers(pattern, reference) for pattern in grant.images):
         raise Refused(f"`image: {image}` is not granted to this instance; {_may(grant.images, 'images')}.")
     return reference.whole

@@ -32,8 +32,6 @@ class Abilities(NamedTuple):
     networks: tuple[Access, ...]
     users: bool  # `user` may name somebody else
     forks: bool
-    snapshots: bool
-    pauses: bool
     limits: bool  # memory, cpus and pids are enforced
     lasting: bool = True  # a sandbox can outlive its broker, for the next one to find
 
@@ -66,8 +64,17 @@ class Process(Protocol):
     def release(self) -> None: ...
 
 
+class NamedProcess(Process, Protocol):
+    @property
+    def name(self) -> str: ...
+
+
 class Channel(Protocol):
     """The open line into one sandbox. Everything that happens inside goes through it."""
+
+    @property
+    def adopted(self) -> Sequence[NamedProcess]:
+        """Jobs that an earlier broker started and that still run."""
 
     @property
     def closed(self) -> bool: ...
@@ -153,14 +160,8 @@ class Held(Protocol):
     async def fork(self, tags: Tags) -> Held:
         """A new sandbox with this one's files, and none of its processes."""
 
-    async def snapshot(self, name: str) -> None: ...
-
     async def seal(self) -> None:
         """Ends the setup phase: from here on the network is what `run` may have."""
-
-    async def pause(self) -> None: ...
-
-    async def resume(self) -> None: ...
 
     async def why_lost(self) -> str:
         """After the channel closed by itself: killed for memory, engine gone, ..."""
@@ -195,12 +196,6 @@ class Provider(Protocol):
 
     async def sweep(self, stack: str, keep: frozenset[str]) -> int:
         """Removes whatever carries this stack's labels and is not kept; how many."""
-
-    async def snapshots(self, stack: str) -> Sequence[str]:
-        """Their names."""
-
-    async def remove_snapshot(self, stack: str, name: str) -> bool:
-        """Was there one? Sandboxes that were made from it live on."""
 
     async def collect_garbage(self, low: float, high: float) -> int:
         """Task images, least recently used first, from above `high` until below `low` of the disk; bytes."""

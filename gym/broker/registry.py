@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from gym.broker.config import Caller
-from gym.broker.errors import Conflict, Lost, Unknown
+from gym.broker.errors import Lost, Unknown
 from gym.broker.provider import Channel, Held, Tags
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxInfo, SandboxSpec, SandboxState
@@ -66,7 +66,6 @@ class Box:
         """The open channel, as somebody else where asked; says no in words where the sandbox cannot answer."""
         if self.state == "lost":
             raise self.loss
-        self.check_awake()
         return self.held.channel if user is None else await self.held.channel_as(user)
 
     async def explain(self, error: RolloutError) -> RolloutError:
@@ -79,15 +78,6 @@ class Box:
     @property
     def loss(self) -> Lost:
         return Lost(f"sandbox {self.id} is lost: {self.why_lost}", own_doing=self.own_doing)
-
-    @property
-    def awake(self) -> bool:
-        return self.state != "paused"
-
-    def check_awake(self) -> None:
-        """What is frozen answers nothing, and would be waited for without end."""
-        if not self.awake:
-            raise Conflict(f"sandbox {self.id} is paused: resume it first")
 
     def info(self) -> SandboxInfo:
         tags, network = self.tags, self.spec.network

@@ -34,7 +34,7 @@ def run(environ: Mapping[str, str] = os.environ) -> None:
     folder = Path(environ[labels.ENV_SANDBOX_CONFIG]).parent
     audit = Audit(config.settings.audit)
     gate = make_gate(config, audit)
-    provider = make_provider(config.provider, folder, config.settings.options, stack=config.stack, gate=gate)
+    provider = make_provider(config.provider, folder, config.settings.options, gate=gate)
     broker = make_broker(config, provider, audit)
     if environ.get(labels.ENV_WANTED) and broker.provider.name == "docker":
         starter = Starter(config.stack, Path(environ[labels.ENV_WANTED]), folder / STATE, broker.audit.note)

@@ -161,7 +161,7 @@ class Broker:
             "abilities": self.provider.abilities._asdict(),
             "ready": self.ready and not self.stopping,
             "stopping": self.stopping,
-            "sandboxes": {state: states.count(state) for state in ("running", "paused", "lost")},
+            "sandboxes": {state: states.count(state) for state in ("running", "lost")},
             "by_instance": {name: self.boxes.count(name) for name in self.config.instances},
             "owners": len(self.leases),
             "limits": {name: gate.status() for name, gate in gates.items()},

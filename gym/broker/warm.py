@@ -15,7 +15,7 @@ import orjson
 
 from gym.broker.config import Knobs
 from gym.broker.provider import Held
-from gym.wire.sandbox import SNAPSHOT, SandboxSpec
+from gym.wire.sandbox import SandboxSpec
 
 log = logging.getLogger("gym.broker")
 Make = Callable[[SandboxSpec, str, str], Awaitable[Held | None]]  # spec, instance, key -> None: not now
@@ -163,9 +163,8 @@ class WarmPools:
 
 
 def can_wait(spec: SandboxSpec) -> bool:
-    """Only what is the same for everybody: no network to be attached, no image that may change under its name."""
-    fixed = spec.image is not None and not spec.image.startswith(SNAPSHOT)
-    return fixed and spec.network.access == "none" and spec.network.setup is None
+    """Only what is the same for everybody: an image by name, and no network to be attached."""
+    return spec.image is not None and spec.network.access == "none" and spec.network.setup is None
 
 
 def plain(spec: SandboxSpec) -> SandboxSpec:

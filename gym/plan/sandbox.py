@@ -14,7 +14,7 @@ from gym.wire.stack_names import SANDBOX
 
 
 def plan_sandbox(stack: Stack, sdk: str) -> SandboxPlan | None:
-    """None when nobody asks for sandboxes: then nothing of the stack touches an engine's socket."""
+    """None when no instance asks for sandboxes: then nothing of the stack touches an engine's socket."""
     grants = {one.name: one.sandbox for one in stack.instances if one.sandbox is not None}
     if not grants:
         return None

@@ -65,8 +65,8 @@ class Leavers:
 
 
 def _wanted_service(service: Service, project: str) -> WantedService:
-    told = service.model_dump(include={"name", "slug", "type", "implementation", "launch", "digest", "replicas"})
-    return WantedService(**told, host=service_name(service.slug, project), strict=service.strict)
+    fields = service.model_dump(include={"name", "slug", "type", "implementation", "launch", "digest", "replicas"})
+    return WantedService(**fields, host=service_name(service.slug, project), strict=service.strict)
 
 
 def _instance(wanted: Wanted, service: WantedService, seen: Iterable[Sight], leaving: Collection[str]) -> InstanceView:

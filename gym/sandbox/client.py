@@ -134,14 +134,6 @@ class Sandboxes:
         if failed is not None:
             raise failed
 
-    async def snapshots(self) -> tuple[str, ...]:
-        """Of this stack, as an `image` names them."""
-        return tuple(orjson.loads((await self.call("GET", "/snapshots")).body)["snapshots"])
-
-    async def remove_snapshot(self, image: str) -> None:
-        """Sandboxes that were made from it live on. Idempotent."""
-        await self.call("DELETE", f"/snapshots/{quote(image, safe='')}")
-
     async def status(self) -> dict[str, Any]:
         told: dict[str, Any] = orjson.loads((await self.call("GET", "/status")).body)
         return told

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.server.errors import error_to_failure
 from gym.wire.failures import RolloutError
-from gym.wire.text import repair_body, write_json
+from gym.wire.json_text import repair_body, write_json
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]

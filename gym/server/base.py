@@ -26,7 +26,7 @@ from gym.server.asgi import Answer, Call, Handler, HotRoutes, Receive, Scope, Se
 from gym.server.config import ServerConfig, Settings, parse_config, read_settings
 from gym.server.errors import error_to_failure
 from gym.wire import sse
-from gym.wire.text import write_json
+from gym.wire.json_text import write_json
 
 log = logging.getLogger("gym.server")
 

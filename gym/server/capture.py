@@ -22,8 +22,8 @@ from gym.server.merged_trace import MergedTrace
 from gym.server.siblings import Siblings
 from gym.server.trace_store import CaptureLimits, RecordedCall, Trace, TraceStore, owned_by_another, trace_lost
 from gym.wire.failures import RolloutError
-from gym.wire.text import write_json
-from gym.wire.traces import DIALECTS, rllm_record, tokens_of_reply
+from gym.wire.json_text import write_json
+from gym.wire.model_calls import DIALECTS, rllm_record, tokens_of_reply
 
 SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:~-]{0,199}")
 ASK_SECONDS: Final = 5.0  # for another replica to say whether it has calls of a session

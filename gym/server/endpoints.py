@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from gym.errors import UserError
 from gym.wire.failures import RolloutError
-from gym.wire.upstreams import FILE, Upstreams, origin_of
+from gym.wire.upstream_file import FILE, Upstreams, origin_of
 
 log = logging.getLogger("gym.server")
 

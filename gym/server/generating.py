@@ -24,8 +24,8 @@ from gym.server.base import ServerApp
 from gym.server.cases import Bench, Step, started
 from gym.server.testing import Caller
 from gym.wire import items
+from gym.wire.json_text import write_large_json
 from gym.wire.rows import PARAMS
-from gym.wire.text import write_large_json
 
 Split = Literal["train", "validation", "test"]
 SPLITS: Final[tuple[Split, ...]] = ("train", "validation", "test")

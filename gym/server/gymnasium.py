@@ -19,8 +19,8 @@ from gym.server.errors import validation_message
 from gym.server.resources import Hook, ResourcesConfig, ResourcesServer
 from gym.wire import items
 from gym.wire.failures import RolloutError
+from gym.wire.json_text import write_json
 from gym.wire.rows import ReverifyMode, Row, VerifyRequest, read_body
-from gym.wire.text import write_json
 
 S = TypeVar("S")
 Observation = str | dict[str, Any] | list[dict[str, Any]] | None

@@ -8,7 +8,7 @@ from typing import Any
 from gym.server.siblings import SiblingReply
 from gym.server.trace_store import trace_lost
 from gym.wire.failures import RolloutError, error_from_reply
-from gym.wire.text import write_json
+from gym.wire.json_text import write_json
 
 
 @dataclass(slots=True)

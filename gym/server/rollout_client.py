@@ -7,23 +7,21 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import orjson
 
 from gym.http.pool import Headers, HttpClient, NotSent, Reply
 from gym.labels import HEADER_ERROR, HEADER_POLICY, HEADER_ROLLOUT, HEADER_TIMEOUT
+from gym.server.agent_tools import AgentTools
+from gym.server.budget import Budget
 from gym.server.replicas import Peers, Replica
 from gym.server.run_trace import OWN, RunTrace
 from gym.wire.failures import FailureKind, RolloutError, error_from_reply
+from gym.wire.json_text import read_json, write_json
 from gym.wire.policy_endpoint import URL, PolicyEndpoint
 from gym.wire.rows import DEFAULTS, PARAMS
 from gym.wire.splice import splice
-from gym.wire.text import read_json, write_json
-
-if TYPE_CHECKING:
-    from gym.server.agent import Budget
-    from gym.server.agent_tools import Colleagues
 
 PAUSES = (0.05, 0.1, 0.25, 0.6, 2.0)  # between tries to connect, 3 s in all: a replica that restarts is back by then
 SAYS = ("input", "instructions", "prompt")  # what a model can be asked by
@@ -52,7 +50,7 @@ class RolloutClient:
         self.session_open = False  # seeded, and not yet verified: its server holds a state for this rollout
         self.close_path = "/close_session"
         self.budget: Budget | None = None  # of the whole rollout, where its agent loops more than once
-        self.colleagues: Colleagues | None = None  # the agents that its agent may ask
+        self.agent_tools: AgentTools | None = None  # the agents that its agent may ask
         self.trace: RunTrace | None = None  # of its calls to `model_server`, where it is recorded
         self.spent: dict[str, float] = {}  # seconds by hop: seed, model, tools, verify
         self._policy = policy
@@ -130,14 +128,14 @@ class RolloutClient:
         return await self.trace.fetch(self._http, url, self.model_server, seconds)
 
     async def leave(self) -> None:
-        """Nothing of it is kept any longer."""
+        """Closes the session and drops the trace."""
         await self.close_session()
         replica = self._replicas.get(self.model_server)
         if self.trace is not None and replica is not None:
             await self.trace.drop(self._http, replica.url)
 
     async def close_session(self) -> None:
-        """Nobody will verify: what the session's state holds (a sandbox, say) need not wait for its time to run out."""
+        """For a rollout that is not verified: its session's state (a sandbox, say) is freed now, not at its TTL."""
         replica = self._replicas.get(self.resources_server)
         if replica is None or not self.session_open:
             return
@@ -147,7 +145,7 @@ class RolloutClient:
             await self._http.request("POST", replica.url + self.close_path, headers=headers, timeout=CLOSE_SECONDS)
 
     async def post(self, instance: str, path: str, body: bytes, *, kind: FailureKind, hop: str) -> Reply:
-        """A reply below 400; everything else is raised as what it means."""
+        """Returns a reply with a status below 400; any other is raised as the failure it stands for."""
         reply = await self.send(instance, path, body, kind=kind, hop=hop)
         if reply.status >= 400:
             raise error_from_reply(reply.status, reply.body, server=instance, kind=kind)
@@ -156,7 +154,7 @@ class RolloutClient:
     async def send(
         self, instance: str, path: str, body: bytes, *, kind: FailureKind, hop: str, headers: Headers = ()
     ) -> Reply:
-        """Any reply. Sent once; connecting is tried again, elsewhere as long as no session binds the rollout."""
+        """Returns any reply. Sends once; retries to connect, at another replica where no session binds the rollout."""
         if not instance:
             raise RolloutError("agent", f"this agent's configuration names no {kind} server", retryable=False)
         begun = self._clock()
@@ -175,7 +173,7 @@ class RolloutClient:
             left = self.seconds_left
             if left <= 0:
                 raise RolloutError("timeout", f"no time was left for {path}", server=instance)
-            # The peer gives up first, then this call, then this rollout: who hangs is who is named.
+            # The peer gives up first, then this call, then this rollout: the one that hangs is named.
             margin = min(left * MARGIN_SHARE, MARGIN_SECONDS)
             headers, timeout = [*self._headers(instance, left - margin), *more], left - margin / 2
             if self._policy is not None and self._takes_policy(instance, kind):
@@ -233,7 +231,7 @@ class RolloutClient:
 
 
 def without_streaming(params: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An agent needs whole replies, whatever its caller wants for himself."""
+    """An agent needs whole replies, even where its caller asked for a stream."""
     if not any(name in params for name in STREAMING):
         return params
     return {name: value for name, value in params.items() if name not in STREAMING}

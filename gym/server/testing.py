@@ -20,7 +20,7 @@ from gym.server.asgi import Answer, Call
 from gym.server.base import Route, Server, json_answer
 from gym.wire import items
 from gym.wire.failures import RolloutError
-from gym.wire.text import write_large_json
+from gym.wire.json_text import write_large_json
 
 ANSWER_SECONDS = 300.0  # only what hangs takes so long, on however busy a machine
 

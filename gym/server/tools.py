@@ -15,7 +15,7 @@ from pydantic_core import to_jsonable_python
 
 from gym.errors import UserError
 from gym.server.errors import own_validation_error
-from gym.wire.text import write_any_json, write_json
+from gym.wire.json_text import write_any_json, write_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 

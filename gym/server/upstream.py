@@ -23,9 +23,9 @@ from gym.server.carrier import Broken, Carrier, Unreachable
 from gym.server.endpoints import Endpoints, show_url
 from gym.server.limiter import Closed, Limiter, pause
 from gym.wire.failures import FailureKind, RolloutError
+from gym.wire.json_text import read_json, write_json
 from gym.wire.policy_endpoint import PolicyEndpoint
 from gym.wire.sse_reading import events_to_reply
-from gym.wire.text import read_json, write_json
 
 if TYPE_CHECKING:
     import aiohttp

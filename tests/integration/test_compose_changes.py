@@ -53,7 +53,8 @@ def ids_of(stand: Stand) -> dict[str, str]:
 
 
 def foreseen(stand: Stand, *names: str) -> dict[str, str]:
-    return {one.service: one.action for one in stand.runtime.foresee(stand.home, stand.plan(*names)[0])}
+    prepared = stand.runtime.prepare(stand.home, *stand.plan(*names))
+    return {one.service: one.action for one in stand.runtime.changes(stand.home, prepared)}
 
 
 def asked_while(status: StackStatus, work: Callable[[], object]) -> Counter[tuple[int, str]]:

@@ -201,7 +201,8 @@ signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what measures coverage has a ha
 from gym.plan.model import Plan, RouterPlan
 from gym.runtime.local import LocalRuntime
 plan = Plan.model_validate_json(Path(sys.argv[2]).read_bytes())
-LocalRuntime().up(Path(sys.argv[1]), plan, {}, lambda status: None, timeout=60)
+runtime = LocalRuntime()
+runtime.up(Path(sys.argv[1]), runtime.prepare(Path(sys.argv[1]), plan, {}), lambda status: None, timeout=60)
 """
 
 
@@ -462,10 +463,10 @@ def test_a_server_with_requirements_of_its_own_runs_in_an_environment_of_its_own
     assert theirs.directory is not None
     (theirs.directory / "requirements.txt").write_text("# nothing but an environment of its own\n")
     seen: list[str] = []
-    status = LocalRuntime().up(
+    runtime = LocalRuntime()
+    status = runtime.up(
         home,
-        make_stack(theirs.model_copy(update={"requirements_digest": "its own"})),
-        {},
+        runtime.prepare(home, make_stack(theirs.model_copy(update={"requirements_digest": "its own"})), {}),
         lambda status: seen.extend(one.detail for one in status.replicas),
         timeout=PATIENCE,
     )

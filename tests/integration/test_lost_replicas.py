@@ -36,7 +36,7 @@ def test_rollouts_of_a_stopped_model_server_finish_on_the_other_replica(tmp_path
     stand, runtime = Stand(tmp_path), LocalRuntime()
     plan, secrets = stand.plan("stateful_counter", replicas=TWO, overrides=SLOWLY)
     stand.home.mkdir(parents=True)
-    status = runtime.up(stand.home, plan, secrets, lambda _: None, timeout=240.0)
+    status = runtime.up(stand.home, runtime.prepare(stand.home, plan, secrets), lambda _: None, timeout=240.0)
     pid = next(one.pid for one in status.replicas if one.replica == "policy-model-1")
     assert pid is not None
     try:
@@ -51,7 +51,7 @@ def test_rollouts_of_a_stopped_agent_finish_on_the_other_replica(tmp_path: Path,
     stand, runtime = Stand(tmp_path), LocalRuntime()
     plan, secrets = stand.plan("stateful_counter", replicas=TWO_AGENTS, overrides=SLOWLY)
     stand.home.mkdir(parents=True)
-    status = runtime.up(stand.home, plan, secrets, lambda _: None, timeout=240.0)
+    status = runtime.up(stand.home, runtime.prepare(stand.home, plan, secrets), lambda _: None, timeout=240.0)
     pid = next(one.pid for one in status.replicas if one.replica == "stateful-counter-simple-agent-1")
     assert pid is not None
     options = replace(OPTIONS, through_router=way == "through the router")

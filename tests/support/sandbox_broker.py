@@ -41,6 +41,8 @@ KNOBS: dict[str, Any] = {"reap_seconds": 0.02, "ping_seconds": 30.0}
 class MemoryChannel:
     """Commands are numbers of seconds to sleep, or words to echo; files are a dictionary."""
 
+    adopted = ()
+
     def __init__(self, engine: MemoryEngine) -> None:
         self._engine = engine
         self._gone: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -123,13 +125,7 @@ class MemoryHeld:
     async def fork(self, tags: Tags) -> MemoryHeld:
         return await self._engine.create(self.spec, tags)
 
-    async def snapshot(self, name: str) -> None: ...
-
     async def seal(self) -> None: ...
-
-    async def pause(self) -> None: ...
-
-    async def resume(self) -> None: ...
 
     async def why_lost(self) -> str:
         return "killed for memory"
@@ -147,7 +143,7 @@ class MemoryEngine:
     """Fits `Provider`. What it does badly is set by the test."""
 
     name = "memory"
-    abilities = Abilities(True, True, ("none",), True, True, True, True, True)
+    abilities = Abilities(True, True, ("none",), True, True, True)
 
     def __init__(self) -> None:
         self.alive: dict[str, MemoryHeld] = {}
@@ -212,12 +208,6 @@ class MemoryEngine:
     async def sweep(self, stack: str, keep: frozenset[str]) -> int:
         self.swept = keep
         return sum(1 for held in self.left if held.tags.id not in keep)
-
-    async def snapshots(self, stack: str) -> Sequence[str]:
-        return ()
-
-    async def remove_snapshot(self, stack: str, name: str) -> bool:
-        return False
 
     async def collect_garbage(self, low: float, high: float) -> int:
         return 0

@@ -39,11 +39,6 @@ class Coder(ResourcesServer[Sandbox]):
         result = await state.exec(ExecRequest(shell=command, timeout=120))
         return {"sandbox": state.id, "out": result.stdout.text, "code": result.exit_code}
 
-    @tool
-    async def keep(self, name: str, state: Sandbox) -> dict[str, Any]:
-        """Keep its files under a name."""
-        return {"image": await state.snapshot(name)}
-
     async def verify(self, rollout: VerifyRequest, state: Sandbox) -> dict[str, Any]:
         result = await state.exec(ExecRequest(shell="echo verified"))
         return {"reward": float(result.stdout.text == "verified\\n"), "sandbox": state.id}

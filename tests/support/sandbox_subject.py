@@ -59,8 +59,6 @@ class ClientBox:
     def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
         self.list_below = sandbox.list
-        self.pause = sandbox.pause
-        self.resume = sandbox.resume
         self.remove = sandbox.delete
         self.stat = sandbox.stat
         self.make_dir = sandbox.make_dir
@@ -96,9 +94,6 @@ class ClientBox:
 
     async def fork(self) -> ClientBox:
         return ClientBox(await self.sandbox.fork())
-
-    async def snapshot(self, name: str) -> None:
-        await self.sandbox.snapshot(name)
 
 
 def make_factory(sandboxes: Sandboxes) -> Factory:

@@ -23,7 +23,7 @@ UNHEARD: Final = 20.0  # a command that is overdue by so long, in a sandbox that
 MAX_OUTPUT: Final = 256 << 20  # the helper keeps half of it in the sandbox's own memory
 READ_SIZE: Final = 1 << 18
 MOST_READ: Final = 256 << 20  # of a file at once
-STOPPED: Final = "the sandbox has stopped answering: paused, or starved"
+STOPPED: Final = "the sandbox has stopped answering: stopped, or starved"
 MOST_LISTED: Final = 32 << 20  # bytes of one listing, some 300,000 entries
 
 
@@ -259,7 +259,7 @@ class PipeChannel:
             await self._while_heard(process.write(piece))
 
     async def _while_heard(self, work: Coroutine[Any, Any, T]) -> T:
-        """No file operation waits for ever on a sandbox that was paused, or starves."""
+        """No file operation waits for ever on a sandbox that was stopped, or starves."""
         task = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({task}, timeout=UNHEARD))[0]:

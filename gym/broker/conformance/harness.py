@@ -40,12 +40,6 @@ class Subject(Protocol):
 
     async def fork(self) -> Subject: ...
 
-    async def snapshot(self, name: str) -> None: ...
-
-    async def pause(self) -> None: ...
-
-    async def resume(self) -> None: ...
-
     async def remove(self) -> None: ...
 
 
@@ -78,9 +72,6 @@ class ProviderBox:
         self.make_link = channel.make_link
         self.remove_path = channel.remove
         self.set_times = channel.set_times
-        self.snapshot = held.snapshot
-        self.pause = held.pause
-        self.resume = held.resume
         self.remove = held.remove
 
     async def fork(self) -> ProviderBox:

@@ -1,14 +1,13 @@
-"""The life of a sandbox: forks, snapshots, pauses, its end."""
+"""The life of a sandbox: forks, its end."""
 
 from __future__ import annotations
 
 import asyncio
 
 from gym.broker.conformance.harness import SOON, Lab, check, fail, out, same, sh
-from gym.broker.conformance.jobs import Screen
 from gym.broker.conformance.needs import needs
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import SNAPSHOT, ExecRequest
+from gym.wire.sandbox import ExecRequest
 
 
 async def two_apart(lab: Lab) -> None:
@@ -95,58 +94,3 @@ async def forked_while_busy(lab: Lab) -> None:
     await box.write_file("stop", b"")
     same((await job.wait()).stdout.text, "done\n")
     same(await out(fork, "ls stop 2>/dev/null || echo none"), "none")
-
-
-@needs("snapshots")
-async def snapshots(lab: Lab) -> None:
-    """from a snapshot sandboxes begin with its files, however often, and as of then"""
-    box, name = await lab.fresh(), f"snap-{id(lab)}"
-    await box.write_file("f", b"then")
-    await box.snapshot(name)
-    await box.write_file("f", b"later")
-    for _ in range(2):
-        copy = await lab.fresh(image=SNAPSHOT + name)
-        same(await copy.read_file("f"), b"then")
-        await copy.write_file("f", b"changed")
-    await box.snapshot(name)
-    same(await (await lab.fresh(image=SNAPSHOT + name)).read_file("f"), b"later")
-
-
-@needs("pauses")
-async def pauses(lab: Lab) -> None:
-    """a paused sandbox stands still, and goes on where it was"""
-    box = await lab.fresh()
-    screen = Screen()
-    line = "while :; do read up rest < /proc/uptime; echo $up; sleep 0.02; done"
-    job = await box.start(ExecRequest(shell=line, timeout=600), screen.take)
-    await screen.wait_until(lambda: len(screen.seen) > 20, "a first line")
-    await box.pause()
-    before = len(screen.seen)
-    await asyncio.sleep(0.6)  # this is the gap to be found: its length is what is tested
-    await box.resume()
-    await screen.wait_until(lambda: len(screen.seen) > before + 100, "more lines")
-    times = [float(line) for line in screen.seen.split(b"\n")[:-1]]
-    gap = max(later - earlier for earlier, later in zip(times, times[1:], strict=False))
-    check(gap >= 0.4, f"it went on while it was paused: the longest gap is {gap:.2f} s")
-    await job.kill()
-    await job.wait()
-
-
-@needs("pauses")
-async def waits_through_pause(lab: Lab) -> None:
-    """a command that is sent to a paused sandbox runs when it goes on"""
-    box = await lab.fresh()
-    await box.pause()
-    waiting = asyncio.create_task(sh(box, "echo ran"))
-    await asyncio.sleep(0.1)
-    check(not waiting.done(), "it ran while the sandbox was paused")
-    await box.resume()
-    same((await waiting).stdout.text, "ran\n")
-
-
-@needs("pauses")
-async def removed_while_paused(lab: Lab) -> None:
-    """a paused sandbox can be removed"""
-    box = await lab.fresh()
-    await box.pause()
-    await asyncio.wait_for(box.remove(), SOON)

@@ -13,7 +13,7 @@ from gym.broker.provider import Abilities
 from gym.errors import GymError
 
 DEADLINE: Final = 600.0  # of one behaviour; a provider that hangs fails it
-Need = Literal["isolates", "forks", "snapshots", "pauses", "limits", "users"]
+Need = Literal["isolates", "forks", "limits", "users"]
 
 
 class Behaviour(NamedTuple):

@@ -16,14 +16,14 @@ LEDGER: Final = "images.json"  # which images are the provider's to remove, and 
 
 
 def make_provider(
-    name: ProviderName, folder: Path, options: Mapping[str, Any], *, stack: str = "", gate: EgressGate | None = None
+    name: ProviderName, folder: Path, options: Mapping[str, Any], *, gate: EgressGate | None = None
 ) -> Provider:
     """`folder` is where it keeps what it has to remember; `options` are its own. Nothing is opened.
 
     Without a `gate` it makes no sandbox with `network: {allow: [...]}`.
     """
     try:
-        return _make(name if name != "auto" else choose_provider(), folder, options, stack, gate)
+        return _make(name if name != "auto" else choose_provider(), folder, options, gate)
     except TypeError as error:
         raise UserError(
             f"the sandbox provider `{name}` knows no such option: {error}", "Fix `sandbox_settings.options`."
@@ -44,13 +44,11 @@ def choose_provider() -> ProviderName:
     )
 
 
-def _make(
-    name: ProviderName, folder: Path, options: Mapping[str, Any], stack: str, gate: EgressGate | None
-) -> Provider:
+def _make(name: ProviderName, folder: Path, options: Mapping[str, Any], gate: EgressGate | None) -> Provider:
     if name == "docker":
         from gym.broker.providers.docker.docker_provider import Docker  # noqa: PLC0415
 
-        return Docker(stack=stack, ledger=folder / STATE / LEDGER, gate=gate, **options)
+        return Docker(ledger=folder / STATE / LEDGER, gate=gate, **options)
     from gym.broker.providers.local import Bubblewrap, Subprocess  # noqa: PLC0415
 
     if name == "subprocess":

@@ -185,13 +185,13 @@ async def start(request: Request) -> Answer:
 
 async def list_jobs(request: Request) -> Answer:
     box = request.box()
-    told = [await job.info(awake=box.awake) for job in tuple(box.jobs.values())]
+    told = [await job.info() for job in tuple(box.jobs.values())]
     return json_answer({"jobs": [one.model_dump(mode="json") for one in told]})
 
 
 async def inspect_job(request: Request) -> Answer:
     box = request.box()
-    return model_answer(await find_job(box, request.parts[3]).info(awake=box.awake))
+    return model_answer(await find_job(box, request.parts[3]).info())
 
 
 async def kill_job(request: Request) -> Answer:
@@ -239,7 +239,6 @@ async def shell_open(request: Request) -> Answer:
 async def shell_run(request: Request) -> Answer:
     asked, body = await request.parse(ShellCommand)
     box = request.box()
-    box.check_awake()
     shell = find_shell(box, request.parts[3])
     command = ExecRequest(shell=asked.command, timeout=asked.timeout, max_output=asked.max_output)
     check_command(request, command)
@@ -262,9 +261,7 @@ async def shell_close(request: Request) -> Answer:
 
 
 def job_of(request: Request) -> Job:
-    box = request.box()
-    box.check_awake()
-    return find_job(box, request.parts[3])
+    return find_job(request.box(), request.parts[3])
 
 
 def output_line(stream: int, data: bytes) -> bytes:

@@ -1,9 +1,8 @@
-"""The routes about sandboxes as a whole: made, listed, kept, forked, paused, removed; leases, images, status."""
+"""The routes about sandboxes as a whole: made, listed, kept, forked, sealed, removed; leases, images, status."""
 
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
@@ -18,7 +17,7 @@ from gym.broker.routes.exchange import Handler, Request, Stream, json_answer, mo
 from gym.broker.service import Broker
 from gym.server.asgi import Answer
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import NAME, SNAPSHOT, SandboxSpec
+from gym.wire.sandbox import SandboxSpec
 
 LONGEST_OWNER = 200
 Short = Annotated[str, Field(max_length=LONGEST_OWNER)]
@@ -43,10 +42,6 @@ class ForkRequest(Asked):
     owner: Short = ""
     ttl: float | None = Field(default=None, gt=0)
     labels: dict[str, str] | None = None
-
-
-class SnapshotRequest(Asked):
-    name: str = Field(pattern=NAME)
 
 
 class SecondsRequest(Asked):
@@ -127,57 +122,6 @@ async def fork(request: Request) -> Answer:
         return told(in_time(request, await request.broker.fork(ask, box, asked.ttl, asked.labels)))
 
     return Answer(await request.once("", f"{box.id} {request_id}" if request_id else "", body, work), 201)
-
-
-async def snapshot(request: Request) -> Answer:
-    asked, _ = await request.parse(SnapshotRequest)
-    box = request.box()
-    await box.line()
-    if not request.broker.provider.abilities.snapshots:
-        raise Refused(f"the provider {request.broker.provider.name} makes no snapshots", 422)
-    await box.held.snapshot(asked.name)
-    request.broker.audit.note("snapshot", sandbox=box.id, instance=box.instance, name=asked.name)
-    return json_answer({"image": f"snapshot:{asked.name}"}, 201)
-
-
-async def list_snapshots(request: Request) -> Answer:
-    """A snapshot is the stack's: whoever holds a grant may begin from it."""
-    broker = request.broker
-    names = await broker.provider.snapshots(broker.config.stack) if broker.provider.abilities.snapshots else ()
-    return json_answer({"snapshots": [f"{SNAPSHOT}{name}" for name in names]})
-
-
-async def remove_snapshot(request: Request) -> Answer:
-    """Idempotent, like the removal of a sandbox."""
-    broker, name = request.broker, request.parts[1].removeprefix(SNAPSHOT)
-    if not re.fullmatch(NAME, name):
-        raise Refused(f"{name!r} is no snapshot's name: lower case letters, digits, `.`, `_`, `-`", 422)
-    if not broker.provider.abilities.snapshots:
-        raise Refused(f"the provider {broker.provider.name} makes no snapshots", 422)
-    removed = await broker.provider.remove_snapshot(broker.config.stack, name)
-    broker.images.forget()
-    broker.audit.note("remove_snapshot", instance=request.caller.instance, name=name, removed=removed)
-    return json_answer({"image": f"{SNAPSHOT}{name}", "removed": removed})
-
-
-async def pause(request: Request) -> Answer:
-    box = request.box()
-    if not request.broker.provider.abilities.pauses:
-        raise Refused(f"the provider {request.broker.provider.name} cannot pause", 422)
-    if box.state != "paused":
-        await box.line()
-        await box.held.pause()
-        box.state = "paused"
-    return model_answer(box.info())
-
-
-async def resume(request: Request) -> Answer:
-    box = request.box()
-    if box.state == "paused":
-        await box.held.resume()
-        box.state = "running"
-    await box.line()
-    return model_answer(box.info())
 
 
 async def seal(request: Request) -> Answer:
@@ -287,11 +231,6 @@ ROUTES: dict[str, Handler] = {
     "GET /sandboxes/*": inspect,
     "DELETE /sandboxes/*": remove,
     "POST /sandboxes/*/fork": fork,
-    "POST /sandboxes/*/snapshot": snapshot,
-    "GET /snapshots": list_snapshots,
-    "DELETE /snapshots/*": remove_snapshot,
-    "POST /sandboxes/*/pause": pause,
-    "POST /sandboxes/*/resume": resume,
     "POST /sandboxes/*/seal": seal,
     "POST /sandboxes/*/ttl": extend,
     "POST /leases/*": beat,

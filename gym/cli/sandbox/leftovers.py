@@ -55,12 +55,12 @@ def _info(container: Container) -> SandboxInfo:
     expires = told.get(labels.SANDBOX_EXPIRES, "")
     return SandboxInfo(
         id=told[labels.SANDBOX],
-        state="paused" if container.state == "paused" else "running" if container.state == "running" else "lost",
+        state="running" if container.state == "running" else "lost",
         image=container.image,
         instance=told.get(labels.INSTANCE, ""),
         rollout=told.get(labels.SANDBOX_ROLLOUT, ""),
         stack=told.get(labels.STACK, ""),
         provider="docker",
         expires=float(expires) if expires.replace(".", "", 1).isdigit() else 0.0,
-        why_lost="" if container.state in ("running", "paused") else container.state,
+        why_lost="" if container.state == "running" else container.state,
     )

@@ -16,9 +16,9 @@ from gym.errors import GymError, ProgramFailed, UserError
 from gym.files import write_atomically
 from gym.plan.model import Plan, Service, Value
 from gym.programs import run_program
-from gym.render.bake import BuildTarget
+from gym.render.bake import BuildTarget, Images
 from gym.render.compose import ROUTER_IMAGE
-from gym.runtime.compose.images import Images, context_of, python_image, requirements_of
+from gym.runtime.compose.image_sources import context_of, python_image, requirements_of
 from gym.runtime.compose.pins import LABEL_LOCKED, Pins, hash_requirements
 
 if TYPE_CHECKING:

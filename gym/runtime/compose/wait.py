@@ -71,7 +71,7 @@ class Watch:
         return status_of(container, self.plan, facts=facts, answers=answers)
 
     def answers(self, container: Container) -> bool:
-        """For what has no health check of its own: the router itself, and images that nobody knows."""
+        """For what has no health check of its own: the router itself, and foreign images."""
         if container.health or container.state != "running":
             return True
         if container.service == ROUTER:  # it has read its files once it passes on to the console, or asks it for leave
@@ -138,7 +138,7 @@ def wait_until_healthy(
 
 
 def _wait_for_routes(watch: Watch, instances: set[str], deadline: float) -> None:
-    """The router reads its files a moment after they were written; who was told `healthy` may call at once.
+    """The router reads its files a moment after they were written; a user who reads `healthy` may call at once.
 
     Only of the instances that were waited for: another one may have no replica that runs, and so no route.
     """
@@ -172,7 +172,7 @@ def last_words(client: docker.DockerClient, container: Container, lines: int = L
 def _give_up_on_early_exits(
     watch: Watch, container: Container, one: ReplicaStatus, status: StackStatus, waiting: int
 ) -> None:
-    """One that ends at each start is told at its third end, not at the deadline; everything stays up."""
+    """One that ends at each start is reported at its third end, not at the deadline; everything stays up."""
     if one.state not in ("restarting", "exited") and one.restarts < EXITS:
         return
     facts = inspect(watch.client, container)

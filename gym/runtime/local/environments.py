@@ -116,8 +116,8 @@ def _make_for(name: str, environment: Environment, cache: Path) -> None:
             if not _is_complete(cache, environment):
                 _make(environment, _folder(cache, environment))
     except ProgramFailed as error:
-        if told := explain_python(error.output, server=name):
-            raise told from error
+        if explained := explain_python(error.output, server=name):
+            raise explained from error
         log = "\n".join(error.output.strip().splitlines()[-20:])
         where = environment.requirements or environment.directory / "pyproject.toml"
         raise StartFailed(

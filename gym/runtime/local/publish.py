@@ -1,6 +1,6 @@
 """What a stack tells the world: the discovery document, the router's two files, the console's configuration, the plan.
 
-Each is written whole or not at all, only when it changed; and again when somebody else has damaged or removed it.
+Each is written whole or not at all, only when it changed; and again when something else damaged or removed it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Plan -> the processes that make it real: what each is, what it runs, what it is told. Touches nothing."""
+"""Plan -> the processes that make it real: what each is, what it runs, which variables it gets. Touches nothing."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Order(BaseModel):
 
 
 def binds_itself(service: Service) -> bool:
-    """A server written against nemo_gym is told a host and a port; one of ours is handed the listening socket."""
+    """A server written against nemo_gym gets a host and a port; one of ours gets the listening socket."""
     return service.launch == "script"
 
 
@@ -66,7 +66,7 @@ def service_spec(
 ) -> ProcessSpec:
     """`addresses` as this replica sees them, its own among them."""
     document = orjson.dumps(launch_document(order.plan, service, addresses, order.secrets))
-    told, inherited = _config_variables(document, fits=binds_itself(service) or len(document) <= LONGEST_VARIABLE)
+    variables, inherited = _config_variables(document, fits=binds_itself(service) or len(document) <= LONGEST_VARIABLE)
     assert service.directory is not None
     return ProcessSpec(
         id=replica,
@@ -75,7 +75,7 @@ def service_spec(
             **_inherited_environ(order),
             **_python_path(order, service),
             **service.container.env,
-            **told,
+            **variables,
             **_sandbox_access(order, service, addresses),
             **({labels.ENV_UPSTREAMS: str(home.upstreams / service.slug)} if takes_upstreams(service) else {}),
             labels.ENV_INSTANCE: service.name,

@@ -8,7 +8,8 @@ import orjson
 from pydantic import Field
 
 from gym.server import Agent, AgentConfig, RolloutClient
-from gym.server.agent import Budget, RunRow
+from gym.server.agent import RunRow
+from gym.server.budget import Budget
 from gym.server.gymnasium import STEP_ID, observation_items
 from gym.wire import items
 from gym.wire.failures import RolloutError, reading

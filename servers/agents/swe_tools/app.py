@@ -10,7 +10,8 @@ import orjson
 from pydantic import Field
 
 from gym.server import Agent, AgentConfig
-from gym.server.agent import Budget, RunRow
+from gym.server.agent import RunRow
+from gym.server.budget import Budget
 from gym.server.rollout_client import RolloutClient
 from gym.wire import items
 

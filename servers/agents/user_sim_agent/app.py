@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gym.errors import UserError
 from gym.server import Agent, AgentConfig, Reference, RolloutClient
-from gym.server.agent import Budget, RunRow
+from gym.server.agent import RunRow
+from gym.server.budget import Budget
 from gym.server.errors import validation_message
 from gym.wire import items
 from gym.wire.failures import RolloutError

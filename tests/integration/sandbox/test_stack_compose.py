@@ -153,17 +153,6 @@ def test_sandboxes_live_on_when_the_broker_is_restarted_or_told_more(folder: Pat
     assert [one["id"] for one in listed(folder)] == [before["sandbox"]]
 
 
-def test_down_removes_the_stacks_snapshots(folder: Path) -> None:
-    status = up(folder)
-    cookies = seeded(status)
-    code, body, _ = call(status, "POST", "/s/coder/keep", {"name": "first"}, Cookie=cookies)
-    assert (code, json.loads(body)) == (200, {"image": "snapshot:first"})
-    assert "snapshot:first" in gym("sandbox", "snapshots", cwd=folder).stdout
-    assert len(labelled(folder)["images"]) == 1
-    assert gym("down", cwd=folder).returncode == 0
-    assert labelled(folder) == NOTHING
-
-
 def test_an_image_that_a_server_has_built_at_its_start_is_shown_until_it_is_there(folder: Path) -> None:
     dockerfile = f"FROM {IMAGE}\nRUN echo {folder} > /made && sleep 20\n"  # longer than anybody takes to look
     app = folder / "servers" / "resources" / "coder" / "app.py"

@@ -14,8 +14,8 @@ from gym.console.probes import Prober
 from gym.console.reconcile import Reconciler
 from gym.console.sources import LiveSources
 from gym.http.pool import HttpClient
-from gym.render.routes import read_discovery
 from gym.server.testing import running
+from gym.wire.route_files import read_discovery
 from gym.wire.wanted import Wanted, WantedRouter, WantedService, Work, write_wanted, write_work
 from tests.support.router import Backend
 

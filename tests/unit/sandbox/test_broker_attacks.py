@@ -18,7 +18,6 @@ from tests.support.sandbox_broker import OTHER_TOKEN, SPEC, TOKEN, Running, memo
 BODIES: dict[str, Any] = {
     "exec": {"argv": ["echo"]},
     "jobs": {"argv": ["echo"]},
-    "snapshot": {"name": "mine"},
     "ttl": {"seconds": 5},
     "shells/x": {"command": "true"},
 }

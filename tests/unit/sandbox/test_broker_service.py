@@ -364,17 +364,6 @@ async def test_a_lost_sandbox_says_why_and_its_remains_go() -> None:
         assert (await sandbox.inspect()).state == "lost"
 
 
-async def test_a_paused_sandbox_takes_no_command_until_it_is_resumed() -> None:
-    async with memory_broker() as (_, _running, sandboxes):
-        sandbox = await sandboxes.create(SPEC)
-        await sandbox.pause()
-        assert sandbox.info.state == "paused"
-        with pytest.raises(RolloutError, match="resume it first"):
-            await sandbox.exec(["x"])
-        await sandbox.resume()
-        assert (await sandbox.exec(["x"])).ok
-
-
 async def test_a_fork_belongs_to_the_same_instance_and_counts() -> None:
     config = make_config(Grant(images=("task",), max_sandboxes=2, warm=0))
     async with memory_broker(config) as (_, running, sandboxes):

@@ -15,8 +15,8 @@ from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, ExecResult, Output, SandboxSpec
 from tests.support.sandbox_local import make_provider
 
-ALL = Abilities(True, True, ("none",), True, True, True, True, True)
-NONE = Abilities(False, False, ("none",), False, False, False, False, False)
+ALL = Abilities(True, True, ("none",), True, True, True)
+NONE = Abilities(False, False, ("none",), False, False, False)
 
 
 def test_there_are_behaviours_enough_each_with_a_sentence_of_its_own() -> None:

@@ -25,13 +25,13 @@ from gym.broker.providers.docker.engine_events import disk_seen, watch_disks, wa
 from gym.broker.providers.docker.errors import BadSpec, explain_create
 from gym.broker.providers.docker.garbage import collect, is_ours, names_of
 from gym.broker.providers.docker.hijack import Attached
-from gym.broker.providers.docker.image_store import FORKS, ImageFacts, Images, repository_of
+from gym.broker.providers.docker.image_store import ImageFacts, Images, fork_name
 from gym.broker.providers.docker.image_use import Ledger
 from gym.broker.providers.docker.network import Attachment, Networks
 from gym.broker.providers.docker.volume import ROLE as HELPER_ROLE
 from gym.broker.providers.docker.volume import VOLUMES, HelperVolume
 from gym.errors import GymError, InfraError
-from gym.wire.sandbox import SNAPSHOT, Build, SandboxSpec
+from gym.wire.sandbox import Build, SandboxSpec
 
 log = logging.getLogger("gym.broker")
 
@@ -49,7 +49,7 @@ class Parts(NamedTuple):
 
 
 class Docker:
-    """Fits `provider.Provider`. `stack` is whose snapshots `prepare` means; the file `ledger` outlives the broker."""
+    """Fits `provider.Provider`. The file `ledger` outlives the broker."""
 
     name = "docker"
 
@@ -57,7 +57,6 @@ class Docker:
         self,
         host: str | None = None,
         *,
-        stack: str = "",
         gate: EgressGate | None = None,
         ledger: Path | str | None = None,
     ) -> None:
@@ -65,8 +64,7 @@ class Docker:
         self._ledger = Ledger(Path(ledger) if ledger else None)
         self.images = Images(self.engine, self._ledger)
         self.networks = Networks(self.engine, gate)
-        self.abilities = Abilities(True, True, self.networks.accesses, True, True, True, True, True)
-        self._stack = stack
+        self.abilities = Abilities(True, True, self.networks.accesses, True, True, True)
         self._alive: dict[str, DockerSandbox] = {}
         self._info: dict[str, Any] = {}
         self._volume: HelperVolume | None = None
@@ -103,21 +101,19 @@ class Docker:
         return loop.time() - began
 
     async def prepare(self, spec: SandboxSpec, progress: Progress | None = None) -> str:
-        if spec.image is not None and spec.image.startswith(SNAPSHOT) and not self._stack:
-            return spec.image  # whose it is, its creation says
-        return (await self.images.prepare(spec, self._stack, progress)).id
+        return (await self.images.prepare(spec, progress)).id
 
     async def make_image(self, build: Build, progress: Progress | None = None) -> str:
         return (await self.images.make(build, progress)).id
 
     async def create(self, spec: SandboxSpec, tags: Tags) -> DockerSandbox:
-        facts = await self.images.prepare(spec, tags.stack)
+        facts = await self.images.prepare(spec)
         try:
             return await self.make(spec, tags, facts)
         except EngineRefused as error:
             if not self._may_repair(error, facts):
                 raise
-        return await self.make(spec, tags, await self.images.prepare(spec, tags.stack))
+        return await self.make(spec, tags, await self.images.prepare(spec))
 
     async def make(self, spec: SandboxSpec, tags: Tags, facts: ImageFacts, fork_image: str = "") -> DockerSandbox:
         """A caller that is cancelled waits for the engine's answer all the same: else it could not be undone."""
@@ -152,12 +148,6 @@ class Docker:
         await self._sweep_helpers()
         networks = await self.networks.sweep(stack)
         return len(doomed) + networks + await self._sweep_forks(stack)
-
-    async def snapshots(self, stack: str) -> tuple[str, ...]:
-        return await self.images.snapshots(stack)
-
-    async def remove_snapshot(self, stack: str, name: str) -> bool:
-        return await self.images.remove_snapshot(stack, name)
 
     async def collect_garbage(self, low: float, high: float) -> int:
         return await collect(self.engine, self._ledger, self.images, self._disk, low, high)
@@ -225,8 +215,7 @@ class Docker:
         config = facts["Config"]
         tags = labels_to_tags(config["Labels"], facts["Name"])
         spec = labels_to_spec(config["Labels"], config.get("Env") or (), str(config["Image"]))
-        paused = facts["State"]["Paused"]
-        if paused:
+        if facts["State"]["Paused"]:  # by hand: it would never answer
             await self.engine.call("POST", f"/containers/{container}/unpause", doing="resume a sandbox")
         attached = await self.engine.attach(f"/containers/{container}/attach", PIPES, doing="open a sandbox's line")
         try:
@@ -236,12 +225,10 @@ class Docker:
             raise
         networks = facts["NetworkSettings"]["Networks"] or {}
         place = await self.networks.adopt(tags, spec.network, networks, channel)
-        fork_image = f"{FORKS}/{repository_of(tags.stack)}:{tags.id}" if tags.parent else ""
+        fork_image = fork_name(tags) if tags.parent else ""
         sandbox = DockerSandbox(self, spec, tags, Parts(container, attached, channel), place, fork_image)
         sandbox.sealed = spec.network.setup is None or not place.shards
         self._alive[container] = sandbox
-        if paused:
-            await sandbox.pause()
         return sandbox
 
     async def _containers(self, stack: str) -> list[dict[str, Any]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
@@ -15,11 +14,11 @@ from gym.broker.providers.docker.create_body import HELPER_AT, container_name, e
 from gym.broker.providers.docker.engine_client import Engine, EngineRefused, EngineSilent
 from gym.broker.providers.docker.errors import explain_create
 from gym.broker.providers.docker.hijack import Attached
-from gym.broker.providers.docker.image_store import FORKS, SNAPSHOTS, ImageFacts, Images, repository_of
+from gym.broker.providers.docker.image_store import ImageFacts, Images, fork_name
 from gym.broker.providers.docker.network import Attachment, Networks
 from gym.broker.providers.docker.volume import measure_volumes
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import NAME, SandboxSpec
+from gym.wire.sandbox import SandboxSpec
 
 GONE_SECONDS: Final = 60.0
 LOOK_EVERY: Final = 0.05
@@ -77,7 +76,6 @@ class DockerSandbox:
         self._end: dict[str, str] = {}
         self._oom = False
         self._told_to_end = False  # by somebody, through the engine
-        self._paused = False
         self._removal: asyncio.Task[None] | None = None
 
     @property
@@ -109,9 +107,7 @@ class DockerSandbox:
     async def fork(self, tags: Tags) -> DockerSandbox:
         """A commit and a container from it: 10 MB of changes cost some 70 ms here, a start 120 more. Copying them
         through the helper instead would lose owners and modes, for a sandbox has no capability to set them."""
-        stack = repository_of(tags.stack)
-        image = await self._commit(f"{FORKS}/{stack}", tags.id, "fork")
-        name = f"{FORKS}/{stack}:{tags.id}"
+        image, name = await self._commit(tags), fork_name(tags)
         spec = self._spec
         if self.sealed and spec.network.setup is not None:
             spec = spec.model_copy(update={"network": spec.network.model_copy(update={"setup": None})})
@@ -125,25 +121,11 @@ class DockerSandbox:
         await self._copy_memory(made)
         return made
 
-    async def snapshot(self, name: str) -> None:
-        if not re.fullmatch(NAME, name):
-            raise RolloutError("row", f"{name!r} is no snapshot's name: lower case letters, digits, `.`, `_`, `-`")
-        repository = f"{SNAPSHOTS}/{repository_of(self._tags.stack)}"
-        await self._commit(repository, name, "snapshot")
-
     async def seal(self) -> None:
         if not self.sealed:
             networks = self._home.networks
             self._place = await networks.seal(self.container, self._tags, self._place, self._spec.network)
             self.sealed = True
-
-    async def pause(self) -> None:
-        self._paused = True
-        await self._post("pause", doing="pause a sandbox", unless="already paused")
-
-    async def resume(self) -> None:
-        await self._post("unpause", doing="resume a sandbox", unless="not paused")
-        self._paused = False
 
     async def why_lost(self) -> str:
         with contextlib.suppress(TimeoutError):
@@ -222,21 +204,19 @@ class DockerSandbox:
             refused = EngineRefused(400, attached.opening or error.message, f"enter a sandbox as {user}")
             raise explain_create(refused, self._spec.image or "its image") from error
 
-    async def _commit(self, repository: str, tag: str, kind: str) -> str:
+    async def _commit(self, tags: Tags) -> str:
         """Files as they are at one moment. To make everything stand still costs 25 ms: not where nothing runs."""
-        images, stack = self._home.images, self._tags.stack
+        images = self._home.images
         still, begun = await self._is_still(), self._begun
-        image = await images.commit(self.container, repository, tag, stack, kind, pause=not still)
+        image = await images.commit(self.container, tags, pause=not still)
         if not still or begun == self._begun:
             return image
-        again = await images.commit(self.container, repository, tag, stack, kind, pause=True)
+        again = await images.commit(self.container, tags, pause=True)
         await images.remove(image)
         return again
 
     async def _is_still(self) -> bool:
         """Nobody is there but the helper and its look around."""
-        if self._paused:
-            return False
         try:
             found = await self._channel.list("/proc")
         except RolloutError:
@@ -267,13 +247,11 @@ class DockerSandbox:
             await self._home.images.remove(self.fork_image)
         self._home.leave(self)
 
-    async def _post(self, verb: str, query: str = "", *, doing: str, unless: str = "\0") -> None:
+    async def _post(self, verb: str, query: str = "", *, doing: str) -> None:
         path = f"/containers/{self.container}/{verb}" + (f"?{query}" if query else "")
         try:
             await self._home.engine.call("POST", path, doing=doing)
         except EngineRefused as error:
-            if unless in error.words:
-                return
             if error.status in (404, 409) and ("No such container" in error.words or "not running" in error.words):
                 raise RolloutError("sandbox", f"the sandbox is gone: {error.words}", status=410) from error
             raise

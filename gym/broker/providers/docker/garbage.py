@@ -9,13 +9,12 @@ from gym import labels
 from gym.broker.providers.docker.engine_client import Engine, EngineRefused
 from gym.broker.providers.docker.engine_events import used_share
 from gym.broker.providers.docker.image_build import REPOSITORY
-from gym.broker.providers.docker.image_store import FORKS, SNAPSHOTS, Images
+from gym.broker.providers.docker.image_store import FORKS, Images
 from gym.broker.providers.docker.image_use import Ledger
 
 NAMES: Final = {  # how those of each kind begin
     "built": (f"{REPOSITORY}:", f"{REPOSITORY}@"),
     "fork": (f"{FORKS}/",),
-    "snapshot": (f"{SNAPSHOTS}/",),
 }
 
 

@@ -11,7 +11,7 @@ PART: Final = re.compile(r"^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*$")
 TAG: Final = re.compile(r"^\w[\w.-]{0,127}$", re.ASCII)
 DIGEST: Final = re.compile(r"^sha256:[0-9a-f]{64}$")
 HUB: Final = "docker.io"
-OURS: Final = ("gym-task", "gym-fork", "gym-snapshot", "gym-helper")  # repositories that only this provider writes
+OURS: Final = ("gym-task", "gym-fork", "gym-helper")  # repositories that only this provider writes
 
 
 class Reference(NamedTuple):

@@ -8,10 +8,8 @@ from contextlib import aclosing
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-import orjson
-
 from gym import labels
-from gym.broker.provider import Progress
+from gym.broker.provider import Progress, Tags
 from gym.broker.providers.docker.engine_client import Engine, EngineRefused, Query
 from gym.broker.providers.docker.errors import ImageMissing, explain_disk, explain_pull
 from gym.broker.providers.docker.image_build import build_image, build_tag
@@ -19,12 +17,11 @@ from gym.broker.providers.docker.image_name import Reference, parse_reference
 from gym.broker.providers.docker.image_use import Ledger
 from gym.broker.providers.docker.registry_auth import registry_auth
 from gym.errors import InfraError
-from gym.wire.sandbox import SNAPSHOT, Build, SandboxSpec
+from gym.wire.sandbox import Build, SandboxSpec
 
 PULLS_AT_ONCE: Final = 3
 BUILDS_AT_ONCE: Final = 2
 COMMIT_SECONDS: Final = 600.0
-SNAPSHOTS: Final = "gym-snapshot"
 FORKS: Final = "gym-fork"
 
 
@@ -42,13 +39,11 @@ class Images:
         self._pulls = asyncio.Semaphore(PULLS_AT_ONCE)
         self._builds = asyncio.Semaphore(BUILDS_AT_ONCE)
 
-    async def prepare(self, spec: SandboxSpec, stack: str, progress: Progress | None = None) -> ImageFacts:
+    async def prepare(self, spec: SandboxSpec, progress: Progress | None = None) -> ImageFacts:
         """Here when this returns."""
         if spec.build is not None:
             return await self.make(spec.build, progress)
         assert spec.image is not None
-        if spec.image.startswith(SNAPSHOT):
-            return await self.find_snapshot(stack, spec.image.removeprefix(SNAPSHOT))
         reference = _parsed(spec.image)
         name = reference.whole
         if (facts := self._remembered(name)) is not None:
@@ -77,38 +72,15 @@ class Images:
                 raise InfraError(f"{tag} was built, and the engine does not find it.", "docker images shows what is.")
             return facts
 
-    async def find_snapshot(self, stack: str, name: str) -> ImageFacts:
-        facts = await self._inspect(f"{SNAPSHOTS}/{repository_of(stack)}:{name}")
-        if facts is None:
-            raise ImageMissing(f"This stack has no snapshot {name!r}; `gym sandbox ls` shows what there is.")
-        return facts
-
-    async def snapshots(self, stack: str) -> tuple[str, ...]:
-        repository = f"{SNAPSHOTS}/{repository_of(stack)}"
-        wanted = {"reference": [repository], "label": [f"{labels.STACK}={stack}"]}
-        query: Query = {"filters": orjson.dumps(wanted).decode()}
-        told = await self._engine.call("GET", "/images/json", query, doing="list snapshots")
-        names = [name for image in told for name in image.get("RepoTags") or ()]
-        return tuple(sorted(name.rpartition(":")[2] for name in names if name.startswith(f"{repository}:")))
-
-    async def remove_snapshot(self, stack: str, name: str) -> bool:
-        if name not in await self.snapshots(stack):
-            return False
-        image = f"{SNAPSHOTS}/{repository_of(stack)}:{name}"
-        self._known.pop(image, None)
-        return await self.remove(image)
-
-    def forget(self, image: str | None = None) -> None:
+    def forget(self, image: str) -> None:
         """It was not there after all: somebody removed it."""
-        if image is None:
-            self._known.clear()
         for name in [name for name, facts in self._known.items() if facts.id == image]:
             del self._known[name]
 
-    async def commit(self, container: str, repository: str, tag: str, stack: str, kind: str, *, pause: bool) -> str:
+    async def commit(self, container: str, tags: Tags, *, pause: bool) -> str:
         """The container's files as an image, as they are at one moment with `pause`: its processes stand still."""
-        query: Query = {"container": container, "repo": repository, "tag": tag, "pause": pause}
-        marks = {labels.STACK: stack, labels.SANDBOX_IMAGE: kind, labels.SANDBOX: ""}
+        query: Query = {"container": container, "repo": fork_repository(tags.stack), "tag": tags.id, "pause": pause}
+        marks = {labels.STACK: tags.stack, labels.SANDBOX_IMAGE: "fork", labels.SANDBOX: ""}
         doing = "copy a sandbox's files"
         try:
             made = await self._engine.call(
@@ -120,7 +92,7 @@ class Images:
         return str(made["Id"])
 
     async def remove(self, image: str) -> bool:
-        """Of a fork or snapshot. What others were made from loses its name only, and goes with the last of them."""
+        """Of a fork. What others were made from loses its name only, and goes with the last of them."""
         try:
             await self._engine.call("DELETE", f"/images/{quote(image)}", {"force": False}, doing="remove an image")
         except EngineRefused as error:
@@ -168,9 +140,13 @@ class Images:
             raise explain_pull(reference.whole, error.words) from error
 
 
-def repository_of(stack: str) -> str:
-    """A stack's name as a part of an image's name."""
-    return re.sub(r"[^a-z0-9]+", "-", stack.lower()).strip("-") or "stack"
+def fork_name(tags: Tags) -> str:
+    """Of the image that holds what a fork began with."""
+    return f"{fork_repository(tags.stack)}:{tags.id}"
+
+
+def fork_repository(stack: str) -> str:
+    return f"{FORKS}/{re.sub(r'[^a-z0-9]+', '-', stack.lower()).strip('-') or 'stack'}"
 
 
 def _parsed(image: str) -> Reference:

@@ -13,7 +13,7 @@ from gym.broker.providers.local.devices import make_devices, show_devices
 from gym.broker.providers.local.records import Place
 from gym.sandbox.science import SCIENCE
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import SNAPSHOT, Access, SandboxSpec
+from gym.wire.sandbox import Access, SandboxSpec
 
 WORKDIR: Final = "/workspace"
 HELPER_INSIDE: Final = "/.gym/helper"
@@ -86,8 +86,6 @@ class NoWalls:
             networks=("none", "internet"),
             users=False,
             forks=True,
-            snapshots=True,
-            pauses=True,
             limits=limits,
             lasting=False,
         )
@@ -139,8 +137,6 @@ class BubblewrapWalls:
             networks=self._networks,
             users=False,
             forks=True,
-            snapshots=True,
-            pauses=True,
             limits=limits,
             lasting=False,
         )
@@ -151,7 +147,7 @@ class BubblewrapWalls:
             what = f"`user: {spec.user}`: the provider `{self.name}` runs every command as one user, `root` or a number"
             refuse(what, "Write a number, and a group after a colon, or leave it out.")
         image = spec.image or "host"
-        if self._images and image not in self._images and image != "host" and not image.startswith(SNAPSHOT):
+        if self._images and image not in self._images and image != "host":
             refuse(f"no image {image!r} here", f"There are: host, {', '.join(sorted(self._images))}.")
         for path in (*spec.mounts, *((spec.workdir,) if spec.workdir else ())):
             pure = PurePosixPath(path)

@@ -26,7 +26,7 @@ from gym.broker.providers.local.science_environment import Science
 from gym.errors import InfraError, UserError
 from gym.sandbox.science import SCIENCE
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import SNAPSHOT, Build, SandboxSpec, through_gate
+from gym.wire.sandbox import Build, SandboxSpec, through_gate
 
 log = logging.getLogger("gym.broker")
 
@@ -89,13 +89,7 @@ class LocalProvider:
         return (await self._science.make(progress)).name
 
     async def create(self, spec: SandboxSpec, tags: Tags) -> LocalHeld:
-        files = None
-        if spec.image and spec.image.startswith(SNAPSHOT):
-            name = spec.image.removeprefix(SNAPSHOT)
-            files = records.snapshot_folder(self.folder, tags.stack, name)
-            if not files.is_dir():
-                refuse(f"no snapshot {name!r} in stack {tags.stack}", "Make one first, or name an image.")
-        return await self.create_from(spec, tags, files)
+        return await self.create_from(spec, tags, None)
 
     async def create_from(self, spec: SandboxSpec, tags: Tags, files: Path | None) -> LocalHeld:
         self._walls.check(spec)
@@ -122,15 +116,6 @@ class LocalProvider:
     async def sweep(self, stack: str, keep: frozenset[str]) -> int:
         kept = keep | {held.tags.id for held in self._held if held.tags.id in keep}
         return await asyncio.to_thread(self._sweep, stack, kept)
-
-    async def snapshots(self, stack: str) -> tuple[str, ...]:
-        return records.snapshots_of(self.folder, stack)
-
-    async def remove_snapshot(self, stack: str, name: str) -> bool:
-        folder = records.snapshot_folder(self.folder, stack, name)
-        there = folder.is_dir()
-        await asyncio.to_thread(records.remove_tree, folder)
-        return there
 
     async def collect_garbage(self, low: float, high: float) -> int:
         return 0

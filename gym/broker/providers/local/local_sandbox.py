@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -17,7 +19,6 @@ from gym.broker.providers.local.records import (
     read_record,
     remove_tree,
     signal_all,
-    snapshot_folder,
     stop_tree,
     tree_of,
     write_record,
@@ -59,7 +60,7 @@ class LocalHeld:
         self._channel = channel
         self._group = group
         self._ooms_at_end = 0
-        self.paused = False
+        self._copied = asyncio.Lock()  # by one at a time: who copies makes it stand still, and go on
         self._removed = asyncio.Lock()
         self._gone = False
         self._sealed = False
@@ -95,33 +96,14 @@ class LocalHeld:
         spec = self._spec
         if self._sealed:
             spec = spec.model_copy(update={"network": spec.network.model_copy(update={"setup": None})})
-        async with _Frozen(self):
+        async with self._standing_still():
             return await self._maker.create_from(spec, tags, self.place.files)
-
-    async def snapshot(self, name: str) -> None:
-        target = snapshot_folder(self._maker.folder, self._tags.stack, name)
-        fresh = target.with_name(f".{name}.{self._tags.id}")
-        try:
-            fresh.parent.mkdir(parents=True, exist_ok=True)
-            async with _Frozen(self):
-                await copy_tree(self.place.files, fresh)
-            await asyncio.to_thread(_replace_tree, fresh, target)
-        finally:
-            await asyncio.to_thread(remove_tree, fresh)
 
     async def seal(self) -> None:
         """The gate is all that there is to change: what the walls let through, they let through to the end."""
         if self._maker.gate is not None and self._spec.network.setup is not None:
             await self._maker.gate.seal(self._tags, self._spec.network)
         self._sealed = True
-
-    async def pause(self) -> None:
-        self.paused = True
-        await asyncio.to_thread(stop_tree, self._process.pid)
-
-    async def resume(self) -> None:
-        self.paused = False
-        signal_all(await asyncio.to_thread(tree_of, self._process.pid), signal.SIGCONT)
 
     async def why_lost(self) -> str:
         ooms = self._group.count_ooms() if self._group and not self._gone else self._ooms_at_end
@@ -154,7 +136,7 @@ class LocalHeld:
         """Its closed line tells the helper to end everything; one that does not is ended with all it has."""
         if self._process.returncode is not None:
             return
-        await self.resume()  # what is stopped hears nothing
+        await self._go_on()  # what is stopped hears nothing
         try:
             await asyncio.wait_for(self._process.wait(), END_PATIENCE)
         except TimeoutError:
@@ -162,20 +144,18 @@ class LocalHeld:
             signal_all(await asyncio.to_thread(tree_of, self._process.pid), signal.SIGKILL)
             await self._process.wait()
 
+    @asynccontextmanager
+    async def _standing_still(self) -> AsyncIterator[None]:
+        """So that a copy is of one moment."""
+        async with self._copied:
+            try:
+                await asyncio.to_thread(stop_tree, self._process.pid)
+                yield
+            finally:
+                await asyncio.shield(self._go_on())
 
-class _Frozen:
-    """So that the copy is of one moment."""
-
-    def __init__(self, held: LocalHeld) -> None:
-        self._held = held
-        self._was_paused = held.paused
-
-    async def __aenter__(self) -> None:
-        await self._held.pause()
-
-    async def __aexit__(self, *trouble: object) -> None:
-        if not self._was_paused:
-            await asyncio.shield(self._held.resume())
+    async def _go_on(self) -> None:
+        signal_all(await asyncio.to_thread(tree_of, self._process.pid), signal.SIGCONT)
 
 
 async def copy_tree(source: Path, target: Path) -> None:
@@ -195,11 +175,3 @@ async def copy_tree(source: Path, target: Path) -> None:
             f"the files of a sandbox could not be copied: {words.decode(errors='replace').strip()[-500:]}",
             f"Look at the space that is left: df -h {target.parent}",
         )
-
-
-def _replace_tree(fresh: Path, target: Path) -> None:
-    old = fresh.with_name(f"{fresh.name}.old")
-    with contextlib.suppress(FileNotFoundError):
-        target.rename(old)
-    fresh.rename(target)
-    remove_tree(old)

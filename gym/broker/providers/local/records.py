@@ -49,20 +49,6 @@ def place_of(folder: Path, stack: str, id: str) -> Place:
     return Place(folder / stack / "sandboxes" / id)
 
 
-def snapshot_folder(folder: Path, stack: str, name: str) -> Path:
-    if not SAFE.match(name) or not SAFE.match(stack):
-        raise RolloutError("row", f"{name!r} cannot name a snapshot: letters, digits, `_`, `.` and `-`", status=422)
-    return folder / stack / "snapshots" / name
-
-
-def snapshots_of(folder: Path, stack: str) -> tuple[str, ...]:
-    try:
-        found = sorted((folder / stack / "snapshots").iterdir())
-    except OSError:
-        return ()
-    return tuple(one.name for one in found if SAFE.match(one.name))
-
-
 def write_record(place: Place, tags: Tags, pid: int, group: str) -> None:
     data = orjson.dumps({"tags": tags._asdict(), "pid": pid, "started": started_at(pid), "group": group})
     fresh = place.record.with_suffix(".new")
