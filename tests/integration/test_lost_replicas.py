@@ -84,7 +84,7 @@ def test_rollouts_of_a_server_that_cannot_be_reached_finish_on_the_other_replica
 
 @pytest.mark.docker
 def test_five_seconds_without_a_network_cost_no_rollout(tmp_path: Path) -> None:
-    """The only model server there is. Not on the stack above: for minutes its router has connections to who was cut off."""
+    """The only model server there is. The stack above will not do: its router holds dead connections for minutes."""
     with stand_in(tmp_path) as stand:
         status = stand.up("stateful_counter", overrides=SLOWLY)
         victim = replicas(status)["policy-model-1"]
