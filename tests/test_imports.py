@@ -11,7 +11,7 @@ import gym
 ROOT = Path(gym.__file__).parent
 ORDER = (
     *("errors", "labels", "wire", "config", "plan", "render", "runtime", "server"),
-    *("sandbox", "data", "collect", "client", "trainers", "console", "cli", "__main__"),
+    *("sandbox", "data", "collect", "client", "trainers", "console", "cli", "pytest_plugin", "__main__"),
 )
 # What a server image has to pay for: the SDK, its words and the contract.
 SDK_MAY_IMPORT = {"errors", "labels", "wire", "server"}

@@ -7,6 +7,7 @@ from gym.server.config import Reference, ServerConfig
 from gym.server.model import Model, ModelConfig, ProviderConfig
 from gym.server.resources import ResourcesConfig, ResourcesServer
 from gym.server.rollout import Rollout
+from gym.server.score import Score
 from gym.server.tolerated import Tolerated
 from gym.server.tools import tool
 from gym.wire.rows import MultiRewardResponse, Row, VerifyRequest, VerifyResponse
@@ -26,6 +27,7 @@ __all__ = [
     "Route",
     "Row",
     "RunRow",
+    "Score",
     "Server",
     "ServerApp",
     "ServerConfig",

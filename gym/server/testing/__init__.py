@@ -22,6 +22,7 @@ from gym.wire import items
 from gym.wire.failures import RolloutError
 from gym.wire.text import write_large_json
 
+Rows = list[dict[str, Any]]  # what the fixture `rows` gives
 ANSWER_SECONDS = 300.0  # only what hangs takes so long, on however busy a machine
 
 
