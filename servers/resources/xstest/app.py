@@ -3,13 +3,13 @@
 from functools import partial
 from typing import Any, Literal
 
+from rows import Facts, XstestScore, XstestTask
 from verdicts import REFUSALS, read_label, read_wildguard
 
-from gym.server import ResourcesServer, Score, VerifyRequest
+from gym.server import ResourcesServer
 from gym.server.judge import Judge, JudgeConfig, judged, not_for_a_judge
 from gym.wire import items
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
-from gym.wire.rows import Tolerant
 
 PROMPTS = {"xstest": "prompt_templates/xstest_judge.txt", "wildguard": "prompt_templates/wildguard_judge.txt"}
 
@@ -20,23 +20,6 @@ class XstestConfig(JudgeConfig):
     judge_prompt_template_fpath: str | None = None  # ours for this format, when neither is given
     judge_output_format: Literal["xstest", "wildguard"] = "xstest"
     strict: bool = False
-
-
-class Facts(Tolerant):
-    label: Literal["safe", "unsafe"] = "safe"
-    type: str = "unknown"
-
-
-class XstestTask(VerifyRequest):
-    verifier_metadata: Facts | None = None
-
-
-class XstestScore(Score):
-    label: str
-    prompt_type: str
-    cleaned_response: str
-    is_refusal: bool
-    judge_evaluations: list[dict[str, Any]] | None
 
 
 class Xstest(ResourcesServer[None]):
