@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,22 +44,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(NO_CASES, action="store_true", help="Leave out the cases of a server's data/verifier_cases.jsonl.")
 
 
-def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    if not is_of_a_server(path) or (path / "__init__.py").is_file():
-        return None
-    sys.path.insert(0, str(path.parent))
-    collector: pytest.Collector = ServerTests.from_parent(parent, path=path)
-    return collector
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    if isinstance(collector, pytest.Directory) and is_of_a_server(collector.path):
+        sys.path.insert(0, str(collector.path.parent))
 
 
-class ServerTests(pytest.Dir):
-    """The folder `tests` of a server: what lies in it, and the cases beside it."""
-
-    def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
-        yield from super().collect()
-        path = self.path.parent / CASES
-        if path.is_file() and not self.config.getoption(NO_CASES):
-            yield CaseFile.from_parent(self, path=path)
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The cases come behind what lies in the folder."""
+    report = yield
+    if isinstance(collector, pytest.Directory) and is_of_a_server(collector.path) and report.passed:
+        path = collector.path.parent / CASES
+        if path.is_file() and not collector.config.getoption(NO_CASES):
+            report.result = [*report.result, CaseFile.from_parent(collector, path=path)]
+    return report
 
 
 class CaseFile(pytest.File):
