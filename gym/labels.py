@@ -20,7 +20,7 @@ SANDBOX_OWNER: Final = "gym.owner-lease"  # the client process whose lease keeps
 SANDBOX_WARM: Final = "gym.warm"  # key of the pool it was made for
 SANDBOX_PARENT: Final = "gym.parent"  # of a fork
 SANDBOX_SPEC: Final = "gym.spec"  # what was asked for, without the values of `env`
-SANDBOX_IMAGE: Final = "gym.sandbox-image"  # why we have it: "built", "fork", "snapshot"
+SANDBOX_IMAGE: Final = "gym.sandbox-image"  # why we have it: "built", "fork"
 
 # What a server process is told at its start.
 ENV_CONFIG: Final = "NEMO_GYM_CONFIG_DICT"  # YAML (we write JSON, a subset): every instance this one may talk to

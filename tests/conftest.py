@@ -12,8 +12,11 @@ from types import FrameType
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.signals import let_children_be_interrupted
+
 settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+let_children_be_interrupted()
 
 TEST_SECONDS = 600.0  # far beyond the slowest: what hangs costs this much, and not the whole run
 LONG_TIMES = 4  # for those that download, which nobody waits for

@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple
 
 from gym.errors import GymError, InfraError, ProgramFailed
 from gym.labels import ENV_PATH, ROUTER_PORT
+from gym.programs import find_program, run_program
 from gym.runtime.compose import find_engine
 from gym.runtime.compose.fitness import examine_engine
-from gym.runtime.local.environments import cache_dir
 from gym.runtime.local.listeners import listen_for_router
-from gym.runtime.programs import find_program, run_program
+from gym.venvs import cache_dir
 
 GIGABYTE = 2**30
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.reasons import commonest_reasons
+from gym.cli.failure_reasons import commonest_reasons
 from gym.collect import BadRow, Event, Notice, OnEvent, Progress, Summary
 
 PLAIN_SECONDS = 10.0

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from gym.plan import Plan, plan_to_text
 from gym.plan.model import Service
-from gym.render.compose import reach_host, render_compose, rewrite_urls
 from gym.render.traefik import traefik_dynamic, traefik_static
-from gym.runtime.compose.images import plan_images
-from gym.runtime.compose.layout import compose_facts
-from gym.runtime.compose.sealing import seal
-from gym.runtime.local.environments import cache_dir
-from gym.runtime.sandbox import with_docker
+from gym.runtime.compose import ComposeRuntime
+from gym.runtime.compose.layout import compose_text, state_of
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
 
 Target = Literal["plan", "traefik", "compose"]
@@ -47,9 +41,7 @@ def _view(service: Service) -> InstanceView:
 
 
 def _compose(plan: Plan, secrets: Mapping[str, str], home: Path) -> str:
-    """What `gym up --runtime compose` writes, values of secrets replaced by their names."""
-    reached, _ = reach_host(with_docker(plan))
-    sealed = seal(reached, {path: rewrite_urls(value) for path, value in secrets.items()})
-    with tempfile.TemporaryDirectory() as folder:
-        images = plan_images(sealed.plan, Path(folder), cache_dir(os.environ))
-    return render_compose(sealed.plan, compose_facts(sealed.plan, home, images.by_instance, images.base))
+    """What `gym up --runtime compose` writes; the port may be another one there, where this one is taken."""
+    home = home.resolve()
+    prepared = ComposeRuntime().prepare(home, plan, secrets)
+    return compose_text(home, prepared.plan, state_of(home, prepared))

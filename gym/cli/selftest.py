@@ -18,7 +18,7 @@ from gym.cli.verifying import FindPython, audit_server, run_verifier_cases
 from gym.config import CatalogEntry, is_foreign
 from gym.config.yaml_source import read_yaml
 from gym.errors import GymError, ProgramFailed
-from gym.runtime.programs import run_program
+from gym.programs import run_program
 from gym.server.cases import CASES, Outcome, load_cases, missing_kinds
 from gym.wire.rows import Row
 

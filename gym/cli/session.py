@@ -17,7 +17,7 @@ from gym.cli import console
 from gym.cli.options import parse_counts, split_items
 from gym.config import LoadRequest, Stack, load_stack, search_roots
 from gym.errors import InfraError, UserError
-from gym.render.files import write_atomically
+from gym.files import write_atomically
 from gym.runtime.base import Runtime, StackStatus
 from gym.runtime.compose import find_engine
 from gym.runtime.compose.runtime import ComposeRuntime

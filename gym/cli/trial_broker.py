@@ -33,7 +33,7 @@ def trial_broker(grant: Mapping[str, Any]) -> Iterator[dict[str, str]]:
         told = {labels.ENV_SANDBOX_CONFIG: str(path), labels.ENV_LISTEN: f"fd:{listener.fileno()}"}
         with (Path(folder) / "log").open("wb") as log:
             broker = subprocess.Popen(
-                (sys.executable, "-P", "-m", "gym.sandbox"),
+                (sys.executable, "-P", "-m", "gym.broker"),
                 env={**os.environ, **told},
                 pass_fds=(listener.fileno(),),
                 stdin=subprocess.DEVNULL,

@@ -15,7 +15,7 @@ from gym.cli.trial_broker import trial_broker
 from gym.config import CatalogEntry, own_fields
 from gym.config.strict import declares_strict
 from gym.data.row_servers import said_fields
-from gym.runtime.programs import run_program
+from gym.programs import run_program
 from gym.server.cases import CASES, Outcome
 
 SECONDS = 3600.0  # only what hangs takes so long, on however busy a machine

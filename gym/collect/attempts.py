@@ -13,15 +13,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from gym.collect.breaker import Breaker
-from gym.collect.options import AttemptOptions
+from gym.collect.agent_replicas import AgentReplica, Header
+from gym.collect.circuit_breaker import CircuitBreaker
+from gym.collect.collect_options import AttemptOptions
 from gym.collect.provenance import Circumstances, describe_headers
-from gym.collect.replicas import Header, Replica
-from gym.collect.replies import NotKept, Rolled, read_reply, without_key, without_key_in_failure
-from gym.collect.rows import Task
+from gym.collect.run_replies import NotKept, VerifiedRollout, read_reply, without_key, without_key_in_failure
 from gym.collect.targets import Targets
+from gym.collect.task_reader import Task
+from gym.http.pool import HttpClient, NotSent, Reply
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
-from gym.server.http import HttpClient, NotSent, Reply
 from gym.wire.failures import RolloutError, has_no_route
 
 _GRACE_SECONDS = 2.0  # a server that obeys its deadline has a better story to tell than a closed connection
@@ -30,15 +30,15 @@ _ROUTER_STARTS_SECONDS, _ROUTER_LOOK_SECONDS = 10.0, 0.2  # until it has read it
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class TaskResult:
     """What became of a task: a rollout or a failure. None of both: the agent asked not to keep it."""
 
-    rolled: Rolled | None
+    rolled: VerifiedRollout | None
     failure: RolloutError | None
     how: Circumstances
 
 
-class Turnstile(Protocol):
+class StartLimit(Protocol):
     """Says when each attempt of a rollout may begin, where more than the number of workers decides it."""
 
     async def enter(self) -> Mapping[str, Any]:
@@ -59,14 +59,14 @@ class Attempts:
     options: AttemptOptions
     in_flight: int = 0
     retries: int = 0
-    breakers: dict[str, Breaker] = field(default_factory=dict)
+    breakers: dict[str, CircuitBreaker] = field(default_factory=dict)
     run_id: str = field(default_factory=lambda: secrets.token_hex(4))
     _stopped: asyncio.Event = field(default_factory=asyncio.Event)
 
     def open(self, on_pause: Callable[[str, str], None]) -> None:
         """`on_pause` is told the agent and the reason, and an empty reason when it goes on."""
         for agent in self.targets.agents:
-            self.breakers[agent] = Breaker(
+            self.breakers[agent] = CircuitBreaker(
                 agent,
                 first_wait=self.options.backoff * 2,
                 max_pause=self.options.max_pause,
@@ -89,7 +89,7 @@ class Attempts:
     def paused_reason(self) -> str:
         return "; ".join(one.reason for one in self.breakers.values() if one.reason)
 
-    async def run(self, task: Task, turnstile: Turnstile | None = None, *, tries: int = 0) -> Ended | None:
+    async def run(self, task: Task, turnstile: StartLimit | None = None, *, tries: int = 0) -> TaskResult | None:
         """None when the run stopped before the rollout was one: another run will do it. `tries` were made before."""
         breaker = self.breakers[task.agent]
         charged = 0
@@ -111,10 +111,10 @@ class Attempts:
             how = Circumstances(tries, started, seconds, queued, stack, digest[:16], {**told, **noted})
             held = breaker.record(number, failure)
             if failure is None:
-                return Ended(rolled, None, how)
+                return TaskResult(rolled, None, how)
             charged += held
             if held and (not failure.retryable or charged >= self.options.max_attempts):
-                return Ended(None, failure, how)
+                return TaskResult(None, failure, how)
             self.retries += 1
             if held:
                 await self._back_off(charged)
@@ -122,7 +122,9 @@ class Attempts:
                 return None
         return None
 
-    async def _attempt(self, task: Task, number: int) -> tuple[Rolled | None, RolloutError | None, dict[str, Any]]:
+    async def _attempt(
+        self, task: Task, number: int
+    ) -> tuple[VerifiedRollout | None, RolloutError | None, dict[str, Any]]:
         """A rollout or a failure, and what the reply said of its own way, when there was one."""
         told: dict[str, Any] = {}
         self.in_flight += 1
@@ -139,7 +141,7 @@ class Attempts:
 
     async def _send(self, task: Task, number: int) -> Reply:
         """To one replica after another as long as none has seen a byte; to one only after that."""
-        tried: list[Replica] = []
+        tried: list[AgentReplica] = []
         body, last = task.body, ""
         headers = self._headers(task, number)
         while (replica := self.targets.pick(task.agent, tried)) is not None:
@@ -157,7 +159,7 @@ class Attempts:
                 raise RolloutError("agent", f"lost on the way: {error}", server=task.agent) from error
         raise RolloutError("agent", f"cannot be reached: {last}", server=task.agent)
 
-    async def _post(self, replica: Replica, body: bytes, headers: tuple[Header, ...]) -> Reply:
+    async def _post(self, replica: AgentReplica, body: bytes, headers: tuple[Header, ...]) -> Reply:
         if replica.vanished:
             raise NotSent("it vanished or hangs, and its stack has not heard of it since")
         replica.in_flight += 1
@@ -176,7 +178,7 @@ class Attempts:
         finally:
             replica.in_flight -= 1
 
-    def _request(self, replica: Replica, body: bytes, headers: tuple[Header, ...]) -> Awaitable[Reply]:
+    def _request(self, replica: AgentReplica, body: bytes, headers: tuple[Header, ...]) -> Awaitable[Reply]:
         return self.http.request(
             "POST",
             replica.url + "/run",
@@ -201,7 +203,7 @@ class Attempts:
             return
 
 
-async def _admit(breaker: Breaker, turnstile: Turnstile | None) -> Mapping[str, Any] | None:
+async def _admit(breaker: CircuitBreaker, turnstile: StartLimit | None) -> Mapping[str, Any] | None:
     """Who waits for a turn may find the breaker open when it comes: it gives its place back until that has changed."""
     if turnstile is None:
         return {} if await breaker.admit() else None

@@ -11,24 +11,24 @@ from typing import Any
 import orjson
 
 from gym.collect import events
-from gym.collect.aio import first_error, first_of
-from gym.collect.attempts import Attempts, Ended
-from gym.collect.beacon import Beacon
-from gym.collect.breaker import GaveUp
+from gym.collect.aggregates import aggregate_agents, read_output
+from gym.collect.attempts import Attempts, TaskResult
+from gym.collect.circuit_breaker import GaveUp
+from gym.collect.collect_options import CollectOptions
+from gym.collect.concurrency import first_error, first_of
 from gym.collect.events import BadRow, Notice, OnEvent, Progress, Summary
 from gym.collect.feed import FileFeed
-from gym.collect.findings import fold_problems
-from gym.collect.metrics import aggregate_agents, read_output
-from gym.collect.options import CollectOptions
-from gym.collect.output import Output
+from gym.collect.folded_problems import fold_problems
+from gym.collect.output_files import OutputFiles
+from gym.collect.progress_report import ProgressReport
 from gym.collect.provenance import differences
-from gym.collect.replies import failure_line, rollout_line
-from gym.collect.rows import RowRules, Task, TaskReader
+from gym.collect.run_replies import failure_line, rollout_line
 from gym.collect.sidecar import write_whole
 from gym.collect.sink import Sink
 from gym.collect.stop import Stopped, StopSwitch
 from gym.collect.tally import Tally
 from gym.collect.targets import Targets
+from gym.collect.task_reader import RowRules, Task, TaskReader
 from gym.data.source import STDIN, count_lines, read_lines
 from gym.errors import ConfigError, InfraError, Problem, UserError
 
@@ -47,7 +47,7 @@ class Collector:
         files: tuple[str, ...],
         targets: Targets,
         attempts: Attempts,
-        output: Output,
+        output: OutputFiles,
         tally: Tally,
         on_event: OnEvent,
     ) -> None:
@@ -65,7 +65,7 @@ class Collector:
         self._reason = ""
         self._error: InfraError | None = None
         self._crew: asyncio.Task[None] | None = None
-        self._beacon = Beacon(targets, attempts.run_id, output.paths.rollouts, self._progress)
+        self._beacon = ProgressReport(targets, attempts.run_id, output.paths.rollouts, self._progress)
 
     async def run(self, stop: StopSwitch) -> Summary:
         self._attempts.open(self._tell_pause)
@@ -133,7 +133,7 @@ class Collector:
                 await self._write(task, ended, rollouts, failures)
             feed.finish(task)
 
-    async def _write(self, task: Task, ended: Ended, rollouts: Sink, failures: Sink) -> None:
+    async def _write(self, task: Task, ended: TaskResult, rollouts: Sink, failures: Sink) -> None:
         if ended.rolled is not None:
             self._tally.add_done(task.agent, ended.rolled.reward)
             await rollouts.put(rollout_line(ended.rolled, task, ended.how))

@@ -24,7 +24,7 @@ class AgentProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldCalls:
     """Calls that a model server holds back, because its provider refuses too many."""
 
     instance: str
@@ -55,7 +55,7 @@ class Progress:
     eta_seconds: float | None = None
     elapsed: float = 0.0
     paused_reason: str = ""
-    held: tuple[Held, ...] = ()
+    held: tuple[HeldCalls, ...] = ()
     stopping: bool = False
     agents: Mapping[str, AgentProgress] = field(default_factory=dict)
     failures: Mapping[str, int] = field(default_factory=dict)  # by kind

@@ -10,8 +10,8 @@ import threading
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
 from typing import Protocol
 
-from gym.collect.rows import Task, TaskReader
-from gym.collect.shelf import Shelf
+from gym.collect.fair_queue import FairQueue
+from gym.collect.task_reader import Task, TaskReader
 from gym.data.source import row_to_line
 from gym.errors import Problem
 
@@ -47,7 +47,7 @@ class FileFeed:
         self._on_problem = on_problem
         self._eager = eager
         self._loop = asyncio.get_running_loop()
-        self._shelf = Shelf()
+        self._shelf = FairQueue()
         self._ready: asyncio.Queue[None] = asyncio.Queue()  # one for each task on the shelf, and one more at the end
         self._room = threading.Semaphore(_AHEAD + -(-workers // _BATCH))  # batches that the thread may hand over
         self._held_back = 0  # batches that came and have not been asked for again

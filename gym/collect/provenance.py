@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gym.data.rows import PARAMS
+from gym.http.pool import Reply
 from gym.labels import HEADER_SDK
-from gym.server.http import Reply
 from gym.wire.token_ids import find_break
 
 _TIMING, _SDK = b"server-timing", HEADER_SDK.encode()

@@ -6,7 +6,7 @@ import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from gym.collect.events import AgentProgress, Held, Progress
+from gym.collect.events import AgentProgress, HeldCalls, Progress
 
 _RATE_SECONDS = 10.0
 
@@ -64,7 +64,7 @@ class Tally:
         in_flight: int = 0,
         retries: int = 0,
         paused_reason: str = "",
-        held: tuple[Held, ...] = (),
+        held: tuple[HeldCalls, ...] = (),
         stopping: bool = False,
     ) -> Progress:
         now = time.monotonic()

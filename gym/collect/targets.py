@@ -15,12 +15,12 @@ from urllib.parse import quote, urlsplit
 import orjson
 from pydantic import ValidationError
 
-from gym.collect.events import Held
+from gym.collect.agent_replicas import AgentReplica, Header, VanishedCheck
+from gym.collect.events import HeldCalls
 from gym.collect.provenance import digest_stack
-from gym.collect.replicas import Header, Lookout, Replica
 from gym.errors import InfraError, UserError
+from gym.http.pool import HttpClient, Reply
 from gym.labels import SERVER_PREFIX
-from gym.server.http import HttpClient, Reply
 from gym.wire.discovery import Discovery, InstanceView
 from gym.wire.failures import has_no_route
 
@@ -46,16 +46,16 @@ class Targets:
         self._look = look
         self._base = stack_url.rstrip("/")
         self._auth: tuple[Header, ...] = ((b"authorization", b"Bearer " + token.encode()),) if token else ()
-        self._replicas: dict[str, list[Replica]] = {}
-        self._chosen: dict[str, Replica] = {}  # by agent: where the router chooses
-        self._lookout = Lookout(http, f"{self._base}/vanished", self._auth)
+        self._replicas: dict[str, list[AgentReplica]] = {}
+        self._chosen: dict[str, AgentReplica] = {}  # by agent: where the router chooses
+        self._lookout = VanishedCheck(http, f"{self._base}/vanished", self._auth)
         self._reachable: dict[str, bool] = {}  # by host: asked once
         self._stale = asyncio.Event()
         self._document = Discovery(stack="")
         self.digests: dict[str, str] = {}  # by instance, as far as the stack tells
         self.stack = ""  # the digest of them all
         self.strict: tuple[str, ...] = ()  # verifiers in their strict mode
-        self.held: tuple[Held, ...] = ()  # what model servers hold back, as of the last look
+        self.held: tuple[HeldCalls, ...] = ()  # what model servers hold back, as of the last look
         self._tells_held = look is None
 
     @property
@@ -100,7 +100,7 @@ class Targets:
                 continue  # the addresses that we have may serve on; a breaker speaks up when they do not
             await self._look_at_held()
 
-    def pick(self, agent: str, tried: Collection[Replica] = ()) -> Replica | None:
+    def pick(self, agent: str, tried: Collection[AgentReplica] = ()) -> AgentReplica | None:
         """The healthy replica with the fewest rollouts in flight; an ailing one where there is no other. When none of
         those that the router leads to takes it, the router may choose: its answer says what ails them."""
         choice = [one for one in self._replicas.get(agent, ()) if one not in tried]
@@ -112,16 +112,16 @@ class Targets:
         now = time.monotonic()
         return min(choice, key=lambda one: self._rank(one, now))
 
-    def _rank(self, one: Replica, now: float) -> tuple[bool, bool, bool, int, int]:
+    def _rank(self, one: AgentReplica, now: float) -> tuple[bool, bool, bool, int, int]:
         lost = one.vanished or self._http.is_lost(one.url)
         return lost, not one.healthy, one.shunned_until > now, one.in_flight, one.served
 
-    def _choose_by_router(self, agent: str) -> Replica | None:
+    def _choose_by_router(self, agent: str) -> AgentReplica | None:
         if not any(one.id for one in self._replicas.get(agent, ())):
             return None
         return self._chosen.setdefault(agent, self._routed_place(agent))
 
-    def shun(self, replica: Replica) -> None:
+    def shun(self, replica: AgentReplica) -> None:
         """It refused a connection or broke one: others first for a while."""
         replica.shunned_until = time.monotonic() + _SHUN_SECONDS
         self._stale.set()
@@ -165,11 +165,11 @@ class Targets:
             reply = await self._http.request("GET", f"{self._base}/held", headers=self._auth, timeout=_TELL_SECONDS)
             self._tells_held = reply.status not in (404, 405)
             told = orjson.loads(reply.body)["held"] if reply.status == 200 else ()
-            self.held = tuple(Held(**one) for one in told)
+            self.held = tuple(HeldCalls(**one) for one in told)
         except (OSError, TimeoutError, ValueError, KeyError, TypeError):
             self.held = ()
 
-    async def _ask(self, name: str, replica: Replica) -> str:
+    async def _ask(self, name: str, replica: AgentReplica) -> str:
         try:
             reply = await self._http.request(
                 "GET", replica.url + "/healthz", headers=replica.headers, timeout=_ASK_SECONDS
@@ -218,38 +218,38 @@ class Targets:
         for name in self._replicas.keys() - document.instances.keys():
             self._replicas[name] = [self._routed_place(name)]
 
-    def _keep(self, name: str, places: list[Replica]) -> None:
+    def _keep(self, name: str, places: list[AgentReplica]) -> None:
         known = {one.url: one for one in self._replicas.get(name, ())}
         for place in places:
             if place.url in known:
                 known[place.url].healthy = place.healthy
         self._replicas[name] = [known.get(place.url, place) for place in places]
 
-    def _places(self, name: str, instance: InstanceView) -> list[Replica]:
+    def _places(self, name: str, instance: InstanceView) -> list[AgentReplica]:
         """Its replicas, when each can be reached from here; else by the router, which may have a way to each."""
-        direct: list[Replica] = []
+        direct: list[AgentReplica] = []
         for one in instance.replicas:
             if not self._reachable.get(_host(one.url)):
                 return self._routed_places(name, instance)
-            replica = Replica(one.url.rstrip("/"))
+            replica = AgentReplica(one.url.rstrip("/"))
             replica.healthy = one.healthy
             if instance.sdk:
                 self._http.expect_health(replica.url)
             direct.append(replica)
         return direct or [self._routed_place(name)]
 
-    def _routed_places(self, name: str, instance: InstanceView) -> list[Replica]:
+    def _routed_places(self, name: str, instance: InstanceView) -> list[AgentReplica]:
         routed = []
         for one in instance.replicas:
             if not one.route:  # the router chooses: an older stack, or no agent
                 return [self._routed_place(name)]
-            replica = Replica(self._base + one.route, self._auth, one.id)
+            replica = AgentReplica(self._base + one.route, self._auth, one.id)
             replica.healthy = one.healthy
             routed.append(replica)
         return routed
 
-    def _routed_place(self, name: str) -> Replica:
-        return Replica(self._routed(name), self._auth)
+    def _routed_place(self, name: str) -> AgentReplica:
+        return AgentReplica(self._routed(name), self._auth)
 
     def _routed(self, name: str) -> str:
         return f"{self._base}{SERVER_PREFIX}{quote(name, safe='')}"

@@ -1,7 +1,7 @@
 """What the user wrote -> a frozen, resolved and checked `Stack`; every problem at once, each with its file and line."""
 
 from gym.config.aliases import instance_names, known_as, other_names, path_variants
-from gym.config.assets import asset_dir, search_roots
+from gym.config.assets import search_roots
 from gym.config.catalog import CatalogEntry, find_server, list_servers, own_fields
 from gym.config.load import LoadRequest, load_stack
 from gym.config.model import ContainerFacts, Instance, Location, ServerRef, Stack
@@ -17,7 +17,6 @@ __all__ = [
     "Location",
     "ServerRef",
     "Stack",
-    "asset_dir",
     "collect_secrets",
     "find_server",
     "instance_names",

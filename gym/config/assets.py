@@ -7,21 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from gym import labels
-from gym.errors import InfraError
+from gym.files import own_root
 
 _EXTRA_ROOTS = "NEMO_GYM_EXTRA_ROOTS"
-_PACKAGE = Path(__file__).resolve().parent.parent
-
-
-def asset_dir(name: str) -> Path:
-    """`templates`, `servers`, `compose`, `requirements`: inside the installed wheel, or beside the package."""
-    for candidate in (_PACKAGE / "_assets" / name, _PACKAGE.parent / name):
-        if candidate.exists():
-            return candidate
-    raise InfraError(
-        f"`{name}` is not where the package `gym` is installed ({_PACKAGE}).",
-        "Install it again: `pip install --force-reinstall 'compose-gym[cli]'`.",
-    )
 
 
 def search_roots(cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -33,12 +21,6 @@ def search_roots(cwd: Path, environ: Mapping[str, str]) -> tuple[Path, ...]:
         if entry
     ]
     return unique_paths([cwd, *(cwd / one for one in named), own_root()])
-
-
-def own_root() -> Path:
-    """The folder that holds our own `servers`."""
-    inside = _PACKAGE / "_assets"
-    return inside if inside.is_dir() else _PACKAGE.parent
 
 
 def unique_paths(paths: Iterable[Path]) -> tuple[Path, ...]:

@@ -22,7 +22,7 @@ from gym.wire.sandbox import Grant
 
 _MEMORY = re.compile(r"\d{1,15}(\.\d{1,6})?\s*([bkmgt]|[kmgt]i?b)?", re.I)
 _PYTHON = re.compile(r"(?!3\.1$)(==|~=|[<>]=?)?\s*\d+(\.\d+){1,2}(\s*,\s*(!=|==|~=|[<>]=?)\s*\d+(\.\d+){0,2})*|~?/\S+")
-OURS = frozenset(["python_version"])  # nobody's field, so a value that it may not have is an error
+OURS = frozenset(["python_version"])  # not a field of a server, so a wrong value is an error
 _NEW = {"resources_servers": "resources", "responses_api_agents": "agent", "responses_api_models": "model"}
 _WANTED = {
     "image": "the name of an image, such as `registry.example/mcqa:1.2`",
@@ -45,7 +45,7 @@ class Surroundings:
     cwd: Path
     folders: Sequence[ServerFolder]
     extras: Collection[str]  # of the SDK, as far as they are installed here
-    doubtful: Collection[str] = ()  # servers that could not be made out; their problems are told
+    doubtful: Collection[str] = ()  # servers that could not be read; their problems are reported
     without_models: bool = False
 
 
@@ -109,7 +109,7 @@ def _build(draft: Draft, drafts: Sequence[Draft], around: Surroundings, findings
 
 
 def _with_build(grant: Grant | None, fields: Mapping[str, Any]) -> Grant | None:
-    """Who names a folder to build has asked for it; nobody else gets the right to build images."""
+    """A server that names a folder to build gets the right to build images; no other one does."""
     if grant is None or not fields.get("sandbox_build") or "build" in grant.model_fields_set:
         return grant
     return grant.model_copy(update={"build": True})
@@ -259,7 +259,7 @@ def _check_domain(draft: Draft, findings: Findings) -> None:
     domain = _text(draft, "domain")
     if domain and domain not in DOMAINS:
         close = did_you_mean(domain, sorted(DOMAINS)) or f"Known: {', '.join(sorted(DOMAINS))}."
-        findings.notice(f"{dotted((*draft.path, 'domain'))}: `{domain[:60]}` is a domain nobody else knows. {close}")
+        findings.notice(f"{dotted((*draft.path, 'domain'))}: `{domain[:60]}` is not a known domain. {close}")
 
 
 def _text(draft: Draft, key: str) -> str:

@@ -143,7 +143,7 @@ def check_reference(
 ) -> str | None:
     """The name of the instance that is meant, under whichever of its names; None when there is none.
 
-    A `doubtful` name is a server's whose own problem is told already; a `nameable` one is a configuration's that could
+    A `doubtful` name is a server with a problem reported already; a `nameable` one is a configuration's that could
     be named on the command line.
     """
     there = [draft.name for draft in drafts if draft.type == one.ref.type]

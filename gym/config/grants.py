@@ -1,6 +1,6 @@
 """`sandbox:` of an instance -> what it may ask the broker for; and the settings of the broker itself.
 
-Every mistake is told with its file, line and key.
+Every mistake is reported with its file, line and key.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def is_grant(node: Node) -> bool:
 
 
 def read_grant(path: Path, node: Node, findings: Findings) -> Grant | None:
-    """The grant, or None with every problem told."""
+    """The grant, or None with every problem reported."""
     if not isinstance(node.value, dict):
         findings.add(node, path, f"must be a mapping; found {describe(node.value)}", EXAMPLE)
         return None
     if path[0] == OPERATOR:
-        what = f"cannot be granted: `{OPERATOR}` is what the broker calls whoever operates the stack"
+        what = f"cannot be granted: `{OPERATOR}` is what the broker calls the operator of the stack"
         findings.add(node, path, what, "Give the instance another name.")
         return None
     try:

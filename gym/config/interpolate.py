@@ -1,6 +1,6 @@
 """`${…}` -> values: other keys (absolute or relative), the environment, and the resolvers of OmegaConf.
 
-Every reference that cannot be followed is a problem at the place where it is written; none is told twice.
+Every reference that cannot be followed is a problem at the place where it is written; none is reported twice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAX_TEXT = 1_000_000
 
 
 class _Unresolved(Exception):
-    """A reference that leads nowhere; `what` is empty when its problem is told already."""
+    """A reference that leads nowhere; `what` is empty when its problem is reported already."""
 
     def __init__(self, what: str = "", hint: str = "") -> None:
         super().__init__(what)

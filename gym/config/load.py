@@ -60,7 +60,7 @@ class LoadRequest:
     environ: Mapping[str, str] = field(default_factory=dict)
     strict: bool = False  # every verifier's strict mode, as `strict: true` in a file
     extras: frozenset[str] | None = None  # of the SDK; None: those that are installed here
-    without_models: bool = False  # nothing is to be started, so a judge that nobody named is no mistake
+    without_models: bool = False  # nothing is to be started, so a judge without a name is not a mistake
 
 
 def load_stack(request: LoadRequest) -> Stack:

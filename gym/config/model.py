@@ -56,12 +56,12 @@ class Instance(Frozen):
     fields: dict[str, Any]
     references: tuple[ServerRef, ...] = ()
     container: ContainerFacts = ContainerFacts()
-    sandbox: Grant | None = None  # what it may ask the broker for; None: nothing, and it is told of no broker
+    sandbox: Grant | None = None  # what it may ask the broker for; None: nothing, and it does not know the broker
     directory: Path | None = None  # the implementation's folder; None for an `image` instance
     entrypoint: str = "app.py"
     source_digest: str = ""  # of the files in `directory` that a server runs from
     requirements_digest: str = ""  # "" when the SDK alone is enough
-    foreign: bool = False  # written against nemo_gym: started as a script, told where to listen
+    foreign: bool = False  # written against nemo_gym: started as a script that is given its address
     origin: Location = Location()
 
 

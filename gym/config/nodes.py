@@ -21,7 +21,7 @@ MAX_DEPTH: Final = 100
 
 
 class _Broken:
-    """Stands where a value could not be made; its problem is told already, so whatever meets it keeps silent."""
+    """Stands where a value could not be made; its problem is reported already, and only once."""
 
     def __repr__(self) -> str:
         return "<broken>"
@@ -50,7 +50,7 @@ class Node:
 
     @property
     def known(self) -> bool:
-        """False for a missing value and for one whose problem is told already."""
+        """False for a missing value and for one whose problem is reported already."""
         return self.value is not BROKEN and self.value != MISSING
 
 

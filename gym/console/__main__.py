@@ -15,9 +15,9 @@ from gym.console.settings import Settings, read_settings
 from gym.console.sources import LiveSources
 from gym.console.upstreams import UpstreamAdmin
 from gym.errors import GymError
+from gym.http.pool import HttpClient
 from gym.server import serve
 from gym.server.config import Settings as ServeSettings
-from gym.server.http import HttpClient
 from gym.server.refusing import Rules
 
 

@@ -33,7 +33,7 @@ from gym.errors import GymError, InfraError, UserError
 from gym.trainers import shares
 from gym.wire.discovery import Discovery
 from gym.wire.failures import NO_ROUTE, RolloutError
-from gym.wire.foreign import Why, refusal_words
+from gym.wire.foreign_pages import Why, refusal_words
 
 HEALTH = ("/healthz", "/livez", "/readyz", "/health")
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]

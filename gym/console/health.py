@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from gym.console.names import Place
-from gym.render.compose import PORT
-from gym.server.http import HttpClient, NotSent
+from gym.http.pool import HttpClient, NotSent
+from gym.wire.stack_names import PORT
 
 WELL_SECONDS: Final = 1.0  # between two questions to one that is well
 ILL_SECONDS: Final = 0.3

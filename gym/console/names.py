@@ -11,8 +11,8 @@ import socket
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from gym.render.compose import PORT
-from gym.render.wanted import Wanted, WantedService
+from gym.wire.stack_names import PORT
+from gym.wire.wanted import Wanted, WantedService
 
 LOOKUP_SECONDS: Final = 2.0
 NAMELESS: Final = re.compile(r"^[0-9a-f]{12}_")  # Compose is about to rename it

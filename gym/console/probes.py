@@ -12,8 +12,8 @@ import orjson
 
 from gym.config.redact import redact
 from gym.console.sources import ServerFacts
+from gym.http.pool import HttpClient, NotSent
 from gym.labels import BLOCKED
-from gym.server.http import HttpClient, NotSent
 from gym.wire.discovery import Discovery, ReplicaView
 from gym.wire.failures import error_from_reply
 

@@ -13,12 +13,14 @@ from typing import Final
 
 from gym.console.health import Health
 from gym.console.names import Names, Place
-from gym.render.compose import PORT
-from gym.render.routes import write_routes
-from gym.render.wanted import Beat, Leavers, Sight, Wanted, discovery_of, read_wanted, read_work
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
+from gym.render.routes import next_discovery, router_text
+from gym.render.wanted import Leavers, Sight, discovery_of
 from gym.server.waiting import wait_for_event
 from gym.wire.discovery import Discovery
+from gym.wire.route_files import read_discovery, write_routes
+from gym.wire.stack_names import PORT
+from gym.wire.wanted import Beat, Wanted, read_wanted, read_work
 
 LOOK_SECONDS: Final = 0.3
 Stamp = tuple[int, int, int]
@@ -77,7 +79,8 @@ class Reconciler:
         now = (wanted, found, self._stamps())
         if self._written == now:
             return
-        changed = write_routes(self._discovery, self._routes, wanted, found)
+        current = next_discovery(found, read_discovery(self._discovery))
+        changed = write_routes(self._discovery, self._routes, current, router_text(wanted, current))
         self._written = None if changed else now
         if changed:
             log.info("routes: %s", _summary(found))

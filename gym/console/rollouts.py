@@ -23,17 +23,17 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from gym.collect import AttemptOptions, Rollout, collect_from
-from gym.collect.aio import allow_connections
-from gym.collect.findings import fold_problems
-from gym.collect.rows import RowRules, TaskReader
+from gym.collect.concurrency import allow_connections
+from gym.collect.folded_problems import fold_problems
 from gym.collect.tally import Tally
 from gym.collect.targets import AGENT_TYPE, Targets
+from gym.collect.task_reader import RowRules, TaskReader
 from gym.console.collections import Collections
 from gym.console.groups import KEYS, OpenStreams, open_groups, read_group_order
 from gym.console.sources import Sources
 from gym.data.source import row_to_line
 from gym.errors import GymError, Problem, UserError
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.wire.failures import RolloutError
 from gym.wire.policy_endpoint import KEY
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.wire.discovery import Discovery
 from gym.wire.rows import ServerType
 

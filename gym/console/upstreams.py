@@ -18,10 +18,10 @@ from pydantic import AliasChoices, ConfigDict, Field, ValidationError
 from gym.console.probes import Probe, Prober
 from gym.console.sources import Sources
 from gym.errors import InfraError, UserError
-from gym.render.compose import rewrite_urls
-from gym.render.files import write_atomically
+from gym.files import write_atomically
+from gym.render.host_urls import rewrite_urls
 from gym.wire.discovery import ReplicaView
-from gym.wire.upstreams import FILE, Upstreams
+from gym.wire.upstream_file import FILE, Upstreams
 
 MOST_BYTES = 1 << 20
 CONFIRM_SECONDS, LOOK_SECONDS = 5.0, 0.1

@@ -15,7 +15,7 @@ from gym.data.output import whole_file
 from gym.data.rows import BadLine, parse_row
 from gym.data.source import Line
 from gym.errors import InfraError, UserError
-from gym.runtime.programs import run_program, stream_program
+from gym.programs import run_program, stream_program
 from gym.server.generating import NO_MORE
 
 MAKER: Final = "generate.py"

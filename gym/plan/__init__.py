@@ -13,8 +13,8 @@ from gym.plan.model import (
 )
 from gym.plan.names import assign_slugs, path_segment, slugify
 from gym.plan.narrow import settings_for
-from gym.plan.sandbox import SANDBOX
 from gym.plan.text import changes_to_text, plan_to_text
+from gym.wire.stack_names import SANDBOX
 
 __all__ = [
     "SANDBOX",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gym.plan.model import Change, Observed, ObservedService, Plan, SandboxPlan, Service
-from gym.plan.sandbox import SANDBOX
+from gym.wire.stack_names import SANDBOX
 
 
 def diff(plan: Plan, observed: Observed) -> tuple[Change, ...]:

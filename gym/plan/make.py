@@ -110,7 +110,7 @@ def _with_digest(service: Service, stack: Stack, sdk: str) -> Service:
 
 
 def _guarded(router: RouterPlan) -> RouterPlan:
-    """Wider than loopback means a token, whoever made the plan."""
+    """A router that listens wider than on loopback always asks for a token."""
     return router if is_loopback(router.host) else router.model_copy(update={"needs_token": True})
 
 

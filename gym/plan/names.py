@@ -25,7 +25,7 @@ def slugify(name: str) -> str:
 
 
 def assign_slugs(names: Iterable[str]) -> dict[str, str]:
-    """One slug a name. Whoever looks like its slug already keeps it; of the others the first written wins."""
+    """One slug a name. A name that is its own slug keeps it; of the others the first one written wins."""
     ordered = list(dict.fromkeys(names))
     given: dict[str, str] = {}
     taken = set(RESERVED)

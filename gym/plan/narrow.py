@@ -43,7 +43,7 @@ NOT_FOR_SERVERS = frozenset(
 )
 
 
-# What a model server has to know of the endpoints that rollouts bring along, and nobody else.
+# What model servers alone have to know, of the endpoints that rollouts bring along.
 FOR_MODELS = ("policy_urls", "policy_host")
 
 
@@ -54,8 +54,8 @@ def settings_for(settings: Mapping[str, Any], service: Service) -> dict[str, Any
     """
     own = set(_strings(service.fields))
     model = service.type == "responses_api_models" and service.launch == "sdk"
-    told = {key: settings[key] for key in FOR_MODELS if model and settings.get(key) is not None}
-    return told | {
+    own_settings = {key: settings[key] for key in FOR_MODELS if model and settings.get(key) is not None}
+    return own_settings | {
         key: value
         for key, value in settings.items()
         if (_is_scalar(value) or service.launch == "script")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from gym.config.model import Stack
 from gym.errors import UserError
 from gym.plan.digest import digest_of, digest_value
 from gym.plan.model import SandboxPlan
 from gym.wire.sandbox import Grant
-
-SANDBOX: Final = "sandbox"  # what the broker is called wherever services have names
+from gym.wire.stack_names import SANDBOX
 
 
 def plan_sandbox(stack: Stack, sdk: str) -> SandboxPlan | None:
-    """None when nobody asks for sandboxes: then nothing of the stack touches an engine's socket."""
+    """None when no instance asks for sandboxes: then nothing of the stack touches an engine's socket."""
     grants = {one.name: one.sandbox for one in stack.instances if one.sandbox is not None}
     if not grants:
         return None

@@ -1,4 +1,4 @@
-"""Which instances may be told other addresses of their provider at run time, and where below a home that lies."""
+"""Which instances may get other addresses of their provider at run time, and in which folder below a home."""
 
 from __future__ import annotations
 

@@ -1,8 +1,10 @@
-"""Images to build -> one document for `docker buildx bake`, which builds them all at once. Pure."""
+"""The images of a stack, and one document for `docker buildx bake`, which builds them all at once. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 
@@ -19,6 +21,15 @@ class BuildTarget(Value):
     args: dict[str, str] = {}
     contexts: dict[str, str] = {}  # more folders to copy from, by name
     labels: dict[str, str] = {}
+
+
+class Images(NamedTuple):
+    base: str
+    by_instance: Mapping[str, str]
+    base_target: BuildTarget
+    targets: tuple[BuildTarget, ...]  # every server image that we build, whether it exists or not
+    texts: Mapping[Path, str] = {}  # files that the builds of servers read
+    base_files: Mapping[str, Path] = {}  # what the context of the base is copied from, by its name there
 
 
 def render_bake(targets: Iterable[BuildTarget], secrets: Mapping[str, str]) -> str:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from pydantic import Field
 
 from gym import labels
 from gym.plan.model import Plan, Service, Value
-from gym.plan.sandbox import SANDBOX
 from gym.plan.upstreams import FOLDER, takes_upstreams
 from gym.render.compose_model import (
     ComposeFile,
@@ -30,30 +25,25 @@ from gym.render.compose_model import (
     Secret,
 )
 from gym.render.compose_yaml import compose_to_yaml
+from gym.render.host_urls import HOST, texts_of
 from gym.render.launch import HEAD, Address, launch_document
 from gym.render.text import NOT_IN_YAML
 from gym.render.traefik import route_prefix
+from gym.wire.stack_names import CONSOLE, NETWORK, PORT, ROUTER, SANDBOX, service_name
 
 ROUTER_IMAGE: Final = "traefik:v3.7"
-ROUTER: Final = "router"
-CONSOLE: Final = "console"
-NETWORK: Final = "stack"
 TOKEN: Final = "gym_token"
 SANDBOXES: Final = "sandboxes"  # the network that the broker shares with those who may ask it
 EGRESS: Final = "egress"  # the broker's way out, where a grant lets sandboxes `allow` hosts: it is their gate
 ENGINE_SOCKET: Final = "/var/run/docker.sock"
-PORT: Final = 8000  # where every server listens inside its container
 OUTSIDE_PORT: Final = 11001  # the router's entry point that the host publishes; the inside one has the well-known port
 WANTED_MOUNT: Final = "/run/gym-wanted"
 UPSTREAMS_MOUNT: Final = "/run/gym-upstreams"
 ROUTES: Final = "stack.yml"  # the router's dynamic file
 USER: Final = "10001:10001"
-PROJECT_MAX: Final = 36
-DNS_LABEL: Final = 63
 MEMORY: Final = "4g"
 PIDS: Final = 1024
 LONG_DOCUMENT: Final = 100_000  # the kernel refuses one environment string of 128 KiB
-HOST: Final = "host.docker.internal"
 SECRET: Final = "secret://"
 # For connections of programs that set nothing of their own, the router's among them: a peer of which nothing was heard
 # for 9 s has gone, and so has one that did not acknowledge for 12.6 s. What lives and reads slowly is left alone.
@@ -63,9 +53,6 @@ SYSCTLS: Final = {
     "net.ipv4.tcp_keepalive_probes": 3,
     "net.ipv4.tcp_retries2": 5,
 }
-LOOPBACK_URL: Final = re.compile(
-    r"^(?P<scheme>[a-z][a-z0-9+.-]*://)(?P<user>[^/@]*@)?(localhost|127(?:\.\d+){3}|0\.0\.0\.0|\[::1?\])(?=[:/?#]|$)"
-)
 
 
 class ComposeFacts(Value):
@@ -78,30 +65,9 @@ class ComposeFacts(Value):
     images: dict[str, str]  # instance -> image
     router_image: str = ROUTER_IMAGE
     secrets: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # instance -> names of its secrets
-    reaching_host: tuple[str, ...] = ()  # instances that have such a URL as a secret
     static_digest: str = ""  # of what the router reads once: another one means another router
     engine_socket: str = ENGINE_SOCKET  # on the host; the sandbox broker's alone
     engine_group: int | None = None  # who may open it
-
-
-def project_name(stack: str, home: Path) -> str:
-    """One stack, one folder, one project: two of the same name in two folders never touch each other."""
-    digest = hashlib.sha256(str(home).encode()).hexdigest()[:8]
-    name = re.sub(r"[^a-z0-9]+", "-", stack.lower()).strip("-")
-    return f"gym-{name[: PROJECT_MAX - 13].strip('-')}-{digest}" if name else f"gym-{digest}"
-
-
-def service_name(slug: str, project: str) -> str:
-    """The slug, unless `<project>-<slug>-<number>` would be too long for a name in DNS."""
-    room = DNS_LABEL - len(project) - len("--1000")
-    if len(slug) <= room:
-        return slug
-    return f"{slug[: room - 9].strip('-')}-{hashlib.sha256(slug.encode()).hexdigest()[:8]}"
-
-
-def replica_host(project: str, slug: str, number: int) -> str:
-    """A container's name, which is its name in DNS too: one stable address a replica."""
-    return f"{project}-{service_name(slug, project)}-{number}"
 
 
 def render_compose(plan: Plan, facts: ComposeFacts) -> str:
@@ -135,7 +101,7 @@ def _has_gate(plan: Plan) -> bool:
 
 
 def launch_text(plan: Plan, service: Service, project: str) -> str:
-    """What a server is told, as JSON that a person can read and every YAML reader reads the same way."""
+    """A server's settings, as JSON that a person can read and every YAML reader reads the same way."""
     document = launch_document(plan, service, _addresses(plan, service, project))
     text = orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2).decode()
     return NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
@@ -143,46 +109,6 @@ def launch_text(plan: Plan, service: Service, project: str) -> str:
 
 def is_long(text: str) -> bool:
     return len(text.encode()) > LONG_DOCUMENT
-
-
-def reach_host(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
-    """URLs of this very machine, which a container cannot see under `localhost`, by the name that it has from inside.
-
-    And what was changed, as `key: URL`, for the user to hear.
-    """
-    found = [f"{path}: {text}" for path, text in _texts(plan.settings) if LOOPBACK_URL.match(text)]
-    services = []
-    for service in plan.services:
-        own = service.model_dump(include={"fields": True, "container": {"env"}})
-        found += [
-            f"{service.name}.{path.split('.', 1)[1]}: {text}" for path, text in _texts(own) if LOOPBACK_URL.match(text)
-        ]
-        container = service.container.model_copy(update={"env": rewrite_urls(service.container.env)})
-        services.append(service.model_copy(update={"fields": rewrite_urls(service.fields), "container": container}))
-    settings = {**rewrite_urls(plan.settings), "policy_host": HOST}  # for URLs that come with rollouts
-    changed = plan.model_copy(update={"services": tuple(services), "settings": settings})
-    return changed, tuple(found)
-
-
-def rewrite_urls(tree: Any) -> Any:
-    if isinstance(tree, str):
-        return LOOPBACK_URL.sub(lambda found: f"{found['scheme']}{found['user'] or ''}{HOST}", tree)
-    if isinstance(tree, Mapping):
-        return {key: rewrite_urls(value) for key, value in tree.items()}
-    if isinstance(tree, (list, tuple)):
-        return [rewrite_urls(value) for value in tree]
-    return tree
-
-
-def _texts(tree: Any, path: str = "") -> Iterable[tuple[str, str]]:
-    if isinstance(tree, str):
-        yield path, tree
-    elif isinstance(tree, Mapping):
-        for key, value in tree.items():
-            yield from _texts(value, f"{path}.{key}" if path else str(key))
-    elif isinstance(tree, (list, tuple)):
-        for index, value in enumerate(tree):
-            yield from _texts(value, f"{path}.{index}")
 
 
 def _addresses(plan: Plan, service: Service, project: str) -> dict[str, Address]:
@@ -237,13 +163,13 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
         environment=environment,
         secrets=secrets or None,
         volumes=tuple(volumes),
-        extra_hosts=(f"{HOST}:host-gateway",) if _names_host(service, facts) else None,
+        extra_hosts=(f"{HOST}:host-gateway",) if _reaches_host(service) else None,
         deploy=_deploy(service),
         depends_on=(SANDBOX,) if service.sandbox else None,
         networks=(NETWORK, SANDBOXES) if service.sandbox else None,
         cpus=service.container.cpus,
         mem_limit=service.container.memory,
-        read_only=None if ours or service.launch == "image" else False,  # whoever wrote it may write beside its code
+        read_only=None if ours or service.launch == "image" else False,  # it may write beside its code
         healthcheck=Healthcheck(test=("CMD", "gym-healthy", "/", "any")) if service.launch == "script" else None,
         labels={labels.INSTANCE: service.name, labels.TYPE: service.type, labels.DIGEST: service.digest},
     )
@@ -270,7 +196,7 @@ def _variables(service: Service) -> dict[str, str]:
 
 
 def _own_environment(service: Service) -> dict[str, str]:
-    """An image that nobody knows cannot put a secret into a variable: it is told the file, in the usual way."""
+    """A foreign image cannot put a secret into a variable: it gets the file's name, in the usual way."""
     if service.launch != "image":
         return _variables(service)
     files = {f"{key}_FILE": f"/run/secrets/{value[len(SECRET) :]}" for key, value in _secret_variables(service)}
@@ -282,15 +208,10 @@ def _secret_variables(service: Service) -> list[tuple[str, str]]:
     return [(key, value) for key, value in _variables(service).items() if value.startswith(SECRET)]
 
 
-def _names_host(service: Service, facts: ComposeFacts) -> bool:
-    """A secret may hold such a URL as well: user and password stand in it. A model may be told one at run time, and a
-    rollout may bring one along."""
-    return (
-        takes_upstreams(service)
-        or (service.type == "responses_api_models" and service.launch == "sdk")
-        or service.name in facts.reaching_host
-        or any(HOST in text for _, text in _texts([service.fields, service.container.env]))
-    )
+def _reaches_host(service: Service) -> bool:
+    """A model server may get such a URL at run time, and a rollout may bring one along."""
+    own = texts_of([service.fields, service.container.env])
+    return takes_upstreams(service) or any(HOST in text for _, text in own)
 
 
 def _command(service: Service) -> tuple[str, ...] | None:
@@ -322,8 +243,8 @@ def _router(plan: Plan, facts: ComposeFacts) -> ComposeService:
 
 
 def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> ComposeService:
-    """It keeps the routes: nobody else in the stack may write them."""
-    told = {
+    """It keeps the routes, and alone in the stack may write them."""
+    environment = {
         labels.ENV_LISTEN: f"0.0.0.0:{PORT}",
         labels.ENV_DISCOVERY: "/run/gym/discovery.json",
         labels.ENV_CONSOLE: "/run/gym/console.json",
@@ -335,7 +256,7 @@ def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> Compose
         base="server",
         image=facts.base_image,
         command=("python", "-m", "gym.console"),
-        environment=told | ({labels.ENV_TOKEN_FILE: f"/run/secrets/{TOKEN}"} if token else {}),
+        environment=environment | ({labels.ENV_TOKEN_FILE: f"/run/secrets/{TOKEN}"} if token else {}),
         secrets=token or None,
         volumes=(
             Mount(source="./discovery", target="/run/gym", writable=True),
@@ -353,7 +274,7 @@ def _broker(plan: Plan, facts: ComposeFacts) -> ComposeService:
     return ComposeService(
         base="server",
         image=facts.base_image,
-        command=("python", "-m", "gym.sandbox"),
+        command=("python", "-m", "gym.broker"),
         environment={
             labels.ENV_LISTEN: f"0.0.0.0:{PORT}",
             labels.ENV_SANDBOX_CONFIG: "/run/gym-sandbox/config.json",
@@ -376,7 +297,7 @@ def _broker(plan: Plan, facts: ComposeFacts) -> ComposeService:
 
 def _header(plan: Plan) -> str:
     return (
-        f'Stack "{plan.stack}": {len(plan.services)} servers behind one router. Written by gym, and written anew\n'
+        f'Stack "{plan.stack}": {len(plan.services)} servers behind one router. Written by gym, and replaced\n'
         "by the next `gym up`: changes of your own go into another file, gym up ... -f override.yaml\n"
         "Plain Compose takes it too: docker compose -f compose.yaml up -d"
     )

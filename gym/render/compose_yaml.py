@@ -107,7 +107,7 @@ def _represent_anchored(dumper: _Dumper, mapping: Anchored) -> yaml.Node:
     node = dumper.represent_mapping("tag:yaml.org,2002:map", mapping.items())
     anchored = _AnchoredNode(node.tag, node.value, flow_style=node.flow_style)
     anchored.anchor = mapping.anchor
-    # Whoever refers to the mapping later must be given this very node.
+    # Later references to the mapping must be given this very node.
     dumper.represented_objects[id(mapping)] = anchored
     return anchored
 

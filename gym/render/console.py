@@ -1,4 +1,4 @@
-"""What the console is told about a stack: its configuration without secrets, and what discovery does not say."""
+"""What the console gets to know about a stack: its configuration without secrets, and what discovery does not say."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from gym import labels
-from gym.wire.foreign import BODILESS, FOREIGN_SITES, JSON_TYPE, LOOPBACK, NEAR
+from gym.wire.foreign_pages import BODILESS, FOREIGN_SITES, JSON_TYPE, LOOPBACK, NEAR
 
 Tree = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""What a server process is told at its start (`NEMO_GYM_CONFIG_DICT`): its own block, whom it talks to, settings.
+"""What a server process gets at its start (`NEMO_GYM_CONFIG_DICT`): its own block, whom it talks to, settings.
 
 Nothing of another instance but its address is in it, so no secret of another instance either.
 """

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from gym.plan.model import Change, Observed, Plan
+from gym.plan.model import Change, Observed, Plan, Value
+from gym.render.bake import Images
 
 ReplicaState = Literal["starting", "healthy", "unhealthy", "restarting", "stopping", "exited"]
 
@@ -44,6 +45,15 @@ class StackStatus(BaseModel):
         return bool(self.replicas) and all(one.state == "healthy" for one in self.replicas)
 
 
+class Prepared(Value):
+    """A plan as its runtime runs it: `up` applies it, `changes` compares it, `gym render` prints it."""
+
+    plan: Plan
+    secrets: dict[str, str] = Field(default_factory=dict, repr=False)
+    images: Images | None = None  # where servers run from images
+    notices: tuple[str, ...] = ()  # what a user should read before the stack starts
+
+
 OnStatus = Callable[[StackStatus], None]
 
 
@@ -54,10 +64,16 @@ class Runtime(Protocol):
 
     def observe(self, home: Path) -> Observed: ...
 
-    def up(
-        self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, timeout: float | None
-    ) -> StackStatus:
-        """Apply the plan, return when every replica is healthy; `NotUp` names those that are not, and all stay up.
+    def prepare(self, home: Path, plan: Plan, secrets: Mapping[str, str]) -> Prepared:
+        """Decide what the plan leaves to its runtime. Reads this machine, and changes nothing."""
+        ...
+
+    def changes(self, home: Path, prepared: Prepared) -> tuple[Change, ...]:
+        """What `up` would do to each service of the stack in `home`."""
+        ...
+
+    def up(self, home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float | None) -> StackStatus:
+        """Apply it, return when every replica is healthy; `NotUp` names those that are not, and all stay up.
 
         Without a `timeout` it is `gym.runtime.lateness.start_seconds`.
         """
@@ -80,4 +96,4 @@ class Runtime(Protocol):
     ) -> StackStatus: ...
 
 
-__all__ = ["Change", "OnStatus", "ReplicaState", "ReplicaStatus", "Runtime", "StackStatus"]
+__all__ = ["Change", "OnStatus", "Prepared", "ReplicaState", "ReplicaStatus", "Runtime", "StackStatus"]

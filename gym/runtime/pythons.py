@@ -11,7 +11,7 @@ from typing import Final
 
 from gym.errors import ProgramFailed, UserError
 from gym.plan.model import Service
-from gym.runtime.programs import find_program, run_program
+from gym.programs import find_program, run_program
 
 UPSTREAM: Final = ">=3.12"  # no nemo-gym on the registry takes an earlier one
 _FLOORS: Final = (

@@ -1,6 +1,6 @@
 """What both runtimes do for a sandbox broker: tokens, its configuration, and removing what a dead one left.
 
-Tokens lie in the stack's home, readable by its owner alone; the broker itself is told their digests.
+Tokens lie in the stack's home, readable by its owner alone; the broker itself gets their digests.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ import orjson
 from pydantic import Field, ValidationError
 
 from gym import labels
-from gym.errors import UserError
+from gym.files import write_atomically
 from gym.plan.model import Plan, SandboxPlan, Value
-from gym.render.compose import project_name
-from gym.render.files import write_atomically
-from gym.runtime.programs import run_program
+from gym.programs import run_program
+from gym.wire.stack_names import project_name
 
 FOLDER: Final = "sandbox"
 CONFIG: Final = "config.json"
 STATE: Final = "state"  # what the broker writes down, beside its configuration
 TOKENS: Final = "sandbox-tokens.json"
 HAND_OVER: Final = "SIGUSR1"  # to a broker: another one follows, leave it the sandboxes
-LEFTOVERS: Final = "gym.sandbox.leftovers"
+LEFTOVERS: Final = "gym.broker.leftovers"
 SWEEP_SECONDS: Final = 120.0
 
 
@@ -95,20 +94,8 @@ def remove_leftovers(home: Path) -> None:
     (home / TOKENS).unlink(missing_ok=True)
 
 
-def with_docker(plan: Plan) -> Plan:
-    """In a stack of containers sandboxes are containers too: the broker's own has no rights to make others."""
-    if plan.sandbox is None or plan.sandbox.provider == "docker":
-        return plan
-    if plan.sandbox.provider != "auto":
-        raise UserError(
-            f"sandbox_provider is {plan.sandbox.provider}, and on the compose runtime sandboxes are containers.",
-            "Leave it out, or run the servers as processes as well: gym up ... --runtime local",
-        )
-    return plan.model_copy(update={"sandbox": plan.sandbox.model_copy(update={"provider": "docker"})})
-
-
 def access_environ(url: str, token: str) -> dict[str, str]:
-    """What a server that holds a grant is told."""
+    """The variables of a server that holds a grant."""
     return {labels.ENV_SANDBOX_URL: url, labels.ENV_SANDBOX_TOKEN: token}
 
 

@@ -1,4 +1,4 @@
-"""Teardown that a second Ctrl-C does not cut short: what was started is always found by whoever ends it."""
+"""Teardown that a second Ctrl-C does not cut short: it ends everything that was started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folders in which the console tells models other addresses of their providers; they live as long as the stack."""
+"""The folders in which the console gives models other addresses of their providers; they live as long as the stack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gym.plan.upstreams import FOLDER, takes_upstreams
 
 
 def prepare_upstreams(home: Path, plan: Plan, *, mode: int = 0o700) -> None:
-    """`mode` is wider where the console is another user; nobody else can enter the home."""
+    """`mode` is wider where the console is another user; no other user can enter the home."""
     slugs = [one.slug for one in plan.services if takes_upstreams(one)]
     for folder in (home / FOLDER, *(home / FOLDER / slug for slug in slugs)):
         folder.mkdir(parents=True, exist_ok=True)

@@ -26,11 +26,11 @@ import orjson
 
 from gym import labels
 from gym.errors import UserError
+from gym.http.peer_health import PeerHealth
+from gym.http.pool import HttpClient, NotSent, Reply
+from gym.http.streams import Incoming, Pieces, TooLarge, exchange
 from gym.sandbox.failures import FileProblem, SandboxEnded, failure
 from gym.sandbox.handles import Job, Sandbox, Shell
-from gym.sandbox.streams import Incoming, Pieces, TooLarge, exchange
-from gym.server.http import HttpClient, NotSent, Reply
-from gym.server.peer_health import PeerHealth
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import HEADER_REQUEST, Build, SandboxInfo, SandboxSpec
 
@@ -133,14 +133,6 @@ class Sandboxes:
                 failed = failure(500, orjson.dumps(line))
         if failed is not None:
             raise failed
-
-    async def snapshots(self) -> tuple[str, ...]:
-        """Of this stack, as an `image` names them."""
-        return tuple(orjson.loads((await self.call("GET", "/snapshots")).body)["snapshots"])
-
-    async def remove_snapshot(self, image: str) -> None:
-        """Sandboxes that were made from it live on. Idempotent."""
-        await self.call("DELETE", f"/snapshots/{quote(image, safe='')}")
 
     async def status(self) -> dict[str, Any]:
         told: dict[str, Any] = orjson.loads((await self.call("GET", "/status")).body)

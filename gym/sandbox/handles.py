@@ -138,16 +138,8 @@ class Sandbox:
             packed.seek(0)
             await self._put_tar(path, read_open(packed), user)
 
-    async def get_tree(self, path: str, target: Path, *, user: str | None = None, most: int = MOST) -> None:
-        """Below `target`; nothing of it can land elsewhere. `most` bytes, for a file with holes is small only there."""
-        with tempfile.TemporaryFile() as packed:
-            async with self._all.streaming("GET", self._at("tree", path, user)) as incoming:
-                async for piece in incoming.pieces(most):
-                    await asyncio.to_thread(packed.write, piece)
-            packed.seek(0)
-            await asyncio.to_thread(unpack, packed, target)
-
     async def get_tar(self, path: str, *, user: str | None = None, most: int = MOST) -> bytes:
+        """A tree as `put_tree` takes it. `most` bytes: a file with holes is small only there."""
         async with self._all.streaming("GET", self._at("tree", path, user)) as incoming:
             return await incoming.whole(most)
 
@@ -171,20 +163,9 @@ class Sandbox:
         """Another one with these files; owned by the same process."""
         return await self._all.fork(self.id, rollout=rollout, timeout=timeout)
 
-    async def snapshot(self, name: str) -> str:
-        """What to ask for as `image` later."""
-        reply = await self._all.call("POST", f"{self._path}/snapshot", {"name": name}, timeout=600.0)
-        return str(orjson.loads(reply.body)["image"])
-
     async def seal(self) -> None:
         """The setup is over: from here on the network is what the run may have."""
         await self._change("seal")
-
-    async def pause(self) -> None:
-        await self._change("pause")
-
-    async def resume(self) -> None:
-        await self._change("resume")
 
     async def extend(self, seconds: float) -> None:
         """Its time ends so many seconds from now."""
@@ -326,9 +307,3 @@ async def read_open(file: BinaryIO) -> AsyncIterator[bytes]:
 def pack(source: Path, target: BinaryIO) -> None:
     with tarfile.open(fileobj=target, mode="w", format=tarfile.PAX_FORMAT) as tar:
         tar.add(source, arcname=".")
-
-
-def unpack(source: BinaryIO, target: Path) -> None:
-    target.mkdir(parents=True, exist_ok=True)
-    with tarfile.open(fileobj=source) as tar:
-        tar.extractall(target, filter="data")

@@ -11,12 +11,12 @@ from urllib.parse import quote
 
 import orjson
 
-from gym.sandbox.broker.websocket import BINARY, CLOSE, PING, PONG, TEXT, BadFrame, Decoder, Message, accept_key, encode
+from gym.http.peer_health import PeerHealth
+from gym.http.pool import CONNECT_SECONDS, parse_url
+from gym.http.streams import Line, read_head
+from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, BadFrame, Decoder, Message, accept_key, encode
 from gym.sandbox.client import Sandboxes
 from gym.sandbox.failures import failure
-from gym.sandbox.streams import Line, read_head
-from gym.server.http import CONNECT_SECONDS, parse_url
-from gym.server.peer_health import PeerHealth
 from gym.wire.failures import RolloutError
 
 PIECE = 256 << 10

@@ -26,9 +26,9 @@ from gym.sandbox.science import IMAGE, PACKAGES
 from gym.wire.failures import RolloutError
 
 log = logging.getLogger("gym.sandbox")
-PARTS: Final = ("framing", "walls", "watch", "cleaning", "traces", "program", "zygote")
-ZYGOTE: Final = tuple(f"gym.sandbox.inside.{name}" for name in PARTS)
-HERE: Final = Path(__file__).with_name("inside")
+PARTS: Final = ("framing", "limits", "supervise", "cleaning", "traces", "program", "forkserver")
+FORKSERVER: Final = tuple(f"gym.sandbox.guest.{name}" for name in PARTS)
+HERE: Final = Path(__file__).with_name("guest")
 BOOT: Final = """import json, os, struct, sys, types
 def read(size):
     data = b""
@@ -224,7 +224,7 @@ class Place:
     async def start(self, sandboxes: Sandboxes) -> None:
         self._pipe = await Pipe.open(sandboxes, self._sandbox.id, COMMAND)
         isolated = self._sandbox.info.provider != "subprocess"
-        source = pack(ZYGOTE)
+        source = pack(FORKSERVER)
         settings = {"base": PLACE if isolated else "", "wanted": PACKAGES}
         await self._pipe.write(framed(source) + framed(json.dumps(settings).encode()))
         told = await self._read()

@@ -16,18 +16,20 @@ from pydantic import Field
 from pydantic_core import from_json
 
 from gym import __version__
+from gym.http.pool import HttpClient
 from gym.labels import HEADER_POLICY, HEADER_SDK
+from gym.server.agent_tools import AgentTool, AgentTools
 from gym.server.asgi import Answer, Call
 from gym.server.base import Route, Server, event_answer, json_answer
-from gym.server.colleagues import Colleague, Colleagues
+from gym.server.budget import Budget
 from gym.server.config import Reference, ServerConfig, Settings, addresses
-from gym.server.http import HttpClient
-from gym.server.peers import Peers
-from gym.server.rollout import CLOSE_SECONDS, Rollout, without_streaming
+from gym.server.replicas import Peers
+from gym.server.rollout_client import CLOSE_SECONDS, RolloutClient, without_streaming
 from gym.server.run_trace import RunTrace, add_trace, wants_trace
 from gym.server.tools import NAME, RESERVED
 from gym.wire import items, metrics, sse
 from gym.wire.failures import RolloutError
+from gym.wire.json_text import write_any_json, write_json
 from gym.wire.policy_endpoint import (
     FIELDS,
     URL,
@@ -40,9 +42,6 @@ from gym.wire.policy_endpoint import (
 )
 from gym.wire.rows import DEFAULTS, PARAMS, CreateParams, Row, VerifyResponse, fill_params
 from gym.wire.splice import splice
-from gym.wire.text import write_any_json, write_json
-
-IDLE_STEPS = 3  # answers in a row with neither a call nor a message; the reference loops on them for ever
 
 
 class AgentConfig(ServerConfig):
@@ -58,7 +57,7 @@ class AgentConfig(ServerConfig):
     skip_verification_reward: float = 0.0
     return_trace: bool = False  # every model call of a `/run` below `trace` of its reply; a row's own field decides
     token_id_capture: Any = None
-    agents: dict[str, Colleague] = Field(default_factory=dict)  # tool name -> the agent behind it
+    agents: dict[str, AgentTool] = Field(default_factory=dict)  # tool name -> the agent behind it
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ class Agent(Server):
 
     # What an author may override.
 
-    async def run(self, row: RunRow, rollout: Rollout) -> bytes:
+    async def run(self, row: RunRow, rollout: RolloutClient) -> bytes:
         """Seed, respond, verify: the body of the verified rollout."""
         if self.config.resources_server is not None:
             await rollout.seed(row.body)
@@ -104,14 +103,14 @@ class Agent(Server):
             return splice(row.body, fields, keys=row.fields)
         return await rollout.verify(row.body, row.fields, response)
 
-    async def respond_to(self, row: RunRow, rollout: Rollout) -> dict[str, Any]:
+    async def respond_to(self, row: RunRow, rollout: RolloutClient) -> dict[str, Any]:
         """The response to a row. Override it where more of the row than its parameters matters."""
         return await self.respond(row.params, rollout)
 
-    async def respond(self, params: Mapping[str, Any], rollout: Rollout) -> dict[str, Any]:
+    async def respond(self, params: Mapping[str, Any], rollout: RolloutClient) -> dict[str, Any]:
         """Ask the model, run its calls one after another, until it only talks or a budget is spent."""
-        colleagues = rollout.colleagues = rollout.colleagues or Colleagues(self.config.agents)
-        params = colleagues.offered(params)
+        agent_tools = rollout.agent_tools = rollout.agent_tools or AgentTools(self.config.agents)
+        params = agent_tools.offered(params)
         asked = items.input_items(params.get("input"))
         output: list[items.Item] = []
         usage: dict[str, Any] | None = None
@@ -130,23 +129,23 @@ class Agent(Server):
             if budget.spend(calls=len(calls), tokens=(usage or {}).get("total_tokens"), idle=not calls):
                 break
         response = {**reply, "output": output, "usage": usage}
-        if colleagues.record:
-            response["agent_calls"] = colleagues.record
+        if agent_tools.record:
+            response["agent_calls"] = agent_tools.record
         return {**response, "truncated_by": budget.spent} if budget.spent else response
 
-    async def call_tool(self, call: items.Item, rollout: Rollout) -> items.Item:
+    async def call_tool(self, call: items.Item, rollout: RolloutClient) -> items.Item:
         """The output item of one call. What the model got wrong is told to the model."""
         name, call_id = str(call.get("name", "")), str(call.get("call_id") or call.get("id") or "")
-        colleagues = rollout.colleagues if rollout.colleagues and name in rollout.colleagues else None
-        if colleagues is None and (name in RESERVED or not NAME.fullmatch(name)):
+        agent_tools = rollout.agent_tools if rollout.agent_tools and name in rollout.agent_tools else None
+        if agent_tools is None and (name in RESERVED or not NAME.fullmatch(name)):
             return items.function_call_output(call_id, _told(f"There is no tool named {name!r}"))
         arguments = call.get("arguments") or "{}"
         try:
             orjson.loads(arguments)
         except (orjson.JSONDecodeError, TypeError) as error:
             return items.function_call_output(call_id, _told(f"Invalid tool call arguments: {error!r}"))
-        if colleagues is not None:
-            return items.function_call_output(call_id, await colleagues.ask(call, rollout))
+        if agent_tools is not None:
+            return items.function_call_output(call_id, await agent_tools.ask(call, rollout))
         _, text = await rollout.call_tool(name, arguments.encode("utf-8", "replace"))
         return items.function_call_output(call_id, text)
 
@@ -176,9 +175,9 @@ class Agent(Server):
                     body = await self.run(row, rollout)
                     body = add_trace(body, await rollout.fetch_trace()) if rollout.trace else body
             finally:
-                call.told = (_timing(rollout.spent), _SDK)
+                call.failure_headers = (_timing(rollout.spent), _SDK)
                 self._take_leave(rollout)
-            return Answer(mask_body(body, policy), headers=(*call.told, *_taken(policy)))
+            return Answer(mask_body(body, policy), headers=(*call.failure_headers, *_taken(policy)))
 
     async def _on_responses(self, call: Call) -> Answer:
         asked = parse_params(call.body)
@@ -208,7 +207,7 @@ class Agent(Server):
                 return Answer(reply.body)
         return json_answer(metrics.aggregate(metrics.parse_replies(call.body)))
 
-    def _take_leave(self, rollout: Rollout) -> None:
+    def _take_leave(self, rollout: RolloutClient) -> None:
         """Of a rollout that failed, was cancelled or is not verified; by a task of its own, for ours may be ending."""
         if rollout.session_open or rollout.trace:
             task = asyncio.get_running_loop().create_task(rollout.leave())
@@ -226,9 +225,9 @@ class Agent(Server):
             raise RolloutError("row", f"{what}. Leave the policy_... fields out, or ask another agent")
         return policy if policy.replaces else replace(policy, replaces=own)
 
-    def _rollout(self, call: Call, rollout_id: str, policy: PolicyEndpoint | None = None) -> Rollout:
+    def _rollout(self, call: Call, rollout_id: str, policy: PolicyEndpoint | None = None) -> RolloutClient:
         limits = [limit for limit in (self.config.max_seconds, call.timeout) if limit is not None]
-        return Rollout(
+        return RolloutClient(
             self.http,
             self.peers,
             seconds=min(limits, default=30 * 24 * 3600.0),
@@ -238,38 +237,6 @@ class Agent(Server):
             resources_server=self.config.resources_server.name if self.config.resources_server else "",
             policy=policy,
         )
-
-
-class Budget:
-    """What a rollout may still do. `spent` names the budget that ended it: the rollout is verified all the same."""
-
-    def __init__(self, config: AgentConfig) -> None:
-        self._config = config
-        self._steps = self._calls = self._idle = 0
-        self.tokens_before = 0.0  # of earlier turns of the same rollout
-        self.spent = ""
-
-    @property
-    def calls_left(self) -> int | None:
-        limit = self._config.max_tool_calls
-        return None if limit is None else max(limit - self._calls, 0)
-
-    def spend(self, *, calls: int, tokens: float | None, idle: bool) -> bool:
-        """Counts one step; true when no further one is allowed."""
-        left = self.calls_left
-        self._steps += 1
-        self._calls += calls
-        self._idle = self._idle + 1 if idle else 0
-        limits = self._config
-        if left is not None and calls > left:
-            self.spent = "max_tool_calls"
-        elif limits.max_steps is not None and self._steps >= limits.max_steps:
-            self.spent = "max_steps"
-        elif limits.max_total_tokens is not None and self.tokens_before + (tokens or 0) >= limits.max_total_tokens:
-            self.spent = "max_total_tokens"
-        elif self._idle >= IDLE_STEPS:
-            self.spent = "idle_steps"
-        return bool(self.spent)
 
 
 def parse_run(body: bytes) -> RunRow:

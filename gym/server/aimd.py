@@ -40,7 +40,7 @@ class _Trial:
 
 
 class Aimd:
-    """`start` gives each call its number; `observe` is told its end and gives the limit from there on."""
+    """`start` gives each call its number; `observe` takes its end and gives the limit from there on."""
 
     def __init__(self, most: float = math.inf, *, least: float = 1.0, proof: int = PROOF, period: int = PERIOD) -> None:
         self.limit = self.most = most

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
-from gym.server.trouble import error_to_failure
+from gym.server.errors import error_to_failure
 from gym.wire.failures import RolloutError
-from gym.wire.text import repair_body, write_json
+from gym.wire.json_text import repair_body, write_json
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -45,8 +45,8 @@ class Call:
     session: str = ""  # the id in the path: of a session whose calls are recorded
     timeout: float | None = None  # seconds the caller is willing to wait
     began: float = field(default_factory=time.monotonic)
-    told: tuple[tuple[bytes, bytes], ...] = ()  # headers that go with a failure too
-    dialect: Callable[[RolloutError], Any] | None = None  # in which a failure is told, where it is not the contract's
+    failure_headers: tuple[tuple[bytes, bytes], ...] = ()  # headers that go with a failure too
+    dialect: Callable[[RolloutError], Any] | None = None  # of a failure's body, where it is not the contract's
 
     def seconds_left(self, most: float) -> float:
         """Until the caller stops waiting, or `most`."""
@@ -127,7 +127,7 @@ class HotRoutes:
             raise
         except Exception as error:  # noqa: BLE001 (the one boundary of a server: every failure becomes data)
             failure = error_to_failure(error, server=self.server, role=self.role, rollout_id=call.rollout_id)
-            answer = failure_to_answer(failure, call.told, call.dialect)
+            answer = failure_to_answer(failure, call.failure_headers, call.dialect)
         finally:
             caller.forget()
         await send_answer(send, answer)
@@ -161,7 +161,7 @@ class Departure:
         self._timer = loop.call_later(WATCH_AFTER_SECONDS, self._start, receive, task)
 
     def forgive(self) -> bool:
-        """Was it us who cancelled the current task? Then it is not cancelled any more, and nobody waits for it."""
+        """True where this class cancelled the current task; the cancellation is then taken back."""
         task = asyncio.current_task()
         if not self._gone or task is None:
             return False

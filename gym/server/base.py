@@ -26,9 +26,9 @@ from gym.errors import GymError
 from gym.labels import HEADER_ERROR
 from gym.server.asgi import Answer, Call, Handler, HotRoutes, Receive, Scope, Send
 from gym.server.config import ServerConfig, Settings, parse_config, read_settings
-from gym.server.trouble import error_to_failure
+from gym.server.errors import error_to_failure
 from gym.wire import sse
-from gym.wire.text import write_json
+from gym.wire.json_text import write_json
 
 log = logging.getLogger("gym.server")
 T = TypeVar("T")

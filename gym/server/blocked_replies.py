@@ -1,4 +1,4 @@
-"""What callers are told in the place of an event loop that is blocked: a failure that names the line."""
+"""The replies to callers in the place of an event loop that is blocked: a failure that names the line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIECE = 1 << 16
 
 
 def refuse_callers(listener: socket.socket, failure: RolloutError) -> None:
-    """Answers whoever waits for its connection to be taken, health checks among them."""
+    """Answers connections that were not accepted yet, health checks among them."""
     if listener.fileno() < 0:  # closed: the server drains
         return
     with socket.socket(fileno=os.dup(listener.fileno())) as door:
@@ -38,7 +38,7 @@ def answer_waiting(connections: Iterable[Any], blocked: object, own: RolloutErro
     """
     for protocol in connections:
         if not hasattr(protocol, "cycle") or protocol.transport.get_write_buffer_size():
-            continue  # no HTTP, or somebody's reply is still on its way
+            continue  # not HTTP, or a reply is still on its way
         cycle: Any = protocol.cycle
         in_flight = cycle is not None and not cycle.response_complete
         with suppress(OSError), _socket_of(protocol.transport) as connection:

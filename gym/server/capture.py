@@ -10,8 +10,6 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import orjson
@@ -20,12 +18,12 @@ from gym.labels import HEADER_CALLS, HEADER_CAPTURE, HEADER_ROLLOUT, HEADER_SESS
 from gym.server.asgi import SESSION_ROUTE, SESSION_UNKNOWN, Answer, Call, Handler
 from gym.server.base import Route, json_answer
 from gym.server.config import Settings
-from gym.server.http import HttpClient, Reply
-from gym.server.peers import Peers, Replica
+from gym.server.merged_trace import MergedTrace
+from gym.server.siblings import Siblings
 from gym.server.trace_store import CaptureLimits, RecordedCall, Trace, TraceStore, owned_by_another, trace_lost
-from gym.wire.failures import RolloutError, error_from_reply
-from gym.wire.text import write_json
-from gym.wire.traces import DIALECTS, rllm_record, tokens_of_reply
+from gym.wire.failures import RolloutError
+from gym.wire.json_text import write_json
+from gym.wire.model_calls import DIALECTS, rllm_record, tokens_of_reply
 
 SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:~-]{0,199}")
 ASK_SECONDS: Final = 5.0  # for another replica to say whether it has calls of a session
@@ -47,7 +45,7 @@ class Capture:
     def routes(self) -> list[Route]:
         unknown = (Route(SESSION_UNKNOWN, self._on_unknown, method=method) for method in ("GET", "POST", "DELETE"))
         return [
-            Route("/sessions", self._on_create, "A new session: its id is nobody else's"),
+            Route("/sessions", self._on_create, "A new session with an id of its own"),
             Route("/sessions", self._on_status, "How much is recorded", method="GET"),
             Route(SESSION_ROUTE, self._on_info, "A session, without its calls", method="GET"),
             Route(SESSION_ROUTE, self._on_batch, "Only `/sessions/batch_delete`: drops several"),
@@ -108,7 +106,7 @@ class Capture:
             self._sweep_later()
             if self._siblings.possible and call.header(_CAPTURE) != b"own":
                 claim = self._claims[session_id] = asyncio.create_task(self._claim(trace, call))
-                claim.add_done_callback(_look_at)  # whoever waited for it may have gone
+                claim.add_done_callback(_mark_seen)  # its callers may have gone
         if self._claims and session_id in self._claims:
             await asyncio.shield(self._claims[session_id])
         return trace
@@ -151,8 +149,8 @@ class Capture:
         session_id = given or f"s-{secrets.token_hex(16)}"
         taken = self.store.find(session_id, _owner_of(call)) is not None
         if given and not taken:
-            told = await self._siblings.ask_all("GET", f"/sessions/{given}/holder", _passed_on(call), ASK_SECONDS)
-            taken = any(one.conflicts or one.fields.get("held") for one in told)
+            replies = await self._siblings.ask_all("GET", f"/sessions/{given}/holder", _passed_on(call), ASK_SECONDS)
+            taken = any(one.conflicts or one.fields.get("held") for one in replies)
         if taken:
             raise owned_by_another(session_id)
         self.store.open(session_id, _owner_of(call), _rollout_of(call))
@@ -160,7 +158,7 @@ class Capture:
         return json_answer({"session_id": session_id, "base_path": f"sessions/{session_id}/v1"})
 
     async def _on_status(self, _: Call) -> Answer:
-        """No ids: who knows one may read what it recorded."""
+        """Without ids: a caller who knows an id may read what it recorded."""
         memory, disk = self.store.memory, self.store.disk
         return json_answer({"sessions": len(self.store), "memory_bytes": memory, "disk_bytes": disk})
 
@@ -186,8 +184,8 @@ class Capture:
         if call.header(_CAPTURE) == b"here":
             return deleted
         headers = [(_CAPTURE, b"here"), *_passed_on(call)]
-        told = await self._siblings.ask_all("DELETE", f"/sessions/{session_id}", headers, ASK_SECONDS)
-        return deleted + sum(int(one.fields.get("deleted") or 0) for one in told)
+        replies = await self._siblings.ask_all("DELETE", f"/sessions/{session_id}", headers, ASK_SECONDS)
+        return deleted + sum(int(one.fields.get("deleted") or 0) for one in replies)
 
     async def _on_trace(self, call: Call) -> Answer:
         if call.header(_CAPTURE) == b"here":
@@ -206,28 +204,28 @@ class Capture:
         return json_answer(records)
 
     async def _on_holder(self, call: Call) -> Answer:
-        """An asker has calls from now on. That is remembered here too: it may be gone when somebody wants the trace."""
+        """The replica that asks has calls from now on. Remembered here too: it may be gone when the trace is read."""
         session_id, owner = _session_of(call), _owner_of(call)
         asker = (call.header(_CAPTURE) or b"").decode("latin-1")
-        told = self._siblings.introduction()
+        own = self._siblings.introduction()
         if asker == self._siblings.mark:
-            return json_answer(told)
+            return json_answer(own)
         trace = self.store.open(session_id, owner, _rollout_of(call)) if asker else self.store.find(session_id, owner)
         if trace is not None and asker:
             trace.holders.add(asker)
             self._sweep_later()
-        return json_answer({**told, "held": trace is not None, "has_calls": trace is not None and trace.claimed})
+        return json_answer({**own, "held": trace is not None, "has_calls": trace is not None and trace.claimed})
 
     async def _on_part(self, call: Call) -> Answer:
         """What this replica has, for another one."""
         trace = self._find(call)
-        told = {**self._siblings.introduction(), "held": trace is not None}
+        head = {**self._siblings.introduction(), "held": trace is not None}
         if trace is None:
-            return json_answer({**told, "calls": []})
+            return json_answer({**head, "calls": []})
         known = {"holders": sorted(trace.holders), "unsure": sorted(trace.unsure)}
         counts = {"not_recorded": trace.not_recorded, "in_flight": trace.in_flight}
         age = time.monotonic() - trace.created
-        return Answer(_join({**told, **known, **counts, "trace_age": age}, await self._read(trace)))
+        return Answer(_join({**head, **known, **counts, "trace_age": age}, await self._read(trace)))
 
     async def _on_unknown(self, call: Call) -> Answer:
         what = "below /sessions/ID are v1/…, trace, traces; an ID is of letters, digits and any of _ . : ~ -"
@@ -235,20 +233,20 @@ class Capture:
 
     # Reading.
 
-    async def _gather(self, call: Call) -> Gathered:
+    async def _gather(self, call: Call) -> MergedTrace:
         """The calls of all replicas."""
         session_id = _session_of(call)
         trace = self._find(call)
-        gathered = Gathered(session_id, self._name)
+        gathered = MergedTrace(session_id, self._name)
         if trace is not None:
             age = time.monotonic() - trace.created
             gathered.add(self._siblings.mark, age, trace.holders, trace.unsure, await self._read(trace))
             gathered.not_recorded, gathered.in_flight = trace.not_recorded, trace.in_flight
         headers = [(_CAPTURE, b"here"), *_passed_on(call)]
-        told = await self._siblings.ask_all("GET", f"/sessions/{session_id}/trace", headers, GATHER_SECONDS)
-        for one in told:
+        replies = await self._siblings.ask_all("GET", f"/sessions/{session_id}/trace", headers, GATHER_SECONDS)
+        for one in replies:
             gathered.add_sibling(one)
-        gathered.check(told, self.store.why_gone(session_id))
+        gathered.check(replies, self.store.why_gone(session_id))
         gathered.calls.sort(key=lambda item: item[0])
         return gathered
 
@@ -263,145 +261,10 @@ class Capture:
         return found
 
 
-@dataclass(slots=True)
-class Told:
-    """What another replica said. No reply: it could not be reached."""
-
-    url: str
-    reply: Reply | None
-    fields: dict[str, Any]
-
-    @property
-    def mark(self) -> str:
-        return str(self.fields.get("process", ""))
-
-    @property
-    def conflicts(self) -> bool:
-        return self.reply is not None and self.reply.status == 409
-
-
-class Siblings:
-    """The other replicas of the same instance. A mark names a process: one that was started again is another."""
-
-    def __init__(self, name: str, discovery: str) -> None:
-        self.mark = secrets.token_hex(8)
-        self._name = name
-        self._discovery = discovery
-        self._began = time.monotonic()
-        self._own_url = ""
-        self._http: HttpClient | None = None
-        self._peers: Peers | None = None
-
-    @property
-    def possible(self) -> bool:
-        return bool(self._discovery)
-
-    def introduction(self) -> dict[str, Any]:
-        return {"process": self.mark, "age": time.monotonic() - self._began}
-
-    async def others(self) -> list[Replica]:
-        if not self._discovery:
-            return []
-        if self._peers is None:
-            self._http = HttpClient()
-            self._peers = Peers(self._discovery, {}, self._http)
-        replicas = await self._peers.replicas(self._name)
-        return [one for one in replicas if one.url != self._own_url] if len(replicas) > 1 else []
-
-    async def ask_all(
-        self, method: str, path: str, headers: Sequence[tuple[bytes, bytes]], seconds: float
-    ) -> list[Told]:
-        asked = [asyncio.create_task(self._ask(one, method, path, headers, seconds)) for one in await self.others()]
-        try:
-            told = [await one for one in asked]
-        finally:
-            for one in asked:
-                one.cancel()
-        own = next((one for one in told if one.mark == self.mark), None)
-        self._own_url = own.url if own else self._own_url
-        return [one for one in told if one.mark != self.mark]
-
-    async def aclose(self) -> None:
-        if self._http is not None:
-            await self._http.aclose()
-
-    async def _ask(
-        self, replica: Replica, method: str, path: str, headers: Sequence[tuple[bytes, bytes]], seconds: float
-    ) -> Told:
-        assert self._http is not None
-        try:
-            reply = await self._http.request(method, replica.url + path, headers=headers, timeout=seconds)
-        except (OSError, TimeoutError):
-            return Told(replica.url, None, {})
-        try:
-            fields = orjson.loads(reply.body)
-        except orjson.JSONDecodeError:
-            fields = {}
-        return Told(replica.url, reply, fields if isinstance(fields, dict) else {})
-
-
-@dataclass(slots=True)
-class Gathered:
-    """A trace put together from its replicas."""
-
-    session_id: str
-    model: str
-    calls: list[tuple[float, bytes]] = field(default_factory=list)
-    not_recorded: int = 0
-    in_flight: int = 0
-    holding: set[str] = field(default_factory=set)
-    expected: set[str] = field(default_factory=set)
-    unsure: dict[str, float] = field(default_factory=dict)  # URL -> age of the trace that asked it in vain
-
-    def add(self, mark: str, age: float, holders: set[str], unsure: set[str], calls: list[tuple[float, bytes]]) -> None:
-        self.holding.add(mark)
-        self.expected |= holders
-        self.unsure |= {url: max(age, self.unsure.get(url, 0.0)) for url in unsure}
-        self.calls += calls
-
-    def add_sibling(self, told: Told) -> None:
-        if told.reply is None:
-            return
-        if told.reply.status >= 400:
-            raise error_from_reply(told.reply.status, told.reply.body, server=self.model, kind="model")
-        fields = told.fields
-        if not fields.get("held"):
-            return
-        calls = [(float(one["started_at"]), write_json(_without_index(one))) for one in fields["calls"]]
-        holders, unsure = set(fields["holders"]), set(fields["unsure"])
-        self.add(told.mark, float(fields["trace_age"]), holders, unsure, calls)
-        self.not_recorded += int(fields["not_recorded"])
-        self.in_flight += int(fields["in_flight"])
-
-    def check(self, told: list[Told], why_gone: str) -> None:
-        """Whole, or the failure that says what is missing."""
-        silent = [one.url for one in told if one.reply is None]
-        if not self.holding:
-            if silent or why_gone:
-                raise trace_lost(self.session_id, why_gone or f"{', '.join(silent)} did not answer")
-            what = f"no call of a session {self.session_id!r} was recorded by {self.model}"
-            raise RolloutError("lost_session", what, retryable=False, status=404)
-        if self.expected - self.holding:
-            raise trace_lost(self.session_id, "a replica that had calls of it has gone, or was started again")
-        by_url = {one.url: one for one in told}
-        for url, age in self.unsure.items():
-            one = by_url.get(url)
-            if one is not None and (one.reply is None or float(one.fields.get("age") or 0.0) < age):
-                raise trace_lost(self.session_id, f"{url} may have had calls of it, and has gone or was started again")
-
-    def summary(self) -> dict[str, Any]:
-        counts = {"not_recorded": self.not_recorded, "in_flight": self.in_flight}
-        whole = not self.not_recorded and not self.in_flight
-        return {"session_id": self.session_id, "model_server": self.model, "complete": whole, **counts}
-
-
-def _look_at(task: asyncio.Task[None]) -> None:
+def _mark_seen(task: asyncio.Task[None]) -> None:
+    """An error that no caller waits for any more is not logged as never retrieved."""
     if not task.cancelled():
         task.exception()
-
-
-def _without_index(call: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in call.items() if key != "index"}
 
 
 def _session_of(call: Call) -> str:

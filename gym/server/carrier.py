@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gym.server.http import HttpClient, NotSent
-from gym.server.keepalive import make_live_socket
+from gym.http.keepalive import make_live_socket
+from gym.http.pool import HttpClient, NotSent
 
 if TYPE_CHECKING:
     import aiohttp
@@ -27,7 +27,7 @@ class Unreachable(Exception):  # noqa: N818 (no error yet: there may be other ad
 
 
 class Broken(Exception):  # noqa: N818
-    """The connection ended after the request was sent: nobody knows what became of it."""
+    """The connection ended after the request was sent: its outcome is unknown."""
 
 
 class Carried(NamedTuple):
@@ -98,8 +98,8 @@ class Carrier:
             raise
         except OSError as error:
             raise Broken(_words(error)) from error
-        told = {name.decode("latin-1"): value.decode("latin-1") for name, value in reply.headers}
-        return Carried(reply.status, reply.body, told)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reply.headers}
+        return Carried(reply.status, reply.body, headers)
 
     def _sends_itself(self, url: str, proxy: str | None) -> bool:
         return self._shared is None and proxy is None and url.startswith("http://") and "@" not in url

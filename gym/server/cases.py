@@ -22,9 +22,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from gym import labels
 from gym.errors import GymError, UserError
 from gym.server.base import ServerApp
+from gym.server.errors import validation_message
 from gym.server.serve import load_app
 from gym.server.testing import ANSWER_SECONDS, Answered, Caller, Scripted, ScriptedJudge, running, scripted_judge
-from gym.server.trouble import validation_message
 
 CASES = Path("data") / "verifier_cases.jsonl"
 NO_JUDGE = "nobody"

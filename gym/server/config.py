@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gym import labels
 from gym.errors import ConfigError, Problem, UserError
-from gym.server.trouble import validation_message
+from gym.server.errors import validation_message
 
 C = TypeVar("C", bound="ServerConfig")
 SECRET = "secret://"

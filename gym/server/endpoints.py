@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from gym.errors import UserError
 from gym.wire.failures import RolloutError
-from gym.wire.upstreams import FILE, Upstreams, origin_of
+from gym.wire.upstream_file import FILE, Upstreams, origin_of
 
 log = logging.getLogger("gym.server")
 
@@ -55,7 +55,7 @@ class Endpoints:
         self._use_configured()
 
     def look(self) -> None:
-        """One `stat`; the addresses are others from here on when somebody has said so."""
+        """One `stat`; takes the new addresses where the file has changed."""
         if self._file is None:
             return
         try:
@@ -94,7 +94,7 @@ class Endpoints:
             self._bound.popitem(last=False)
 
     def lose(self, url: str) -> None:
-        """It could not be reached: nobody is sent there before it answers again, as long as there are others."""
+        """It could not be reached: no call goes there before it answers a probe, as long as there are others."""
         if len(self.urls) > 1 and url in self.urls and url not in self._probes:
             log.warning("the model at %s cannot be reached; calls go to the others", show_url(url))
             self._probes[url] = asyncio.get_running_loop().create_task(self._probe(url), name=f"probe of {url}")
@@ -107,12 +107,12 @@ class Endpoints:
         return self._proxies.get(url)
 
     def health(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"urls": [show_url(url) for url in self.urls]}
+        health: dict[str, Any] = {"urls": [show_url(url) for url in self.urls]}
         if self._probes:
-            told["unreachable"] = [show_url(url) for url in self.urls if url in self._probes]
+            health["unreachable"] = [show_url(url) for url in self.urls if url in self._probes]
         if self._file is not None:
-            told["version"] = self.version
-        return told
+            health["version"] = self.version
+        return health
 
     async def aclose(self) -> None:
         tasks = list(self._probes.values())
@@ -143,17 +143,17 @@ class Endpoints:
             self._use_configured()
             return
         try:
-            told = Upstreams.model_validate_json(file.read_bytes())
+            given = Upstreams.model_validate_json(file.read_bytes())
         except (OSError, ValidationError) as error:
             log.error("%s cannot be read, the addresses stay as they are: %s", file, type(error).__name__)
             return
-        own = {"authorization": f"Bearer {told.api_key}"} if told.api_key else {}
+        own = {"authorization": f"Bearer {given.api_key}"} if given.api_key else {}
         known = {origin_of(url) for url in self._configured}
         headers = {
-            url: {**(self._configured_headers if origin_of(url) in known else {}), **told.headers, **own}
-            for url in told.base_urls
+            url: {**(self._configured_headers if origin_of(url) in known else {}), **given.headers, **own}
+            for url in given.base_urls
         }
-        self._use(told.base_urls, headers, (told.api_key, *told.headers.values()), told.model, told.version)
+        self._use(given.base_urls, headers, (given.api_key, *given.headers.values()), given.model, given.version)
         log.info("the model's addresses are now: %s", ", ".join(map(show_url, self.urls)))
 
     def _use_configured(self) -> None:

@@ -73,12 +73,12 @@ def fuzz_verify(
         )
         def holds(row: dict[str, Any], fields: dict[str, Any], output: list[dict[str, Any]]) -> None:
             body = row | fields | {"response": response(output, model="m")}
-            status, told = runner.run(ask(hot, json.dumps(body).encode()))
+            status, reply = runner.run(ask(hot, json.dumps(body).encode()))
             if status == 200:
-                assert type(told["reward"]) is float, told
+                assert type(reply["reward"]) is float, reply
             else:
-                assert status == 422, told
-                assert told["error"]["kind"] == "row", told
+                assert status == 422, reply
+                assert reply["error"]["kind"] == "row", reply
 
         try:
             holds()

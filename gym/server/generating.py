@@ -24,8 +24,8 @@ from gym.server.base import ServerApp
 from gym.server.cases import Bench, Step, started
 from gym.server.testing import Caller
 from gym.wire import items
+from gym.wire.json_text import write_large_json
 from gym.wire.rows import PARAMS
-from gym.wire.text import write_large_json
 
 Split = Literal["train", "validation", "test"]
 SPLITS: Final[tuple[Split, ...]] = ("train", "validation", "test")
@@ -83,7 +83,7 @@ def make_row(name: str, key: str, asked: str | list[dict[str, Any]], **fields: A
 
 def generate(generator: Generator, count: int, *, seed: int, split: Split, difficulty: str) -> Iterator[Made]:
     """`count` different rows, the same for the same arguments. A row's split hangs on its key alone, never on the seed:
-    rows for training and for validation cannot overlap, whoever makes them.
+    rows for training and for validation cannot overlap.
     """
     if difficulty not in generator.difficulties:
         raise UserError(f"no difficulty {difficulty!r}: it knows {', '.join(generator.difficulties)}")
@@ -186,8 +186,8 @@ async def _reward(bench: Bench, made: Made, shared: Caller | None, *, solved: bo
             text = said if isinstance(said, str) else orjson.dumps(said).decode()
             output.append(items.function_call_output(call_id, text))
         output.append(items.message(made.answer if solved else ""))
-        told = await caller.post("/verify", {**made.row, "response": items.response(output, model="generated")})
-    return told.body.get("reward", told.body) if isinstance(told.body, dict) else told.body
+        reply = await caller.post("/verify", {**made.row, "response": items.response(output, model="generated")})
+    return reply.body.get("reward", reply.body) if isinstance(reply.body, dict) else reply.body
 
 
 @asynccontextmanager

@@ -15,12 +15,12 @@ from pydantic_core import to_json
 from gym.server.asgi import Answer, Call
 from gym.server.base import Route, json_answer
 from gym.server.config import Settings
+from gym.server.errors import validation_message
 from gym.server.resources import Hook, ResourcesConfig, ResourcesServer
-from gym.server.trouble import validation_message
 from gym.wire import items
 from gym.wire.failures import RolloutError
+from gym.wire.json_text import write_json
 from gym.wire.rows import ReverifyMode, Row, VerifyRequest, read_body
-from gym.wire.text import write_json
 
 S = TypeVar("S")
 Observation = str | dict[str, Any] | list[dict[str, Any]] | None
@@ -44,8 +44,8 @@ class Step(NamedTuple):
 
     def to_dict(self) -> dict[str, Any]:
         outputs = {"tool_outputs": list(self.tool_outputs)} if self.tool_outputs else {}
-        told = {"observation": self.observation, "reward": self.reward, "info": {**(self.info or {}), **outputs}}
-        return {**told, "terminated": self.terminated, "truncated": self.truncated}
+        reply = {"observation": self.observation, "reward": self.reward, "info": {**(self.info or {}), **outputs}}
+        return {**reply, "terminated": self.terminated, "truncated": self.truncated}
 
 
 class Action(VerifyRequest):
@@ -108,8 +108,8 @@ class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
         finally:
             await self.leave(state)
         ended = bool(steps) and steps[-1].ends
-        told = {"reward": sum(one.reward for one in steps), "num_steps": len(steps), "terminated": ended}
-        return told if ended else {**told, "reason": "the episode was not played to its end"}
+        reply = {"reward": sum(one.reward for one in steps), "num_steps": len(steps), "terminated": ended}
+        return reply if ended else {**reply, "reason": "the episode was not played to its end"}
 
     async def _on_reset(self, call: Call) -> Answer:
         held = self.sessions.drop(self.session_id(call))
@@ -167,7 +167,7 @@ def observation_items(observation: Any) -> list[items.Item]:
 
 
 def split_turns(output: Sequence[items.Item]) -> Iterator[list[items.Item]]:
-    """The model's replies in a rollout: ended by what somebody else says, or by a message when it speaks on."""
+    """The model's replies in a rollout: ended by an item of another role, or by a message when it speaks on."""
     turn: list[items.Item] = []
     for item in output:
         own = items.is_message(item) or item.get("type") in ("reasoning", "function_call")

@@ -21,7 +21,7 @@ from gym.errors import UserError
 from gym.server.base import Part
 from gym.server.config import Reference
 from gym.server.resources import ResourcesConfig, ResourcesServer
-from gym.server.rollout import Rollout
+from gym.server.rollout_client import RolloutClient
 from gym.server.verdicts import labels_as_verdicts
 from gym.wire import items
 from gym.wire.failures import RolloutError
@@ -301,7 +301,7 @@ def _message(role: str, text: str) -> dict[str, Any]:
     return {"role": role, "content": text, "type": "message"}
 
 
-async def _pause(tries: int, rollout: Rollout) -> bool:
+async def _pause(tries: int, rollout: RolloutClient) -> bool:
     """Waits before another try; False when there would be no time for it."""
     seconds = min(FIRST_PAUSE * 2**tries, LONGEST_PAUSE) * random.uniform(0.5, 1)
     if seconds >= rollout.seconds_left:

@@ -5,31 +5,25 @@ A rollout's session travels in a signed header that `/seed_session` hands out, b
 
 from __future__ import annotations
 
-import hmac
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import FastAPI
 from starlette.routing import Route
 
 from gym.errors import UserError
-from gym.labels import HEADER_MCP_SESSION
-from gym.wire.failures import RolloutError
-
-if TYPE_CHECKING:
-    from gym.server.resources import ResourcesServer
+from gym.server.mcp_tokens import TOKEN_HEADER, ToolServer, sign_session
 
 PATH = "/mcp"
-TOKEN_HEADER = "X-NeMo-Gym-Session-Token"  # HEADER_MCP_SESSION as the contract spells it
 
 
-def advert(server: ResourcesServer[Any], session_id: str) -> dict[str, Any]:
+def advert(server: ToolServer, session_id: str) -> dict[str, Any]:
     """What `/seed_session` says about MCP."""
     headers = {TOKEN_HEADER: sign_session(server.mcp_key, session_id)}
     return {"server_name": server.name, "url_path": PATH, "transport": "http", "headers": headers}
 
 
-def mount(app: FastAPI, server: ResourcesServer[Any]) -> None:
+def mount(app: FastAPI, server: ToolServer) -> None:
     try:
         from gym.server.mcp_endpoint import McpEndpoint  # an idle server without MCP is not to pay 25 MB for it
     except ImportError as error:
@@ -38,21 +32,6 @@ def mount(app: FastAPI, server: ResourcesServer[Any]) -> None:
     endpoint = McpEndpoint(server)
     for path in (PATH, PATH + "/"):  # a redirect from one to the other would know nothing of the router's prefix
         app.router.routes.append(Route(path, endpoint=endpoint))
-
-
-def sign_session(key: bytes, session_id: str) -> str:
-    return f"{session_id}.{_signature(key, session_id)}"
-
-
-def read_token(key: bytes, token: str) -> str:
-    """The session that a token stands for; "" without a token."""
-    if not token:
-        return ""
-    session_id, _, signature = token.rpartition(".")
-    if not hmac.compare_digest(signature.encode(), _signature(key, session_id).encode()):
-        what = f"401: {HEADER_MCP_SESSION} is not a token of this server: its replica went away, or it was made up"
-        raise RolloutError("lost_session", what, status=401)
-    return session_id
 
 
 def take_prefixes_off(request: Any, server_name: str) -> None:
@@ -64,7 +43,3 @@ def take_prefixes_off(request: Any, server_name: str) -> None:
         for prefix in names:
             if isinstance(name, str) and name.startswith(prefix):
                 item["name"] = name.removeprefix(prefix)
-
-
-def _signature(key: bytes, session_id: str) -> str:
-    return hmac.new(key, session_id.encode(), "sha256").hexdigest()

@@ -25,12 +25,12 @@ from pydantic_core import from_json
 
 from gym import __version__
 from gym.labels import HEADER_MCP_SESSION
-from gym.server import mcp, tools
+from gym.server import tools
 from gym.server.asgi import MAX_BODY, Receive, Scope, Send
-from gym.server.resources import ResourcesServer
-from gym.server.trouble import error_to_failure, validation_detail
+from gym.server.errors import error_to_failure, validation_detail
+from gym.server.mcp_tokens import TOKEN_HEADER, ToolServer, read_token
 from gym.wire.failures import RolloutError
-from gym.wire.text import write_json
+from gym.wire.json_text import write_json
 
 Context = ServerRequestContext[Any, Any]
 
@@ -38,14 +38,14 @@ Context = ServerRequestContext[Any, Any]
 class McpEndpoint:
     """ASGI."""
 
-    def __init__(self, server: ResourcesServer[Any]) -> None:
+    def __init__(self, server: ToolServer) -> None:
         self._server = server
         self._schemas = {name: one.result_schema() for name, one in server.tools.items()}
         self._tools = [_tool_to_mcp(one, self._schemas[name]) for name, one in server.tools.items()]
         self._protocol: Server[Any] = Server(
             server.name, version=__version__, on_list_tools=self._list_tools, on_call_tool=self._call_tool
         )
-        logging.getLogger("mcp.server").setLevel(logging.WARNING)  # it tells of every request's beginning and end
+        logging.getLogger("mcp.server").setLevel(logging.WARNING)  # it logs the beginning and end of every request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # One manager a request: its tasks end with the request that owns them.
@@ -84,20 +84,20 @@ class McpEndpoint:
         return structured
 
     async def _run(self, params: CallToolRequestParams, token: str) -> bytes:
-        session_id = mcp.read_token(self._server.mcp_key, token)
+        session_id = read_token(self._server.mcp_key, token)
         tool = self._server.tools.get(params.name)
         if tool is None:
             known = ", ".join(self._server.tools) or "none"
             raise RolloutError("row", f"there is no tool named {params.name!r}; there are: {known}", status=404)
         if tool.wants_state and not session_id:
-            raise RolloutError("row", f"401: {mcp.TOKEN_HEADER} is missing: /seed_session hands one out", status=401)
+            raise RolloutError("row", f"401: {TOKEN_HEADER} is missing: /seed_session hands one out", status=401)
         result, _ = await self._server.call_tool(tool, write_json(params.arguments or {}), session_id)
         return tools.result_to_json(result)
 
 
 def _tool_to_mcp(one: tools.Tool, result: tools.ResultSchema | None) -> Tool:
-    asked, told = one.schema()["parameters"], result.schema if result else None
-    return Tool(name=one.name, description=one.description, input_schema=asked, output_schema=told)
+    input_schema, output_schema = one.schema()["parameters"], result.schema if result else None
+    return Tool(name=one.name, description=one.description, input_schema=input_schema, output_schema=output_schema)
 
 
 def _result(body: bytes, *, structured: dict[str, Any] | None = None, failed: bool = False) -> CallToolResult:

@@ -77,7 +77,7 @@ class Model(Server):
         return [self.name]
 
     async def count_tokens(self, params: Body) -> int:
-        """How long a Responses request is. An estimate, as long as nobody who has the tokenizer overrides it."""
+        """How long a Responses request is. An estimate; override it where the tokenizer is at hand."""
         return estimate_tokens(params)
 
     # What an author may call.
@@ -156,8 +156,8 @@ class Model(Server):
             return JSONResponse(self._describe(model))
         what = f"there is no model {model!r} here; there is {' and '.join(known)}"
         error = RolloutError("row", what, server=self.name, status=404).to_dict()
-        told = {**error, "type": "not_found_error", "code": "model_not_found", "param": "model"}
-        return JSONResponse({"type": "error", "error": told}, 404, {HEADER_ERROR: "row"})
+        shown = {**error, "type": "not_found_error", "code": "model_not_found", "param": "model"}
+        return JSONResponse({"type": "error", "error": shown}, 404, {HEADER_ERROR: "row"})
 
     def _describe(self, model: str) -> Body:
         """In the words of both dialects that have a list of models."""

@@ -1,4 +1,4 @@
-"""Endpoints that rollouts bring along: an `Upstream` each, with its own limiter, forgotten when nobody uses it.
+"""Endpoints that rollouts bring along: an `Upstream` each, with its own limiter, forgotten when it is not used.
 
 Where a URL leads is checked where the connection is made, so that a name cannot mean another address by then.
 """
@@ -42,7 +42,7 @@ class PolicyUpstreams:
         host: str = "",
     ) -> None:
         self.allowed = allowed
-        self._configured = frozenset(map(_place, configured))  # may be asked by whoever brings a key of his own
+        self._configured = frozenset(map(_place, configured))  # a rollout that brings its own key may use them
         self._options: dict[str, Any] = {"max_concurrent": max_concurrent, "timeout": timeout}
         self._host = host
         self._kept: dict[tuple[tuple[str, ...], str], Upstream] = {}  # ordered by last use
@@ -103,7 +103,7 @@ class PolicyUpstreams:
         """A proxy resolves the name by itself: what can be known of it is what it means here and now."""
         addresses = await _resolve(host)
         if not addresses:
-            what = f"{URL}: {host} is behind a proxy and cannot be looked up here, so nobody knows where it leads"
+            what = f"{URL}: {host} is behind a proxy and cannot be looked up here, so it is not known where it leads"
             raise RolloutError("row", f"{what}. {self._advice(host)}")
         for address in addresses:
             if not self.allowed.allows_address(address):

@@ -12,7 +12,7 @@ from typing import Final
 from gym.labels import HEADER_ERROR
 from gym.server.asgi import Answer, App, Receive, Scope, Send, send_answer
 from gym.wire.failures import RolloutError
-from gym.wire.foreign import (
+from gym.wire.foreign_pages import (
     BODILESS,
     Why,
     is_foreign_site,

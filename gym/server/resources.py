@@ -18,18 +18,18 @@ from fastapi import FastAPI
 from pydantic import BaseModel, ValidationError
 
 from gym.errors import Problem
+from gym.http.pool import HttpClient
 from gym.server import mcp
 from gym.server.asgi import CURRENT, Answer, Call
 from gym.server.base import Route, Server, json_answer
 from gym.server.config import ServerConfig, Settings, addresses
-from gym.server.http import HttpClient
-from gym.server.peers import Peers
-from gym.server.rollout import Rollout
+from gym.server.errors import error_text, own_validation_error, validation_detail, validation_message
+from gym.server.replicas import Peers
+from gym.server.rollout_client import RolloutClient
 from gym.server.score import Score
 from gym.server.session import Session, SessionStore
 from gym.server.tolerated import Tolerated
 from gym.server.tools import Tool, collect_tools, result_to_json
-from gym.server.trouble import error_text, own_validation_error, validation_detail, validation_message
 from gym.server.workers import AnswerTooCostly
 from gym.wire import metrics
 from gym.wire.failures import RolloutError
@@ -119,11 +119,11 @@ class ResourcesServer(Server, Generic[S]):
 
     # What an author may call.
 
-    def outgoing(self, *, model_server: str = "", seconds: float = OUTGOING_SECONDS) -> Rollout:
+    def outgoing(self, *, model_server: str = "", seconds: float = OUTGOING_SECONDS) -> RolloutClient:
         """A client for other instances of the stack, under the id and within the time of the call being served."""
         call = CURRENT.get()
         left = seconds if call is None else call.seconds_left(seconds)
-        return Rollout(
+        return RolloutClient(
             self._http, self._peers, seconds=left, id=call.rollout_id if call else "", model_server=model_server
         )
 

@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import orjson
 
+from gym.http.pool import Headers, HttpClient, Reply
 from gym.labels import HEADER_CALLS, HEADER_CAPTURE
-from gym.server.http import Headers, HttpClient, Reply
 from gym.wire.failures import RolloutError, error_from_reply
 from gym.wire.splice import splice
 
 FIELD: Final = "return_trace"
 DROP_SECONDS: Final = 5.0
-OWN: Final[Headers] = ((HEADER_CAPTURE.encode(), b"own"),)  # nobody else can have the id: no replica need be asked
+OWN: Final[Headers] = ((HEADER_CAPTURE.encode(), b"own"),)  # the id is new: no other replica can have it
 CALLS: Final = HEADER_CALLS.encode()
 
 

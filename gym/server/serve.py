@@ -21,9 +21,9 @@ import uvicorn
 
 from gym import labels
 from gym.errors import GymError, UserError
+from gym.http.keepalive import keep_alive
 from gym.server.blocked_replies import answer_waiting, failure_of_blocked, failure_of_others, refuse_callers
 from gym.server.config import Settings, read_settings
-from gym.server.keepalive import keep_alive
 from gym.server.refusing import PROGRAMS, Refusing, Rules
 from gym.server.watchdog import Blocked, Watchdog
 

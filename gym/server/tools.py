@@ -14,8 +14,8 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import to_jsonable_python
 
 from gym.errors import UserError
-from gym.server.trouble import own_validation_error
-from gym.wire.text import write_any_json, write_json
+from gym.server.errors import own_validation_error
+from gym.wire.json_text import write_any_json, write_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 

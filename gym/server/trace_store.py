@@ -1,4 +1,4 @@
-"""Recorded model calls by session id, of one process: bounded in memory and on disk, dropped by TTL or when told.
+"""Recorded model calls by session id, of one process: bounded in memory and on disk, dropped by TTL or by DELETE.
 
 A trace is either whole, or says what it lacks: what did not fit is counted, what was dropped leaves its reason.
 """
@@ -58,7 +58,7 @@ class Trace:
     """The calls of one session."""
 
     id: str
-    owner: bytes  # digest of the token that claimed it; empty: whoever knows the id
+    owner: bytes  # digest of the token that claimed it; empty: every caller that knows the id
     rollout: str  # the rollout id of its first call that had one
     created: float
     used: float

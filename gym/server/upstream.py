@@ -23,9 +23,9 @@ from gym.server.carrier import Broken, Carrier, Unreachable
 from gym.server.endpoints import Endpoints, show_url
 from gym.server.limiter import Closed, Limiter, pause
 from gym.wire.failures import FailureKind, RolloutError
+from gym.wire.json_text import read_json, write_json
 from gym.wire.policy_endpoint import PolicyEndpoint
 from gym.wire.sse_reading import events_to_reply
-from gym.wire.text import read_json, write_json
 
 if TYPE_CHECKING:
     import aiohttp
@@ -41,7 +41,7 @@ LONGEST_WISH = 3600.0  # a Retry-After beyond it, or a negative one, is none
 
 
 class Caller(NamedTuple):
-    """Whose call is being answered: what keeps its calls together, and the loop time at which nobody waits any more."""
+    """Whose call is being answered: what keeps its calls together, and the loop time of its deadline."""
 
     key: str = ""
     ends: float | None = None
@@ -120,7 +120,7 @@ class Upstream:
         self._policies = policies
         self._carrier = Carrier(session)
         self.last_error = ""
-        self.speaks = ""  # the dialect that it was found to speak, where nobody said so
+        self.speaks = ""  # the dialect that it was found to speak, where none was configured
         self.in_flight = 0
         self.used = 0.0  # the loop's time at the last call's beginning or end
 
@@ -174,10 +174,10 @@ class Upstream:
     def health(self) -> dict[str, Any]:
         """For `/healthz`: a provider that is down does not make its server unready."""
         self._endpoints.look()
-        told = {**self._endpoints.health(), "last_error": self.last_error}
+        status = {**self._endpoints.health(), "last_error": self.last_error}
         if self._policies is not None:
-            told |= self._policies.status()
-        return {"upstream": told | self._limiter.status()}
+            status |= self._policies.status()
+        return {"upstream": status | self._limiter.status()}
 
     async def aclose(self) -> None:
         if self._policies is not None:
@@ -202,7 +202,7 @@ class Upstream:
             counted += not patient
             rest = outcome.rest(asked - counted - 1) if patient else max(outcome.wait or 0.0, _jitter(wait))
             left = ends - asyncio.get_running_loop().time()
-            if patient and not outcome.wait:  # nobody named a time: the last try is before the deadline
+            if patient and not outcome.wait:  # no time was named: the last try is before the deadline
                 rest = min(rest, left / 2)
             most = self._attempts + len(self._endpoints.urls) - 1
             if outcome.wait is None or counted >= most or rest > left - SHORTEST_TRY:
@@ -234,9 +234,11 @@ class Upstream:
         try:
             number = await limiter.enter(ends)
         except Closed as closed:
-            told = f"{show_url(base + path)} is asked too much for this rollout's deadline: {self.last_error or 'busy'}"
+            message = (
+                f"{show_url(base + path)} is asked too much for this rollout's deadline: {self.last_error or 'busy'}"
+            )
             kind: FailureKind = "model" if closed.seconds else "timeout"
-            return Outcome({}, RolloutError(kind, told, retryable=True)), False
+            return Outcome({}, RolloutError(kind, message, retryable=True)), False
         try:
             outcome = await self._try(base, path, data, ends, root)
         except BaseException:
@@ -307,10 +309,10 @@ def upstream_words(body: bytes) -> str:
     """What a provider says in an error: `error.message`, `message`, `detail`, or the text itself."""
     parsed = _parse(body)
     if isinstance(parsed, dict):
-        told = parsed.get("error", parsed)
-        if isinstance(told, dict):
-            told = told.get("message") or told.get("detail") or told
-        return told if isinstance(told, str) else orjson.dumps(told).decode()[:1000]
+        error = parsed.get("error", parsed)
+        if isinstance(error, dict):
+            error = error.get("message") or error.get("detail") or error
+        return error if isinstance(error, str) else orjson.dumps(error).decode()[:1000]
     return body[:1000].decode("utf-8", "replace").strip()
 
 

@@ -196,7 +196,7 @@ def _shortened(text: str) -> str:
 
 
 def _without_quotes(text: str, spellings: Mapping[str, str]) -> str:
-    """What is quoted was said by somebody else, unless it is a label and nothing more. JSON keeps its quotes."""
+    """A quotation is not the judge's own word, unless it is a label and nothing more. JSON keeps its quotes."""
     kept = [one.span() for one in _OBJECT.finditer(text)]
 
     def blank(found: re.Match[str]) -> str:

@@ -21,7 +21,7 @@ from typing import Any, Protocol
 
 from gym.labels import BLOCKED, EXIT_BLOCKED
 from gym.server.asgi import CURRENT, Call, HotRoutes
-from gym.server.trouble import place_of
+from gym.server.errors import place_of
 
 BEAT_SECONDS = 0.5
 LOOK_SECONDS = 0.5  # both together cost less than 0.1 % of a core
@@ -34,8 +34,8 @@ LONGEST_LOOK = (
 )
 GAP_SECONDS = 1.0  # at most, for code that holds the lock to let the thread look once
 HELD_SECONDS = 2.5  # of CPU: later than the report of a thread that needs no gap
-HELD_AGAIN_SECONDS = 5.0  # each time with a stack in the log, for nobody else tells
-GAP_EVERY_SECONDS = 1.0  # of CPU, once it is told
+HELD_AGAIN_SECONDS = 5.0  # each time with a stack in the log, which is shown nowhere else
+GAP_EVERY_SECONDS = 1.0  # of CPU, once it was logged
 ENDING_SLACK = 2.0
 ANSWER_SECONDS = 30.0  # of CPU, to answer all that wait
 

@@ -37,7 +37,7 @@ def main(module: str, folder: str, memory: int, control_fd: int) -> None:
     sys.path.insert(0, folder)
     try:
         loaded = importlib.import_module(module)
-    except BaseException as error:  # noqa: BLE001 (an author's module: its server tells whoever calls)
+    except BaseException as error:  # noqa: BLE001 (an author's module: its server reports it)
         traceback.print_exc()
         _tell(control, {"error": _explain(error)})
         return
@@ -84,7 +84,7 @@ def _fork_worker(fd: int, stack: int, control: socket.socket, loaded: ModuleType
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a library's idle threads stay behind
         pid = os.fork()
-    with suppress(OSError):  # whoever comes first: a worker ends together with what it started
+    with suppress(OSError):  # two may try: a worker ends together with what it started
         os.setpgid(pid, pid or os.getpid())
     if pid:
         os.close(fd)
@@ -101,7 +101,7 @@ def _fork_worker(fd: int, stack: int, control: socket.socket, loaded: ModuleType
 
 
 def _work(channel: socket.socket, stack: int, loaded: ModuleType, memory: int) -> None:
-    """One call after another, until nobody can ask any more."""
+    """One call after another, until the channel is closed."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if memory:
         with suppress(ValueError, OSError):  # macOS refuses it
@@ -116,21 +116,21 @@ def _work(channel: socket.socket, stack: int, loaded: ModuleType, memory: int) -
             faulthandler.register(signal.SIGPROF, file=stack, all_threads=False, chain=True)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
         signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
-        told = _answer(loaded, function, arguments)
+        reply = _answer(loaded, function, arguments)
         signal.setitimer(signal.ITIMER_PROF, 0)
-        channel.sendall(len(told).to_bytes(HEADER, "big") + told)
+        channel.sendall(len(reply).to_bytes(HEADER, "big") + reply)
 
 
 def _answer(loaded: ModuleType, function: str, arguments: list[Any]) -> bytes:
     try:
-        told = json.dumps({"value": getattr(loaded, function)(*arguments)}).encode()
-        if len(told) > MAX_FRAME:
-            raise ValueError(f"{function} returned {len(told)} bytes of JSON, more than {MAX_FRAME}")
+        reply = json.dumps({"value": getattr(loaded, function)(*arguments)}).encode()
+        if len(reply) > MAX_FRAME:
+            raise ValueError(f"{function} returned {len(reply)} bytes of JSON, more than {MAX_FRAME}")
     except MemoryError:
-        told = b'{"memory": true}'  # its worker is given up: nobody knows what is still held
+        reply = b'{"memory": true}'  # its worker is given up: what is still held is unknown
     except BaseException as error:  # noqa: BLE001 (also SystemExit: called code does not end a worker)
-        told = json.dumps({"error": _explain(error)}).encode()
-    return told
+        reply = json.dumps({"error": _explain(error)}).encode()
+    return reply
 
 
 def _explain(error: BaseException) -> list[str]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from gym.errors import UserError
-from gym.server.nursery import Nursery, NurseryGone, Worker
+from gym.server.worker_forks import Nursery, NurseryGone, Worker
 from gym.wire.failures import RolloutError
 
 PATIENCE_SECONDS = 60.0  # of wall time, for a call that gets no CPU, or waits for something

@@ -15,8 +15,8 @@ import orjson
 
 from gym.client import AsyncStack
 from gym.errors import InfraError, UserError
+from gym.http.pool import HttpClient
 from gym.labels import ENV_TOKEN
-from gym.server.http import HttpClient
 from gym.trainers.run import run_row
 from gym.wire.policy_endpoint import KEY, URL
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 from gym.errors import InfraError, UserError
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.trainers.atropos_data import NotPosted, group_to_data
 from gym.trainers.groups import RolloutGroup
 from gym.trainers.options import GroupOptions, read_options

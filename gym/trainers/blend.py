@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 from gym.collect.feed import Rows
-from gym.collect.rows import Task, TaskReader
+from gym.collect.task_reader import Task, TaskReader
 from gym.data.source import Line, expand_inputs, read_lines, row_to_line
 from gym.errors import Problem, UserError
 from gym.trainers.curriculum import PassRates, RunningRate

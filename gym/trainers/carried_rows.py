@@ -8,8 +8,8 @@ from typing import Any, Final
 import orjson
 
 from gym.errors import UserError
+from gym.wire.json_text import write_json
 from gym.wire.policy_endpoint import KEY, MODEL, URL
-from gym.wire.text import write_json
 
 ROW: Final = "row"
 PARAMS: Final = "responses_create_params"

@@ -7,11 +7,11 @@ from collections import Counter, deque
 from collections.abc import Coroutine
 from typing import Any
 
-from gym.collect.aio import first_error
-from gym.collect.attempts import Attempts, Ended
-from gym.collect.breaker import GaveUp
+from gym.collect.attempts import Attempts, TaskResult
+from gym.collect.circuit_breaker import GaveUp
+from gym.collect.concurrency import first_error
 from gym.collect.provenance import Circumstances
-from gym.collect.rows import Task
+from gym.collect.task_reader import Task
 from gym.errors import GymError, InfraError, UserError
 from gym.trainers.blend import Blend, Draw
 from gym.trainers.groups import WORDS, GroupRoll, GrowingGroup, RolloutGroup, Why
@@ -179,7 +179,7 @@ class Engine:
             return
         what = f"{WORDS[why]}, {restarts} times: raise max_stale, drain for longer, or update less often"
         failure = RolloutError("cancelled", what, server=task.agent, retryable=False)
-        group.add(task, Ended(None, failure, Circumstances(max(tries, 1), 0.0, 0.0)), self.pace.version)
+        group.add(task, TaskResult(None, failure, Circumstances(max(tries, 1), 0.0, 0.0)), self.pace.version)
 
     def _renew(self, group: GrowingGroup, oldest: int) -> None:
         """Begins again what is too old, in a group under way or in one that waits to be taken."""

@@ -9,10 +9,10 @@ from typing import Any, Final, Literal
 
 import orjson
 
-from gym.collect.attempts import Ended
+from gym.collect.attempts import TaskResult
 from gym.collect.provenance import Circumstances
-from gym.collect.rows import Task
-from gym.collect.stream import Rollout, ended_to_rollout
+from gym.collect.rollout_stream import Rollout, ended_to_rollout
+from gym.collect.task_reader import Task
 from gym.trainers.blend import Draw
 from gym.trainers.pace import Pace
 from gym.wire.failures import RolloutError
@@ -76,7 +76,7 @@ class GrowingGroup:
 
     draw: Draw
     size: int
-    good: list[tuple[Task, Ended, int]] = field(default_factory=list)  # and the version under which it began
+    good: list[tuple[Task, TaskResult, int]] = field(default_factory=list)  # and the version under which it began
     failures: list[Rollout] = field(default_factory=list)
     cancelled: list[Rollout] = field(default_factory=list)
     running: set[GroupRoll] = field(default_factory=set)
@@ -100,16 +100,16 @@ class GrowingGroup:
         rewards = self.rewards
         return self.is_full and min(rewards) == max(rewards)
 
-    def add(self, task: Task, ended: Ended, version: int) -> None:
+    def add(self, task: Task, ended: TaskResult, version: int) -> None:
         if ended.rolled is not None:
             self.good.append((task, ended, version))
             return
         if ended.failure is None:
             asked = RolloutError("agent", "the agent asked not to keep it", server=task.agent, retryable=False)
-            ended = Ended(None, asked, ended.how)
+            ended = TaskResult(None, asked, ended.how)
         self.failures.append(ended_to_rollout(task, ended))
 
-    def drop_stale(self, oldest: int) -> list[tuple[Task, Ended, int]]:
+    def drop_stale(self, oldest: int) -> list[tuple[Task, TaskResult, int]]:
         """Takes out what has ended and was begun before `oldest`."""
         stale = [one for one in self.good if one[2] < oldest]
         if stale:
@@ -182,4 +182,4 @@ class GroupRoll:
 
 def _called_off(task: Task, how: Circumstances, why: Why) -> Rollout:
     failure = RolloutError("cancelled", WORDS[why], server=task.agent, retryable=False)
-    return ended_to_rollout(task, Ended(None, failure, replace(how, told={**how.told, "why": why})))
+    return ended_to_rollout(task, TaskResult(None, failure, replace(how, told={**how.told, "why": why})))

@@ -25,7 +25,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from gym.client import AsyncStack
-from gym.collect.aio import first_error
+from gym.collect.concurrency import first_error
 from gym.errors import InfraError
 from gym.labels import ENV_TOKEN
 from gym.trainers.openrlhf import read_row

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gym.client import AsyncStack
-from gym.collect.replies import NotKept, read_reward
+from gym.collect.run_replies import NotKept, read_reward
 from gym.wire.failures import RolloutError
 
 

@@ -16,7 +16,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gym.errors import UserError
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.wire.failures import RolloutError
 
 PATH: Final = "/shares"

@@ -10,13 +10,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from gym.collect.aio import allow_connections
 from gym.collect.attempts import Attempts
+from gym.collect.concurrency import allow_connections
 from gym.collect.feed import Rows
-from gym.collect.rows import RowRules, TaskReader
 from gym.collect.targets import Targets
+from gym.collect.task_reader import RowRules, TaskReader
 from gym.errors import GymError, UserError
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.trainers.blend import Blend, BlendPart, Source, check_sources, to_sources
 from gym.trainers.engine import Engine
 from gym.trainers.groups import RolloutGroup

@@ -9,7 +9,7 @@ from typing import Any, Literal, ParamSpec, TypeVar, get_args
 import orjson
 
 from gym.errors import GymError
-from gym.wire.text import write_json
+from gym.wire.json_text import write_json
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -22,7 +22,7 @@ from gym.labels import (
 )
 from gym.wire.addresses import plain_host
 from gym.wire.failures import RolloutError
-from gym.wire.text import write_any_json, write_json
+from gym.wire.json_text import write_any_json, write_json
 
 URL, KEY, MODEL = "policy_base_url", "policy_api_key", "policy_model_name"
 FIELDS: Final = (URL, KEY, MODEL)

@@ -14,8 +14,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSeriali
 SIZE: Final = re.compile(r"^\s*(\d{1,18}(?:\.\d{1,18})?)\s*([kmgt]?)i?b?\s*$", re.IGNORECASE)
 UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 HOST: Final = r"^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
-NAME: Final = r"^[a-z0-9][a-z0-9_.-]{0,127}$"
-SNAPSHOT: Final = "snapshot:"  # an `image` that begins so is a snapshot of this stack
 OPERATOR: Final = "operator"  # whose sandboxes people make by hand; no instance with a grant has this name
 
 HEADER_REQUEST: Final = "x-gym-request-id"  # a retried request with the same id never runs twice
@@ -238,7 +236,7 @@ class FileInfo(Told):
 
 
 ProviderName = Literal["auto", "docker", "bubblewrap", "subprocess"]
-SandboxState = Literal["running", "paused", "lost"]
+SandboxState = Literal["running", "lost"]
 
 
 class SandboxInfo(Told):

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from pydantic_core import from_json
 
-from gym.wire.text import write_any_json, write_json
+from gym.wire.json_text import write_any_json, write_json
 
 ANYTHING = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
 

@@ -26,9 +26,9 @@ from typing import Any
 import orjson
 
 from gym import labels
+from gym.http.pool import HttpClient
 from gym.server import Route, Server
 from gym.server.asgi import Answer, Call
-from gym.server.http import HttpClient
 from gym.server.testing import running
 
 OPENAI = Path(__file__).parents[2] / "servers" / "models" / "openai"

@@ -22,8 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from gym.collect import CollectOptions, run_collection
 from gym.collect.keys import DoneKeys
-from gym.collect.output import scan_lines
-from gym.server.http import HttpClient
+from gym.collect.output_files import scan_lines
+from gym.http.pool import HttpClient
 from tests.support.agents import FakeAgent, fake_agent
 
 TEXT = "The quick brown fox jumps over the lazy dog. " * 80

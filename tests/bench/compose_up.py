@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gym.collect import AttemptOptions, collect
+from gym.engine import docker_environ
+from gym.http.pool import HttpClient
+from gym.programs import run_program
 from gym.runtime.base import StackStatus
-from gym.runtime.compose.engine import docker_environ
-from gym.runtime.compose.images import plan_images
-from gym.runtime.programs import run_program
-from gym.server.http import HttpClient
 from tests.support.docker import Stand, engine_client, need_engine, replicas, stand_in, write_server
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ PACKAGES = (
     "sortedcontainers",
     "cachetools",
     "more-itertools",
-    "zstandard",
+    "backports.zstd",
     "lxml",
 )
 
@@ -96,8 +95,8 @@ def ten_images(cwd: Path) -> None:
         stand.home.mkdir(parents=True)
         plan, _ = stand.plan(*names)
         with timed("ten images, each with a requirement of its own", "(figure: <= 90 s)"):
-            stand.runtime.build(stand.home, plan, {}, lambda _: None)
-        images = plan_images(plan, stand.home / "build", stand.runtime.cache)
+            stand.runtime.build(stand.home, stand.runtime.prepare(stand.home, plan, {}), lambda _: None)
+        images = stand.images(plan)
         with engine_client() as client:
             base, *sizes = (_size(client, tag) for tag in (images.base, *(one.tag for one in images.targets)))
         more = (max(sizes) - base) / 1e6

@@ -19,8 +19,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-from gym.sandbox.egress import gate
-from gym.sandbox.local import Bubblewrap
+from gym.broker.egress import gate
+from gym.broker.providers.local import Bubblewrap
 from gym.wire.sandbox import SandboxSpec
 from tests.support.sandbox_egress import GOOD, Seen
 from tests.support.sandbox_local import tags

@@ -23,7 +23,7 @@ from typing import Any, cast
 import httptools
 import uvloop
 
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 
 BODY = json.dumps({"text": "x" * 4076}).encode()
 REPLY = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(BODY) + BODY
@@ -105,7 +105,7 @@ async def pyreqwest_client(url: str) -> AsyncIterator[Post]:
 
 
 CLIENTS = {
-    "gym.server.http": ("gym", gym_client),
+    "gym.http.pool": ("gym", gym_client),
     "pyreqwest": ("pyreqwest", pyreqwest_client),
     "aiohttp": ("aiohttp", aiohttp_client),
     "httpx": ("httpx", httpx_client),
@@ -161,7 +161,7 @@ def compare(options: argparse.Namespace) -> None:
         server.terminate()
         server.wait()
         server.stdout.close()
-    ours = told["gym.server.http"]["us"]
+    ours = told["gym.http.pool"]["us"]
     print(f"{'client':<18}{'CPU us/request':>16}{'ratio':>8}{'requests/s':>13}")
     for name, one in told.items():
         print(f"{name:<18}{one['us']:>16.1f}{one['us'] / ours:>8.2f}{one['rate']:>13,.0f}")

@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 
 import uvloop
 
-from gym.sandbox.docker.body import Place, create_body
-from gym.sandbox.docker.held import DockerSandbox, remove_container
-from gym.sandbox.docker.provider import Docker
-from gym.sandbox.provider import Tags
+from gym.broker.provider import Tags
+from gym.broker.providers.docker.create_body import Place, create_body
+from gym.broker.providers.docker.docker_provider import Docker
+from gym.broker.providers.docker.docker_sandbox import DockerSandbox, remove_container
 from gym.wire.sandbox import ExecRequest, SandboxSpec
 
 TRUE = ExecRequest(argv=("true",))

@@ -15,8 +15,8 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from gym.broker.providers.docker.engine_client import Engine
 from gym.sandbox.client import Sandbox, Sandboxes
-from gym.sandbox.docker.engine import Engine
 from gym.wire.sandbox import Grant
 from tests.support.sandbox_broker import TOKEN, broker_process
 

@@ -24,8 +24,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gym.http.pool import HttpClient
 from gym.labels import ENV_LISTEN
-from gym.server.http import HttpClient
 
 FOLDER = Path(__file__).parents[2] / "servers" / "resources" / "workplace_assistant"
 TICK = os.sysconf("SC_CLK_TCK")

@@ -25,9 +25,9 @@ from typing import Any
 import orjson
 
 from gym import labels
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.wire.chat import completion_to_response
-from gym.wire.text import read_json, write_json
+from gym.wire.json_text import read_json, write_json
 from gym.wire.token_ids import put_tokens, read_tokens
 
 MODELS = Path(__file__).parents[2] / "servers" / "models"

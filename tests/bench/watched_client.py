@@ -18,8 +18,8 @@ from typing import Any
 
 import uvloop
 
-from gym.server import http
-from gym.server.http import HttpClient
+from gym.http import pool
+from gym.http.pool import HttpClient
 from tests.bench.http_client import BODY, play
 
 REQUESTS = 2000
@@ -29,7 +29,7 @@ Post = Callable[[], Awaitable[bytes]]
 
 
 async def measure(url: str, rounds: int) -> dict[str, list[float]]:
-    module: Any = http
+    module: Any = pool
     keep = module.keep_transport_alive
     clients: dict[str, HttpClient] = {}
     spent: dict[str, list[float]] = {name: [] for name in WATCHED}

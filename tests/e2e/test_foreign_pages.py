@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from gym.files import write_atomically
 from gym.plan.model import Plan
-from gym.render.files import write_atomically
 from tests.support import router as support
 from tests.support.browser import CHROMIUM, Site, open_browser, read_page
 from tests.support.router import Backend, Router, ask, eventually, router, service

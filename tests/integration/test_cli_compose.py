@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.runtime.programs import run_program
+from gym.programs import run_program
 from tests.support.cli import gym
 from tests.support.docker import need_engine
 

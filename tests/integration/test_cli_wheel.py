@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import gym
-from gym.runtime.programs import find_program, run_program
+from gym.programs import find_program, run_program
 from tests.support.cli import environment
 
 ROOT = Path(gym.__file__).parents[1]

@@ -29,7 +29,7 @@ from gym.collect import (
     collect,
     run_collection,
 )
-from gym.collect.options import SCHEMA
+from gym.collect.collect_options import SCHEMA
 from gym.errors import ConfigError, InfraError, UserError
 from tests.support.agents import FakeAgent, fake_agent
 from tests.support.unmeasured import unmeasured

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from gym.collect import CollectOptions, Event, Progress, Summary
-from gym.collect.rollouts import collect_rollouts
+from gym.collect.collection import collect_rollouts
 from gym.collect.stop import StopSwitch
 from gym.errors import ConfigError, UserError
 from tests.support.agents import FakeAgent, fake_agent

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from gym.errors import StartFailed, UserError
-from gym.render.compose import project_name
 from gym.runtime.base import StackStatus
 from gym.runtime.compose import ComposeRuntime
+from gym.wire.stack_names import project_name
 from tests.support.docker import Stand, call, engine_client, eventually, replicas, stand_in, write_server
 
 pytestmark = pytest.mark.docker
@@ -53,7 +53,8 @@ def ids_of(stand: Stand) -> dict[str, str]:
 
 
 def foreseen(stand: Stand, *names: str) -> dict[str, str]:
-    return {one.service: one.action for one in stand.runtime.foresee(stand.home, stand.plan(*names)[0])}
+    prepared = stand.runtime.prepare(stand.home, *stand.plan(*names))
+    return {one.service: one.action for one in stand.runtime.changes(stand.home, prepared)}
 
 
 def asked_while(status: StackStatus, work: Callable[[], object]) -> Counter[tuple[int, str]]:

@@ -94,7 +94,8 @@ def test_ctrl_c_during_up_leaves_nothing(stand: Stand) -> None:
 def test_a_second_ctrl_c_leaves_nothing_either(stand: Stand) -> None:
     """On a terminal Compose is interrupted as well, and the engine goes on creating what it was asked for."""
     write_server(stand.cwd, "stuck", STUCK)
-    stand.runtime.build(stand.home, stand.plan("stuck")[0], {}, stand.seen.append)
+    prepared = stand.runtime.prepare(stand.home, stand.plan("stuck")[0], {})
+    stand.runtime.build(stand.home, prepared, stand.seen.append)
     process = subprocess.Popen(
         [sys.executable, "-c", UP, str(stand.cwd)], stderr=subprocess.DEVNULL, start_new_session=True
     )

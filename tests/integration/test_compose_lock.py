@@ -13,7 +13,7 @@ import pytest
 from gym.errors import UserError
 from gym.runtime.compose import ComposeRuntime
 from gym.runtime.compose.build import BuildFailed
-from gym.runtime.compose.images import python_image
+from gym.runtime.compose.image_sources import python_image
 from gym.runtime.compose.layout import Layout
 from gym.runtime.compose.pins import LABEL_LOCKED
 from gym.runtime.watch import take_stamps, wait_for_change, watched_folders

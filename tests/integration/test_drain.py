@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from gym.http.pool import HttpClient
 from gym.runtime.base import StackStatus
 from gym.runtime.local import LocalRuntime
-from gym.server.http import HttpClient
 from tests.support.stacks import make_service, make_stack, replica, start, until
 
 REAL_APP = """

@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from gym.engine import docker_environ
 from gym.errors import UserError
 from gym.plan import Plan
+from gym.programs import run_program
 from gym.runtime.compose.build import BuildFailed
-from gym.runtime.compose.engine import docker_environ
-from gym.runtime.compose.images import plan_images
-from gym.runtime.programs import run_program
 from tests.support.docker import Stand, engine_client, need_engine, stand_in, write_server
 
 pytestmark = pytest.mark.docker
@@ -38,11 +37,11 @@ def stand(tmp_path: Path) -> Iterator[Stand]:
 
 def build(stand: Stand, plan: Plan, push: str = "") -> tuple[str, ...]:
     stand.home.mkdir(parents=True, exist_ok=True)
-    return stand.runtime.build(stand.home, plan, {}, stand.seen.append, push=push)
+    return stand.runtime.build(stand.home, stand.runtime.prepare(stand.home, plan, {}), stand.seen.append, push=push)
 
 
 def image_of(stand: Stand, plan: Plan, name: str) -> str:
-    return plan_images(plan, stand.home / "build", stand.runtime.cache).by_instance[name]
+    return stand.images(plan).by_instance[name]
 
 
 def layers(tag: str) -> list[str]:
@@ -73,7 +72,7 @@ def test_servers_share_the_layers_of_the_base_and_add_little(stand: Stand) -> No
     plan, _ = stand.plan(*names)
     build(stand, plan)
     with engine_client() as client:
-        base = client.images.get(plan_images(plan, stand.home / "build", stand.runtime.cache).base)
+        base = client.images.get(stand.images(plan).base)
         shared = base.attrs["RootFS"]["Layers"]
         for name in names:
             image = client.images.get(image_of(stand, plan, name))

@@ -151,7 +151,8 @@ from pathlib import Path
 from gym.plan.model import Plan
 from gym.runtime.local import LocalRuntime
 plan = Plan.model_validate_json(Path(sys.argv[2]).read_bytes())
-LocalRuntime().up(Path(sys.argv[1]), plan, {}, lambda status: None, timeout=60)
+runtime = LocalRuntime()
+runtime.up(Path(sys.argv[1]), runtime.prepare(Path(sys.argv[1]), plan, {}), lambda status: None, timeout=60)
 """
 
 

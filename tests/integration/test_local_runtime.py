@@ -201,7 +201,8 @@ signal.signal(signal.SIGTERM, signal.SIG_DFL)  # what measures coverage has a ha
 from gym.plan.model import Plan, RouterPlan
 from gym.runtime.local import LocalRuntime
 plan = Plan.model_validate_json(Path(sys.argv[2]).read_bytes())
-LocalRuntime().up(Path(sys.argv[1]), plan, {}, lambda status: None, timeout=60)
+runtime = LocalRuntime()
+runtime.up(Path(sys.argv[1]), runtime.prepare(Path(sys.argv[1]), plan, {}), lambda status: None, timeout=60)
 """
 
 
@@ -270,10 +271,12 @@ def test_a_server_that_is_late_is_named_the_others_stay_up_and_it_is_routed_once
 ) -> None:
     (tmp_path / "slow").touch()
     late = make_service(tmp_path, "late", ill_while=str(tmp_path / "slow"))
+    fine = make_service(tmp_path, "fine")
+    start(home, make_stack(fine))  # first, and so a few seconds for the other are enough on any machine
     with pytest.raises(NotUp) as failure:
-        start(home, make_stack(make_service(tmp_path, "fine"), late), timeout=30)
+        start(home, make_stack(fine, late), timeout=5)
 
-    assert "late-1: not healthy after 30 s (status 503 on /healthz); its last line:" in failure.value.what
+    assert "late-1: not healthy after 5 s (status 503 on /healthz); its last line:" in failure.value.what
     assert "--timeout" in failure.value.hint
     now = LocalRuntime().status(home)
     assert now is not None
@@ -460,10 +463,10 @@ def test_a_server_with_requirements_of_its_own_runs_in_an_environment_of_its_own
     assert theirs.directory is not None
     (theirs.directory / "requirements.txt").write_text("# nothing but an environment of its own\n")
     seen: list[str] = []
-    status = LocalRuntime().up(
+    runtime = LocalRuntime()
+    status = runtime.up(
         home,
-        make_stack(theirs.model_copy(update={"requirements_digest": "its own"})),
-        {},
+        runtime.prepare(home, make_stack(theirs.model_copy(update={"requirements_digest": "its own"})), {}),
         lambda status: seen.extend(one.detail for one in status.replicas),
         timeout=PATIENCE,
     )

@@ -14,7 +14,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from tests.support.cli import gym
 from tests.support.fake_vllm import FakeVLLM, Said, fake_vllm
 

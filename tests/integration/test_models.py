@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from gym import labels
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.server.testing import Caller
 from gym.wire import items
 from tests.support.fake_openai import Failure, fake_openai

@@ -17,8 +17,8 @@ import orjson
 import pytest
 
 import gym as package
-from gym.runtime.programs import find_program, run_program
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
+from gym.programs import find_program, run_program
 from tests.support.cli import environment, gym
 from tests.support.fake_stack import FakeStack, Json, failure, fake_stack, rollout
 from tests.support.fake_vllm import fake_vllm

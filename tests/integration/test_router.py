@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gym.files import write_atomically
+from gym.http.peer_health import QUESTION
 from gym.plan.model import Plan
-from gym.render.files import write_atomically
 from gym.render.traefik import route_prefix
-from gym.server.peer_health import QUESTION
 from tests.support import router as support
 from tests.support.router import Answer, Backend, Router, ask, eventually, router, service
 

@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from gym.collect.provenance import describe_rollout
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.server.testing import Caller, running
 from gym.wire.token_ids import GENERATION, LOG_PROBS, PROMPT
 from tests.support.shipped import shipped_app

@@ -8,7 +8,12 @@ from typing import Any
 
 from gym.config.model import ContainerFacts
 from gym.plan import Plan, Service
-from gym.render.compose import ComposeFacts, project_name
+from gym.render.bake import Images
+from gym.render.compose import ComposeFacts
+from gym.runtime.compose.image_sources import read_image_sources
+from gym.runtime.compose.images import plan_images, write_build_files
+from gym.runtime.compose.pins import Pins
+from gym.wire.stack_names import project_name
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "compose"
 HOME = Path("/home/ada/.gym/demo")
@@ -74,6 +79,13 @@ def golden(name: str, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     assert text == path.read_text()
+
+
+def write_images(plan: Plan, folder: Path, pins: Pins | None = None) -> Images:
+    """Images of a plan, and on disk below `folder` what their builds read."""
+    images = plan_images(plan, read_image_sources(plan, folder / "build", folder / "cache"), pins)
+    write_build_files(images, folder / "cache")
+    return images
 
 
 def write_folder(tmp_path: Path, name: str = "mcqa") -> Path:

@@ -9,10 +9,10 @@ from typing import Any
 
 import orjson
 
+from gym.http.pool import HttpClient, Reply
 from gym.server import Agent, Reference, ResourcesServer, Route, Server, tool
 from gym.server.asgi import Answer, Call
 from gym.server.base import json_answer
-from gym.server.http import HttpClient, Reply
 from gym.server.testing import running
 from gym.wire import items
 from gym.wire.rows import Row, VerifyRequest

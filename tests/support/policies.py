@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
+from gym.http.pool import HttpClient, Reply
 from gym.server import Agent
-from gym.server.http import HttpClient, Reply
 from gym.server.serve import load_app
 from gym.server.testing import running
 from tests.support.fake_openai import FakeOpenAI, fake_openai

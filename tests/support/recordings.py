@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from gym.collect.keys import format_key, row_digest
-from gym.collect.output import OutputPaths
+from gym.collect.sidecar import OutputPaths
 
 DATA = {"schema": 1, "data": "d0", "limit": None, "repeats": 1, "shard": "1/1", "agent": "", "params": {}}
 

@@ -18,9 +18,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from gym.files import write_atomically
 from gym.plan.model import Plan, RouterPlan, Service
 from gym.render.console import console_document
-from gym.render.files import write_atomically
 from gym.render.traefik import traefik_dynamic, traefik_static
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
 from gym.wire.rows import ServerType

@@ -19,15 +19,15 @@ from typing import Any, NamedTuple, TypeVar
 import orjson
 import uvicorn
 
-from gym.sandbox.broker.app import App
-from gym.sandbox.broker.audit import Audit
-from gym.sandbox.broker.config import BrokerConfig, InstanceAccess, Knobs, token_digest
-from gym.sandbox.broker.serve import BrokerServer
-from gym.sandbox.broker.service import Broker
-from gym.sandbox.broker.websocket import WebSocketProtocol
+from gym.broker.app import App
+from gym.broker.audit import Audit
+from gym.broker.config import BrokerConfig, InstanceAccess, Knobs, token_digest
+from gym.broker.policy import check_spec
+from gym.broker.provider import Abilities, Channel, Progress, Provider, Tags
+from gym.broker.serve import BrokerServer
+from gym.broker.service import Broker
+from gym.http.websocket import WebSocketProtocol
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.policy import check_spec
-from gym.sandbox.provider import Abilities, Channel, Progress, Provider, Tags
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, ExecRequest, ExecResult, FileInfo, Grant, Output, SandboxSpec
 
@@ -40,6 +40,8 @@ KNOBS: dict[str, Any] = {"reap_seconds": 0.02, "ping_seconds": 30.0}
 
 class MemoryChannel:
     """Commands are numbers of seconds to sleep, or words to echo; files are a dictionary."""
+
+    adopted = ()
 
     def __init__(self, engine: MemoryEngine) -> None:
         self._engine = engine
@@ -123,13 +125,7 @@ class MemoryHeld:
     async def fork(self, tags: Tags) -> MemoryHeld:
         return await self._engine.create(self.spec, tags)
 
-    async def snapshot(self, name: str) -> None: ...
-
     async def seal(self) -> None: ...
-
-    async def pause(self) -> None: ...
-
-    async def resume(self) -> None: ...
 
     async def why_lost(self) -> str:
         return "killed for memory"
@@ -147,7 +143,7 @@ class MemoryEngine:
     """Fits `Provider`. What it does badly is set by the test."""
 
     name = "memory"
-    abilities = Abilities(True, True, ("none",), True, True, True, True, True)
+    abilities = Abilities(True, True, ("none",), True, True, True)
 
     def __init__(self) -> None:
         self.alive: dict[str, MemoryHeld] = {}
@@ -212,12 +208,6 @@ class MemoryEngine:
     async def sweep(self, stack: str, keep: frozenset[str]) -> int:
         self.swept = keep
         return sum(1 for held in self.left if held.tags.id not in keep)
-
-    async def snapshots(self, stack: str) -> Sequence[str]:
-        return ()
-
-    async def remove_snapshot(self, stack: str, name: str) -> bool:
-        return False
 
     async def collect_garbage(self, low: float, high: float) -> int:
         return 0
@@ -305,7 +295,7 @@ async def until(condition: Callable[[], object], seconds: float = 120.0) -> None
 
 
 class BrokerProcess:
-    """`python -m gym.sandbox` with sandboxes that are processes of this machine. Its port outlives it."""
+    """`python -m gym.broker` with sandboxes that are processes of this machine. Its port outlives it."""
 
     def __init__(self, folder: Path, provider: str = "subprocess", grant: Grant | None = None, **knobs: Any) -> None:
         self.folder = folder
@@ -328,7 +318,7 @@ class BrokerProcess:
         environ |= {key: value for key, value in os.environ.items() if key.startswith(PASSED_ON)}
         with (self.folder / "broker.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "gym.sandbox"],
+                [sys.executable, "-m", "gym.broker"],
                 env=environ,
                 pass_fds=[self.listener.fileno()],
                 stdout=log,

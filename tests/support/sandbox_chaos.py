@@ -18,16 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from gym import labels
+from gym.engine import connect, engine_host
 from gym.errors import GymError
+from gym.files import write_atomically
 from gym.plan import SANDBOX
-from gym.render.compose import project_name
-from gym.render.files import write_atomically
 from gym.runtime.base import ReplicaStatus
-from gym.runtime.compose.engine import connect, engine_host
 from gym.runtime.identity import is_alive
 from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
 from gym.runtime.local.ledger import read_record
+from gym.wire.stack_names import project_name
 from tests.support.docker import write_server
 
 IMAGE = "python:3.13-slim"

@@ -11,12 +11,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from gym.sandbox.channel import PipeChannel
-from gym.sandbox.docker.engine import Engine
-from gym.sandbox.docker.held import DockerSandbox
-from gym.sandbox.docker.images import SNAPSHOTS
-from gym.sandbox.docker.provider import Docker
-from gym.sandbox.provider import EgressGate, Tags
+from gym.broker.channel.channel import PipeChannel
+from gym.broker.provider import EgressGate, Tags
+from gym.broker.providers.docker.docker_provider import Docker
+from gym.broker.providers.docker.docker_sandbox import DockerSandbox
+from gym.broker.providers.docker.engine_client import Engine
 from gym.wire.sandbox import ExecRequest, ExecResult, SandboxSpec
 from tests.support.docker import need_engine
 
@@ -59,9 +58,6 @@ async def lab(gate: EgressGate | None = None) -> AsyncIterator[Lab]:
         yield one
     finally:
         await one.docker.sweep(one.stack, frozenset())
-        for name in await one.images():
-            if name.startswith(SNAPSHOTS):
-                await one.docker.images.remove(name)
         await one.docker.close()
 
 

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-from gym.sandbox.egress.config import EgressConfig
-from gym.sandbox.egress.gate import Gate
-from gym.sandbox.egress.trouble import Denied
+from gym.broker.egress.config import EgressConfig
+from gym.broker.egress.errors import Denied
+from gym.broker.egress.gate import Gate
 
 GOOD, ALSO, BAD = "good.example", "also.example", "bad.example"
 HERE = (GOOD, ALSO)  # both lead to loopback, which the operator of these tests opens for them by name

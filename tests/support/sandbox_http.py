@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from gym.server.http import HttpClient, Reply
+from gym.http.pool import HttpClient, Reply
 from tests.support.sandbox_broker import TOKEN, Running
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from gym.sandbox.channel import PipeChannel, open_channel
-from gym.sandbox.helper import find_helper
-from gym.sandbox.local import Bubblewrap, Subprocess
-from gym.sandbox.provider import Provider, Tags
+from gym.broker.channel.channel import PipeChannel, open_channel
+from gym.broker.helper import find_helper
+from gym.broker.provider import Provider, Tags
+from gym.broker.providers.local import Bubblewrap, Subprocess
 from gym.wire.sandbox import SandboxSpec
 
 SPEC = SandboxSpec(image="host")

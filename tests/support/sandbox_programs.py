@@ -30,7 +30,7 @@ class Access(NamedTuple):
 
 @contextmanager
 def broker_process(provider: str = "subprocess", grant: Grant | None = None) -> Iterator[Access]:
-    """`python -m gym.sandbox`, and the access of one instance to it."""
+    """`python -m gym.broker`, and the access of one instance to it."""
     folder = Path(tempfile.mkdtemp(prefix="gym-broker-"))
     broker = BrokerProcess(folder, provider, grant or Grant(images=("*",), warm=0))
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gym import labels
-from gym.render.compose import project_name
+from gym.wire.stack_names import project_name
 from tests.support.cli import gym
 from tests.support.docker import engine_client, write_server
 
@@ -38,11 +38,6 @@ class Coder(ResourcesServer[Sandbox]):
         """Run a shell command."""
         result = await state.exec(ExecRequest(shell=command, timeout=120))
         return {"sandbox": state.id, "out": result.stdout.text, "code": result.exit_code}
-
-    @tool
-    async def keep(self, name: str, state: Sandbox) -> dict[str, Any]:
-        """Keep its files under a name."""
-        return {"image": await state.snapshot(name)}
 
     async def verify(self, rollout: VerifyRequest, state: Sandbox) -> dict[str, Any]:
         result = await state.exec(ExecRequest(shell="echo verified"))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from gym.broker.conformance.harness import Factory, Skipped
+from gym.broker.provider import OnOutput
 from gym.sandbox.client import Job, Sandbox, Sandboxes
-from gym.sandbox.conformance.lab import Factory, Skipped
-from gym.sandbox.provider import OnOutput
 from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo, SandboxSpec
 
 
@@ -59,8 +59,6 @@ class ClientBox:
     def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
         self.list_below = sandbox.list
-        self.pause = sandbox.pause
-        self.resume = sandbox.resume
         self.remove = sandbox.delete
         self.stat = sandbox.stat
         self.make_dir = sandbox.make_dir
@@ -96,9 +94,6 @@ class ClientBox:
 
     async def fork(self) -> ClientBox:
         return ClientBox(await self.sandbox.fork())
-
-    async def snapshot(self, name: str) -> None:
-        await self.sandbox.snapshot(name)
 
 
 def make_factory(sandboxes: Sandboxes) -> Factory:

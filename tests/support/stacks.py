@@ -110,7 +110,8 @@ def make_stack(*services: Service, port: int = 0, drain_seconds: float = 5.0, **
 
 
 def start(home: Path, plan: Plan, *, timeout: float = PATIENCE, secrets: dict[str, str] | None = None) -> StackStatus:
-    return LocalRuntime().up(home, plan, secrets or {}, lambda status: None, timeout=timeout)
+    runtime = LocalRuntime()
+    return runtime.up(home, runtime.prepare(home, plan, secrets or {}), lambda status: None, timeout=timeout)
 
 
 def replica(status: StackStatus | None, name: str) -> ReplicaStatus:

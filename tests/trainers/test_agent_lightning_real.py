@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from tests.support.cli import gym
 from tests.support.fake_peer import Json, failed, fake_peer
 from tests.support.fake_vllm import Said, fake_vllm

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gym.server.http import HttpClient, NotSent
+from gym.http.pool import HttpClient, NotSent
 from gym.trainers import GroupOptions
 from gym.trainers.atropos import AtroposOptions, Bridge, serve
 from tests.support.cli import gym

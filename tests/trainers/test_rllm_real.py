@@ -16,7 +16,7 @@ import orjson
 import pytest
 import pytest_asyncio
 
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.trainers.carried_rows import pack_row
 from gym.trainers.rllm import GymRuntime
 from tests.support.cli import gym

@@ -6,7 +6,8 @@ import gc
 import os
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 LEAK_PER_VERIFY = 1024.0  # bytes; an echo of a row kept for ever is more
@@ -16,6 +17,17 @@ LEAK_IN_ALL = 3 << 20  # below it a slope says nothing: allocators take memory i
 def percentile(values: Sequence[float], share: float) -> float:
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+@contextmanager
+def collect_only_new() -> Iterator[None]:
+    """Collections inside look at nothing that was there before: over a whole program each takes 0.05 to 0.5 s."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def resident_bytes() -> int:

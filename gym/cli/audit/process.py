@@ -19,7 +19,7 @@ import orjson
 
 from gym.cli.audit.answers import Answer, worthless_answers
 from gym.cli.audit.bad_rows import BadRow, bad_rows
-from gym.cli.audit.figures import is_leak, percentile, resident_bytes, slope
+from gym.cli.audit.figures import collect_only_new, is_leak, percentile, resident_bytes, slope
 from gym.cli.audit.paid import always_the_same, repeat, take_bytes, take_surrogates
 from gym.cli.audit.subject import AT_ONCE, Finding, Subject, finding, reward_of, with_output
 from gym.cli.audit.surface import pay_all_options, pay_harmless, pay_right_then_wrong, refuse_near_misses
@@ -270,14 +270,15 @@ async def watch_memory(subject: Subject, count: int, *, seconds: float) -> Findi
     points = []
     ends = time.monotonic() + seconds
     every = 1 if subject.at_once < AT_ONCE else max(1, count // SAMPLES)
-    for number in range(count):
-        case = subject.oracles[number % len(subject.oracles)]
-        await subject.bench.ask(case)
-        subject.bench.judge.asked.clear()
-        if (number + 1) % every == 0:
-            points.append((float(number + 1), float(resident_bytes())))
-            if time.monotonic() > ends and len(points) >= LEAST_SAMPLES:
-                break
+    with collect_only_new():
+        for number in range(count):
+            case = subject.oracles[number % len(subject.oracles)]
+            await subject.bench.ask(case)
+            subject.bench.judge.asked.clear()
+            if (number + 1) % every == 0:
+                points.append((float(number + 1), float(resident_bytes())))
+                if time.monotonic() > ends and len(points) >= LEAST_SAMPLES:
+                    break
     settled = points[len(points) // 3 :]
     grown = (settled[-1][1] - settled[0][1]) / 2**20
     each = slope(settled)

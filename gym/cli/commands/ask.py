@@ -53,7 +53,7 @@ def command(
     if as_json:
         console.show_json(answer)
         return 0
-    for line in told(answer):
+    for line in lines_of(answer):
         console.show_line(line)
     return 0
 
@@ -78,7 +78,7 @@ def read_row(where: str) -> dict[str, Any]:
     return row
 
 
-def told(answer: dict[str, Any]) -> Iterator[str]:
+def lines_of(answer: dict[str, Any]) -> Iterator[str]:
     """The conversation, then the verdict where there is one."""
     yield from conversation(answer.get("response") or answer)
     if "reward" in answer:

@@ -9,9 +9,9 @@ import typer
 from gym.cli import console
 from gym.cli.live import live_status
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, StackName, Strict
+from gym.cli.planning import plan_stack
 from gym.cli.session import home_here, load_named
 from gym.config import collect_secrets
-from gym.plan import make_plan
 from gym.runtime.compose import ComposeRuntime
 
 Push = Annotated[str, typer.Option("--push", metavar="PREFIX", help="Push all of them as PREFIX/NAME.")]
@@ -30,9 +30,10 @@ def command(
     Example: gym build simple_weather mcqa --push registry.example.org/team
     """
     loaded = load_named(items, model=model, files=files, strict=strict)
-    plan = make_plan(loaded, name=stack)
+    home, runtime = home_here(stack), ComposeRuntime()
+    prepared = runtime.prepare(home, plan_stack(loaded, stack), collect_secrets(loaded))
     with live_status("building images") as on_status:
-        built = ComposeRuntime().build(home_here(stack), plan, collect_secrets(loaded), on_status, push=push)
+        built = runtime.build(home, prepared, on_status, push=push)
     what = "pushed" if push else "built"
     console.note(f"{what}: {', '.join(built)}" if built else "Every image was there already.")
     return 0

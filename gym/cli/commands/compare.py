@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.findings import show_facts, show_some
 from gym.cli.options import AsJson
-from gym.collect.study.compare import By, Comparison, compare_rollouts
+from gym.cli.study_options import show_facts, show_some
+from gym.collect.study.comparison import By, RolloutComparison, compare_rollouts
 from gym.collect.study.recorded import find_rollouts
 
 Before = Annotated[Path, typer.Argument(metavar="A.jsonl", help="The collection before.")]
@@ -33,7 +33,7 @@ def command(before: Before, after: After, by: Pairing = None, flip_at: FlipAt = 
     return 0
 
 
-def _show(compared: Comparison) -> None:
+def _show(compared: RolloutComparison) -> None:
     if compared.flips:
         columns = ("FLIPPED", "A", "B", "IN A", "IN B")
         rows = [
@@ -53,7 +53,7 @@ def _show(compared: Comparison) -> None:
     )
 
 
-def _interval(compared: Comparison) -> str:
+def _interval(compared: RolloutComparison) -> str:
     if compared.interval is None:
         return "one task alone has no interval"
     return f"95 % from {compared.interval.low:+.4f} to {compared.interval.high:+.4f}"
@@ -63,7 +63,7 @@ def _p(value: float) -> str:
     return f"{value:.4f}" if value >= 0.0001 else "less than 0.0001"
 
 
-def _unpaired(compared: Comparison) -> str:
+def _unpaired(compared: RolloutComparison) -> str:
     if not compared.only_before + compared.only_after:
         return ""
     return f"; unpaired: {compared.only_before:,} of A, {compared.only_after:,} of B"

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.findings import MOST_SHOWN, Rollouts
-from gym.collect.study.export import Exported, ExportOptions, Form, export_rollouts
+from gym.cli.study_options import MOST_SHOWN, Rollouts
 from gym.collect.study.recorded import find_rollouts
+from gym.collect.study.training_data import Exported, ExportOptions, Form, export_rollouts
 
 To = Annotated[Form, typer.Option("--to", help="Conversations, preference pairs, or a table of all rollouts.")]
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where the examples go.")]
@@ -44,6 +44,6 @@ def _unit(to: Form) -> str:
 
 def _rest(to: Form, exported: Exported) -> str:
     why = {"sft": "rollouts below --min-reward", "dpo": "tasks whose rewards do not differ enough"}.get(to)
-    told = [f"{exported.below:,} {why}"] if exported.below else []
-    told += [f"{len(exported.left_out):,} left out"] if exported.left_out else []
-    return f" ({', '.join(told)})" if told else ""
+    notes = [f"{exported.below:,} {why}"] if exported.below else []
+    notes += [f"{len(exported.left_out):,} left out"] if exported.left_out else []
+    return f" ({', '.join(notes)})" if notes else ""

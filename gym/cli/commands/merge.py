@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from gym.cli.findings import show_facts
-from gym.collect.study.merge import Merged, merge_shards
+from gym.cli.study_options import show_facts
+from gym.collect.study.shards import Merged, merge_shards
 
 Output = Annotated[Path, typer.Argument(metavar="OUT.jsonl", help="The collection to make.")]
 Shards = Annotated[list[Path], typer.Argument(metavar="IN.jsonl...", help="What gym rollouts --shard wrote.")]
@@ -30,6 +30,6 @@ def command(output: Output, shards: Shards, partial: Partial = False) -> int:
 
 
 def _missing(merged: Merged) -> str:
-    told = [f"shard {number}" for number in merged.missing_shards]
-    told += [f"{merged.missing:,} rollouts"] if merged.missing else []
-    return ", ".join(told)
+    missing = [f"shard {number}" for number in merged.missing_shards]
+    missing += [f"{merged.missing:,} rollouts"] if merged.missing else []
+    return ", ".join(missing)

@@ -12,8 +12,9 @@ from rich.text import Text
 from gym.cli import console
 from gym.cli.scaffold import check_name, class_name, render_tree, write_tree
 from gym.cli.summary import relative
-from gym.config import asset_dir, list_servers, search_roots
+from gym.config import list_servers, search_roots
 from gym.errors import UserError
+from gym.files import asset_dir
 
 Kind = Literal["resources", "agent", "model"]
 FOLDERS: dict[Kind, str] = {"resources": "resources", "agent": "agents", "model": "models"}

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.findings import InputsFile, Rollouts, show_facts, show_some
 from gym.cli.options import AsJson
-from gym.collect.study.profile import Borders, Profile, TaskRate, profile_rollouts
+from gym.cli.study_options import InputsFile, Rollouts, show_facts, show_some
+from gym.collect.study.difficulty import Borders, Profile, TaskRate, profile_rollouts
 from gym.collect.study.recorded import find_rollouts, open_inputs
 from gym.errors import UserError
 

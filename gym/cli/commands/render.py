@@ -8,10 +8,11 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName, Strict
+from gym.cli.planning import plan_stack
 from gym.cli.rendering import Target, render_plan
 from gym.cli.session import find_session, home_here, load_named
 from gym.config import collect_secrets
-from gym.plan import changes_to_text, diff, make_plan
+from gym.plan import changes_to_text
 
 
 def command(
@@ -28,10 +29,10 @@ def command(
     loaded = load_named(items, model=model, files=files, replicas=replicas, strict=strict)
     for notice in loaded.notices:
         console.note(notice)
-    plan = make_plan(loaded, name=stack)
+    plan, secrets = plan_stack(loaded, stack), collect_secrets(loaded)
     if differ:
-        session = find_session(stack)
-        console.show_raw(changes_to_text(diff(plan, session.runtime.observe(session.home))))
+        home, runtime = find_session(stack)
+        console.show_raw(changes_to_text(runtime.changes(home, runtime.prepare(home, plan, secrets))))
         return 0
-    console.show_raw(render_plan(plan, target, secrets=collect_secrets(loaded), home=home_here(stack)))
+    console.show_raw(render_plan(plan, target, secrets=secrets, home=home_here(stack)))
     return 0

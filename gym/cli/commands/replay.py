@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from gym.cli import console
-from gym.cli.findings import (
+from gym.cli.options import DEFAULT_STACK, AsJson, StackName
+from gym.cli.study_options import (
     Concurrency,
     InputsFile,
     Rollouts,
@@ -16,10 +17,9 @@ from gym.cli.findings import (
     count_up,
     show_outcome,
 )
-from gym.cli.options import DEFAULT_STACK, AsJson, StackName
 from gym.collect.study.recorded import find_rollouts, open_inputs
-from gym.collect.study.replay import replay_rollouts
-from gym.collect.study.stack import run_in_loop
+from gym.collect.study.tool_replay import replay_rollouts
+from gym.collect.study.verifiers import run_in_loop
 
 
 def command(

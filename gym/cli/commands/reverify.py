@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.findings import (
+from gym.cli.options import DEFAULT_STACK, AsJson, StackName
+from gym.cli.study_options import (
     Concurrency,
     InputsFile,
     Rollouts,
@@ -20,10 +21,9 @@ from gym.cli.findings import (
     count_up,
     show_outcome,
 )
-from gym.cli.options import DEFAULT_STACK, AsJson, StackName
 from gym.collect.study.recorded import find_rollouts, open_inputs
-from gym.collect.study.reverify import reverify_rollouts
-from gym.collect.study.stack import run_in_loop
+from gym.collect.study.reverification import reverify_rollouts
+from gym.collect.study.verifiers import run_in_loop
 
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="The rollouts as verified now.")]
 Force = Annotated[bool, typer.Option("--force", help="Even verifiers that are not known to need no session.")]

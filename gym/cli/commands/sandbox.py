@@ -13,18 +13,15 @@ from gym.cli.options import DEFAULT_STACK, AsJson, StackName
 from gym.cli.sandbox.calls import (
     find_sandbox,
     list_sandboxes,
-    list_snapshots,
     remove_sandbox,
-    remove_snapshot,
     stream_exec,
 )
 from gym.cli.sandbox.leftovers import find_leftovers
-from gym.cli.sandbox.line import Broker, find_broker
+from gym.cli.sandbox.line import find_broker
 from gym.cli.sandbox.show import exit_code, sandbox_table, show_output
 from gym.cli.sandbox.terminal import attach_terminal
 from gym.cli.session import find_session
 from gym.errors import UserError
-from gym.wire.sandbox import SNAPSHOT
 
 MOST_OUTPUT: Final = 16 << 20  # of each stream: its head as it comes, its tail at the end
 
@@ -76,18 +73,16 @@ def attach(
 
 
 def rm(
-    sandboxes: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Sandboxes, or snapshot:NAME.")] = None,
+    sandboxes: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Sandboxes.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Every sandbox of the stack.")] = False,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
-    """Remove sandboxes; whoever used one is told that it is gone."""
+    """Remove sandboxes; a server that uses one gets an error that it is gone."""
     if bool(sandboxes) == everything:
         raise UserError("Which sandboxes?", "gym sandbox rm ID..., or gym sandbox rm --all")
     broker = find_broker(find_session(stack))
     wanted = [one.id for one in list_sandboxes(broker)] if everything else sandboxes or []
-    for image in [one for one in wanted if one.startswith(SNAPSHOT)]:
-        _remove_snapshot(broker, image)
-    for one in [find_sandbox(broker, each) for each in wanted if not each.startswith(SNAPSHOT)]:
+    for one in [find_sandbox(broker, each) for each in wanted]:
         remove_sandbox(broker, one)
         console.note(f"removed {one}")
     if not wanted:
@@ -95,28 +90,9 @@ def rm(
     return 0
 
 
-def snapshots(as_json: AsJson = False, stack: StackName = DEFAULT_STACK) -> int:
-    """Show the snapshots of a stack, as an `image` names them; `gym sandbox rm snapshot:NAME` removes one."""
-    found = list_snapshots(find_broker(find_session(stack)))
-    if as_json:
-        console.show_json(found)
-        return 0
-    for one in found:
-        console.show(one)
-    console.note(f"{len(found)} snapshots" if len(found) != 1 else "1 snapshot")
-    return 0
-
-
-def _remove_snapshot(broker: Broker, image: str) -> None:
-    if not remove_snapshot(broker, image):
-        raise UserError(f"There is no {image}.", "gym sandbox snapshots shows those there are.")
-    console.note(f"removed {image}")
-
-
 commands: Final[dict[str, Callable[..., int]]] = {
     "ls": ls,
     "exec": exec_,
     "attach": attach,
     "rm": rm,
-    "snapshots": snapshots,
 }

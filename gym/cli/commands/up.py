@@ -13,16 +13,14 @@ import typer
 from gym.cli import console
 from gym.cli.live import live_status
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName, StartTimeout, Strict
-from gym.cli.providers import settle_provider
+from gym.cli.planning import plan_stack
 from gym.cli.sandbox.builds import show_builds
 from gym.cli.session import Session, choose_runtime, load_named, open_session, read_token
 from gym.cli.summary import show_started
 from gym.config import Stack, collect_secrets
 from gym.errors import GymError, NotUp, UserError
 from gym.labels import ENV_TOKEN, ROUTER_PORT
-from gym.plan import Plan, RouterPlan, changes_to_text, diff, is_loopback, make_plan
-from gym.runtime.compose import ComposeRuntime
-from gym.runtime.compose.notices import host_notices
+from gym.plan import Change, Plan, RouterPlan, changes_to_text, is_loopback
 from gym.runtime.watch import Stamps, take_stamps, wait_for_change, watched_folders
 from gym.wire.sandbox import ProviderName
 
@@ -85,32 +83,10 @@ def command(
     for line in (*loaded.notices, why):
         console.note(line)
     session = open_session(stack, name, tuple(overrides or ()), lock_file if locked else None)
-
-    def start(loaded: Stack) -> Started:
-        plan, provider = settle_provider(make_plan(loaded, name=stack, router=router), name)
-        if provider:
-            console.note(provider)
-        stamps = take_stamps(watched_folders(plan))
-        if name == "compose":
-            for line in host_notices(plan):
-                console.note(line)
-        _show_changes(session, plan)
-        secrets = collect_secrets(loaded) | ({ENV_TOKEN: token} if token else {})
-        try:
-            with live_status(f"starting stack '{stack}'") as on_status:
-                status = session.runtime.up(session.home, plan, secrets, on_status, timeout=timeout)
-            if plan.sandbox is not None:
-                show_builds(session)
-            show_started(status, plan)
-        except NotUp as error:  # the rest is up, and a change of its files may be what it needs
-            if not watch:
-                raise
-            console.show_error(error)
-        return Started(plan, stamps)
-
-    started = start(loaded)
+    starter = Starter(session, stack, router, token, timeout, watch)
+    started = starter.start(loaded)
     if watch:
-        return _watch(started, lambda: start(load()))
+        return _watch(started, lambda: starter.start(load()))
     return _attach(session) if attach else 0
 
 
@@ -119,8 +95,39 @@ class Started(NamedTuple):
     stamps: Stamps  # of the servers' files, taken before they were started
 
 
+class Starter(NamedTuple):
+    session: Session
+    stack: str
+    router: RouterPlan
+    token: str
+    timeout: float | None
+    watch: bool
+
+    def start(self, loaded: Stack) -> Started:
+        """Also where some servers are not healthy, if their files are watched: a change may be what they need."""
+        home, runtime = self.session
+        plan = plan_stack(loaded, self.stack, self.router)
+        stamps = take_stamps(watched_folders(plan))
+        secrets = collect_secrets(loaded) | ({ENV_TOKEN: self.token} if self.token else {})
+        prepared = runtime.prepare(home, plan, secrets)
+        for line in prepared.notices:
+            console.note(line)
+        _show_changes(runtime.changes(home, prepared))
+        try:
+            with live_status(f"starting stack '{self.stack}'") as on_status:
+                status = runtime.up(home, prepared, on_status, timeout=self.timeout)
+            if plan.sandbox is not None:
+                show_builds(self.session)
+            show_started(status, prepared.plan)
+        except NotUp as error:
+            if not self.watch:
+                raise
+            console.show_error(error)
+        return Started(plan, stamps)
+
+
 def _watch(started: Started, start: Callable[[], Started]) -> int:
-    """Until Ctrl-C, which leaves the stack up. What cannot be started is told, and the next change tried."""
+    """Until Ctrl-C, which leaves the stack up. An error is shown, and the next change tried."""
     while True:
         console.note("watching the servers' files; Ctrl-C ends the watch and leaves the stack up (gym down stops it)")
         folders = watched_folders(started.plan)
@@ -143,14 +150,9 @@ def _router(host: str, port: int, token: str) -> RouterPlan:
     return RouterPlan(host=host, port=port, needs_token=not is_loopback(host))
 
 
-def _show_changes(session: Session, plan: Plan) -> None:
-    """On a stack that runs, what this `up` will touch."""
-    if isinstance(session.runtime, ComposeRuntime):
-        changes = session.runtime.foresee(session.home, plan)
-    else:
-        observed = session.runtime.observe(session.home)
-        changes = diff(plan, observed) if observed.services else ()
-    if changes:
+def _show_changes(changes: tuple[Change, ...]) -> None:
+    """Of a stack that runs; on a new one every service would be listed."""
+    if any(one.action != "create" for one in changes):
         console.note(changes_to_text(changes).rstrip(), style="")
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.collect.output import write_whole
+from gym.collect.sidecar import write_whole
 from gym.console.viewer.app import make_app
 from gym.console.viewer.embed import embed_rollouts
 from gym.console.viewer.shelf import Shelf

@@ -13,8 +13,8 @@ from gym.cli.data.common import Files, Output
 from gym.cli.data.rollout_scores import Failures, read_scored
 from gym.cli.options import AsJson
 from gym.collect.keys import row_digest
-from gym.collect.rows import mask_row, secret_of
 from gym.collect.study.recorded import find_rollouts
+from gym.collect.task_reader import mask_row, secret_of
 from gym.data.output import refuse_inputs
 from gym.data.rates import Filtered, filter_rows, parse_range, sum_rates
 from gym.data.source import expand_inputs, read_lines

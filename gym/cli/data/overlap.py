@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.findings import show_facts, show_some
 from gym.cli.options import AsJson
+from gym.cli.study_options import show_facts, show_some
 from gym.data.contamination import NearRules, Overlap, find_overlap
 from gym.data.output import refuse_inputs, whole_file
 from gym.data.source import expand_inputs

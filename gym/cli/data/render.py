@@ -12,7 +12,7 @@ from gym.cli.data.common import Files, Output
 from gym.data.output import refuse_inputs, whole_file
 from gym.data.prompts import read_prompt, render_rows
 from gym.data.source import expand_inputs, read_lines
-from gym.wire.text import write_large_json
+from gym.wire.json_text import write_large_json
 
 PromptFile = Annotated[Path, typer.Option("--prompt", metavar="FILE", help="YAML: user and, if wanted, system.")]
 Replace = Annotated[bool, typer.Option("--replace", help="Also rows that have an input already.")]

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from gym.collect.keys import DoneKeys
-from gym.collect.replies import STAMP
+from gym.collect.run_replies import STAMP
 from gym.collect.study.recorded import mix, parse_rollout, read_places
 from gym.data.asked import asked_key
 from gym.data.rates import Scored

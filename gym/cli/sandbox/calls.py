@@ -29,14 +29,6 @@ def remove_sandbox(broker: Broker, sandbox: str) -> None:
     _call(broker, "DELETE", f"/sandboxes/{quote(sandbox, safe='')}")
 
 
-def list_snapshots(broker: Broker) -> list[str]:
-    return [str(one) for one in orjson.loads(_call(broker, "GET", "/snapshots"))["snapshots"]]
-
-
-def remove_snapshot(broker: Broker, image: str) -> bool:
-    return bool(orjson.loads(_call(broker, "DELETE", f"/snapshots/{quote(image, safe='')}"))["removed"])
-
-
 def find_sandbox(broker: Broker, given: str) -> str:
     """The whole id of a sandbox that is named by the beginning of its id."""
     ids = [one.id for one in list_sandboxes(broker)]

@@ -10,11 +10,9 @@ from typing import Final
 
 from rich.text import Text
 
-from gym import labels
+from gym.broker.conformance import BEHAVIOURS, Outcome, make_factory, run_suite
+from gym.broker.providers.factory import make_provider
 from gym.cli import console
-from gym.runtime.compose.engine import connect, engine_host
-from gym.sandbox.conformance import BEHAVIOURS, Outcome, make_factory, run_suite
-from gym.sandbox.factory import make_provider
 from gym.wire.sandbox import ProviderName
 
 IMAGES: Final[dict[str, str]] = {"docker": "python:3.13-slim"}  # elsewhere: this machine's own files
@@ -35,7 +33,7 @@ def try_provider(name: ProviderName) -> int:
 async def _run(name: ProviderName, folder: Path) -> tuple[Outcome, ...]:
     """On a stack of its own; what a behaviour left there is removed."""
     stack = f"conformance-{secrets.token_hex(4)}"
-    provider = make_provider(name, folder, {}, stack=stack)
+    provider = make_provider(name, folder, {})
     await provider.open()
     try:
         console.note(f"{len(BEHAVIOURS)} behaviours on {provider.name}")
@@ -44,15 +42,6 @@ async def _run(name: ProviderName, folder: Path) -> tuple[Outcome, ...]:
     finally:
         await provider.sweep(stack, frozenset())
         await provider.close()
-        if provider.name == "docker":
-            _remove_snapshots(stack)
-
-
-def _remove_snapshots(stack: str) -> None:
-    """They have names, so that they outlive a stack; those of a trial nobody wants."""
-    with connect(engine_host()) as client:
-        for image in client.api.images(filters={"label": f"{labels.STACK}={stack}"}):
-            client.api.remove_image(image["Id"], force=True)
 
 
 def _show(outcome: Outcome) -> None:

@@ -6,13 +6,13 @@ from gym import labels
 from gym.cli.sandbox.calls import list_sandboxes
 from gym.cli.sandbox.line import find_broker
 from gym.cli.session import Session, find_session
+from gym.engine import connect
 from gym.errors import InfraError, UserError
 from gym.plan import SANDBOX
-from gym.render.compose import project_name
 from gym.runtime.compose import find_engine
 from gym.runtime.compose.containers import Container, list_containers
-from gym.runtime.compose.engine import connect
 from gym.wire.sandbox import SandboxInfo
+from gym.wire.stack_names import project_name
 
 
 def find_leftovers(stack: str) -> tuple[list[SandboxInfo], str]:
@@ -55,12 +55,12 @@ def _info(container: Container) -> SandboxInfo:
     expires = told.get(labels.SANDBOX_EXPIRES, "")
     return SandboxInfo(
         id=told[labels.SANDBOX],
-        state="paused" if container.state == "paused" else "running" if container.state == "running" else "lost",
+        state="running" if container.state == "running" else "lost",
         image=container.image,
         instance=told.get(labels.INSTANCE, ""),
         rollout=told.get(labels.SANDBOX_ROLLOUT, ""),
         stack=told.get(labels.STACK, ""),
         provider="docker",
         expires=float(expires) if expires.replace(".", "", 1).isdigit() else 0.0,
-        why_lost="" if container.state in ("running", "paused") else container.state,
+        why_lost="" if container.state == "running" else container.state,
     )

@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from gym.cli.session import Session, running
+from gym.engine import docker_environ, engine_host
 from gym.errors import UserError
+from gym.http.keepalive import keep_alive
 from gym.plan import SANDBOX
-from gym.render.compose import PORT
 from gym.runtime.base import ReplicaStatus
-from gym.runtime.compose.engine import docker_environ, engine_host
 from gym.runtime.sandbox import read_tokens
-from gym.server.keepalive import keep_alive
+from gym.wire.stack_names import PORT
 
 CONNECT_SECONDS: Final = 10.0
 # `cat` on the right reads what we write; a background process of a shell would be given no standard input.

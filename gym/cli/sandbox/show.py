@@ -14,7 +14,7 @@ from gym.errors import InfraError
 from gym.wire.sandbox import ExecResult, SandboxInfo, to_bytes
 
 COLUMNS: Final = ("SANDBOX", "STATE", "STACK", "INSTANCE", "IMAGE", "ROLLOUT", "NETWORK", "AGE", "LEFT", "")
-STYLE: Final = {"running": "green", "paused": "yellow", "lost": "red"}
+STYLE: Final = {"running": "green", "lost": "red"}
 STDOUT, STDERR = 1, 2
 TIMED_OUT, SIGNALLED = 124, 128  # as `timeout` and shells say it
 

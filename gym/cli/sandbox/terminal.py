@@ -22,7 +22,7 @@ from gym.cli.sandbox.line import Broker, connect
 from gym.cli.sandbox.show import SIGNALLED
 from gym.cli.sandbox.websocket import upgrade
 from gym.errors import UserError
-from gym.sandbox.broker.websocket import BINARY, CLOSE, PING, PONG, TEXT, Decoder, encode
+from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, Decoder, encode
 from gym.wire.failures import RolloutError
 
 CHUNK: Final = 65536

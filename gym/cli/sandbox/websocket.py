@@ -7,7 +7,7 @@ import os
 import socket
 
 from gym.errors import InfraError
-from gym.sandbox.broker.websocket import accept_key
+from gym.http.websocket import accept_key
 from gym.wire.failures import error_from_reply
 
 

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, NamedTuple, Self
 import orjson
 
 from gym.collect.keys import DigestTable, parse_key
-from gym.collect.output import OutputPaths
-from gym.collect.replies import STAMP
+from gym.collect.run_replies import STAMP
+from gym.collect.sidecar import OutputPaths
 from gym.data.rows import AGENT_REF, PARAMS
 from gym.errors import InfraError, UserError
 from gym.wire.metrics import ROLLOUT, TASK
@@ -42,7 +42,7 @@ class Recorded(NamedTuple):
     raw: bytes
 
 
-class Input(NamedTuple):
+class RecordedInput(NamedTuple):
     """One line of X_materialized_inputs.jsonl: the body that `/run` was given."""
 
     body: bytes
@@ -137,11 +137,11 @@ class Inputs:
     ) -> None:
         self._stream.close()
 
-    def find(self, task: int, repeat: int) -> Input | None:
+    def find(self, task: int, repeat: int) -> RecordedInput | None:
         number = self._lines.get(mix(task, repeat))
         return None if number is None else self.at(number)
 
-    def need(self, rollout: Recorded) -> Input:
+    def need(self, rollout: Recorded) -> RecordedInput:
         found = self.find(rollout.task, rollout.repeat)
         if found is None:
             what = f"{self.path} has no input of task {rollout.task}, repeat {rollout.repeat}"
@@ -157,11 +157,11 @@ class Inputs:
         place = self._tasks.get(mix(task))
         return 0 if place is None else self._first_lines[place]
 
-    def at(self, number: int) -> Input:
+    def at(self, number: int) -> RecordedInput:
         self._stream.seek(self._offsets[number])
         body = self._stream.readline().strip()
         where = f"{self.path}:{number}"
-        return Input(body, _parse(body, where), where)
+        return RecordedInput(body, _parse(body, where), where)
 
     def tasks(self) -> Iterator[tuple[int, int]]:
         """(task, its first line) in the order of the file."""
@@ -266,7 +266,7 @@ def mix(*numbers: int) -> int:
 _ADDED = f',"{TASK}":'.encode()
 
 
-def original_text(one: Input) -> bytes:
+def original_text(one: RecordedInput) -> bytes:
     """The row as it stood in the data set: without the indices that the collector added, else byte for byte."""
     at = one.body.rfind(_ADDED)
     if at > 0:

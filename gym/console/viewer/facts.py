@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from gym.collect.replies import FAILURE_CLASS, STAMP
+from gym.collect.run_replies import FAILURE_CLASS, STAMP
 from gym.data.rows import AGENT_REF, PARAMS
 from gym.wire import items
 from gym.wire.metrics import ROLLOUT, TASK

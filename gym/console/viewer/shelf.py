@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from gym.collect.output import OutputPaths
+from gym.collect.sidecar import OutputPaths
 from gym.console.viewer.facts import MALFORMED, Facts, parse_line, read_title
 from gym.console.viewer.lines import LineFile, Names
 from gym.console.viewer.query import FAILED, Found, Place, Query, find

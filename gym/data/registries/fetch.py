@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from gym.config import path_variants
-from gym.config.assets import own_root
 from gym.data.blocks import HubSource, Listed, path_below_data
 from gym.data.registries.access import Access, read_access
 from gym.data.registries.address import Address, RegistryName
@@ -17,6 +16,7 @@ from gym.data.registries.hub import Hub
 from gym.data.registries.mlflow import ModelRegistry
 from gym.data.registries.transfer import Retries
 from gym.errors import UserError
+from gym.files import own_root
 
 
 def open_registry(name: RegistryName, access: Access, retries: Retries | None = None) -> Registry:

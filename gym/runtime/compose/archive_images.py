@@ -83,7 +83,7 @@ def _rename_index(found: Any, wanted: frozenset[str], scope: str, renamed: dict[
 
 
 def _own_name(scope: str, tag: str, digest: str) -> str:
-    """Of this stack's folder, this name and this content: nobody else makes or asks for it."""
+    """Of this stack's folder, this name and this content: no other stack makes or asks for it."""
     return f"{LOADED}:{hashlib.sha256(chr(0).join((scope, tag, digest)).encode()).hexdigest()[:32]}"
 
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from gym.engine import docker_environ
 from gym.errors import InfraError, ProgramFailed, UserError
+from gym.files import write_atomically
 from gym.plan.model import Plan
-from gym.render.bake import BuildTarget, render_bake
-from gym.render.files import write_atomically
-from gym.runtime.compose.engine import docker_environ
-from gym.runtime.compose.images import ENV_PYTHON_IMAGE, Images
-from gym.runtime.programs import run_program
+from gym.programs import run_program
+from gym.render.bake import BuildTarget, Images, render_bake
+from gym.runtime.compose.image_sources import ENV_PYTHON_IMAGE
 from gym.runtime.pythons import explain_python
 
 LAST_LINES: Final = 20
@@ -56,7 +56,7 @@ def build_missing(
 
 
 def pull_missing(plan: Plan, router: str, present: frozenset[str], host: str) -> None:
-    """Images that nobody builds must come from a registry; the user hears who wants one that is not to be had."""
+    """Images that we do not build must come from a registry; the error names the instance whose image is not there."""
     wanted = {one.container.image: one.name for one in plan.services if one.container.image}
     for image, name in {router: "router", **wanted}.items():
         if _with_tag(image) in present:

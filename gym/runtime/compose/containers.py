@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gym import labels
 from gym.plan.model import Observed, ObservedService, Plan, Value
-from gym.plan.sandbox import SANDBOX
-from gym.render.compose import CONSOLE, PORT, ROUTER
 from gym.runtime.base import ReplicaState, ReplicaStatus
+from gym.wire.stack_names import CONSOLE, PORT, ROUTER, SANDBOX
 
 if TYPE_CHECKING:
     import docker
@@ -45,7 +44,7 @@ class Container(Value):
     id: str
     name: str
     state: str  # the engine's word: created, running, restarting, exited, ...
-    health: str = ""  # starting, healthy, unhealthy; empty when nobody checks
+    health: str = ""  # starting, healthy, unhealthy; empty without a health check
     service: str = ""
     number: int = 1
     image: str = ""
@@ -72,7 +71,7 @@ class Container(Value):
 class Inspected(Value):
     """What only an inspection tells."""
 
-    state: str = ""  # of the same moment as the reasons; empty where nobody looked
+    state: str = ""  # of the same moment as the reasons; empty where it was not read
     health: str = ""
     restarts: int = 0
     running: bool = False  # then it has no exit code, whatever the engine says
@@ -171,7 +170,7 @@ def replica_id(container: Container, plan: Plan | None) -> str:
 
 
 def detail_of(container: Container, facts: Inspected | None, plan: Plan | None = None) -> str:
-    """Why it is not healthy, in a few words; what nobody starts again by itself, with the command that does."""
+    """Why it is not healthy, in a few words; for what is not restarted by itself, with the command that does it."""
     if facts is None or (state_of(container) == "healthy" and not says_blocked(container, facts)):
         return ""
     why = _why(container, facts)

@@ -16,27 +16,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from gym import labels
+from gym.engine import docker_environ
 from gym.errors import GymError, ProgramFailed
 from gym.plan import diff
 from gym.plan.model import Plan
-from gym.plan.sandbox import SANDBOX
-from gym.render.compose import CONSOLE, ROUTER
+from gym.programs import run_program
 from gym.runtime.base import OnStatus, StackStatus
 from gym.runtime.compose.containers import PROJECT, Container, list_containers, observed
-from gym.runtime.compose.engine import docker_environ
 from gym.runtime.compose.layout import Layout, State, write_first_routes
 from gym.runtime.compose.teardown import GRACE_SECONDS, hand_over_sandboxes, restart_containers, stop_containers
 from gym.runtime.compose.trouble import explain
 from gym.runtime.compose.wait import Watch, wait_until_healthy
 from gym.runtime.compose.work import Working, alone_with_compose
-from gym.runtime.programs import run_program
 from gym.runtime.signals import deaf
+from gym.wire.stack_names import CONSOLE, ROUTER, SANDBOX
 
 if TYPE_CHECKING:
     import docker
 
 LOOK_SECONDS: Final = 0.3
-FOLLOW_SECONDS: Final = 3.0  # a console that has not taken somebody out of the routes by then never will
+FOLLOW_SECONDS: Final = 3.0  # a console that has not taken a replica out of the routes by then never will
 LISTED_SECONDS: Final = 20.0  # the same for one that answers and is in no routes: a console may be what `up` repairs
 ROUTER_SECONDS: Final = 0.5  # until the router has read a file again: it waits 0.2 s for more of them
 
@@ -50,7 +49,7 @@ class Converger:
     layout: Layout
     on_status: OnStatus
     timeout: float
-    work: Working | None = None  # of whoever changes something
+    work: Working | None = None  # of a command that changes something
 
     def converge(self, plan: Plan, state: State, *, rewritten: bool) -> StackStatus:
         """`rewritten`: the stack's files say something else than the last time."""
@@ -84,7 +83,7 @@ class Converger:
         return wait_until_healthy(watch, expected, self.on_status, lambda _: None, timeout=self.timeout)
 
     def _change(self, watch: Watch, state: State, before: list[Container], stale: list[Container]) -> None:
-        """Whoever has to go gets no new sessions, then drains; of several replicas the second half goes first."""
+        """What has to go gets no new sessions, then drains; of several replicas the second half goes first."""
         surplus = _surplus(watch.plan, before)
         staying = [one for one in before if one not in surplus]
         first = _second_halves(watch.plan, [one for one in staying if one in stale])
@@ -110,7 +109,7 @@ class Converger:
         self._leave(())
 
     def _retire(self, containers: list[Container], leaving: list[Container]) -> None:
-        """Nobody is sent to those that leave; who was, has been, before they are told to end. They leave once those
+        """Those that leave get no new requests, and finish the others before they are stopped. They leave once those
         that stay are in the routes: to the engine a new one is healthy before the console and the router know."""
         followed = leaving and any(one.service == CONSOLE and one.state == "running" for one in containers)
         if followed and (staying := _staying_beside(containers, leaving)):

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from gym import labels
+from gym.engine import connect, require_engine
 from gym.errors import InfraError
-from gym.runtime.compose.engine import connect, require_engine
-from gym.runtime.compose.images import LABEL_ROLE, LABEL_SOURCE, owner
+from gym.runtime.compose.image_sources import owner
+from gym.runtime.compose.images import LABEL_ROLE, LABEL_SOURCE
 
 if TYPE_CHECKING:
     import docker
 
-STOCK_NETWORKS: Final = 31  # 15 of /16 and 16 of /20, where nobody configured pools
+STOCK_NETWORKS: Final = 31  # 15 of /16 and 16 of /20, where no pools are configured
 FEW_NETWORKS: Final = 5
 LITTLE_DISK: Final = 10 * 2**30
 GIGABYTE: Final = 2**30

@@ -13,6 +13,8 @@ import orjson
 from pydantic import ValidationError
 
 from gym import labels
+from gym.engine import engine_host, socket_facts
+from gym.files import write_atomically
 from gym.plan.model import Plan, Value
 from gym.render.compose import (
     ENGINE_SOCKET,
@@ -23,26 +25,27 @@ from gym.render.compose import (
     ComposeFacts,
     is_long,
     launch_text,
-    project_name,
     render_compose,
     sandbox_secret,
 )
 from gym.render.console import console_document
-from gym.render.files import write_atomically
-from gym.render.routes import read_discovery, write_routes
+from gym.render.routes import next_discovery, router_text
 from gym.render.traefik import traefik_static
-from gym.render.wanted import Wanted, discovery_of, wanted_of, write_wanted
-from gym.runtime.compose.engine import engine_host, socket_facts
-from gym.runtime.compose.images import owner
-from gym.runtime.compose.sealing import named_in
+from gym.render.wanted import discovery_of, wanted_of
+from gym.runtime.base import Prepared
+from gym.runtime.compose.image_sources import owner
+from gym.runtime.compose.secrets import secret_names
 from gym.runtime.compose.wait import router_url
 from gym.runtime.sandbox import keep_tokens, prepare_state, write_config
 from gym.runtime.upstreams import prepare_upstreams
 from gym.wire.discovery import Discovery
+from gym.wire.route_files import read_discovery, write_routes
+from gym.wire.stack_names import project_name
+from gym.wire.wanted import Wanted, write_wanted
 
-# Read by other users inside containers; nobody else can, for the home is 0700 and holds no secret elsewhere.
+# Read by other users inside containers, and by no others: the home is 0700 and holds no secret elsewhere.
 SHARED: Final = 0o644
-WRITABLE: Final = 0o777  # for the console and the broker, who are other users; nobody else can enter the home
+WRITABLE: Final = 0o777  # for the console and the broker, who are other users; no one else can enter the home
 
 
 class State(Value):
@@ -163,9 +166,7 @@ def write_compose(layout: Layout, plan: Plan) -> bool:
     Last comes what is wanted: until it is there, the stack is served as it was.
     """
     state = layout.read_state()
-    facts = compose_facts(plan, layout.home, state.images, state.base_image)
-    facts = facts.model_copy(update={"router_image": state.router_image})
-    text = render_compose(plan, facts)
+    text = compose_text(layout.home, plan, state)
     write_saved(layout, plan, state)
     prepare_upstreams(layout.home, plan, mode=WRITABLE)
     changed = write_atomically(layout.compose, text)
@@ -173,7 +174,23 @@ def write_compose(layout: Layout, plan: Plan) -> bool:
     return changed
 
 
-def compose_facts(plan: Plan, home: Path, images: Mapping[str, str], base: str) -> ComposeFacts:
+def state_of(home: Path, prepared: Prepared, overrides: tuple[str, ...] = ()) -> State:
+    """Of a stack whose images are, or will be, built."""
+    assert prepared.images is not None, "a stack of containers runs from images"
+    return State(
+        project=project_name(prepared.plan.stack, home),
+        overrides=overrides,
+        images=dict(prepared.images.by_instance),
+        base_image=prepared.images.base,
+    )
+
+
+def compose_text(home: Path, plan: Plan, state: State) -> str:
+    """The Compose file: `gym render` prints it, `gym up` and `gym scale` write it."""
+    return render_compose(plan, _compose_facts(home, plan, state))
+
+
+def _compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
     project = project_name(plan.stack, home)
     texts = {one.name: launch_text(plan, one, project) + str(one.container.env) for one in plan.services}
     socket = socket_facts(engine_host()) if plan.sandbox else None
@@ -181,9 +198,10 @@ def compose_facts(plan: Plan, home: Path, images: Mapping[str, str], base: str) 
         project=project,
         home=str(home),
         owner=owner(),
-        base_image=base,
-        images=dict(images),
-        secrets={name: found for name, text in texts.items() if (found := named_in(text))},
+        base_image=state.base_image,
+        images=state.images,
+        router_image=state.router_image,
+        secrets={name: found for name, text in texts.items() if (found := secret_names(text))},
         engine_socket=socket.path if socket else ENGINE_SOCKET,
         engine_group=socket.group if socket else None,
         static_digest=hashlib.sha256(_static(plan).encode()).hexdigest()[:12],
@@ -204,7 +222,8 @@ def wanted_in(layout: Layout, plan: Plan) -> Wanted:
 def write_first_routes(layout: Layout, plan: Plan) -> None:
     """Of a stack that has no container yet: every instance answers that it starts. Later ones are the console's."""
     wanted = wanted_in(layout, plan)
-    write_routes(layout.discovery, layout.routes, wanted, discovery_of(wanted, {}))
+    found = next_discovery(discovery_of(wanted, {}), layout.read_discovery())
+    write_routes(layout.discovery, layout.routes, found, router_text(wanted, found))
 
 
 def write_down(layout: Layout) -> None:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pydantic import ValidationError
 
 from gym.config import portable_requirements
+from gym.engine import docker_environ
 from gym.errors import GymError, ProgramFailed, UserError
+from gym.files import write_atomically
 from gym.plan.model import Plan, Service, Value
-from gym.render.bake import BuildTarget
+from gym.programs import run_program
+from gym.render.bake import BuildTarget, Images
 from gym.render.compose import ROUTER_IMAGE
-from gym.render.files import write_atomically
-from gym.runtime.compose.engine import docker_environ
-from gym.runtime.compose.images import Images, context_of, python_image, requirements_of
+from gym.runtime.compose.image_sources import context_of, python_image, requirements_of
 from gym.runtime.compose.pins import LABEL_LOCKED, Pins, hash_requirements
-from gym.runtime.programs import run_program
 
 if TYPE_CHECKING:
     import docker

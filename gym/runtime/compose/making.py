@@ -7,25 +7,24 @@ from pathlib import Path
 
 from gym.config import search_roots
 from gym.plan.model import Plan
+from gym.render.bake import Images
 from gym.render.compose import ROUTER_IMAGE
-from gym.runtime.base import ReplicaStatus, StackStatus
+from gym.runtime.base import Prepared, ReplicaStatus, StackStatus
 from gym.runtime.compose.build import build_missing, pull_missing
 from gym.runtime.compose.converge import Converger
-from gym.runtime.compose.images import Images, plan_images
+from gym.runtime.compose.image_sources import read_image_sources
+from gym.runtime.compose.images import plan_images, write_build_files
 from gym.runtime.compose.lock import Lock, check_installed, check_lock, image_ids, is_built_from_lock, pins_of
 from gym.runtime.compose.settings import write_build_secrets
 
 
-def make_images(to: Converger, plan: Plan, cache: Path, lock: Lock | None) -> tuple[Images, tuple[str, ...]]:
-    """All that there are for the plan, and the tags that were built now."""
-    images, present = plan_images(plan, to.layout.build, cache), frozenset(image_ids(to.client))
+def make_images(to: Converger, prepared: Prepared, cache: Path, lock: Lock | None) -> tuple[str, ...]:
+    """Build and pull what is missing; the tags that were built. A lock changes how images are built, not their tags."""
+    assert prepared.images is not None, "a stack of containers runs from images"
+    plan, images, present = prepared.plan, prepared.images, frozenset(image_ids(to.client))
     if lock:
-        missing = any(one.tag not in present for one in images.targets)
-        pins = pins_of(lock, to.client, to.host, fetch=missing)
-        images = plan_images(plan, to.layout.build, cache, pins)
-        check_lock(lock, to.client, plan, images, data_roots(), pinned=pins is not None)
-        if missing and not is_built_from_lock(to.client, images.base_target):
-            present -= {images.base}  # of another Python, it may be
+        images, present = _locked_images(to, plan, images, present, cache, lock)
+    write_build_files(images, cache)
     build_secrets = write_build_secrets(to.layout.build, os.environ)
 
     def tell(names: tuple[str, ...]) -> None:
@@ -35,7 +34,20 @@ def make_images(to: Converger, plan: Plan, cache: Path, lock: Lock | None) -> tu
     if lock:
         check_installed(lock, plan, images.by_instance, built, to.host)
     pull_missing(plan, ROUTER_IMAGE, present, to.host)
-    return images, built
+    return built
+
+
+def _locked_images(
+    to: Converger, plan: Plan, images: Images, present: frozenset[str], cache: Path, lock: Lock
+) -> tuple[Images, frozenset[str]]:
+    """The images as the lock builds them, and those of the engine that need no build."""
+    missing = any(one.tag not in present for one in images.targets)
+    pins = pins_of(lock, to.client, to.host, fetch=missing)
+    images = plan_images(plan, read_image_sources(plan, to.layout.build, cache), pins)
+    check_lock(lock, to.client, plan, images, data_roots(), pinned=pins is not None)
+    if missing and not is_built_from_lock(to.client, images.base_target):
+        present -= {images.base}  # it may have another Python
+    return images, present
 
 
 def data_roots() -> tuple[Path, ...]:
@@ -44,7 +56,7 @@ def data_roots() -> tuple[Path, ...]:
 
 
 def _building(plan: Plan, names: tuple[str, ...]) -> StackStatus:
-    """What `up` shows while images are made: whose they are, and everybody while it is the one below them all."""
+    """What `up` shows while images are made: the instances they are for, and every instance while it is their base."""
     base = "base" in names
     replicas = tuple(
         ReplicaStatus(

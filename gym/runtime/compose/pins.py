@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from gym.config import asset_dir
+from gym.files import asset_dir
 from gym.plan.model import Service
-from gym.runtime.programs import find_program, run_program
+from gym.programs import find_program, run_program
 from gym.runtime.wheel import DISTRIBUTION, sdk_wheel
 
 LABEL_LOCKED: Final = "gym.locked"  # of an image that was built from a lock: the digest of what it says of that build

@@ -10,17 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from gym import labels
+from gym.engine import connect, engine_host, require_engine
 from gym.errors import InfraError, NotUp, UserError
 from gym.plan import diff
 from gym.plan.model import Change, Observed, Plan, RouterPlan
-from gym.render.compose import TOKEN, reach_host, rewrite_urls
-from gym.runtime.base import OnStatus, StackStatus
+from gym.runtime.base import OnStatus, Prepared, StackStatus
 from gym.runtime.compose.build import push_images
 from gym.runtime.compose.choice import check_instances, choose
 from gym.runtime.compose.containers import Container, observed, publisher_of
 from gym.runtime.compose.converge import Converger, containers_of
-from gym.runtime.compose.engine import connect, engine_host, require_engine
-from gym.runtime.compose.images import Images, plan_images
+from gym.runtime.compose.host_facts import read_host_facts
 from gym.runtime.compose.layout import (
     Layout,
     State,
@@ -28,6 +27,7 @@ from gym.runtime.compose.layout import (
     forget_secrets,
     prepare_folders,
     restore,
+    state_of,
     write_compose,
     write_down,
     write_stack,
@@ -40,17 +40,18 @@ from gym.runtime.compose.lock import (
 )
 from gym.runtime.compose.logs import follow_logs, read_logs
 from gym.runtime.compose.making import data_roots, make_images
-from gym.runtime.compose.sealing import Sealed, named_in, seal
+from gym.runtime.compose.prepare import prepare, token_secret
+from gym.runtime.compose.secrets import secret_names
 from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
 from gym.runtime.compose.wait import Watch, try_again_now
 from gym.runtime.compose.work import wait_for_compose, working
 from gym.runtime.lateness import start_seconds
-from gym.runtime.local.environments import cache_dir
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.local.listeners import listen_for_router
-from gym.runtime.sandbox import remove_leftovers, with_docker
+from gym.runtime.sandbox import remove_leftovers
 from gym.runtime.signals import deaf
 from gym.runtime.upstreams import forget_upstreams
+from gym.venvs import cache_dir
 
 if TYPE_CHECKING:
     import docker
@@ -77,62 +78,51 @@ class ComposeRuntime:
         with _client() as client:
             return observed(containers_of(client, Layout(home.resolve())))
 
-    def foresee(self, home: Path, plan: Plan) -> tuple[Change, ...]:
-        """What `up` will do to a stack that runs: also for an image or an override file that is another by now."""
+    def prepare(self, home: Path, plan: Plan, secrets: Mapping[str, str]) -> Prepared:
+        facts = read_host_facts(plan, Layout(home.resolve()).build, self.cache)
+        return prepare(plan, {**secrets, labels.ENV_TOKEN: _given_token(secrets)}, facts)
+
+    def changes(self, home: Path, prepared: Prepared) -> tuple[Change, ...]:
+        """Also for an image or an override file that changed."""
         layout = Layout(home.resolve())
         with _client() as client:
             containers = containers_of(client, layout)
-            if not containers:
-                return ()
             state = layout.read_state().model_copy(update={"overrides": self.overrides})
-            images = plan_images(plan, layout.build, self.cache).by_instance
+            images = prepared.images.by_instance if prepared.images else {}
             stale = {one.instance for one in containers if images.get(one.instance, one.image) != one.image}
-            if layout.compose.is_file() and (state != layout.read_state() or self.overrides):
+            if containers and layout.compose.is_file() and (state != layout.read_state() or self.overrides):
                 to = Converger(client, engine_host(), layout, lambda _: None, 0.0)
                 stale |= {one.instance for one in to.find_stale(state, containers)}
-        return tuple(_replaced(one) if one.service in stale else one for one in diff(plan, observed(containers)))
+        found = diff(prepared.plan, observed(containers))
+        return tuple(_replaced(one) if one.service in stale else one for one in found)
 
-    def up(
-        self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, timeout: float | None
-    ) -> StackStatus:
+    def up(self, home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float | None) -> StackStatus:
         engine = require_engine()
         place = prepare_home(home)
         layout = Layout(place.path)
         with one_command(place), connect(engine.host) as client:
             wait_for_compose(layout.compose_lock, layout.read_state().project)
             before = containers_of(client, layout)
-            converger = Converger(client, engine.host, layout, on_status, _patience(client, plan, timeout))
+            converger = Converger(client, engine.host, layout, on_status, _patience(client, prepared.plan, timeout))
             try_again_now(client, before)
             with _nothing_half_started(converger, before):
-                return self._up(converger, plan, secrets, before)
+                plan = _with_free_port(client, prepared.plan, layout.read_plan(), before)
+                self._build(converger, prepared)
+                return _go(converger, plan, prepared.secrets, state_of(layout.home, prepared, self.overrides))
 
-    def _up(self, to: Converger, plan: Plan, secrets: Mapping[str, str], before: list[Container]) -> StackStatus:
-        plan = _with_free_port(to.client, reach_host(with_docker(plan))[0], to.layout.read_plan(), before)
-        sealed = seal(plan, {key: rewrite_urls(value) for key, value in secrets.items() if key != labels.ENV_TOKEN})
-        images, _ = self._build(to, sealed)
-        state = State(
-            project=to.layout.project_of(plan),
-            overrides=self.overrides,
-            images=images.by_instance,
-            base_image=images.base,
-        )
-        return _go(to, sealed.plan, sealed.values | _token(plan, secrets), state)
-
-    def build(
-        self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, push: str = ""
-    ) -> tuple[str, ...]:
+    def build(self, home: Path, prepared: Prepared, on_status: OnStatus, *, push: str = "") -> tuple[str, ...]:
         """Build what is missing and start nothing. What was built; with `push`, what all of it is called there."""
         engine = require_engine()
         place = prepare_home(home)
-        layout = Layout(place.path)
         with one_command(place), connect(engine.host) as client:
-            to = Converger(client, engine.host, layout, on_status, 0.0)
-            images, built = self._build(to, seal(plan, secrets))
-            tags = [images.base, *(one.tag for one in images.targets)]
-            return push_images(tags, push, engine.host) if push else built
+            to = Converger(client, engine.host, Layout(place.path), on_status, 0.0)
+            built = self._build(to, prepared)
+        images = prepared.images
+        assert images is not None
+        return push_images([images.base, *(one.tag for one in images.targets)], push, engine.host) if push else built
 
-    def _build(self, to: Converger, sealed: Sealed) -> tuple[Images, tuple[str, ...]]:
-        return make_images(to, sealed.plan, self.cache, read_lock(self.locked) if self.locked else None)
+    def _build(self, to: Converger, prepared: Prepared) -> tuple[str, ...]:
+        return make_images(to, prepared, self.cache, read_lock(self.locked) if self.locked else None)
 
     def start(
         self,
@@ -148,12 +138,12 @@ class ComposeRuntime:
             before = containers_of(to.client, to.layout)
             wanted_plan = saved.model_copy(update={"router": router or saved.router})
             plan = _with_free_port(to.client, wanted_plan, saved, before)
-            wanted = named_in(plan.model_dump_json())
+            wanted = secret_names(plan.model_dump_json())
             if missing := [name for name in wanted if not secrets.get(name)]:
                 raise UserError(
                     f"The stack asks for secrets that were not given: {', '.join(missing)}.", "One file each."
                 )
-            values = {name: secrets[name] for name in wanted} | _token(plan, secrets)
+            values = {name: secrets[name] for name in wanted} | token_secret(plan.router, _given_token(secrets))
             with _nothing_half_started(to, before):
                 return _go(to, plan, values, to.layout.read_state())
 
@@ -288,7 +278,7 @@ def _watch(client: docker.DockerClient, layout: Layout, plan: Plan) -> Watch:
 def _remove(client: docker.DockerClient, layout: Layout, *, grace: float, quiet: float = 0.0) -> bool:
     project = layout.read_state().project
     write_down(layout)
-    with suppress(InfraError, FileNotFoundError):  # down means gone, whoever hangs
+    with suppress(InfraError, FileNotFoundError):  # down means gone, even where Compose hangs
         wait_for_compose(layout.compose_lock, project, FINISH_BEFORE_DOWN)
     removed = remove_stack(client, str(layout.home), project, grace=grace, quiet=quiet)
     remove_leftovers(layout.home)
@@ -314,13 +304,5 @@ def _with_free_port(client: docker.DockerClient, plan: Plan, earlier: Plan | Non
     return plan.model_copy(update={"router": wanted.model_copy(update={"port": port})})
 
 
-def _token(plan: Plan, secrets: Mapping[str, str]) -> dict[str, str]:
-    if not plan.router.needs_token:
-        return {}
-    token = (secrets.get(labels.ENV_TOKEN) or os.environ.get(labels.ENV_TOKEN, "")).strip()
-    if not token:
-        raise UserError(
-            f"The router would listen on {plan.router.host} without a token.",
-            "Give one: `openssl rand -hex 32 > token.txt`, then `--token-file token.txt` (or set GYM_TOKEN).",
-        )
-    return {TOKEN: token}
+def _given_token(secrets: Mapping[str, str]) -> str:
+    return secrets.get(labels.ENV_TOKEN) or os.environ.get(labels.ENV_TOKEN, "")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from gym.render.files import write_atomically
+from gym.files import write_atomically
 
 # What pip calls an option, and by which names pip and uv read it from the environment.
 OPTIONS: Final = {

@@ -11,16 +11,16 @@ from typing import IO, Final, Literal
 
 from pydantic import ValidationError
 
+from gym.engine import docker_environ, require_engine
 from gym.errors import UserError
+from gym.files import write_atomically
 from gym.plan.model import Plan, Value
+from gym.programs import run_program
 from gym.render.compose import ROUTER_IMAGE
-from gym.render.files import write_atomically
 from gym.runtime.compose.archive_images import rename_images
-from gym.runtime.compose.engine import docker_environ, require_engine
 from gym.runtime.compose.layout import Layout, State, write_saved
-from gym.runtime.compose.sealing import named_in
+from gym.runtime.compose.secrets import secret_names
 from gym.runtime.compose.trust import SAFE_NAME, manifest_problems, override_findings, plan_findings
-from gym.runtime.programs import run_program
 
 MANIFEST: Final = "gym-stack.json"
 IMAGES: Final = "images.tar"
@@ -41,7 +41,7 @@ class Manifest(Value):
     @property
     def secrets(self) -> tuple[str, ...]:
         """The names of the secrets that the stack asks for."""
-        return named_in(self.plan.model_dump_json())
+        return secret_names(self.plan.model_dump_json())
 
 
 def save_stack(home: Path, target: Path) -> Manifest:
@@ -107,7 +107,7 @@ def load_stack_file(source: Path, home: Path, *, trust: bool = False) -> Manifes
         listed = "\n".join(f"  {one}" for one in loosened)
         raise UserError(
             f"{source} asks for more than a stack of its own needs:\n{listed}",
-            "Whoever made the file gets these rights on this machine. If you trust them: gym load FILE --trust",
+            "The author of the file gets these rights on this machine. If you trust the author: gym load FILE --trust",
         )
     engine = require_engine()
     home.mkdir(mode=0o700, parents=True, exist_ok=True)

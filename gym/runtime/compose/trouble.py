@@ -24,7 +24,7 @@ def explain(error: ProgramFailed, overrides: tuple[Path, ...]) -> GymError:
     if re.search(r"(fully subnetted|non-overlapping IPv4)", output):
         return InfraError(
             "The engine has no addresses left for another network.",
-            f"Remove what nobody uses: gym down --sweep. Or give it more, in its daemon.json: {POOLS}",
+            f"Remove what is not used: gym down --sweep. Or give it more, in its daemon.json: {POOLS}",
         )
     if "no space left on device" in output:
         return InfraError(

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from gym.errors import NotUp
 from gym.plan.model import Plan, Service
-from gym.render.compose import ROUTER
 from gym.render.traefik import route_prefix
 from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
 from gym.runtime.compose.containers import (
@@ -28,6 +27,7 @@ from gym.runtime.compose.containers import (
     status_of,
 )
 from gym.runtime.lateness import EXITS, Late, ends_at_each_start, not_in_time
+from gym.wire.stack_names import ROUTER
 
 if TYPE_CHECKING:
     import docker
@@ -71,7 +71,7 @@ class Watch:
         return status_of(container, self.plan, facts=facts, answers=answers)
 
     def answers(self, container: Container) -> bool:
-        """For what has no health check of its own: the router itself, and images that nobody knows."""
+        """For what has no health check of its own: the router itself, and foreign images."""
         if container.health or container.state != "running":
             return True
         if container.service == ROUTER:  # it has read its files once it passes on to the console, or asks it for leave
@@ -128,7 +128,7 @@ def wait_until_healthy(
         waiting = [one for one in status.replicas if one.container in expected and one.state != "healthy"]
         missing = expected - by_name.keys()
         if not waiting and not missing:
-            _wait_for_routes(watch, deadline)
+            _wait_for_routes(watch, {by_name[name].instance for name in expected}, deadline)
             return status
         for one in waiting:
             _give_up_on_early_exits(watch, by_name[one.container], one, status, len(waiting))
@@ -137,9 +137,12 @@ def wait_until_healthy(
         time.sleep(LOOK_SECONDS)
 
 
-def _wait_for_routes(watch: Watch, deadline: float) -> None:
-    """The router reads its files a moment after they were written; who was told `healthy` may call at once."""
-    waiting = [one for one in watch.plan.services if one.replicas]
+def _wait_for_routes(watch: Watch, instances: set[str], deadline: float) -> None:
+    """The router reads its files a moment after they were written; a user who reads `healthy` may call at once.
+
+    Only of the instances that were waited for: another one may have no replica that runs, and so no route.
+    """
+    waiting = [one for one in watch.plan.services if one.name in instances]
     while waiting and time.monotonic() < deadline:
         waiting = [one for one in waiting if not watch.is_routed(one)]
         if waiting:
@@ -169,7 +172,7 @@ def last_words(client: docker.DockerClient, container: Container, lines: int = L
 def _give_up_on_early_exits(
     watch: Watch, container: Container, one: ReplicaStatus, status: StackStatus, waiting: int
 ) -> None:
-    """One that ends at each start is told at its third end, not at the deadline; everything stays up."""
+    """One that ends at each start is reported at its third end, not at the deadline; everything stays up."""
     if one.state not in ("restarting", "exited") and one.restarts < EXITS:
         return
     facts = inspect(watch.client, container)

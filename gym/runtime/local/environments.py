@@ -5,28 +5,24 @@ One is usable only once its mark is written; a half-made one is made again.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import hashlib
-import os
-import shutil
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 from gym import labels
-from gym.config import asset_dir, portable_requirements
+from gym.config import portable_requirements
 from gym.errors import ProgramFailed, StartFailed, UserError
+from gym.files import asset_dir
 from gym.plan.model import Plan, Service
-from gym.runtime.programs import find_program, run_program
 from gym.runtime.pythons import explain_python, find_python, wanted_python
 from gym.runtime.wheel import sdk_wheel
+from gym.venvs import MARK, alone, install_environment
 
 AT_ONCE = 4  # uv itself works in parallel
-MARK = ".complete"
 
 Report = Callable[[Mapping[str, str]], None]  # instance -> what is being done for it
 
@@ -50,13 +46,6 @@ class Environment:
     @property
     def is_package(self) -> bool:
         return self.requirements is None and (self.directory / "pyproject.toml").is_file()
-
-
-def cache_dir(environ: Mapping[str, str]) -> Path:
-    if named := environ.get(labels.ENV_CACHE):
-        return Path(named).expanduser().absolute()
-    base = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "compose-gym"
 
 
 def prepare_environments(plan: Plan, cache: Path, report: Report) -> dict[str, Path]:
@@ -127,8 +116,8 @@ def _make_for(name: str, environment: Environment, cache: Path) -> None:
             if not _is_complete(cache, environment):
                 _make(environment, _folder(cache, environment))
     except ProgramFailed as error:
-        if told := explain_python(error.output, server=name):
-            raise told from error
+        if explained := explain_python(error.output, server=name):
+            raise explained from error
         log = "\n".join(error.output.strip().splitlines()[-20:])
         where = environment.requirements or environment.directory / "pyproject.toml"
         raise StartFailed(
@@ -147,25 +136,6 @@ def _make(environment: Environment, folder: Path) -> None:
     install_environment(folder, _what(environment), environment.python, cwd=environment.directory, requirements=words)
 
 
-def install_environment(
-    folder: Path,
-    what: Sequence[str],
-    python: str,
-    *,
-    cwd: Path | None = None,
-    timeout: float | None = None,
-    requirements: str | None = None,
-) -> None:
-    """An environment of `python` with what uv is asked for; `-` in it stands for the lines of `requirements`. Marked as
-    complete at its end."""
-    uv = str(find_program("uv", package="uv"))
-    shutil.rmtree(folder, ignore_errors=True)
-    run_program([uv, "venv", "--quiet", "--python", python, str(folder)], cwd=cwd, timeout=timeout)
-    install = [uv, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python"), "--compile-bytecode"]
-    run_program([*install, *what], cwd=cwd, env=_without_own_venv(), timeout=timeout, input=requirements)
-    (folder / MARK).touch()
-
-
 def _what(environment: Environment) -> list[str]:
     requirements = "-" if environment.lines is not None else environment.requirements
     asked = ["--requirement", str(requirements)] if requirements else []
@@ -177,16 +147,3 @@ def _what(environment: Environment) -> list[str]:
     if environment.wheel is not None:
         asked += [str(environment.wheel), "--constraint", str(asset_dir("requirements") / "server.txt")]
     return asked
-
-
-def _without_own_venv() -> dict[str, str]:
-    return {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")}
-
-
-@contextlib.contextmanager
-def alone(cache: Path, name: str) -> Iterator[None]:
-    """Two stacks that need the same environment at once make it once."""
-    (cache / "envs").mkdir(parents=True, exist_ok=True)
-    with (cache / "envs" / f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

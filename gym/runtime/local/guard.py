@@ -1,7 +1,7 @@
 """Becomes a server process: waits until its parent has written it down, then execs.
 
 Run as a script without site packages, so that it costs milliseconds:
-guard.py PARENT FD:FD,... [--activated] [--tied] -- ARGV...    `--tied`: it ends with its parent, which nobody replaces.
+guard.py PARENT FD:FD,... [--activated] [--tied] -- ARGV...    `--tied`: it ends with its parent.
 """
 
 import os
@@ -17,7 +17,7 @@ def main(arguments: list[str]) -> int:
     options, argv = arguments[:split], arguments[split + 1 :]
     if sys.platform == "linux" and "--tied" in options:
         _die_with_parent()
-    # The parent says go once our pid is recorded. End of file: it died before, and nobody would ever find us. It may
+    # The parent says go once our pid is recorded. End of file: it died before, and no record would name us. It may
     # also have died after that word and before our tie to it: then we have another parent by now.
     if os.read(0, 1) != b"g" or os.getppid() != int(options[0]):
         return 1

@@ -107,7 +107,7 @@ def unwritable(path: Path, error: OSError) -> UserError | InfraError:
 
 
 def _check_room(folder: Path) -> None:
-    """Room for what every stack writes, so that a full disk is found out here and not by a supervisor nobody hears."""
+    """Room for what every stack writes, so that a full disk is found here and not by a supervisor."""
     trial = folder / f".room.{os.getpid()}"
     try:
         trial.write_bytes(bytes(ROOM_BYTES))

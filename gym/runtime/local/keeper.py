@@ -1,4 +1,4 @@
-"""Keeps one process alive: starts it, asks after its health, starts it again with back-off, ends it when told to."""
+"""Keeps one process alive: starts it, checks its health, restarts it with back-off, ends it on request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ START_TIMEOUT = 5.0  # of one question: it waits in the backlog, so a long one f
 ALIVE_EVERY, ALIVE_TIMEOUT = 2.0, 3.0
 AGAIN_AFTER = 0.5  # a first silence is looked into at once
 MISSED_ANSWERS = 3  # in a row: a verifier that computes for some seconds is busy, not dead
-STOPPED_SECONDS = 3.0  # stopped by a signal it answers nobody; whoever wants to look into it has so long to go on
+STOPPED_SECONDS = 3.0  # a process stopped by a signal answers nothing; a debugger has so long to let it go on
 HUNG_SECONDS = 120.0  # without a word: then it is no longer busy, it hangs
 STOPPED = "stopped by a signal (SIGSTOP)"
 SILENT_DRAIN = 5.0  # for one that gives no answer any more: its event loop would have to turn to finish anything
@@ -69,7 +69,7 @@ class World:
     forget: Callable[[str], None]
     changed: Callable[[], None]
     let_go: Callable[[str], None] = lambda name: None  # of a port that the server has to bind by itself
-    tied: bool = True  # its processes end with the supervisor, for nobody would carry on
+    tied: bool = True  # its processes end with the supervisor, for no other one would take them over
 
 
 class Keeper:
@@ -140,7 +140,7 @@ class Keeper:
         return Late(self.spec.id, self.state, seconds, self.detail, words)
 
     def restart(self, spec: ProcessSpec | None = None) -> None:
-        """Drain, end, start again, on the same socket: whoever connects meanwhile waits."""
+        """Drain, end, start again, on the same socket: new connections wait meanwhile."""
         self.spec = spec or self.spec
         self._again = True
         self.early_exits = 0
@@ -178,9 +178,9 @@ class Keeper:
 
     async def _back_off(self, seconds: float, why: str) -> None:
         """One that may come back lets callers wait for it; one that ends at each start tells them so."""
-        told = failure_of(self.member.instance, self.member.type, why)
+        reply = failure_of(self.member.instance, self.member.type, why)
         with contextlib.suppress(TimeoutError):
-            async with refusing(self.listener, told) if self.hand_over and self.gave_up else contextlib.nullcontext():
+            async with refusing(self.listener, reply) if self.hand_over and self.gave_up else contextlib.nullcontext():
                 async with asyncio.timeout(seconds):
                     await self._order.wait()
 

@@ -1,4 +1,4 @@
-"""The record of every process a stack has: written before the process may do anything, read when nobody is left to ask.
+"""The record of every process a stack has: written before the process may do anything, read when no supervisor is left.
 
 `sweep` ends whatever a killed command or supervisor left behind, by identity.
 """
@@ -11,13 +11,13 @@ from pathlib import Path
 from pydantic import BaseModel, Field, ValidationError
 
 from gym import labels
-from gym.render.files import write_atomically
+from gym.files import write_atomically
 from gym.runtime.identity import Identity, end_processes, find_leaders, find_session, is_alive
 from gym.runtime.local.home import Home
 
 log = logging.getLogger("gym.supervisor")
 
-SWEEP_GRACE_SECONDS = 5.0  # leftovers serve nobody: their supervisor is gone
+SWEEP_GRACE_SECONDS = 5.0  # leftovers have no callers: their supervisor is gone
 
 
 class Record(BaseModel):
@@ -59,11 +59,11 @@ class Ledger:
         self._record.digests.pop(name, None)
         try:
             self._write()
-        except OSError as error:  # one that is recorded beyond its end harms nobody: it is known by its start
+        except OSError as error:  # a record of a process that ended does no harm: a process is known by its start
             log.error("%s: its end could not be recorded: %s", name, error)
 
     def repair(self) -> bool:
-        """True when the file had to be written again: somebody else had a hand in it. One that is gone is written at
+        """True when the file had to be written again: something else changed it. One that is gone is written at
         the second look: who removes the whole folder is not to meet new files in it."""
         missed, self._missed = self._missed, not self._path.exists()
         return (missed or not self._missed) and self._write()
@@ -78,7 +78,7 @@ class Ledger:
 
 
 def read_record(home: Home) -> Record | None:
-    """What is on disk; a file nobody can read is no record."""
+    """What is on disk; None for a file that cannot be read."""
     try:
         return Record.model_validate_json(home.state.read_bytes())
     except (OSError, ValidationError):

@@ -12,12 +12,12 @@ from typing import IO
 import orjson
 
 from gym.errors import UserError
-from gym.plan.sandbox import SANDBOX
 from gym.runtime.local.home import Home
+from gym.wire.stack_names import SANDBOX
 
 MOST_BYTES = 32 * 1024 * 1024
 TAIL_BYTES = 256 * 1024
-LOOK_EVERY = 0.2  # two stats a file; nobody reads faster
+LOOK_EVERY = 0.2  # two stats a file; no reader is faster
 OWN = ("router", "console", "supervisor")
 
 
@@ -65,7 +65,7 @@ def rotate(path: Path, most: int = MOST_BYTES) -> None:
 
 
 def begin_logs(home: Home) -> None:
-    """A stack that starts is told of its own troubles, not of those of the one before; that one's logs move aside."""
+    """A stack that starts shows its own errors, not those of the one before; that one's logs move aside."""
     for path in sorted(home.logs.glob("*.log")):
         rotate(path, most=0)
 

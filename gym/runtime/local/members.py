@@ -8,13 +8,13 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gym.plan.model import Observed, ObservedService, Plan, SandboxPlan, Service
-from gym.plan.sandbox import SANDBOX
 from gym.render.launch import Address
 from gym.runtime.local import listeners
 from gym.runtime.local.keeper import Keeper, Member, World
 from gym.runtime.local.process import Adopted, ProcessSpec
 from gym.runtime.local.shelf import Shelf
 from gym.runtime.local.specs import CONSOLE, binds_itself
+from gym.wire.stack_names import SANDBOX
 
 LEAVING_SECONDS = 0.5  # between leaving the discovery document and SIGTERM: callers look again meanwhile
 

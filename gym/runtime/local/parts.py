@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from gym.errors import UserError
 from gym.plan.model import Plan
-from gym.plan.sandbox import SANDBOX
 from gym.runtime.local.home import Home
 from gym.runtime.local.keeper import Member
 from gym.runtime.local.process import ProcessSpec
@@ -22,6 +21,7 @@ from gym.runtime.local.specs import (
     sandbox_member,
     sandbox_spec,
 )
+from gym.wire.stack_names import SANDBOX
 
 
 def all_ids(plan: Plan) -> list[str]:

@@ -26,7 +26,7 @@ from gym.runtime.local import guard
 LISTENER_FD = 3
 CONFIG_FD = 4
 
-UNKNOWN_CODE = 256  # of a process that is nobody's child
+UNKNOWN_CODE = 256  # of a process that is not a child of ours
 LOOK_EVERY = 0.1
 
 Remember = Callable[[Identity], None]
@@ -43,7 +43,7 @@ class ProcessSpec:
     log: Path
     drain_seconds: float
     document: bytes = field(default=b"", repr=False)  # what /dev/fd/4 shall hold; it has no place on the disk
-    activated: bool = False  # told of its listener the way systemd tells it
+    activated: bool = False  # gets its listener as systemd passes it
     digest: str = ""  # of what it was made from, as the plan has it
 
 
@@ -139,7 +139,7 @@ class Reaper:
         return future
 
     def _look_after(self, process: Adopted, future: asyncio.Future[int]) -> None:
-        """The end of who is nobody's child is seen by looking, some microseconds each."""
+        """The end of a process that is not our child is found by polling, some microseconds each."""
         if future.done():
             return
         if is_alive(process.identity):

@@ -1,4 +1,4 @@
-"""An answer for whoever asks a server that ends at each start: without one they would wait in its backlog for hours."""
+"""The answer of a server that ends at each start: without one its callers would wait in its backlog for hours."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def failure_of(instance: str, type: str, detail: str) -> RolloutError:
 
 @asynccontextmanager
 async def refusing(listener: socket.socket, failure: RolloutError) -> AsyncIterator[None]:
-    """Each connection that waits or comes meanwhile is told the failure; then the socket is as it was."""
+    """Each connection that waits or comes meanwhile is answered with the failure; then the socket is as it was."""
     body = failure.to_body()
     head = f"HTTP/1.1 {failure.status} Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\n"
     head += "retry-after: 1\r\n"

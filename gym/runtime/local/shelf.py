@@ -34,21 +34,21 @@ class Shelf:
         return self.connection is not None
 
     def keep_socket(self, name: str, listener: socket.socket) -> None:
-        self._tell({"keep": f"{SOCKET}{name}"}, listener.fileno())
+        self._send({"keep": f"{SOCKET}{name}"}, listener.fileno())
 
     def drop_socket(self, name: str) -> None:
-        self._tell({"drop": f"{SOCKET}{name}"})
+        self._send({"drop": f"{SOCKET}{name}"})
 
     def keep_control(self, listener: socket.socket) -> None:
-        self._tell({"keep": "control"}, listener.fileno())
+        self._send({"keep": "control"}, listener.fileno())
 
     def keep_order(self, order: Order) -> None:
         """Values of secrets are in it: a file without a name, in memory where the system has such."""
         with _nameless(order.model_dump_json().encode()) as file:
-            self._tell({"keep": ORDER}, file.fileno())
+            self._send({"keep": ORDER}, file.fileno())
 
     def beat(self) -> None:
-        self._tell({})
+        self._send({})
 
     def left_order(self) -> Order | None:
         descriptor = self.kept.get(ORDER)
@@ -66,11 +66,11 @@ class Shelf:
         found = {name.removeprefix(SOCKET): one for name, one in self.kept.items() if name.startswith(SOCKET)}
         return {name: _reopened(descriptor) for name, descriptor in found.items()}
 
-    def _tell(self, told: Mapping[str, str], *descriptors: int) -> None:
+    def _send(self, message: Mapping[str, str], *descriptors: int) -> None:
         if self.connection is None:
             return
         try:
-            socket.send_fds(self.connection, [orjson.dumps(told)], list(descriptors))
+            socket.send_fds(self.connection, [orjson.dumps(message)], list(descriptors))
         except OSError as error:
             log.error("the warden is gone (%s): nothing carries on should this supervisor be killed", error)
             self.connection.close()

@@ -1,4 +1,4 @@
-"""Plan -> the processes that make it real: what each is, what it runs, what it is told. Touches nothing."""
+"""Plan -> the processes that make it real: what each is, what it runs, which variables it gets. Touches nothing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
 from gym import labels
-from gym.config import asset_dir, redact
+from gym.config import redact
+from gym.files import asset_dir
 from gym.plan.model import Plan, Service
-from gym.plan.sandbox import SANDBOX
 from gym.plan.upstreams import takes_upstreams
 from gym.render.launch import HEAD, Address, launch_document, upstream_name
 from gym.render.traefik import OUTSIDE, route_prefix
@@ -22,6 +22,7 @@ from gym.runtime.local.home import Home
 from gym.runtime.local.keeper import Member
 from gym.runtime.local.process import CONFIG_FD, LISTENER_FD, ProcessSpec
 from gym.runtime.sandbox import Tokens, access_environ, config_path
+from gym.wire.stack_names import SANDBOX
 
 LONGEST_VARIABLE = 100_000  # Linux takes 128 KiB in one environment variable
 ROUTER, CONSOLE = "router", "console"
@@ -50,7 +51,7 @@ class Order(BaseModel):
 
 
 def binds_itself(service: Service) -> bool:
-    """A server written against nemo_gym is told a host and a port; one of ours is handed the listening socket."""
+    """A server written against nemo_gym gets a host and a port; one of ours gets the listening socket."""
     return service.launch == "script"
 
 
@@ -65,7 +66,7 @@ def service_spec(
 ) -> ProcessSpec:
     """`addresses` as this replica sees them, its own among them."""
     document = orjson.dumps(launch_document(order.plan, service, addresses, order.secrets))
-    told, inherited = _config_variables(document, fits=binds_itself(service) or len(document) <= LONGEST_VARIABLE)
+    variables, inherited = _config_variables(document, fits=binds_itself(service) or len(document) <= LONGEST_VARIABLE)
     assert service.directory is not None
     return ProcessSpec(
         id=replica,
@@ -74,7 +75,7 @@ def service_spec(
             **_inherited_environ(order),
             **_python_path(order, service),
             **service.container.env,
-            **told,
+            **variables,
             **_sandbox_access(order, service, addresses),
             **({labels.ENV_UPSTREAMS: str(home.upstreams / service.slug)} if takes_upstreams(service) else {}),
             labels.ENV_INSTANCE: service.name,
@@ -158,13 +159,13 @@ def console_spec(order: Order, home: Home) -> ProcessSpec:
 
 def sandbox_member(plan: Plan) -> Member:
     assert plan.sandbox is not None
-    return Member(SANDBOX, SANDBOX, SANDBOX, f"gym.sandbox ({plan.sandbox.provider})")
+    return Member(SANDBOX, SANDBOX, SANDBOX, f"gym.broker ({plan.sandbox.provider})")
 
 
 def sandbox_spec(order: Order, home: Home) -> ProcessSpec:
     return ProcessSpec(
         id=SANDBOX,
-        argv=(sys.executable, "-P", "-m", "gym.sandbox"),
+        argv=(sys.executable, "-P", "-m", "gym.broker"),
         env={
             **_inherited_environ(order),
             labels.ENV_SANDBOX_CONFIG: str(config_path(home.path)),

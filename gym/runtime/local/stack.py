@@ -14,7 +14,6 @@ from dataclasses import replace
 from gym.errors import GymError, UserError
 from gym.plan import diff
 from gym.plan.model import Observed, Service
-from gym.plan.sandbox import SANDBOX
 from gym.runtime.base import StackStatus
 from gym.runtime.local import listeners
 from gym.runtime.local.home import Home, folder_id, unwritable
@@ -38,6 +37,7 @@ from gym.runtime.local.specs import (
 )
 from gym.runtime.local.waiting import Patience, patience_for, settles, wait_healthy, wait_routed
 from gym.runtime.sandbox import HAND_OVER, TOKENS, config_path, write_config
+from gym.wire.stack_names import SANDBOX
 
 RECONCILE_EVERY = 0.5
 ROTATE_EVERY = 10.0
@@ -86,7 +86,7 @@ class Stack:
                 await self._changed.wait()
 
     async def publish_for_ever(self) -> None:
-        """Whoever reads about the stack sees a change within milliseconds, however many come at once."""
+        """Readers of the stack's files see a change within milliseconds, however many come at once."""
         while True:
             await self._dirty.wait()
             self._dirty.clear()
@@ -149,7 +149,7 @@ class Stack:
         changes = {one.service: one.action for one in diff(order.plan, self.observed())}
         await self._bind_router(order)
         former, self.order = self.order, order
-        self._shelf.keep_order(order)  # from here on it happens, whoever is killed
+        self._shelf.keep_order(order)  # from here on it happens, whichever process is killed
         self._write_plan(order)
         self._members.bind(order.plan)
         surplus = await self._members.leave(set(self._members) - set(all_ids(order.plan)))
@@ -286,7 +286,7 @@ class Stack:
         self._members.ensure(member, replace(spec, digest=digest), owner, found)
 
     def _start_missing(self, order: Order, *, nudge: bool = True) -> None:
-        """Those that wait to be tried again are tried now, where somebody asked."""
+        """Those that wait for their next try are tried now, because a command asked."""
         if nudge:
             self._members.nudge()
         for spec, member in own_parts(order, self._home).values():

@@ -57,7 +57,7 @@ def main(argv: list[str]) -> int:
 
 
 async def supervise(home: Home, listener: socket.socket, shelf: Shelf) -> None:
-    """Until told to stop, or until the stack's folder is gone."""
+    """Until `stop` is asked for, or the stack's folder is gone."""
     me = identify(os.getpid())
     assert me is not None
     left, order = read_remains(home), shelf.left_order()
@@ -144,7 +144,7 @@ class Desk:
         try:
             order = Order.model_validate(message["order"])
         except ValidationError as error:
-            self.asked = not first  # nobody else may ever ask
+            self.asked = not first  # no other command may ever ask
             await _send(writer, {"error": error_to_dict(InfraError(f"the supervisor does not understand: {error}"))})
             return
         stays = await self._change(self._stack.apply(order, timeout), writer, ends_on_failure=first)

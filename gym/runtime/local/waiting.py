@@ -46,7 +46,7 @@ async def wait_healthy(
     next_change: Callable[[float], Awaitable[None]],
     stack: str,
 ) -> None:
-    """`NotUp` at once for one that ends at each start; at the deadline for whoever is late."""
+    """`NotUp` at once for one that ends at each start; at the deadline for a server that is late."""
     while ill := [keeper for keeper in wanted if keeper.state != "healthy"]:
         failed = next((keeper for keeper in ill if keeper.gave_up), None)
         if failed is not None:

@@ -48,8 +48,8 @@ def _attend(argv: list[str], kept: dict[str, int], woken: int) -> int:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with ours, theirs:
         named = ",".join(f"{name}:{descriptor}" for name, descriptor in kept.items())
-        told = [SHELF, str(theirs.fileno()), KEPT, named]
-        process = subprocess.Popen([*argv, *told], pass_fds=(theirs.fileno(), *kept.values()))
+        words = [SHELF, str(theirs.fileno()), KEPT, named]
+        process = subprocess.Popen([*argv, *words], pass_fds=(theirs.fileno(), *kept.values()))
         theirs.close()
         heard = time.monotonic()
         while True:
@@ -73,12 +73,12 @@ def _attend(argv: list[str], kept: dict[str, int], woken: int) -> int:
 def _take(ours: socket.socket, kept: dict[str, int]) -> None:
     """`keep NAME` with a descriptor, `drop NAME`, or nothing: a sign of life."""
     data, descriptors, _, _ = socket.recv_fds(ours, PIECE, MOST_FDS)
-    told = json.loads(data or b"{}")
-    for name in (told.get("keep"), told.get("drop")):
-        if name in kept and (descriptors or "drop" in told):
+    message = json.loads(data or b"{}")
+    for name in (message.get("keep"), message.get("drop")):
+        if name in kept and (descriptors or "drop" in message):
             os.close(kept.pop(name))
-    if "keep" in told and descriptors:
-        kept[told["keep"]] = descriptors[0]
+    if "keep" in message and descriptors:
+        kept[message["keep"]] = descriptors[0]
 
 
 def _reap(process: "subprocess.Popen[bytes]") -> int | None:

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, Self
 import orjson
 import uvicorn
 
+from gym.http.pool import HttpClient, Reply
 from gym.server.asgi import Answer, Call
 from gym.server.base import Route, Server, json_answer
-from gym.server.http import HttpClient, Reply
 from gym.wire import items
 from gym.wire.failures import RolloutError
-from gym.wire.text import write_large_json
+from gym.wire.json_text import write_large_json
 
 Rows = list[dict[str, Any]]  # what the fixture `rows` gives
 ANSWER_SECONDS = 300.0  # only what hangs takes so long, on however busy a machine

@@ -7,8 +7,9 @@ from typing import Any
 import orjson
 from pydantic import Field
 
-from gym.server import Agent, AgentConfig, Rollout
-from gym.server.agent import Budget, RunRow
+from gym.server import Agent, AgentConfig, RolloutClient
+from gym.server.agent import RunRow
+from gym.server.budget import Budget
 from gym.server.gymnasium import STEP_ID, observation_items
 from gym.wire import items
 from gym.wire.failures import RolloutError, reading
@@ -51,7 +52,7 @@ class Episode:
 class GymnasiumAgent(Agent):
     config: GymnasiumConfig
 
-    async def run(self, row: RunRow, rollout: Rollout) -> bytes:
+    async def run(self, row: RunRow, rollout: RolloutClient) -> bytes:
         """The summed reward, and everything that was said: model items, tool outputs, observations."""
         begun = await _post(rollout, "/reset", row.body, hop="seed")
         features = begun.get("info") or {}
@@ -71,7 +72,7 @@ class GymnasiumAgent(Agent):
         return splice(row.body, _result(response, episode, cut=bool(budget.spent)), keys=row.fields)
 
     async def _step(
-        self, row: RunRow, reply: Mapping[str, Any], rollout: Rollout, features: Mapping[str, Any]
+        self, row: RunRow, reply: Mapping[str, Any], rollout: RolloutClient, features: Mapping[str, Any]
     ) -> dict[str, Any]:
         fields: dict[str, Any] = {"response": reply}
         if features.get("supports_step_idempotency"):
@@ -85,7 +86,7 @@ def _result(response: Mapping[str, Any], episode: Episode, *, cut: bool) -> dict
     return {**told, **ended, **({"info": episode.info} if episode.info else {})}
 
 
-async def _post(rollout: Rollout, path: str, body: bytes, *, hop: str) -> dict[str, Any]:
+async def _post(rollout: RolloutClient, path: str, body: bytes, *, hop: str) -> dict[str, Any]:
     reply = await rollout.post(rollout.resources_server, path, body, kind="resources", hop=hop)
     try:
         parsed = orjson.loads(reply.body)

@@ -12,7 +12,7 @@ from pydantic import Field
 
 from gym.server import Agent, AgentConfig
 from gym.server.agent import RunRow
-from gym.server.rollout import Rollout
+from gym.server.rollout_client import RolloutClient
 from gym.wire import items
 from gym.wire.failures import RolloutError
 from gym.wire.splice import splice
@@ -42,7 +42,7 @@ class MiniSweAgent(Agent):
     async def stop(self) -> None:
         self.threads.shutdown(wait=False, cancel_futures=True)
 
-    async def run(self, row: RunRow, rollout: Rollout) -> bytes:
+    async def run(self, row: RunRow, rollout: RolloutClient) -> bytes:
         if self.config.eval_timeout is not None and "eval_timeout" not in row.fields:
             row = with_fields(row, {"eval_timeout": self.config.eval_timeout})
         if self.config.run_golden:
@@ -59,10 +59,10 @@ class MiniSweAgent(Agent):
         row = with_fields(row, fields)
         return await rollout.verify(row.body, row.fields, self._response(agent, result))
 
-    async def respond_to(self, row: RunRow, rollout: Rollout) -> dict[str, Any]:
+    async def respond_to(self, row: RunRow, rollout: RolloutClient) -> dict[str, Any]:
         raise RolloutError("row", "mini_swe_agent works on rows of `swe`: POST /run", retryable=False)
 
-    async def _work(self, row: RunRow, rollout: Rollout, cwd: str) -> tuple[Any, dict[str, Any]]:
+    async def _work(self, row: RunRow, rollout: RolloutClient, cwd: str) -> tuple[Any, dict[str, Any]]:
         bridge = Bridge()
         params = {key: value for key, value in row.params.items() if key not in ("input", "tools")}
         model = StackModel(self.package, bridge, rollout, params)
@@ -91,7 +91,7 @@ class MiniSweAgent(Agent):
         response["exit_status"] = status
         return response if status == "Submitted" else {**response, "truncated_by": status}
 
-    async def _grade_gold(self, row: RunRow, rollout: Rollout) -> bytes:
+    async def _grade_gold(self, row: RunRow, rollout: RolloutClient) -> bytes:
         """No model and no agent's sandbox: does the row's own patch resolve it?"""
         gold = row.fields.get("patch")
         if not isinstance(gold, str) or not gold.strip():

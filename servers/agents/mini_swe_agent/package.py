@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import orjson
 
-from gym.server.rollout import Rollout
+from gym.server.rollout_client import RolloutClient
 from gym.wire import items
 from gym.wire.failures import RolloutError
 
@@ -73,7 +73,7 @@ class Bridge:
 class StackModel:
     """Fits the package's `Model`: asks the stack's model server, in Responses items, which are kept as they come."""
 
-    def __init__(self, package: Package, bridge: Bridge, rollout: Rollout, params: Mapping[str, Any]) -> None:
+    def __init__(self, package: Package, bridge: Bridge, rollout: RolloutClient, params: Mapping[str, Any]) -> None:
         self.config = package.config["model"]
         self.usage: dict[str, Any] | None = None
         self.last: dict[str, Any] = {}
@@ -120,7 +120,7 @@ class StackModel:
 class SessionEnvironment:
     """Fits the package's `Environment`: each command goes to the sandbox that the environment's session holds."""
 
-    def __init__(self, package: Package, bridge: Bridge, rollout: Rollout, cwd: str, timeout: float) -> None:
+    def __init__(self, package: Package, bridge: Bridge, rollout: RolloutClient, cwd: str, timeout: float) -> None:
         self.config = {"cwd": cwd, "timeout": timeout}
         self._package, self._bridge, self._rollout = package, bridge, rollout
 

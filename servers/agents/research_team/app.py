@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gym.errors import UserError
-from gym.server import Agent, AgentConfig, Rollout
+from gym.server import Agent, AgentConfig, RolloutClient
 from gym.wire import items
 
 BRIEF = (
@@ -26,7 +26,7 @@ class ResearchTeam(Agent):
                 f"{self.name}: a team of one", "name its colleagues: agents: {ask_x: {type: ..., name: ...}}"
             )
 
-    async def respond(self, params: Mapping[str, Any], rollout: Rollout) -> dict[str, Any]:
+    async def respond(self, params: Mapping[str, Any], rollout: RolloutClient) -> dict[str, Any]:
         asked = items.input_items(params.get("input"))
         if self.config.brief:
             asked = [{"type": "message", "role": "developer", "content": self.config.brief}, *asked]

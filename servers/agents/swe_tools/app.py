@@ -10,8 +10,9 @@ import orjson
 from pydantic import Field
 
 from gym.server import Agent, AgentConfig
-from gym.server.agent import Budget, RunRow
-from gym.server.rollout import Rollout
+from gym.server.agent import RunRow
+from gym.server.budget import Budget
+from gym.server.rollout_client import RolloutClient
 from gym.wire import items
 
 SUBMIT: Final = "submit"
@@ -45,11 +46,11 @@ class SweTools(Agent):
     async def start(self) -> None:
         self.tools: list[dict[str, Any]] = orjson.loads((Path(__file__).parent / "tools.json").read_bytes())
 
-    async def respond_to(self, row: RunRow, rollout: Rollout) -> dict[str, Any]:
+    async def respond_to(self, row: RunRow, rollout: RolloutClient) -> dict[str, Any]:
         return await self.respond(self._asked(row), rollout)
 
     async def respond(
-        self, params: Mapping[str, Any], rollout: Rollout, budget: Budget | None = None
+        self, params: Mapping[str, Any], rollout: RolloutClient, budget: Budget | None = None
     ) -> dict[str, Any]:
         """Until the model submits, keeps talking, or a budget is spent."""
         budget = budget or Budget(self.config)
@@ -79,7 +80,7 @@ class SweTools(Agent):
         response = {**reply, "output": output, "usage": usage, "submitted": submitted}
         return {**response, "truncated_by": budget.spent} if budget.spent and not submitted else response
 
-    async def call_tool(self, call: items.Item, rollout: Rollout) -> items.Item:
+    async def call_tool(self, call: items.Item, rollout: RolloutClient) -> items.Item:
         if call.get("name") == SUBMIT:
             return items.function_call_output(str(call.get("call_id") or call.get("id") or ""), "Handed in.")
         told = await super().call_tool(call, rollout)

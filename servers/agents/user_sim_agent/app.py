@@ -6,9 +6,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gym.errors import UserError
-from gym.server import Agent, AgentConfig, Reference, Rollout
-from gym.server.agent import Budget, RunRow
-from gym.server.trouble import validation_message
+from gym.server import Agent, AgentConfig, Reference, RolloutClient
+from gym.server.agent import RunRow
+from gym.server.budget import Budget
+from gym.server.errors import validation_message
 from gym.wire import items
 from gym.wire.failures import RolloutError
 
@@ -90,7 +91,7 @@ class UserSimAgent(Agent):
             told = f"{self.name}: user_prompt cannot be filled: {type(error).__name__}: {error}"
             raise UserError(told, "it may name {persona}, {goal} and {stop}; write other braces twice") from None
 
-    async def respond_to(self, row: RunRow, rollout: Rollout) -> dict[str, Any]:
+    async def respond_to(self, row: RunRow, rollout: RolloutClient) -> dict[str, Any]:
         """Turn by turn, until the user has enough or a budget is spent. All that was said is in `output`."""
         user = read_user(row.fields.get("user"))
         talk, budget = Talk(items.input_items(row.params.get("input"))), Budget(self.config)
@@ -119,7 +120,7 @@ class UserSimAgent(Agent):
         turns = min(self.config.max_turns, user.max_turns or self.config.max_turns)
         return "max_turns" if talk.user_turns >= turns else ""
 
-    async def _next_message(self, talk: Talk, user: User, rollout: Rollout) -> str:
+    async def _next_message(self, talk: Talk, user: User, rollout: RolloutClient) -> str:
         """Adds what the user says; "user" when that is that the talk is over."""
         text = await self._user_says(talk, user, rollout)
         said, stop, _ = text.partition(self.config.stop_token)
@@ -130,7 +131,7 @@ class UserSimAgent(Agent):
         talk.add_user(text)
         return ""
 
-    async def _user_says(self, talk: Talk, user: User, rollout: Rollout) -> str:
+    async def _user_says(self, talk: Talk, user: User, rollout: RolloutClient) -> str:
         asked = {**self.config.user_params, "instructions": self._prompt(user), "input": talk.from_the_other_side()}
         reply = await rollout.ask_model(asked, self.config.user_model_server.name)
         talk.user_usage = items.add_usage(talk.user_usage, reply.get("usage"))

@@ -21,7 +21,7 @@ import signal
 import sys
 from typing import Any
 
-from gym.sandbox.inside.framing import read_frame, write_frame
+from gym.sandbox.guest.framing import read_frame, write_frame
 
 SHORT = (("np", "numpy"), ("numpy", "numpy"), ("scipy", "scipy"), ("pd", "pandas"), ("pandas", "pandas"))
 STREAMS = ("stdin", "stdout", "stderr")

@@ -89,7 +89,7 @@ class Session:
         try:
             async with asyncio.timeout(START_SECONDS):
                 await pipe.write(
-                    framed(pack(["gym.sandbox.inside.framing"], last=SOURCE)) + framed(json.dumps(limits).encode())
+                    framed(pack(["gym.sandbox.guest.framing"], last=SOURCE)) + framed(json.dumps(limits).encode())
                 )
                 self._lacks = tuple((await self._read(pipe))["lacks"])
         except (TimeoutError, PipeEnded, ValueError) as error:

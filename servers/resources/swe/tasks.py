@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 import orjson
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from gym.server.trouble import validation_message
+from gym.server.errors import validation_message
 from gym.wire.failures import RolloutError
 from gym.wire.rows import Row, VerifyRequest
 from gym.wire.sandbox import Build

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from gym import labels
+from gym.broker.providers.docker.garbage import is_ours
+from gym.broker.providers.docker.image_build import build_image
 from gym.cli.sandbox.leftovers import labelled_sandboxes
 from gym.runtime.compose.containers import HASH, NUMBER, PROJECT, SERVICE, list_containers
 from gym.runtime.compose.teardown import remove_stack
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.docker.build import build_image
-from gym.sandbox.docker.garbage import is_ours
 from gym.sandbox.failures import FileProblem
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, ExecRequest, Grant
@@ -102,17 +102,17 @@ def running_with(client: Any, label: str) -> list[dict[str, Any]]:
     return listed
 
 
-async def test_a_container_that_somebody_made_from_a_snapshot_is_theirs(labs: Lab) -> None:
+async def test_a_container_that_somebody_made_from_a_fork_is_theirs(labs: Lab) -> None:
     """Its image is one of ours, and says so of whatever is made from it."""
     box = await labs.make()
-    await box.snapshot("kept")
-    snapshot = next(name for name in await labs.images() if name.endswith(":kept"))
+    await box.fork(labs.tags())
+    (image,) = await labs.images()
     with engine_client() as client:
-        theirs = client.api.create_container(snapshot, ["sleep", "60"], name=f"gym-{labs.stack}")
+        theirs = client.api.create_container(image, ["sleep", "60"], name=f"gym-{labs.stack}")
         derived = f"{labs.stack}-theirs:1"
-        client.images.build(fileobj=io.BytesIO(f"FROM {snapshot}\nRUN true".encode()), tag=derived, rm=True)
+        client.images.build(fileobj=io.BytesIO(f"FROM {image}\nRUN true".encode()), tag=derived, rm=True)
         try:
-            assert client.images.get(derived).labels[labels.SANDBOX_IMAGE] == "snapshot"
+            assert client.images.get(derived).labels[labels.SANDBOX_IMAGE] == "fork"
             listed = [one for one in client.api.images() if derived in (one["RepoTags"] or ())]
             assert [is_ours(one) for one in listed] == [False]
             await labs.docker.sweep(labs.stack, frozenset())
@@ -159,9 +159,8 @@ async def test_a_file_without_end_and_one_of_holes_are_not_taken_whole(tmp_path:
                     await box.get(path)
                 assert told.value.errno == number
             with pytest.raises(FileProblem, match="larger than what was to be taken"):
-                await box.get_tree("/w", tmp_path / "tree", most=1 << 20)
+                await box.get_tar("/w", most=1 << 20)
             assert (tmp_path / "answer").stat().st_size <= 1 << 20
             with pytest.raises(FileProblem):
                 await box.get("/w/answer", length=1000)  # no regular file: not even a part
             assert await box.get("/w/holes", length=1000) == bytes(1000)
-            assert not (tmp_path / "tree").exists()

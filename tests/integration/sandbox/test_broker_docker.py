@@ -116,14 +116,10 @@ async def test_an_image_that_is_not_there_is_the_askers_fault(tmp_path: Path) ->
             assert (await sandboxes.status())["breaker"]["state"] == "closed"
 
 
-async def test_a_fork_and_a_snapshot_work_through_the_broker(broker: BrokerProcess) -> None:
+async def test_a_fork_works_through_the_broker(broker: BrokerProcess) -> None:
     async with Sandboxes(broker.url, TOKEN) as sandboxes:
         sandbox = await sandboxes.create(SPEC)
         await sandbox.put("/root/f", b"1")
         branch = await sandbox.fork()
         await branch.put("/root/f", b"2")
         assert await sandbox.get("/root/f") == b"1"
-        image = await sandbox.snapshot("kept")
-        later = await sandboxes.create({"image": image})
-        assert await later.get("/root/f") == b"1"
-    subprocess.run(["docker", "rmi", "-f", f"gym-snapshot/{broker.stack}:kept"], check=True, capture_output=True)

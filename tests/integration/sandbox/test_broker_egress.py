@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from gym.sandbox.broker.config import BrokerConfig
+from gym.broker.config import BrokerConfig
+from gym.broker.egress.config import EgressConfig
+from gym.broker.egress.gate import Gate
+from gym.broker.providers.docker.docker_provider import Docker
 from gym.sandbox.client import Sandbox, Sandboxes
-from gym.sandbox.docker.provider import Docker
-from gym.sandbox.egress.config import EgressConfig
-from gym.sandbox.egress.gate import Gate
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Grant
 from tests.support.docker import need_engine
@@ -35,7 +35,7 @@ async def broker(port: int, folder: Path) -> AsyncIterator[tuple[Running, Sandbo
     """A broker whose gate takes the names of these tests to be on loopback, where their origin listens."""
     stack = f"{folder.name.replace('_', '-')}-{secrets.token_hex(4)}"
     gate = Gate(EgressConfig(ports=(port,), private=HERE), resolve=resolve)
-    async with broker_running(Docker(need_engine(), stack=stack, gate=gate), config_of(stack)) as running:
+    async with broker_running(Docker(need_engine(), gate=gate), config_of(stack)) as running:
         gate.note = running.broker.audit.note
         async with Sandboxes(running.url, TOKEN) as sandboxes:
             yield running, sandboxes

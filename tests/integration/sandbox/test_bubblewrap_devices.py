@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.sandbox.local import Bubblewrap
+from gym.broker.providers.local import Bubblewrap
 from gym.wire.sandbox import ExecRequest, SandboxSpec
 from tests.support.sandbox_local import tags
 
@@ -40,7 +40,7 @@ async def test_a_command_cannot_change_the_modes_and_times_of_the_machines_devic
         ]
         used = await held.channel.exec(ExecRequest(shell=WORKS))
         assert (used.stdout.text.split(), used.exit_code) == (["3", "3"], 0), used.stderr.text
-        assert not (tmp_path / "stack" / "sandboxes" / "s" / "files" / "dev").exists()  # no part of a fork or snapshot
+        assert not (tmp_path / "stack" / "sandboxes" / "s" / "files" / "dev").exists()  # no part of a fork
     finally:
         await held.remove()
     assert list(tmp_path.glob("stack/sandboxes/*")) == []

@@ -8,11 +8,11 @@ from contextlib import suppress
 
 import pytest
 
-from gym.sandbox.docker.build import build_tag
-from gym.sandbox.docker.held import DockerSandbox
-from gym.sandbox.docker.network import bridge_name
-from gym.sandbox.docker.watch import look_once
-from gym.sandbox.provider import Channel, Gated, Tags
+from gym.broker.provider import Channel, Gated, Tags
+from gym.broker.providers.docker.docker_sandbox import DockerSandbox
+from gym.broker.providers.docker.engine_events import look_once
+from gym.broker.providers.docker.image_build import build_tag
+from gym.broker.providers.docker.network import bridge_name
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, ExecRequest, Network, SandboxSpec
 from tests.support.sandbox_docker import IMAGE, Lab, lab, run, say

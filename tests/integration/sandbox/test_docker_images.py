@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import pytest
 
-from gym.sandbox.docker import garbage, images
-from gym.sandbox.docker.build import build_tag
-from gym.sandbox.docker.trouble import BuildFailed, ImageDenied, ImageMissing, NetworkDown, RateLimited
+from gym.broker.provider import Tags
+from gym.broker.providers.docker import garbage, image_store
+from gym.broker.providers.docker.errors import BuildFailed, ImageDenied, ImageMissing, NetworkDown, RateLimited
+from gym.broker.providers.docker.image_build import build_tag
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, SandboxSpec
 from tests.support.sandbox_docker import IMAGE, Lab, lab, say
@@ -185,7 +186,7 @@ async def test_garbage_is_ours_unused_and_oldest_first(labs: Lab) -> None:
     try:
         found = [one["Id"] for one in await garbage.removable(labs.docker.engine, ledger)]
         assert [one for one in found if one in ids] == [ids[1], ids[0]]
-        plain = (await labs.docker.images.prepare(SandboxSpec(image=IMAGE), "")).id
+        plain = (await labs.docker.images.prepare(SandboxSpec(image=IMAGE))).id
         assert plain not in found
         assert await labs.docker.collect_garbage(0.98, 0.99) == 0
     finally:
@@ -203,4 +204,4 @@ def test_the_key_of_a_build_is_what_went_in() -> None:
         Build(dockerfile="FROM scratch", files={"a": b"1", "b": b"2"}, args={"x": "y"}),
     )
     assert len({build_tag(one) for one in (first, *others)}) == 4
-    assert images.repository_of("My Stack!") == "my-stack"
+    assert image_store.fork_name(Tags("f1", "My Stack!", "i", "o")) == "gym-fork/my-stack:f1"

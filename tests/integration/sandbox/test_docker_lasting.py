@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gym.sandbox.conformance import BEHAVIOURS, Outcome, make_factory, run_suite
-from gym.sandbox.docker.network import bridge_name
-from gym.sandbox.docker.provider import Docker
+from gym.broker.conformance import BEHAVIOURS, Outcome, make_factory, run_suite
+from gym.broker.providers.docker.docker_provider import Docker
+from gym.broker.providers.docker.network import bridge_name
 from gym.wire.sandbox import SandboxSpec
 from tests.support.docker import need_engine
 from tests.support.sandbox_docker import IMAGE, Lab, lab, say
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.docker
 ROOT = Path(__file__).parents[3]
 BROKER = """
 import asyncio
-from gym.sandbox.docker.provider import Docker
-from gym.sandbox.provider import Tags
+from gym.broker.providers.docker.docker_provider import Docker
+from gym.broker.provider import Tags
 from gym.wire.sandbox import ExecRequest, SandboxSpec
 
 async def main():

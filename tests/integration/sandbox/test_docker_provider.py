@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from gym.broker.providers.docker.docker_provider import Docker
+from gym.broker.providers.docker.docker_sandbox import DockerSandbox
+from gym.broker.providers.docker.engine_events import look_once
+from gym.broker.providers.docker.errors import BadSpec
+from gym.broker.providers.docker.image_build import build_tag
 from gym.errors import InfraError
-from gym.sandbox.docker.build import build_tag
-from gym.sandbox.docker.held import DockerSandbox
-from gym.sandbox.docker.provider import Docker
-from gym.sandbox.docker.trouble import BadSpec
-from gym.sandbox.docker.watch import look_once
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, ExecRequest, SandboxSpec
 from tests.support.docker import need_engine
@@ -104,32 +104,6 @@ async def test_the_image_of_a_fork_goes_with_it_and_forks_of_forks_hold(labs: La
     assert await labs.images() == []
 
 
-async def test_a_snapshot_is_an_image_of_its_stack(labs: Lab) -> None:
-    first = await labs.make()
-    await say(first, "echo kept > /kept")
-    await first.snapshot("ready")
-    await first.remove()
-    again = await labs.make(image="snapshot:ready")
-    assert await say(again, "cat /kept") == "kept"
-    with pytest.raises(RolloutError, match="no snapshot 'other'"):
-        await labs.make(image="snapshot:other")
-
-
-async def test_a_paused_sandbox_stands_still_and_goes_on(labs: Lab) -> None:
-    sandbox = await labs.make()
-    job = await sandbox.channel.start(ExecRequest(shell="while :; do echo x >> /count; done", timeout=60))
-    await sandbox.pause()
-    await sandbox.pause()
-    found = [one for one in await labs.containers() if one["Id"] == sandbox.container]
-    assert found[0]["State"] == "paused"
-    await sandbox.resume()
-    assert job.running
-    assert int(await say(sandbox, "wc -l < /count")) >= 0
-    await sandbox.pause()
-    await sandbox.remove()
-    assert await labs.containers() == []
-
-
 async def test_removing_twice_at_once_is_removing_once(labs: Lab) -> None:
     sandbox = await labs.make()
     await asyncio.gather(sandbox.remove(), sandbox.remove())
@@ -166,15 +140,14 @@ async def test_another_broker_finds_what_this_one_left_with_its_latest_tags(labs
     assert await labs.containers() == []
 
 
-async def test_a_paused_sandbox_is_adopted_paused(labs: Lab) -> None:
+async def test_a_sandbox_that_was_paused_by_hand_goes_on_when_it_is_adopted(labs: Lab) -> None:
     sandbox = await labs.make()
-    await sandbox.pause()
+    await labs.docker.engine.call("POST", f"/containers/{sandbox.container}/pause", doing="pause it by hand")
     first, labs.docker = labs.docker, Docker(need_engine())
     await first.close()
     await labs.docker.open()
     (again,) = await adopted(labs.docker, labs.stack)
-    assert [one["State"] for one in await labs.containers()] == ["paused"]
-    await again.resume()
+    assert [one["State"] for one in await labs.containers()] == ["running"]
     assert await say(again, "echo on") == "on"
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gym.sandbox.local import Bubblewrap
-from gym.sandbox.provider import Held
+from gym.broker.provider import Held
+from gym.broker.providers.local import Bubblewrap
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, SandboxSpec
 from tests.support.sandbox_egress import ALSO, BAD, GOOD, Seen, origin

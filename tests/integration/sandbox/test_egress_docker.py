@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from gym.sandbox.docker.held import DockerSandbox
-from gym.sandbox.docker.provider import Docker
+from gym.broker.providers.docker.docker_provider import Docker
+from gym.broker.providers.docker.docker_sandbox import DockerSandbox
 from gym.wire.sandbox import ExecRequest, Network, SandboxSpec
 from tests.support.docker import need_engine
 from tests.support.sandbox_docker import Lab, lab, run, say

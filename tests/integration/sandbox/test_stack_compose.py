@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from gym.broker.providers.docker.image_build import build_tag
+from gym.engine import connect, require_engine
 from gym.runtime.base import StackStatus
-from gym.runtime.compose.engine import connect, require_engine
-from gym.sandbox.docker.build import build_tag
 from gym.wire.sandbox import Build, SandboxInfo
 from tests.support.cli import gym
 from tests.support.docker import call, end_processes, engine_client, eventually, need_engine, remove_images_of
@@ -151,17 +151,6 @@ def test_sandboxes_live_on_when_the_broker_is_restarted_or_told_more(folder: Pat
     after = shell(again, cookies, "cat /tmp/file")
     assert (after["sandbox"], after["out"]) == (before["sandbox"], "kept\n")
     assert [one["id"] for one in listed(folder)] == [before["sandbox"]]
-
-
-def test_down_removes_the_stacks_snapshots(folder: Path) -> None:
-    status = up(folder)
-    cookies = seeded(status)
-    code, body, _ = call(status, "POST", "/s/coder/keep", {"name": "first"}, Cookie=cookies)
-    assert (code, json.loads(body)) == (200, {"image": "snapshot:first"})
-    assert "snapshot:first" in gym("sandbox", "snapshots", cwd=folder).stdout
-    assert len(labelled(folder)["images"]) == 1
-    assert gym("down", cwd=folder).returncode == 0
-    assert labelled(folder) == NOTHING
 
 
 def test_an_image_that_a_server_has_built_at_its_start_is_shown_until_it_is_there(folder: Path) -> None:

@@ -12,8 +12,9 @@ import pytest
 
 from gym import labels
 from gym.plan import SANDBOX
-from gym.render.compose import EGRESS, SANDBOXES, project_name
+from gym.render.compose import EGRESS, SANDBOXES
 from gym.runtime.base import StackStatus
+from gym.wire.stack_names import project_name
 from tests.support.cli import gym
 from tests.support.docker import call, engine_client, eventually, need_engine, remove_images_of, replicas, write_server
 from tests.support.sandbox_egress import GET, TLS, python

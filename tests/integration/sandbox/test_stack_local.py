@@ -175,25 +175,6 @@ def test_a_stack_without_a_broker_says_so(tmp_path: Path) -> None:
     assert "of all stacks on this machine's engine" in gym("sandbox", "ls", cwd=tmp_path).stderr
 
 
-async def test_down_removes_snapshots_unless_told_to_keep_them(folder: Path) -> None:
-    for kept in (False, True):
-        (folder / "more.yaml").write_text(f"sandbox_settings: {{keep_snapshots: {str(kept).lower()}}}\n")
-        up(folder, "--config", "more.yaml")
-        async with await seeded(folder) as caller:
-            told = await run(caller, "echo first > file")
-            taken = await caller.post("/keep", {"name": "first"})
-            assert taken.body == {"image": "snapshot:first"}, (told, taken.body)
-        shown = gym("sandbox", "snapshots", cwd=folder)
-        assert "snapshot:first" in shown.stdout, shown.stderr
-        assert gym("down", cwd=folder).returncode == 0
-        assert (list((folder / ".gym").rglob("snapshots/first")) != []) is kept
-    up(folder, "--config", "more.yaml")
-    assert gym("sandbox", "rm", "snapshot:first", cwd=folder).returncode == 0
-    again = gym("sandbox", "rm", "snapshot:first", cwd=folder)
-    assert again.returncode != 0
-    assert "gym sandbox snapshots" in again.stderr
-
-
 async def test_bubblewrap_serves_a_whole_stack(folder: Path) -> None:
     if not shutil.which("bwrap"):
         pytest.skip("no bubblewrap here")

@@ -12,7 +12,7 @@ from gym.cli import console
 from gym.cli.live import _LiveView, live_status, replica_table
 from gym.cli.progress import _BarReporter, _PlainReporter, follow_progress, progress_line, show_summary
 from gym.collect import BadRow, Notice, Progress, Summary
-from gym.collect.events import AgentProgress, Held
+from gym.collect.events import AgentProgress, HeldCalls
 from gym.errors import Problem
 from gym.runtime.base import ReplicaStatus, StackStatus
 
@@ -145,7 +145,7 @@ def test_the_bar_says_why_it_stands_still() -> None:
     assert "120/400" in shown(reporter.render())
     reporter.report(Progress(paused_reason="policy_model answers 502"))
     assert "paused: policy_model answers 502" in shown(reporter.render())
-    reporter.report(Progress(held=(Held("policy_model", "api.example", 12, 40),)))
+    reporter.report(Progress(held=(HeldCalls("policy_model", "api.example", 12, 40),)))
     told = "held back: policy_model: 12 calls wait, api.example refused 40 in the last 10 s"
     assert told in " ".join(shown(reporter.render()).split())
     reporter.report(Progress(stopping=True))

@@ -7,10 +7,10 @@ import os
 
 import pytest
 
+from gym.broker.conformance import BEHAVIOURS, Behaviour, Lab, run_suite
 from gym.cli.commands.test import command
 from gym.cli.sandbox import conformance
 from gym.errors import InfraError, UserError
-from gym.sandbox.conformance import BEHAVIOURS, Behaviour, Lab, run_suite
 
 
 async def breaks(lab: Lab) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from gym.cli.sandbox.websocket import upgrade
 from gym.errors import InfraError
-from gym.sandbox.broker.websocket import accept_key
+from gym.http.websocket import accept_key
 from gym.wire.failures import RolloutError
 
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nsec-websocket-accept: KEY\r\n\r\n"

@@ -80,7 +80,7 @@ def test_an_engine_that_may_not_be_asked_is_told_as_such(monkeypatch: pytest.Mon
     def refuse(*_: object) -> str:
         raise PermissionError
 
-    monkeypatch.setattr("gym.runtime.compose.engine._ask_socket", refuse)
+    monkeypatch.setattr("gym.engine._ask_socket", refuse)
     monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
     name, why = session.choose_runtime(None)
     assert name == "local"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 
-from gym.collect.rows import RowRules, find_agent
+from gym.collect.task_reader import RowRules, find_agent
 from gym.data.source import Line
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from gym.collect.feed import FileFeed, RowsFeed
-from gym.collect.rows import RowRules, Task, TaskReader
+from gym.collect.task_reader import RowRules, Task, TaskReader
 from gym.errors import ConfigError, Problem, UserError
 
 ROW: dict[str, object] = {"responses_create_params": {}}

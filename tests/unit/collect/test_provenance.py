@@ -15,9 +15,9 @@ from gym.collect.provenance import (
     digest_stack,
     read_timing,
 )
-from gym.collect.replies import read_reply, rollout_line
-from gym.collect.rows import Task
-from gym.server.http import Reply
+from gym.collect.run_replies import read_reply, rollout_line
+from gym.collect.task_reader import Task
+from gym.http.pool import Reply
 
 HEADERS = [(b"server-timing", b"seed;dur=1.5, model;dur=20.0, tools;dur=0.3, verify;dur=2.0"), (b"x-gym-sdk", b"0.9.1")]
 ROLLOUT: dict[str, Any] = {

@@ -9,7 +9,7 @@ import pytest
 
 from gym.collect.targets import Targets
 from gym.errors import InfraError, UserError
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from tests.support.agents import FakeAgent, fake_agent
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gym.config.aliases import known_as, other_names, path_variants
-from gym.config.assets import own_root
+from gym.files import own_root
 
 UPSTREAM = Path(__file__).resolve().parents[2] / "golden" / "upstream_paths.txt"
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from gym.config import LoadRequest, asset_dir, load_stack, search_roots
+from gym.config import LoadRequest, load_stack, search_roots
 from gym.errors import ConfigError, InfraError
+from gym.files import asset_dir
 from tests.support.config_tree import ConfigTree
 
 

@@ -13,10 +13,10 @@ from gym.console.app import Deps, make_app
 from gym.console.page import load_page
 from gym.console.probes import Prober
 from gym.console.sources import LiveSources
+from gym.files import write_atomically
+from gym.http.pool import HttpClient, Reply
 from gym.plan import Plan, make_plan
 from gym.render.console import console_document
-from gym.render.files import write_atomically
-from gym.server.http import HttpClient, Reply
 from gym.server.refusing import Refusing, Rules
 from gym.server.testing import running
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView

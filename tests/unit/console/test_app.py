@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gym.server.http import Reply
+from gym.http.pool import Reply
 from gym.wire.failures import RolloutError, error_from_reply, has_no_route
 from tests.support.router import Backend
 from tests.unit.console.conftest import TOKEN, Bench, Visitor, console_over

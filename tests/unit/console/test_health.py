@@ -11,7 +11,7 @@ import pytest
 
 from gym.console.health import Health, _is_silence
 from gym.console.names import Place
-from gym.server.http import HttpClient, NotSent
+from gym.http.pool import HttpClient, NotSent
 from tests.support.router import Backend
 
 HERE = Place("localhost", "127.0.0.1")

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from gym.console.probes import Probe, Prober
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView
 
 

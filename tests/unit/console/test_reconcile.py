@@ -13,10 +13,10 @@ from gym.console.page import load_page
 from gym.console.probes import Prober
 from gym.console.reconcile import Reconciler
 from gym.console.sources import LiveSources
-from gym.render.routes import read_discovery
-from gym.render.wanted import Wanted, WantedRouter, WantedService, Work, write_wanted, write_work
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.server.testing import running
+from gym.wire.route_files import read_discovery
+from gym.wire.wanted import Wanted, WantedRouter, WantedService, Work, write_wanted, write_work
 from tests.support.router import Backend
 
 SERVICE = WantedService(

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from gym.console.vanished import Vanished
-from gym.server import peer_health
+from gym.http import peer_health
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
 from gym.wire.rows import ServerType
 from tests.support.raw_http import OK, Peer, raw_server

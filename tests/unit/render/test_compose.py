@@ -5,23 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gym.config.model import ContainerFacts
 from gym.plan import Plan, RouterPlan
-from gym.render.compose import (
-    LONG_DOCUMENT,
-    launch_text,
-    project_name,
-    reach_host,
-    render_compose,
-    replica_host,
-    rewrite_urls,
-    service_name,
-)
+from gym.render.compose import LONG_DOCUMENT, launch_text, render_compose
+from gym.render.host_urls import reach_host
+from gym.wire.stack_names import project_name, replica_host, service_name
 from tests.support.compose_plans import HOME, demo_plan, facts_of, golden, plan_of, service
 
 SECRETS = {"policy_model": ("policy_api_key",), "mcqa_simple_agent": ("hf_token",)}
@@ -120,34 +112,16 @@ def test_a_document_too_long_for_the_environment_is_mounted_as_a_file() -> None:
     assert "./config/mcqa.json:/run/gym-config.json:ro" in one["volumes"]
 
 
-@pytest.mark.parametrize(
-    ("given_url", "seen"),
-    [
-        ("http://127.0.0.1:8000/v1", "http://host.docker.internal:8000/v1"),
-        ("http://localhost/v1", "http://host.docker.internal/v1"),
-        ("https://me:pw@localhost:1/", "https://me:pw@host.docker.internal:1/"),
-        ("http://0.0.0.0:8000", "http://host.docker.internal:8000"),
-        ("http://[::1]:8000", "http://host.docker.internal:8000"),
-        ("http://localhost.example.org/v1", "http://localhost.example.org/v1"),
-        ("http://127.0.0.1.nip.io/", "http://127.0.0.1.nip.io/"),
-        ("see http://localhost:1", "see http://localhost:1"),
-        ("localhost", "localhost"),
-    ],
-)
-def test_a_url_of_this_machine_is_named_as_a_container_can_reach_it(given_url: str, seen: str) -> None:
-    assert rewrite_urls({"a": [given_url]}) == {"a": [seen]}
-
-
-def test_what_was_rewritten_is_told_and_gives_the_gateway_entry() -> None:
-    model = service("policy_model", fields={"openai_base_url": "http://127.0.0.1:8000/v1", "other": "x"})
-    plan, told = reach_host(plan_of(model, service("mcqa"), settings={"policy_base_url": "http://localhost:8000/v1"}))
-    assert told == (
-        "policy_base_url: http://localhost:8000/v1",
-        "policy_model.openai_base_url: http://127.0.0.1:8000/v1",
-    )
-    services = rendered(plan)["services"]
-    assert services["policy-model"]["extra_hosts"] == ["host.docker.internal:host-gateway"]
+def test_a_server_that_is_given_a_url_of_this_machine_gets_the_gateway_entry() -> None:
+    model = service("judge", fields={"base_url": "http://127.0.0.1:8000/v1"})
+    services = rendered(reach_host(plan_of(model, service("mcqa"))))["services"]
+    assert services["judge"]["extra_hosts"] == ["host.docker.internal:host-gateway"]
     assert "extra_hosts" not in services["mcqa"]
+
+
+def test_a_model_gets_it_for_urls_that_it_is_given_later() -> None:
+    services = rendered(plan_of(service("policy_model", type="responses_api_models")))["services"]
+    assert services["policy-model"]["extra_hosts"] == ["host.docker.internal:host-gateway"]
 
 
 @given(

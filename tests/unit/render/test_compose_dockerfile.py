@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from gym.config import asset_dir
+from gym.files import asset_dir
 from gym.plan import Service
 from gym.render.bake import BuildTarget, render_bake
 from gym.render.dockerfile import render_dockerfile, render_ignore

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.render.files import write_atomically
+from gym.files import write_atomically
 
 
 def test_a_file_is_written_with_its_folder_and_for_its_owner_only(tmp_path: Path) -> None:

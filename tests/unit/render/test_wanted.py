@@ -7,23 +7,12 @@ from pathlib import Path
 import pytest
 
 from gym.plan import RouterPlan
-from gym.render.routes import read_discovery, write_routes
+from gym.render.routes import next_discovery, router_text
 from gym.render.traefik import traefik_dynamic
-from gym.render.wanted import (
-    LEASE_SECONDS,
-    Beat,
-    Leavers,
-    Sight,
-    Wanted,
-    Work,
-    discovery_of,
-    plan_of_wanted,
-    read_wanted,
-    read_work,
-    wanted_of,
-    write_wanted,
-    write_work,
-)
+from gym.render.wanted import Leavers, Sight, discovery_of, plan_of_wanted, wanted_of
+from gym.wire.discovery import Discovery
+from gym.wire.route_files import read_discovery, write_routes
+from gym.wire.wanted import LEASE_SECONDS, Beat, Wanted, Work, read_wanted, read_work, write_wanted, write_work
 from tests.support.compose_plans import plan_of, service
 
 PLAN = plan_of(
@@ -127,12 +116,17 @@ def test_routes_need_no_more_of_a_plan_than_what_is_wanted_says() -> None:
     assert whole == less
 
 
+def write(document: Path, routes: Path, wanted: Wanted, found: Discovery) -> bool:
+    current = next_discovery(found, read_discovery(document))
+    return write_routes(document, routes, current, router_text(wanted, current))
+
+
 def test_a_generation_grows_with_every_change_and_with_nothing_else(tmp_path: Path) -> None:
     document, routes = tmp_path / "discovery.json", tmp_path / "dynamic" / "stack.yml"
     generations = []
     for url in ("http://a:1", "http://a:1", "http://b:1"):
         wanted = Wanted.model_validate({**WANTED.model_dump(), "url": url})
-        write_routes(document, routes, wanted, discovery_of(wanted, {}))
+        write(document, routes, wanted, discovery_of(wanted, {}))
         found = read_discovery(document)
         assert found is not None
         generations.append(found.generation)
@@ -141,12 +135,12 @@ def test_a_generation_grows_with_every_change_and_with_nothing_else(tmp_path: Pa
 
 def test_of_a_write_that_was_cut_off_between_the_two_files_the_second_is_brought(tmp_path: Path) -> None:
     document, routes = tmp_path / "discovery.json", tmp_path / "dynamic" / "stack.yml"
-    write_routes(document, routes, WANTED, discovery_of(WANTED, {}))
+    write(document, routes, WANTED, discovery_of(WANTED, {}))
     old = routes.read_text()
     found = discovery_of(WANTED, {"mcqa": [Sight(ONE, healthy=True)]})
-    write_routes(document, routes, WANTED, found)
+    write(document, routes, WANTED, found)
     new = routes.read_text()
     routes.write_text(old)
-    assert write_routes(document, routes, WANTED, found)
+    assert write(document, routes, WANTED, found)
     assert routes.read_text() == new
-    assert not write_routes(document, routes, WANTED, found)
+    assert not write(document, routes, WANTED, found)

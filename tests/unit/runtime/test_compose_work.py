@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from gym.errors import InfraError
+from gym.programs import run_program
 from gym.runtime.compose.work import alone_with_compose, wait_for_compose
-from gym.runtime.programs import run_program
 
 UNTIL_TOLD = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.01)"
 
@@ -20,7 +20,7 @@ def leave_at_work(lock: Path, end: Path) -> None:
     command = (
         "import os, pathlib, signal, sys\n"
         "from gym.runtime.compose.work import alone_with_compose\n"
-        "from gym.runtime.programs import run_program\n"
+        "from gym.programs import run_program\n"
         f"with alone_with_compose(pathlib.Path({str(lock)!r}), 'demo') as held:\n"
         f"    argv = [sys.executable, '-c', {UNTIL_TOLD!r}, {str(end)!r}]\n"
         "    run_program(argv, on_start=lambda _: os.kill(os.getpid(), signal.SIGKILL), pass_fds=(held,))\n"

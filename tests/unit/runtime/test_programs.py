@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gym.errors import ProgramFailed, UserError
-from gym.runtime.programs import NOT_FOUND, TIMED_OUT, find_program, run_program, stream_program
+from gym.programs import NOT_FOUND, TIMED_OUT, find_program, run_program, stream_program
 from tests.support.docker import eventually
 
 
@@ -115,7 +115,7 @@ def test_a_program_in_a_session_of_its_own_goes_on_when_its_caller_is_killed(tmp
     )
     caller = (
         "import os, signal, sys\n"
-        "from gym.runtime.programs import run_program\n"
+        "from gym.programs import run_program\n"
         f"argv = [sys.executable, '-c', {orphan!r}, str(os.getpid())]\n"
         "run_program(argv, on_start=lambda _: os.kill(os.getpid(), signal.SIGKILL))\n"
     )

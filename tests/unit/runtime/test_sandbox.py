@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gym.errors import InfraError, UserError
+from gym.engine import SocketFacts, socket_facts
+from gym.errors import InfraError
 from gym.plan import Plan, SandboxPlan
 from gym.plan.model import Service
-from gym.runtime.compose.engine import SocketFacts, socket_facts
 from gym.runtime.compose.layout import Layout, State, write_stack
 from gym.runtime.sandbox import (
     Tokens,
@@ -21,7 +21,6 @@ from gym.runtime.sandbox import (
     keep_tokens,
     read_tokens,
     remove_leftovers,
-    with_docker,
     write_config,
 )
 from gym.wire.sandbox import Grant, ProviderName
@@ -97,17 +96,6 @@ def test_a_compose_stack_has_tokens_as_secrets_and_a_configuration_that_the_brok
     assert [path.name for path in found] == ["sandbox-tokens.json"]
 
 
-def test_on_compose_sandboxes_are_containers() -> None:
-    plan = asking(service("coder"))
-    settled = with_docker(plan).sandbox
-    assert settled is not None
-    assert settled.provider == "docker"
-    assert with_docker(plan_of(service("mcqa"))).sandbox is None
-    wrong = plan.model_copy(update={"sandbox": broker("coder", provider="bubblewrap")})
-    with pytest.raises(UserError, match="sandbox_provider is bubblewrap"):
-        with_docker(wrong)
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the engine has a machine of its own")
 def test_an_engine_without_a_socket_here_cannot_be_given_to_a_broker(tmp_path: Path) -> None:
     with pytest.raises(InfraError, match="has no socket on this machine"):
@@ -122,8 +110,9 @@ def test_a_broker_needs_nothing_that_an_image_with_the_bare_sdk_has_not() -> Non
     """What `pip install compose-gym` alone leaves out cannot be imported here; the broker starts all the same."""
     script = """
 import sys
-for name in ("jinja2", "docker", "typer", "rich", "httpx", "zstandard", "aiohttp", "mcp"):
+for name in ("jinja2", "docker", "typer", "rich", "httpx", "backports.zstd", "aiohttp", "mcp"):
     sys.modules[name] = None
-import gym.sandbox.__main__, gym.sandbox.docker.provider, gym.sandbox.local, gym.sandbox.leftovers
+import gym.broker.__main__, gym.broker.leftovers
+import gym.broker.providers.docker.docker_provider, gym.broker.providers.local
 """
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.config import asset_dir
+from gym.files import asset_dir
 
 STARTER = asset_dir("compose") / "base" / "gym-script"
 SERVER_UTILS = """

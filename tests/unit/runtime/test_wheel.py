@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gym.errors import InfraError
+from gym.programs import find_program, run_program
 from gym.runtime import wheel as module
-from gym.runtime.programs import find_program, run_program
 from gym.runtime.wheel import sdk_wheel
 
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from gym import engine
+from gym.engine import engine_answers, engine_host, require_engine
 from gym.errors import InfraError
-from gym.runtime.compose import engine
-from gym.runtime.compose.engine import engine_answers, engine_host, require_engine
 
 
 @contextmanager

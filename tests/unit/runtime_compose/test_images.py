@@ -8,12 +8,12 @@ import pytest
 
 from gym.config.model import ContainerFacts
 from gym.errors import UserError
-from gym.runtime.compose.images import digest_tree, is_ignored, owner, plan_images
-from tests.support.compose_plans import plan_of, service, write_folder
+from gym.runtime.compose.image_sources import digest_tree, is_ignored, owner
+from tests.support.compose_plans import plan_of, service, write_folder, write_images
 
 
 def tag_of(tmp_path: Path, folder: Path) -> str:
-    images = plan_images(plan_of(service("mcqa", directory=folder)), tmp_path / "build", tmp_path / "cache")
+    images = write_images(plan_of(service("mcqa", directory=folder)), tmp_path)
     return images.by_instance["mcqa"]
 
 
@@ -42,7 +42,7 @@ def test_another_base_means_another_image(tmp_path: Path, monkeypatch: pytest.Mo
 def test_two_instances_of_one_implementation_share_an_image(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     plan = plan_of(*(service(name, directory=folder, implementation="mcqa") for name in ("easy", "hard")))
-    images = plan_images(plan, tmp_path / "build", tmp_path / "cache")
+    images = write_images(plan, tmp_path)
     assert len(set(images.by_instance.values())) == 1
     assert len(images.targets) == 1
 
@@ -50,14 +50,14 @@ def test_two_instances_of_one_implementation_share_an_image(tmp_path: Path) -> N
 def test_a_server_with_a_dockerfile_of_its_own_is_built_from_that(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     (folder / "Dockerfile").write_text("ARG GYM_BASE\nFROM ${GYM_BASE}\n")
-    images = plan_images(plan_of(service("mcqa", directory=folder)), tmp_path / "build", tmp_path / "cache")
+    images = write_images(plan_of(service("mcqa", directory=folder)), tmp_path)
     assert images.targets[0].dockerfile == str(folder / "Dockerfile")
     assert images.targets[0].args == {"GYM_BASE": images.base}
 
 
 def dockerfile_of(tmp_path: Path, folder: Path) -> str:
     plan = plan_of(service("mcqa", directory=folder))
-    return Path(plan_images(plan, tmp_path / "build", tmp_path / "cache").targets[0].dockerfile).read_text()
+    return Path(write_images(plan, tmp_path).targets[0].dockerfile).read_text()
 
 
 def test_overrides_of_a_folder_are_part_of_its_image_as_they_are_of_its_environment(tmp_path: Path) -> None:
@@ -85,23 +85,23 @@ def test_a_folder_without_requirements_says_in_its_project_file_what_it_needs(tm
 def test_a_folder_named_by_build_must_have_a_dockerfile(tmp_path: Path) -> None:
     one = service("mcqa", container=ContainerFacts(build=str(tmp_path)))
     with pytest.raises(UserError, match=f"build: {tmp_path} has no Dockerfile"):
-        plan_images(plan_of(one), tmp_path / "build", tmp_path / "cache")
+        write_images(plan_of(one), tmp_path)
 
 
 def test_a_prebuilt_image_is_built_by_nobody(tmp_path: Path) -> None:
     one = service("judge", launch="image", directory=None, container=ContainerFacts(image="judge:1"))
-    images = plan_images(plan_of(one), tmp_path / "build", tmp_path / "cache")
+    images = write_images(plan_of(one), tmp_path)
     assert images.by_instance == {"judge": "judge:1"}
     assert images.targets == ()
 
 
 def test_the_bases_context_holds_the_sdk_the_locks_and_the_scripts(tmp_path: Path) -> None:
-    images = plan_images(plan_of(), tmp_path / "build", tmp_path / "cache")
+    images = write_images(plan_of(), tmp_path)
     context = Path(images.base_target.context)
     names = {path.relative_to(context).as_posix() for path in context.rglob("*") if path.is_file()}
     assert {"Dockerfile.base", "requirements/sdk.txt", "requirements/server.txt", "compose/base/gym-healthy"} <= names
     assert any(name.startswith("dist/compose_gym-") and name.endswith(".whl") for name in names)
-    assert plan_images(plan_of(), tmp_path / "build", tmp_path / "cache").base == images.base
+    assert write_images(plan_of(), tmp_path).base == images.base
 
 
 @pytest.mark.parametrize("name", ["tests", "a/__pycache__", ".venv", "deep/down/x.pyc", "data/train_big.jsonl"])

@@ -8,7 +8,6 @@ import yaml
 
 from gym.plan import RouterPlan
 from gym.render.compose import LONG_DOCUMENT
-from gym.render.wanted import read_wanted
 from gym.runtime.compose.layout import (
     Layout,
     State,
@@ -21,7 +20,8 @@ from gym.runtime.compose.layout import (
     write_saved,
     write_stack,
 )
-from gym.runtime.compose.sealing import seal
+from gym.runtime.compose.secrets import replace_secrets
+from gym.wire.wanted import read_wanted
 from tests.support.compose_plans import plan_of, service
 
 
@@ -35,8 +35,7 @@ STATE = State(project="gym-demo-1", images={"mcqa": "gym-mcqa:1"}, base_image="g
 def test_values_of_secrets_are_in_their_files_and_nowhere_else(tmp_path: Path) -> None:
     layout = Layout(tmp_path / "home")
     plan = plan_of(service("mcqa", fields={"api_key": "the-value"}))
-    sealed = seal(plan, {"mcqa.api_key": "the-value"})
-    write_stack(layout, sealed.plan, sealed.values, STATE)
+    write_stack(layout, *replace_secrets(plan, {"mcqa.api_key": "the-value"}), STATE)
     assert (layout.secrets / "mcqa-api_key").read_text() == "the-value"
     assert mode(layout.secrets) == 0o700
     others = [path for path in layout.home.rglob("*") if path.is_file() and path.parent != layout.secrets]

@@ -10,11 +10,10 @@ import pytest
 
 from gym.errors import UserError
 from gym.plan.model import Plan
-from gym.render.bake import BuildTarget
-from gym.runtime.compose.images import Images, plan_images
+from gym.render.bake import BuildTarget, Images
 from gym.runtime.compose.lock import MISSING, Lock, base_digests, check_lock, pins_of
 from gym.runtime.compose.pins import LABEL_LOCKED, Pins
-from tests.support.compose_plans import plan_of, service, write_folder
+from tests.support.compose_plans import plan_of, service, write_folder, write_images
 
 PYTHON = "python:3.13-slim"
 ROOT = Path(__file__).parents[3]
@@ -56,7 +55,7 @@ def test_a_base_image_that_became_another_behind_its_tag_is_told(tmp_path: Path)
     locked = Lock(instances={}, datasets={}, bases=base_digests(engine("1" * 64)))
     assert locked.bases == {"python:3.13-slim": MISSING, "traefik:v3.7": f"sha256:{'1' * 64}"}
     plan = Plan(stack="gym", services=())
-    images = plan_images(plan, tmp_path, tmp_path)
+    images = write_images(plan, tmp_path)
     check_lock(locked, engine("1" * 64), plan, images, (), pinned=False)
     with pytest.raises(UserError, match=r"traefik:v3\.7: is sha256:222222222222 here, sha256:111111111111 was locked"):
         check_lock(locked, engine("2" * 64), plan, images, (), pinned=False)
@@ -91,13 +90,13 @@ def test_a_server_is_built_by_hashes_under_the_name_that_it_has_without_a_lock(t
     folder = write_folder(tmp_path)
     (folder / "requirements.txt").write_text("six\n")
     plan = plan_of(service("mcqa", directory=folder))
-    plain = plan_images(plan, tmp_path / "build", tmp_path / "cache")
+    plain = write_images(plan, tmp_path)
     pins = Pins("python@sha256:1", "sha256:1", {"mcqa": ("six==1.0 --hash=sha256:0",)})
-    pinned = plan_images(plan, tmp_path / "build", tmp_path / "cache", pins)
+    pinned = write_images(plan, tmp_path, pins)
     assert (pinned.base, pinned.by_instance) == (plain.base, plain.by_instance)
     assert pinned.base_target.args == {"PYTHON_IMAGE": "python@sha256:1"}
     target = pinned.targets[0]
     assert "--require-hashes --no-deps" in Path(target.dockerfile).read_text()
     assert Path(target.contexts["locked"], "requirements.txt").read_text() == "six==1.0 --hash=sha256:0\n"
-    unhashed = plan_images(plan, tmp_path / "build", tmp_path / "cache", Pins("python", "sha256:1", {}))
+    unhashed = write_images(plan, tmp_path, Pins("python", "sha256:1", {}))
     assert LABEL_LOCKED not in unhashed.targets[0].labels  # so it is not taken for what was locked

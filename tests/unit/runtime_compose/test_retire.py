@@ -9,13 +9,13 @@ from typing import Any, cast
 import pytest
 
 from gym import labels
-from gym.render.compose import CONSOLE
 from gym.runtime.compose import converge
 from gym.runtime.compose.containers import Container
 from gym.runtime.compose.converge import Converger
 from gym.runtime.compose.layout import Layout
 from gym.runtime.compose.work import Working
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView
+from gym.wire.stack_names import CONSOLE
 
 OLD, NEW = "stack-echo-1", "stack-echo-2"
 

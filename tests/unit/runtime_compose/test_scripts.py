@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gym.config import asset_dir
+from gym.files import asset_dir
 
 SCRIPTS = asset_dir("compose") / "base"
 KEYS = ("NEMO_GYM_CONFIG_DICT", "TOKEN", "MODE")

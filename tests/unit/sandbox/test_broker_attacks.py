@@ -10,15 +10,14 @@ from urllib.parse import urlsplit
 import orjson
 import pytest
 
-from gym.sandbox.broker.app import ROUTES
-from gym.server.http import HttpClient
+from gym.broker.app import ROUTES
+from gym.http.pool import HttpClient
 from gym.wire.failures import RolloutError
 from tests.support.sandbox_broker import OTHER_TOKEN, SPEC, TOKEN, Running, memory_broker
 
 BODIES: dict[str, Any] = {
     "exec": {"argv": ["echo"]},
     "jobs": {"argv": ["echo"]},
-    "snapshot": {"name": "mine"},
     "ttl": {"seconds": 5},
     "shells/x": {"command": "true"},
 }

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
-from typing import Any, cast
 
 import pytest
 
-from gym.sandbox.broker import keeper
-from gym.sandbox.broker.config import Caller
-from gym.sandbox.broker.gates import Gate
-from gym.sandbox.broker.jobs import Job
+from gym.broker import lifecycle
+from gym.broker.admission import Gate
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import ExecRequest, ExecResult, Grant
+from gym.wire.sandbox import ExecRequest
 from tests.support.sandbox_broker import SPEC, memory_broker, until
 from tests.support.sandbox_http import send
 
 
 async def test_a_lost_sandbox_is_forgotten_after_a_while_and_its_reason_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "LOST_KEPT_SECONDS", 0.1)
+    monkeypatch.setattr(lifecycle, "LOST_KEPT_SECONDS", 0.1)
     async with memory_broker() as (engine, running, sandboxes):
         sandbox = await sandboxes.create({**SPEC, "ttl": 3600})
         engine.alive[sandbox.id].memory.end("it was killed")
@@ -61,31 +57,3 @@ async def test_a_failure_that_is_kept_for_a_repeated_request_keeps_no_body() -> 
         assert running.broker.once.joined == 1
         gc.collect()
         assert not [one for one in gc.get_objects() if isinstance(one, ExecRequest) and one.stdin == b"a large body"]
-
-
-class Silent:
-    """A job in a sandbox that stands still."""
-
-    running = True
-
-    async def peek(self) -> ExecResult:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-
-async def test_jobs_and_shells_of_a_paused_sandbox_are_refused_and_not_waited_for() -> None:
-    async with memory_broker() as (_, running, sandboxes):
-        sandbox = await sandboxes.create(SPEC)
-        running.broker.boxes.find(sandbox.id, Caller("mcqa", Grant())).jobs["j"] = Job("j", ("x",), cast(Any, Silent()))
-        await sandbox.pause()
-        for method, path, body in (
-            ("GET", "jobs/j/output", None),
-            ("POST", "jobs/j/kill", {}),
-            ("POST", "shells/h", {"command": "true"}),
-        ):
-            refused, told = await send(running, method, f"/sandboxes/{sandbox.id}/{path}", body)
-            assert (refused.status, "is paused" in told["error"]["message"]) == (409, True), path
-        _, listed = await send(running, "GET", f"/sandboxes/{sandbox.id}/jobs", None)
-        _, one = await send(running, "GET", f"/sandboxes/{sandbox.id}/jobs/j", None)
-        assert listed["jobs"] == [one]
-        assert (one["state"], one["result"]) == ("running", None)

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
+from gym.broker.admission import Gate
+from gym.broker.breaker import Breaker
+from gym.broker.errors import Busy, Unavailable
 from gym.errors import InfraError
-from gym.sandbox.broker.breaker import Breaker
-from gym.sandbox.broker.gates import Gate
-from gym.sandbox.broker.trouble import Busy, Unavailable
 
 FAR = float("inf")
 

@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gym.broker import idempotency as once_module
+from gym.broker.audit import Audit
+from gym.broker.background import Tasks
+from gym.broker.bounded_output import Kept
+from gym.broker.config import ENV_FILE, authenticate, read_config
+from gym.broker.errors import Busy, Conflict, Refused
+from gym.broker.idempotency import Once
+from gym.broker.jobs import Cursor
+from gym.broker.leases import Leases
+from gym.broker.shells import Seeker
 from gym.errors import UserError
-from gym.sandbox.broker import once as once_module
-from gym.sandbox.broker.audit import Audit
-from gym.sandbox.broker.config import ENV_FILE, authenticate, read_config
-from gym.sandbox.broker.jobs import Cursor
-from gym.sandbox.broker.kept import Kept
-from gym.sandbox.broker.leases import Leases
-from gym.sandbox.broker.once import Once
-from gym.sandbox.broker.shells import Seeker
-from gym.sandbox.broker.tasks import Tasks
-from gym.sandbox.broker.trouble import Busy, Conflict, Refused
-from gym.sandbox.broker.websocket import (
+from gym.http.websocket import (
     BINARY,
     CLOSE,
     HIGH_WATER,

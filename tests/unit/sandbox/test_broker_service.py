@@ -11,13 +11,14 @@ from typing import Any
 import orjson
 import pytest
 
+from gym.broker import lifecycle
+from gym.broker.config import Caller, token_digest
+from gym.broker.provider import Tags
+from gym.broker.routes import files
 from gym.errors import InfraError
-from gym.sandbox.broker import keeper, transfer
-from gym.sandbox.broker.config import Caller, token_digest
+from gym.http.pool import HttpClient
+from gym.http.streams import exchange
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.provider import Tags
-from gym.sandbox.streams import exchange
-from gym.server.http import HttpClient
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, Grant, SandboxSpec
 from tests.support.sandbox_broker import (
@@ -363,17 +364,6 @@ async def test_a_lost_sandbox_says_why_and_its_remains_go() -> None:
         assert (await sandbox.inspect()).state == "lost"
 
 
-async def test_a_paused_sandbox_takes_no_command_until_it_is_resumed() -> None:
-    async with memory_broker() as (_, _running, sandboxes):
-        sandbox = await sandboxes.create(SPEC)
-        await sandbox.pause()
-        assert sandbox.info.state == "paused"
-        with pytest.raises(RolloutError, match="resume it first"):
-            await sandbox.exec(["x"])
-        await sandbox.resume()
-        assert (await sandbox.exec(["x"])).ok
-
-
 async def test_a_fork_belongs_to_the_same_instance_and_counts() -> None:
     config = make_config(Grant(images=("task",), max_sandboxes=2, warm=0))
     async with memory_broker(config) as (_, running, sandboxes):
@@ -475,7 +465,7 @@ async def test_a_broker_that_stops_removes_everything_and_takes_nothing_more() -
     engine = MemoryEngine()
     async with broker_running(engine) as running:
         await send(running, "POST", "/sandboxes", SPEC)
-        await keeper.stop(running.broker)
+        await lifecycle.stop(running.broker)
         reply, _ = await send(running, "POST", "/sandboxes", SPEC)
         assert reply.status == 503
         health = await HttpClient().request("GET", running.url + "/healthz", timeout=60)
@@ -507,7 +497,7 @@ async def test_sandboxes_that_cannot_outlive_their_broker_are_not_handed_over() 
 
 
 async def test_an_upload_that_does_not_go_on_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transfer, "IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(files, "IDLE_SECONDS", 0.05)
     async with memory_broker() as (_, running, sandboxes):
         sandbox = await sandboxes.create(SPEC)
 

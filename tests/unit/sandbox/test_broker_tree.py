@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym.sandbox.broker import tree
-from gym.sandbox.broker.tree import check_link, pack_tree, plain_name, unpack_tree
-from gym.sandbox.broker.trouble import Refused
+from gym.broker import tree
+from gym.broker.errors import Refused
+from gym.broker.tree import check_link, pack_tree, plain_name, unpack_tree
 from gym.wire.sandbox import FileInfo
 from tests.support.sandbox_broker import MemoryChannel, MemoryEngine
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 
+from gym.broker.warm import can_wait, spec_key
 from gym.errors import InfraError
-from gym.sandbox.broker.warm import can_wait, spec_key
 from gym.sandbox.client import Sandboxes
 from gym.wire.sandbox import Grant, SandboxSpec
 from tests.support.sandbox_broker import (
@@ -96,7 +96,6 @@ def test_only_what_is_the_same_for_everybody_is_made_ahead() -> None:
     assert can_wait(SandboxSpec(image="task"))
     assert not can_wait(SandboxSpec.model_validate({"image": "task", "network": "internet"}))
     assert not can_wait(SandboxSpec.model_validate({"image": "task", "network": {"setup": "internet"}}))
-    assert not can_wait(SandboxSpec(image="snapshot:mine"))
     assert not can_wait(SandboxSpec.model_validate({"build": {"dockerfile": "FROM scratch"}}))
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from gym.sandbox import channel as channels
-from gym.sandbox import frames
-from gym.sandbox.channel import FileTrouble, open_channel
-from gym.sandbox.process import NotStarted
+from gym.broker.channel import channel as channels
+from gym.broker.channel import frames
+from gym.broker.channel.channel import FileTrouble, open_channel
+from gym.broker.channel.channel_process import NotStarted
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
 from tests.support.sandbox_local import runs, spawn_helper, speaking, stop_helper, until, until_written

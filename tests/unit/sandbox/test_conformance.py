@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from gym.sandbox.conformance import BEHAVIOURS, Behaviour, Lab, Outcome, Skipped, Subject, make_factory, run_suite
-from gym.sandbox.conformance import suite as suites
-from gym.sandbox.conformance.suite import run_one
-from gym.sandbox.provider import Abilities
+from gym.broker.conformance import BEHAVIOURS, Behaviour, Lab, Outcome, Skipped, Subject, make_factory, run_suite
+from gym.broker.conformance import suite as suites
+from gym.broker.conformance.suite import run_one
+from gym.broker.provider import Abilities
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, ExecResult, Output, SandboxSpec
 from tests.support.sandbox_local import make_provider
 
-ALL = Abilities(True, True, ("none",), True, True, True, True, True)
-NONE = Abilities(False, False, ("none",), False, False, False, False, False)
+ALL = Abilities(True, True, ("none",), True, True, True)
+NONE = Abilities(False, False, ("none",), False, False, False)
 
 
 def test_there_are_behaviours_enough_each_with_a_sentence_of_its_own() -> None:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym.sandbox.docker.body import (
+from gym.broker.provider import Tags
+from gym.broker.providers.docker.create_body import (
     Place,
     container_name,
     create_body,
@@ -19,7 +20,6 @@ from gym.sandbox.docker.body import (
     retagged_name,
     tags_to_labels,
 )
-from gym.sandbox.provider import Tags
 from gym.wire.sandbox import Limits, SandboxSpec
 
 PLACE = Place(image="sha256:aa", helper="gym-helper-1", cpus=2.0)

@@ -12,13 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym.errors import InfraError, UserError
-from gym.sandbox.docker.auth import all_auths, registry_auth
-from gym.sandbox.docker.engine import Engine, EngineRefused, EngineSilent
-from gym.sandbox.docker.hijack import Attached
-from gym.sandbox.docker.ledger import Ledger
-from gym.sandbox.docker.reference import parse_reference
-from gym.sandbox.docker.trouble import (
+from gym.broker.providers.docker.engine_client import Engine, EngineRefused, EngineSilent
+from gym.broker.providers.docker.errors import (
     BadSpec,
     DiskFull,
     ImageDenied,
@@ -28,6 +23,11 @@ from gym.sandbox.docker.trouble import (
     explain_create,
     explain_pull,
 )
+from gym.broker.providers.docker.hijack import Attached
+from gym.broker.providers.docker.image_name import parse_reference
+from gym.broker.providers.docker.image_use import Ledger
+from gym.broker.providers.docker.registry_auth import all_auths, registry_auth
+from gym.errors import InfraError, UserError
 from tests.support.sandbox_docker import VERSION, engine_that, reply
 
 

@@ -10,10 +10,10 @@ from typing import cast
 
 import pytest
 
-from gym.sandbox.docker.engine import EngineRefused
-from gym.sandbox.docker.network import BRIDGE_PORTS, Networks, bridge_name
-from gym.sandbox.docker.trouble import BadSpec
-from gym.sandbox.provider import Channel, Gated, Tags
+from gym.broker.provider import Channel, Gated, Tags
+from gym.broker.providers.docker.engine_client import EngineRefused
+from gym.broker.providers.docker.errors import BadSpec
+from gym.broker.providers.docker.network import BRIDGE_PORTS, Networks, bridge_name
 from gym.wire.sandbox import Network
 from tests.support.sandbox_docker import engine_that, reply
 

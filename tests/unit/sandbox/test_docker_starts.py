@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from gym.render.wanted import wanted_of
-from gym.sandbox.docker.starts import (
+from gym.broker.restart_rules import (
     ASKED_SECONDS,
     CALM_SECONDS,
     LONGEST_WAIT,
@@ -21,6 +20,7 @@ from gym.sandbox.docker.starts import (
     wait_after,
     why_ended,
 )
+from gym.render.wanted import wanted_of
 from tests.support.compose_plans import plan_of, service
 
 WANTED = wanted_of(plan_of(service("mcqa", replicas=2)), "p", "http://127.0.0.1:1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gym.sandbox.docker.watch import GROWTH, Room
+from gym.broker.providers.docker.engine_events import GROWTH, Room
 
 
 def test_growth_is_told_from_where_there_was_most_room() -> None:

@@ -10,16 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym.sandbox.egress import dns
-from gym.sandbox.egress.config import EgressConfig
-from gym.sandbox.egress.door import Door, check_hello
-from gym.sandbox.egress.flow import Upstream
-from gym.sandbox.egress.hello import read_hello
-from gym.sandbox.egress.relay import PROXY
-from gym.sandbox.egress.requests import read_request
-from gym.sandbox.egress.rules import Rules, choose_addresses, fits
-from gym.sandbox.egress.trouble import Denied
-from gym.sandbox.provider import Tags
+from gym.broker.egress import dns
+from gym.broker.egress.client_hello import read_hello
+from gym.broker.egress.config import EgressConfig
+from gym.broker.egress.errors import Denied
+from gym.broker.egress.gateway import Door, check_hello
+from gym.broker.egress.relay import PROXY
+from gym.broker.egress.request_head import read_request
+from gym.broker.egress.rules import Rules, choose_addresses, fits
+from gym.broker.egress.tunnel import Upstream
+from gym.broker.provider import Tags
 from gym.wire.addresses import is_public, plain_host
 from tests.support.sandbox_egress import BAD, GOOD, Seen, origin, resolve
 

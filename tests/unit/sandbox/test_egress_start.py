@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gym.sandbox.egress import gate
+from gym.broker.egress import gate
 from gym.wire.failures import RolloutError
 
 HELD = RolloutError("sandbox", "the egress relay could not listen")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from gym.sandbox import frames
-from gym.sandbox.frames import Decoder, Frame, Option, OutOfStep
+from gym.broker.channel import frames
+from gym.broker.channel.frames import Decoder, Frame, Option, OutOfStep
 from gym.wire.sandbox import Rlimits
 
 a_frame = st.builds(Frame, st.integers(1, 255), st.integers(0, 2**32 - 1), st.binary(max_size=300))

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gym.broker.channel import frames
+from gym.broker.channel.channel import open_channel
+from gym.broker.helper import FOLDER, digest_sources, find_helper
 from gym.errors import InfraError
-from gym.sandbox import frames
-from gym.sandbox.channel import open_channel
-from gym.sandbox.helper import FOLDER, digest_sources, find_helper
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
 from tests.support.sandbox_local import Pipe, end, runs, spawn_helper, speaking, stop_helper, until, until_written
@@ -117,8 +117,8 @@ async def test_its_commands_end_when_it_is_killed(tmp_path: Path) -> None:
 async def test_nothing_is_left_when_its_parent_is_killed(tmp_path: Path) -> None:
     script = (
         "import asyncio, platform, sys\n"
-        "from gym.sandbox.channel import open_channel\n"
-        "from gym.sandbox.helper import find_helper\n"
+        "from gym.broker.channel.channel import open_channel\n"
+        "from gym.broker.helper import find_helper\n"
         "from gym.wire.sandbox import ExecRequest\n"
         "async def main():\n"
         "    helper = str(find_helper(platform.machine()))\n"

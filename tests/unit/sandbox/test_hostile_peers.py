@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from gym.sandbox import frames
-from gym.sandbox.broker.attach import UNREAD, Screen
-from gym.sandbox.broker.inside import Heard
-from gym.sandbox.broker.kept import Kept
-from gym.sandbox.broker.tar import BLOCK, Source, read_entries
-from gym.sandbox.broker.trouble import Refused
-from gym.sandbox.broker.websocket import BINARY, WebSocketProtocol, encode
-from gym.sandbox.channel import PipeChannel, open_channel
-from gym.sandbox.docker.hijack import FRAME, KEPT_WORDS, Attached
-from gym.sandbox.egress.relay import DATA, HEAD, MOST_WAITING, OPEN, RESET, Relay, RelayLine
+from gym.broker.bounded_output import Kept
+from gym.broker.channel import frames
+from gym.broker.channel.channel import PipeChannel, open_channel
+from gym.broker.egress.relay import DATA, HEAD, MOST_WAITING, OPEN, RESET, Relay, RelayLine
+from gym.broker.errors import Refused
+from gym.broker.providers.docker.hijack import FRAME, KEPT_WORDS, Attached
+from gym.broker.routes.attach import UNREAD, Screen
+from gym.broker.routes.commands import Heard
+from gym.broker.tar import BLOCK, Source, read_entries
+from gym.http.websocket import BINARY, WebSocketProtocol, encode
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gym.sandbox.local.cgroup import Group, find_group, find_places, make_group
+from gym.broker.providers.local.cgroup import Group, find_group, find_places, make_group
 from gym.wire.sandbox import Limits
 
 VERSION_1 = "9:memory:/\n8:pids:/mine\n3:cpu,cpuacct:/\n1:name=systemd:/\n0::/\n"

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import os
 import shutil
+import signal
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -14,21 +15,21 @@ from typing import Any
 import orjson
 import pytest
 
-from gym.config import asset_dir
+from gym.broker.channel import channel
+from gym.broker.helper import FOLDER
+from gym.broker.provider import Provider
+from gym.broker.providers.local import Bubblewrap, Subprocess, records
+from gym.broker.providers.local.bwrap import PATH
+from gym.broker.providers.local.local_provider import LocalProvider
+from gym.broker.providers.local.local_sandbox import LocalHeld
+from gym.broker.providers.local.science_environment import Science, environment_name
 from gym.errors import InfraError, UserError
-from gym.runtime.local.environments import MARK
-from gym.runtime.programs import run_program
-from gym.sandbox import channel
-from gym.sandbox.helper import FOLDER
-from gym.sandbox.local import Bubblewrap, Subprocess, records
-from gym.sandbox.local.held import LocalHeld
-from gym.sandbox.local.provider import LocalProvider
-from gym.sandbox.local.science import Science, environment_name
-from gym.sandbox.local.walls import PATH
-from gym.sandbox.provider import Provider
+from gym.files import asset_dir
+from gym.programs import run_program
 from gym.sandbox.science import SCIENCE
+from gym.venvs import MARK
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import SNAPSHOT, Build, ExecRequest, SandboxSpec
+from gym.wire.sandbox import Build, ExecRequest, SandboxSpec
 from tests.support.sandbox_local import SPEC, end, make_provider, runs, tags, until, until_written
 from tests.support.wheels import write_wheel
 
@@ -211,15 +212,6 @@ async def test_an_id_cannot_leave_the_folder(tmp_path: Path, name: str, id: str)
     provider = await opened(name, tmp_path)
     with pytest.raises(RolloutError, match="cannot name a sandbox"):
         await provider.create(SPEC, tags(id))
-    with pytest.raises(RolloutError, match="cannot name a snapshot"):
-        await provider.create(spec(image=f"{SNAPSHOT}../x"), tags("s"))
-
-
-@BOTH
-async def test_a_snapshot_that_is_not_there_is_named(tmp_path: Path, name: str) -> None:
-    provider = await opened(name, tmp_path)
-    with pytest.raises(RolloutError, match="no snapshot 'none' in stack stack"):
-        await provider.create(spec(image=f"{SNAPSHOT}none"), tags("s"))
 
 
 @BOTH
@@ -230,7 +222,7 @@ async def test_nothing_is_left_of_a_sandbox_that_did_not_begin(
     broken = tmp_path / "broken"
     broken.write_text("#!/bin/sh\nshift $#\necho 'no such luck' >&2\nexit 1\n")
     broken.chmod(0o755)
-    monkeypatch.setattr("gym.sandbox.local.provider.find_helper", lambda machine: broken)
+    monkeypatch.setattr("gym.broker.providers.local.local_provider.find_helper", lambda machine: broken)
     with pytest.raises(RolloutError, match="ended before its helper answered.*: no such luck"):
         await provider.create(SPEC, tags("s"))
     assert left_in(tmp_path) == []
@@ -265,8 +257,8 @@ async def test_closing_the_provider_removes_what_it_made(tmp_path: Path, name: s
 CRASHING = """
 import asyncio, sys
 from pathlib import Path
-from gym.sandbox.local import Bubblewrap, Subprocess
-from gym.sandbox.provider import Tags
+from gym.broker.providers.local import Bubblewrap, Subprocess
+from gym.broker.provider import Tags
 from gym.wire.sandbox import ExecRequest, SandboxSpec
 async def main():
     folder = Path(sys.argv[1])
@@ -336,18 +328,16 @@ async def test_new_tags_are_written_down(tmp_path: Path, name: str) -> None:
 
 
 @BOTH
-async def test_a_paused_sandbox_stays_paused_when_it_is_forked(tmp_path: Path, name: str) -> None:
+async def test_a_sandbox_that_is_forked_twice_at_once_goes_on_afterwards(tmp_path: Path, name: str) -> None:
     provider = await opened(name, tmp_path)
     held = await provider.create(SPEC, tags("s"))
-    await held.pause()
-    fork = await held.fork(tags("f"))
+    await held.channel.write_file("f", b"of then")
+    forks = await asyncio.gather(held.fork(tags("f")), held.fork(tags("g")))
     assert isinstance(held, LocalHeld)
-    pids = records.tree_of(held.pid)
-    await until(lambda: set(map(state_of, pids)) == {"T"}, "all of it stands still")
-    assert (await fork.channel.exec(ExecRequest(argv=("echo", "on")))).ok
-    await held.resume()
+    assert "T" not in set(map(state_of, records.tree_of(held.pid)))
     assert (await held.channel.exec(ExecRequest(argv=("echo", "on")))).ok
-    for one in (held, fork):
+    assert [await fork.channel.read_file("f") for fork in forks] == [b"of then"] * 2
+    for one in (held, *forks):
         await one.remove()
 
 
@@ -463,7 +453,8 @@ async def test_a_file_operation_in_a_sandbox_that_stands_still_is_given_up(
     provider = await opened("subprocess", tmp_path)
     held = await provider.create(SPEC, tags("s"))
     await held.channel.write_file("f", b"before")
-    await held.pause()
+    assert isinstance(held, LocalHeld)
+    records.stop_tree(held.pid)
     monkeypatch.setattr(channel, "UNHEARD", 0.2)
 
     async def much() -> AsyncIterator[bytes]:
@@ -474,7 +465,7 @@ async def test_a_file_operation_in_a_sandbox_that_stands_still_is_given_up(
         await held.channel.read_file("f")
     with pytest.raises(RolloutError, match="stopped answering"):
         await held.channel.write_pieces("f", much())
-    await held.resume()
+    records.signal_all(records.tree_of(held.pid), signal.SIGCONT)
     monkeypatch.setattr(channel, "UNHEARD", 20.0)
     assert await held.channel.read_file("f") == b"before"
     await held.remove()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gym.sandbox.policy import REASONS, Refused, check_image, check_spec, explain_extra
+from gym.broker.policy import REASONS, Refused, check_image, check_spec, explain_extra
 from gym.wire.sandbox import Grant, SandboxSpec
 
 DIGEST = "sha256:" + "ab" * 32
@@ -36,7 +36,6 @@ def checked(grant: Grant = WIDE, image: str | None = "python", **fields: Any) ->
         ("pinned:1.0", "docker.io/library/pinned:1.0"),
         (f"python@{DIGEST}", f"docker.io/library/python@{DIGEST}"),
         (f"exact@{DIGEST}", f"docker.io/library/exact@{DIGEST}"),
-        ("snapshot:ready-1", "snapshot:ready-1"),
     ],
 )
 def test_a_granted_image_goes_on_by_its_full_name(asked: str, whole: str) -> None:
@@ -59,7 +58,6 @@ def test_a_granted_image_goes_on_by_its_full_name(asked: str, whole: str) -> Non
         f"pinned:1.0@{DIGEST}",
         f"exact@sha256:{'cd' * 32}",
         "exact:latest",
-        "gym-snapshot/other:ready",
         "docker.io/library/gym-task:0123",
         "gym-fork/other:box",
         "gym-helper",
@@ -71,7 +69,7 @@ def test_an_image_that_no_pattern_covers_is_refused(asked: str) -> None:
     assert (refused.value.status, refused.value.retryable) == (403, False)
 
 
-@pytest.mark.parametrize("ours", ["gym-snapshot/other:ready", "gym-task:1", "gym-fork/s:x", "docker.io/gym-fork/s:x"])
+@pytest.mark.parametrize("ours", ["gym-task:1", "gym-fork/s:x", "docker.io/gym-fork/s:x"])
 def test_images_of_other_sandboxes_are_refused_even_where_all_are_granted(ours: str) -> None:
     with pytest.raises(Refused, match="other sandboxes"):
         check_image(ours, WIDE)
@@ -95,12 +93,6 @@ def test_images_of_other_sandboxes_are_refused_even_where_all_are_granted(ours: 
         "python?tag=x",
         "-python",
         "python:3#x",
-        "snapshot:../../other:x",
-        "snapshot:",
-        "snapshot:A",
-        "snapshot:other/x",
-        "snapshot:a..b",
-        "snapshot:a\n",
         "http://evil.org/python",
     ],
 )
@@ -115,11 +107,11 @@ def test_whatever_is_let_through_is_one_plain_full_name(text: str) -> None:
         name = check_image(text, WIDE)
     except Refused:
         return
-    assert name.startswith("snapshot:") or name.partition("/")[1] == "/"
+    assert name.partition("/")[1] == "/"
     assert name.isprintable()
     assert name.isascii()
     assert ".." not in name
-    assert name.startswith("snapshot:") or check_image(name, WIDE) == name
+    assert check_image(name, WIDE) == name
 
 
 def test_nothing_is_granted_by_default() -> None:
@@ -291,12 +283,12 @@ def test_hosts_are_those_that_were_granted(host: str, granted: bool) -> None:
         ("FROM python\nADD git@github.com:a/b /x", "fetched by the engine"),
         ('FROM python\nADD ["git@github.com:a/b", "/x"]', "write plain paths"),
         ("# syntax=evil/frontend\nFROM python", "builder"),
-        ("FROM gym-snapshot/other:x", "other sandboxes"),
+        ("FROM gym-fork/other:x", "other sandboxes"),
     ],
 )
 def test_a_dockerfile_brings_in_nothing_that_was_not_granted(dockerfile: str, reason: str) -> None:
     grant = Grant(images=("python",), build=True)
-    if "gym-snapshot" in dockerfile:
+    if "gym-fork" in dockerfile:
         grant = WIDE
     with pytest.raises(Refused, match=reason):
         checked(grant, build={"dockerfile": dockerfile})

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from gym.sandbox.streams import within
+from gym.http.streams import within
 
 
 async def test_who_is_cancelled_in_the_moment_in_which_its_work_is_done_hears_of_it() -> None:

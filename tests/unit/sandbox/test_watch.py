@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 import pytest
 
-from gym.sandbox.inside import watch
-from gym.sandbox.inside.watch import LOOK, Watch, look_at
+from gym.sandbox.guest import supervise
+from gym.sandbox.guest.supervise import LOOK, Watch, look_at
 
 ASKED = {"cpu": 1.0, "wall": 8.0, "output": 1000}
 Look = Callable[[int, float, float, dict[str, float]], tuple[float, list[float]]]
@@ -20,8 +20,8 @@ Look = Callable[[int, float, float, dict[str, float]], tuple[float, list[float]]
 def judged(monkeypatch: pytest.MonkeyPatch, look: Look, *, late: float = LOOK) -> str:
     """The word on a program that looks so at every look."""
     now = [100.0]
-    monkeypatch.setattr("gym.sandbox.inside.watch.time.monotonic", lambda: now[0])
-    monkeypatch.setattr(watch, "look_at", look)
+    monkeypatch.setattr("gym.sandbox.guest.supervise.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(supervise, "look_at", look)
     one = Watch(1, ASKED, [0, 1, 2])
     while not one.why:
         now[0] += late

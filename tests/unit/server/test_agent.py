@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gym.server import Agent, Rollout
+from gym.server import Agent, RolloutClient
 from gym.server.asgi import Answer
 from gym.wire import items
 from tests.support.peers import calls, says, team
@@ -206,7 +206,7 @@ async def test_an_agent_without_resources_aggregates_by_itself() -> None:
 
 async def test_an_agent_of_its_own_overrides_respond() -> None:
     class Parrot(Agent):
-        async def respond(self, params: Mapping[str, Any], rollout: Rollout) -> Json:
+        async def respond(self, params: Mapping[str, Any], rollout: RolloutClient) -> Json:
             await rollout.call_tool("add", b'{"count": 3}')
             return items.response([items.message("polly")], model="none", params=params)
 
@@ -218,7 +218,7 @@ async def test_an_agent_of_its_own_overrides_respond() -> None:
 
 async def test_a_bug_in_an_agent_names_its_line() -> None:
     class Buggy(Agent):
-        async def respond(self, params: Mapping[str, Any], rollout: Rollout) -> Json:
+        async def respond(self, params: Mapping[str, Any], rollout: RolloutClient) -> Json:
             return {"output": params["nothing here"]}
 
     async with team(lambda body, turn: says(), agent=Buggy) as one:

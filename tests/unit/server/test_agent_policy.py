@@ -10,7 +10,7 @@ import pytest
 
 from gym.server import Agent, Model, ResourcesServer
 from gym.server.agent import RunRow
-from gym.server.rollout import Rollout
+from gym.server.rollout_client import RolloutClient
 from gym.server.testing import running
 from gym.wire import items
 from gym.wire.rows import VerifyRequest
@@ -158,7 +158,7 @@ async def test_an_endpoint_is_retried_as_the_configured_one_is() -> None:
 class Echoing(Agent):
     """An author's agent that repeats what it must not."""
 
-    async def run(self, row: RunRow, rollout: Rollout) -> bytes:
+    async def run(self, row: RunRow, rollout: RolloutClient) -> bytes:
         if row.fields.get("fail"):
             raise ValueError(f"broken by {KEY}")
         return orjson.dumps({"reward": 1.0, "said": f"<{KEY}>", "row": row.fields})

@@ -11,10 +11,10 @@ import pytest
 from fastapi import FastAPI
 
 from gym.errors import UserError
+from gym.http.pool import HttpClient
 from gym.server import Route, Server, asgi
 from gym.server.asgi import MAX_BODY, Answer, Call, HotRoutes, read_body, split_correlation
 from gym.server.base import json_answer
-from gym.server.http import HttpClient
 from gym.server.testing import Caller, running
 from gym.wire.failures import RolloutError
 from gym.wire.rows import Row, VerifyResponse

@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from gym.errors import ConfigError
+from gym.http.pool import HttpClient, Reply
 from gym.server import Model
-from gym.server.http import HttpClient, Reply
 from gym.server.testing import running
 from gym.wire import items
 from gym.wire.failures import RolloutError

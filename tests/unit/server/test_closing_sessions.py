@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
+from gym.http.pool import HttpClient
 from gym.server import Agent, ResourcesServer, asgi
-from gym.server.http import HttpClient
 from gym.server.testing import running
 from gym.wire.rows import Row, VerifyRequest
 from tests.support.peers import Asked, make_policy_model, says

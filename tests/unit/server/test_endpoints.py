@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from gym.render.files import write_atomically
+from gym.files import write_atomically
 from gym.server import endpoints
 from gym.server.upstream import Caller, Upstream, caller
 from gym.wire.failures import RolloutError
-from gym.wire.upstreams import FILE, Upstreams
+from gym.wire.upstream_file import FILE, Upstreams
 from tests.support.fake_openai import fake_openai
 
 ASK = {"model": "m", "input": "hi"}

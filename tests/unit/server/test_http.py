@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gym.server.http import HttpClient, NotSent, Reply, parse_url
+from gym.http.pool import HttpClient, NotSent, Reply, parse_url
 from tests.support.raw_http import OK, Peer, RawServer, always, once, raw_server
 
 
@@ -279,7 +279,7 @@ async def test_a_connection_that_the_peer_closed_while_idle_is_not_used_again(cl
 async def test_an_idle_connection_grows_too_old(client: HttpClient, monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_server(always(OK)) as server:
         await post(client, server)
-        monkeypatch.setattr("gym.server.http.IDLE_SECONDS", -1.0)
+        monkeypatch.setattr("gym.http.pool.IDLE_SECONDS", -1.0)
         await post(client, server)
         assert server.connections == 2
 

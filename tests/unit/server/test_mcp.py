@@ -19,7 +19,8 @@ from pydantic import BaseModel, Field
 from gym.errors import UserError
 from gym.server import ResourcesServer, Row, VerifyRequest, tool
 from gym.server.config import Settings
-from gym.server.mcp import TOKEN_HEADER, read_token, sign_session, take_prefixes_off
+from gym.server.mcp import take_prefixes_off
+from gym.server.mcp_tokens import TOKEN_HEADER, read_token, sign_session
 from gym.server.resources import ResourcesConfig
 from gym.server.testing import Caller, running
 from gym.wire.failures import RolloutError

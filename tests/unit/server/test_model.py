@@ -16,7 +16,7 @@ from openai.types.chat import ChatCompletion
 from openai.types.responses import Response
 
 from gym.errors import ConfigError, UserError
-from gym.server.http import HttpClient, Reply
+from gym.http.pool import HttpClient, Reply
 from gym.server.model import Model, ModelConfig
 from gym.server.testing import running
 from gym.server.upstream import caller

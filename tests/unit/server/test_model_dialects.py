@@ -11,8 +11,8 @@ import openai
 import orjson
 import pytest
 
+from gym.http.pool import HttpClient
 from gym.server import Agent, Model
-from gym.server.http import HttpClient
 from gym.server.testing import running
 from gym.wire import items
 from gym.wire.anthropic import estimate_tokens

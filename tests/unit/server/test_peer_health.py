@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from gym.sandbox.streams import exchange
-from gym.server import peer_health
-from gym.server.http import HttpClient, NotSent
-from gym.server.keepalive import heard_within, keep_alive, limit_unacknowledged, make_live_socket
-from gym.server.peer_health import PeerVanished
-from gym.server.peers import Peers
+from gym.http import peer_health
+from gym.http.keepalive import heard_within, keep_alive, limit_unacknowledged, make_live_socket
+from gym.http.peer_health import PeerVanished
+from gym.http.pool import HttpClient, NotSent
+from gym.http.streams import exchange
+from gym.server.replicas import Peers
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView
 from tests.support.raw_http import OK, Peer, RawServer, raw_server
 
@@ -319,7 +319,7 @@ async def test_a_server_that_reads_nothing_for_longer_than_tcp_waits_gets_a_larg
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Linux's user timeout counts the time without room too: it is lifted for what may not fit."""
-    monkeypatch.setattr("gym.server.http.UNACKNOWLEDGED_SECONDS", 0.5)
+    monkeypatch.setattr("gym.http.pool.UNACKNOWLEDGED_SECONDS", 0.5)
     client, body, go_on = HttpClient(), b"x" * (8 << 20), asyncio.Event()
     loop = asyncio.get_running_loop()
     got = bytearray()

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
+from gym.http.pool import HttpClient, Reply
 from gym.server.asgi import Receive, Scope, Send
-from gym.server.http import HttpClient, Reply
 from gym.server.refusing import MOST_KNOWN, Refusing, Rules
 from gym.server.serve import is_loopback_socket
 from gym.server.testing import running

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 import pytest
 
-from gym.server import rollout as rollouts
-from gym.server.http import HttpClient
-from gym.server.peers import Peers
-from gym.server.rollout import Rollout
+from gym.http.pool import HttpClient
+from gym.server import rollout_client as rollouts
+from gym.server.replicas import Peers
+from gym.server.rollout_client import RolloutClient
 from gym.server.testing import running
 from gym.wire.failures import RolloutError
 from tests.unit.server.test_asgi import Echo
@@ -28,7 +28,7 @@ async def test_a_peer_that_hangs_says_so_itself(seconds: float) -> None:
     async with running(Echo.app({}, name="echo")) as url:
         http = HttpClient()
         peers = Peers("", {"echo": url}, http)
-        async with Rollout(http, peers, seconds=seconds, resources_server="echo") as rollout:
+        async with RolloutClient(http, peers, seconds=seconds, resources_server="echo") as rollout:
             with pytest.raises(RolloutError, match="/wait was not done when the rollout's deadline passed") as caught:
                 await rollout.post("echo", "/wait", b"{}", kind="resources", hop="tools")
             left = rollout.seconds_left
@@ -50,7 +50,7 @@ async def test_a_peer_that_is_silent_is_named_by_the_rollout() -> None:
     server = await asyncio.start_server(hold, "127.0.0.1", 0)
     http = HttpClient()
     peers = Peers("", {"mute": f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"}, http)
-    async with Rollout(http, peers, seconds=3.0, resources_server="mute") as rollout:
+    async with RolloutClient(http, peers, seconds=3.0, resources_server="mute") as rollout:
         with pytest.raises(RolloutError, match="/wait was not answered within the deadline") as caught:
             await rollout.post("mute", "/wait", b"{}", kind="resources", hop="tools")
         assert rollout.seconds_left > 0

@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from gym.server import Agent, Model, Rollout
+from gym.server import Agent, Model, RolloutClient
 from gym.server.base import ServerApp
 from gym.wire import items
 from gym.wire.failures import RolloutError
@@ -107,7 +107,7 @@ def losing(lose: Callable[[Any], None], app: ServerApp) -> type[Agent]:
     class Losing(Agent):
         """Between its last model call and its reply something happens to the trace."""
 
-        async def respond(self, params: Any, rollout: Rollout) -> Json:
+        async def respond(self, params: Any, rollout: RolloutClient) -> Json:
             response = await super().respond(params, rollout)
             lose(store_of(app))
             return response
@@ -149,7 +149,7 @@ async def test_what_the_policy_made_too_long_is_a_reward_with_a_cut_trace() -> N
 
 async def test_a_rollout_that_fails_leaves_no_trace_behind() -> None:
     class Breaking(Agent):
-        async def respond(self, params: Any, rollout: Rollout) -> Json:
+        async def respond(self, params: Any, rollout: RolloutClient) -> Json:
             await super().respond(params, rollout)
             raise RolloutError("agent", "broken", retryable=False)
 
@@ -162,7 +162,7 @@ async def test_a_rollout_that_fails_leaves_no_trace_behind() -> None:
 
 async def test_a_rollout_that_asks_no_model_has_an_empty_trace() -> None:
     class Silent(Agent):
-        async def respond(self, params: Any, rollout: Rollout) -> Json:
+        async def respond(self, params: Any, rollout: RolloutClient) -> Json:
             return says("three")
 
     async with team(nothing_said, model=Player.app({}, name="policy_model"), agent=Silent) as one:

@@ -18,7 +18,7 @@ import pytest
 
 from gym import labels
 from gym.errors import UserError
-from gym.server.http import HttpClient, Reply
+from gym.http.pool import HttpClient, Reply
 from gym.server.serve import listen, load_app
 
 APP = """

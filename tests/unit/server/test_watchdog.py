@@ -19,8 +19,8 @@ from typing import Any
 import pytest
 
 from gym import labels
+from gym.http.pool import HttpClient, Reply
 from gym.runtime.local.probe import probe
-from gym.server.http import HttpClient, Reply
 from gym.server.watchdog import Watchdog
 
 pytestmark = pytest.mark.asyncio

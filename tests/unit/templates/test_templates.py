@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from gym.cli.scaffold import class_name, render_tree, write_tree
-from gym.config import asset_dir
 from gym.config.default_agent import add_default_agents
 from gym.config.nodes import plain
 from gym.config.yaml_source import read_yaml
+from gym.files import asset_dir
 from gym.wire.rows import Row
 
 KINDS = ("resources", "agent", "model")

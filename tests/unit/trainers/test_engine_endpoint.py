@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.trainers.engine_endpoint import EngineEndpoint, make_prompt, read_calls
 from gym.wire.token_ids import read_tokens
 from tests.support.fake_engine import END, CharTokenizer, FakeEngine, params

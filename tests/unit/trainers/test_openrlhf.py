@@ -15,7 +15,7 @@ import pytest
 
 from gym.collect import AttemptOptions
 from gym.errors import GymError, UserError
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.server.testing import running
 from gym.trainers.openrlhf import make_executor, result_to_sample
 from gym.wire.failures import RolloutError

@@ -12,8 +12,8 @@ import orjson
 import pytest
 
 from gym.client import AsyncStack
+from gym.http.pool import HttpClient
 from gym.server import ResourcesServer, Row, VerifyRequest
-from gym.server.http import HttpClient
 from gym.server.testing import running
 from gym.trainers.openrlhf_reward import reward_app
 from gym.wire.failures import RolloutError

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.server.upstream import is_overflow
 from gym.trainers.policy_door import PolicyDoor
 from gym.wire.token_ids import read_tokens

@@ -11,7 +11,7 @@ import orjson
 import pytest
 import yaml
 
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.server.serve import load_app
 from gym.server.testing import running
 from gym.wire import items

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from gym.errors import GymError
-from gym.server.http import HttpClient
+from gym.http.pool import HttpClient
 from gym.server.serve import load_app
 from gym.server.testing import running
 from gym.wire import items

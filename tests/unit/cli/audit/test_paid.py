@@ -11,8 +11,8 @@ from gym.cli.audit.constants import constant_answers, most_frequent_gold
 from gym.cli.audit.paid import take_bytes, take_surrogates
 from gym.cli.audit.raw_bodies import lone_surrogates, no_utf8
 from gym.cli.audit.subject import Subject
+from gym.http.pool import Reply
 from gym.server.cases import Bench, Case
-from gym.server.http import Reply
 from gym.server.testing import Answered
 from gym.wire import items
 

@@ -10,8 +10,9 @@ import pytest
 
 from gym.errors import StartFailed, UserError
 from gym.plan.model import Service
-from gym.runtime.local.environments import cache_dir, describe_environment, prepare_environment, prepare_environments
-from gym.runtime.programs import run_program
+from gym.programs import run_program
+from gym.runtime.local.environments import describe_environment, prepare_environment, prepare_environments
+from gym.venvs import cache_dir
 from tests.support.stacks import make_service, make_stack
 from tests.support.wheels import write_wheel
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from gym.http.pool import HttpClient
 from gym.runtime.lateness import EXITS
 from gym.runtime.local import keeper as module
 from gym.runtime.local.keeper import Keeper, Member, World
 from gym.runtime.local.listeners import listen_on_loopback
 from gym.runtime.local.process import ProcessSpec, Reaper
 from gym.server.blocked_replies import failure_of_others, reply_of
-from gym.server.http import HttpClient
 from gym.wire.failures import error_from_reply
 
 SERVER = """

@@ -1,0 +1,150 @@
+"""How much the engine is asked at once: additive increase, multiplicative decrease, and a fair queue before it.
+
+Rollouts take turns; within one the first comes first. Who cannot be served before its deadline is told so at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from gym.broker.errors import Busy, is_engine_trouble
+from gym.server.aimd import Aimd
+
+PERIOD = 60  # visits until the limit is back where the engine showed strain
+SMOOTHING = 0.1
+
+
+@dataclass(slots=True)
+class Pass:
+    """One visit to the engine. `seconds` is what the engine cost, where that is less than the visit lasted."""
+
+    began: float
+    number: int
+    seconds: float | None = None
+
+
+class Gate:
+    def __init__(self, what: str, *, most: int, queue: int, slow: float, least: int = 1) -> None:
+        self.what = what
+        self._aimd = Aimd(float(most), least=float(least), proof=1, period=PERIOD)
+        self._queue = queue
+        self._slow = slow  # seconds of one visit that mean strain
+        self._in_flight = 0
+        self._lanes: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._waiting = 0
+        self._service = 0.0  # smoothed seconds of a visit
+        self.refused = 0
+
+    @property
+    def cuts(self) -> int:
+        return self._aimd.cuts
+
+    @asynccontextmanager
+    async def place(self, lane: str, ends: float) -> AsyncIterator[Pass]:
+        """`lane` is the rollout; `ends` the loop's time at which the asker stops waiting for a place."""
+        await self._enter(lane, ends)
+        visit = self._begin()
+        strained = False
+        try:
+            yield visit
+        except BaseException as error:
+            strained = is_engine_trouble(error)
+            raise
+        finally:
+            self._leave(visit, strained=strained)
+
+    def try_enter(self) -> Pass | None:
+        """A place that nobody waits for, for work that can wait; give it back with `leave`."""
+        if self._waiting or self._in_flight >= max(self._aimd.limit - 1, 1):
+            return None
+        self._in_flight += 1
+        return self._begin()
+
+    def leave(self, visit: Pass, *, strained: bool = False) -> None:
+        self._leave(visit, strained=strained)
+
+    def wait_estimate(self) -> float:
+        return self._service * (self._waiting + 1) / max(self._aimd.limit, 1.0)
+
+    def status(self) -> dict[str, Any]:
+        return {
+            "limit": round(self._aimd.limit, 1),
+            "most": int(self._aimd.most),
+            "in_flight": self._in_flight,
+            "waiting": self._waiting,
+            "seconds": round(self._service, 4),
+            "refused": self.refused,
+            "cuts": self.cuts,
+        }
+
+    def _begin(self) -> Pass:
+        return Pass(asyncio.get_running_loop().time(), self._aimd.start())
+
+    async def _enter(self, lane: str, ends: float) -> None:
+        if not self._waiting and self._has_place():
+            self._in_flight += 1
+            return
+        estimate = self.wait_estimate()
+        left = ends - asyncio.get_running_loop().time()
+        if self._waiting >= self._queue:
+            self.refused += 1
+            raise Busy(f"{self._waiting} requests to {self.what} wait already", estimate or 1.0)
+        if estimate > 2 * left:  # an estimate is not a promise: only a hopeless case is sent away at once
+            self.refused += 1
+            raise Busy(f"to {self.what} takes a wait of about {estimate:.0f} s, longer than the deadline", estimate)
+        await self._wait(lane, ends)
+
+    async def _wait(self, lane: str, ends: float) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._lanes.setdefault(lane, deque()).append(turn)
+        self._waiting += 1
+        try:
+            async with asyncio.timeout_at(ends):
+                await turn
+        except BaseException as error:
+            if turn.done() and not turn.cancelled():  # it was given at the very moment of the end
+                self._in_flight -= 1
+                self._wake()
+            else:
+                self._forget(lane, turn)
+            if isinstance(error, TimeoutError):
+                self.refused += 1
+                raise Busy(f"no turn to {self.what} came before the deadline", self.wait_estimate() or 1.0) from None
+            raise
+
+    def _forget(self, lane: str, turn: asyncio.Future[None]) -> None:
+        queue = self._lanes.get(lane)
+        if queue is not None and turn in queue:
+            queue.remove(turn)
+            self._waiting -= 1
+            if not queue:
+                del self._lanes[lane]
+
+    def _leave(self, visit: Pass, *, strained: bool) -> None:
+        now = asyncio.get_running_loop().time()
+        seconds = now - visit.began if visit.seconds is None else visit.seconds
+        self._service += (seconds - self._service) * (SMOOTHING if self._service else 1.0)
+        self._aimd.observe(visit.number, "refused" if strained or seconds > self._slow else "done", self._in_flight)
+        self._in_flight -= 1
+        self._wake()
+
+    def _has_place(self) -> bool:
+        return self._in_flight < max(int(self._aimd.limit), 1)
+
+    def _wake(self) -> None:
+        while self._waiting and self._has_place():
+            lane, queue = next(iter(self._lanes.items()))
+            turn = queue.popleft()
+            self._waiting -= 1
+            if queue:
+                self._lanes.move_to_end(lane)  # the next turn is another rollout's
+            else:
+                del self._lanes[lane]
+            if not turn.done():
+                self._in_flight += 1
+                turn.set_result(None)

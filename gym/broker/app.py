@@ -1,0 +1,82 @@
+"""The broker as an ASGI app: a token for all but /healthz and /metrics, then the route; every failure is data."""
+
+from __future__ import annotations
+
+import logging
+
+from gym.broker import lifecycle
+from gym.broker.config import authenticate
+from gym.broker.errors import Refused, Unavailable
+from gym.broker.routes import attach, builds, commands, files, sandboxes
+from gym.broker.routes.exchange import Handler, Request, json_answer, read_request, refusal, serve
+from gym.broker.service import Broker
+from gym.errors import GymError
+from gym.server.asgi import Answer, Receive, Scope, Send, send_answer
+from gym.wire.failures import RolloutError
+
+log = logging.getLogger("gym.broker")
+ROUTES: dict[str, Handler] = {**sandboxes.ROUTES, **builds.ROUTES, **commands.ROUTES, **files.ROUTES}
+VARIABLE = {1, 3}  # the parts of a path that are names: /sandboxes/*/jobs/*/kill
+
+
+class App:
+    def __init__(self, broker: Broker) -> None:
+        self.broker = broker
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "websocket":
+            await attach.serve_terminal(self.broker, scope, receive, send)
+        elif scope["path"] in ("/", "/healthz"):
+            await send_answer(send, self._health())
+        elif scope["path"] == "/metrics":
+            text = self.broker.meters.text(sandboxes.gauges(self.broker)).encode()
+            await send_answer(send, Answer(text, content_type=b"text/plain; version=0.0.4"))
+        else:
+            await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            caller = authenticate(self.broker.config, dict(scope["headers"]).get(b"authorization"))
+            request = read_request(self.broker, caller, scope, receive)
+            handler = find_route(request)
+            if not self.broker.ready:
+                raise Unavailable("the broker is starting", 1.0)
+        except RolloutError as error:
+            await send_answer(send, refusal(error))
+            return
+        await serve(request, handler, send)
+
+    def _health(self) -> Answer:
+        broker = self.broker
+        status = "stopping" if broker.stopping else "ok" if broker.ready else "starting"
+        told = {"status": status, "name": "sandbox", "type": "sandbox", "provider": broker.provider.name}
+        return json_answer(told, 200 if status == "ok" else 503)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await lifecycle.start(self.broker)
+        except GymError as error:
+            log.error("%s", error)
+            await send({"type": "lifespan.startup.failed", "message": ""})
+            return
+        except Exception as error:  # noqa: BLE001 (the log shows the whole of it)
+            log.error("the broker could not start", exc_info=error)
+            await send({"type": "lifespan.startup.failed", "message": ""})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await lifecycle.close(self.broker)
+        await send({"type": "lifespan.shutdown.complete"})
+
+
+def find_route(request: Request) -> Handler:
+    parts = request.parts
+    exact = f"{request.method} /{'/'.join(parts)}"
+    shape = "/".join("*" if at in VARIABLE else part for at, part in enumerate(parts))
+    handler = ROUTES.get(exact) or ROUTES.get(f"{request.method} /{shape}")
+    if handler is None:
+        raise Refused(f"no such route: {exact[:200]}; docs/sandboxes.md lists what there is", 404)
+    return handler

@@ -1,0 +1,116 @@
+"""What the broker was told at its start: whose stack, which provider, who may ask for what. Tokens as digests only."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from gym.broker.egress.config import EgressConfig
+from gym.broker.errors import Refused
+from gym.errors import UserError
+from gym.labels import ENV_SANDBOX_CONFIG
+from gym.wire.sandbox import OPERATOR, Grant, ProviderName
+
+ENV_FILE: Final = ENV_SANDBOX_CONFIG
+
+
+class Knobs(BaseModel):
+    """`settings` of the broker's file. The defaults suit one machine."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    lease_seconds: float = Field(default=20.0, gt=0)  # an owner that is silent for so long loses its sandboxes
+    reap_seconds: float = Field(default=0.5, gt=0)
+    creates: int = Field(default=32, ge=1)  # at most so many at once; fewer while the engine is slow
+    execs: int = Field(default=512, ge=1)
+    removes: int = Field(default=32, ge=1)
+    pulls: int = Field(default=3, ge=1)
+    queue: int = Field(default=4096, ge=1)  # beyond it: 429
+    queue_seconds: float = Field(default=300.0, gt=0)  # how long a request without a deadline waits
+    slow_create_seconds: float = Field(default=10.0, gt=0)  # the engine is strained where one takes longer
+    breaker_failures: int = Field(default=5, ge=1)  # of creates or pings in a row
+    ping_seconds: float = Field(default=5.0, gt=0)
+    stop_seconds: float = Field(default=25.0, gt=0)  # how long a stopping broker spends on removing
+    hand_over: bool = False  # a stopping broker leaves the sandboxes to the next one
+    warm_total: int = Field(default=64, ge=0)
+    warm_window_seconds: float = Field(default=60.0, gt=0)  # a pool is as large as the use in this time
+    warm_age_seconds: float = Field(default=1800.0, gt=0)
+    disk_high: float = Field(default=0.85, gt=0, le=1)
+    disk_low: float = Field(default=0.75, gt=0, le=1)
+    gc_seconds: float = Field(default=60.0, gt=0)
+    max_output: int = Field(default=64 << 20, ge=1 << 10)  # that one command may ask to have kept, per stream
+    audit: str = ""  # a file; the log of the process where there is none
+    options: dict[str, Any] = Field(default_factory=dict)  # the provider's own
+    egress: EgressConfig = EgressConfig()  # of `network: {allow: [...]}`
+
+
+class InstanceAccess(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    token_sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    grant: Grant = Grant()
+
+
+class BrokerConfig(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    stack: str = Field(min_length=1)
+    provider: ProviderName = "auto"
+    settings: Knobs = Knobs()
+    instances: dict[str, InstanceAccess] = Field(default_factory=dict)
+    operator_sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+
+    @field_validator("instances")
+    @classmethod
+    def _nobody_is_the_operator(cls, given: dict[str, InstanceAccess]) -> dict[str, InstanceAccess]:
+        if OPERATOR in given:
+            raise ValueError(f"`{OPERATOR}` is the name of whoever operates the stack, and of no instance")
+        return given
+
+
+class Caller(NamedTuple):
+    """Who asks: an instance with its grant, or a person who operates the stack."""
+
+    instance: str
+    grant: Grant
+    operator: bool = False
+
+    def may_see(self, instance: str) -> bool:
+        return self.operator or instance == self.instance
+
+
+def read_config(environ: Mapping[str, str]) -> BrokerConfig:
+    named = environ.get(ENV_FILE, "")
+    if not named:
+        raise UserError(f"{ENV_FILE} is not set: the broker does not know whose sandboxes it makes", "run `gym up`")
+    try:
+        return BrokerConfig.model_validate(orjson.loads(Path(named).read_bytes()))
+    except OSError as error:
+        raise UserError(f"{ENV_FILE}={named} cannot be read: {error.strerror}", "run `gym up` again") from None
+    except (ValidationError, orjson.JSONDecodeError) as error:
+        raise UserError(f"{ENV_FILE}={named} is no configuration of a broker: {error}", "run `gym up` again") from None
+
+
+def token_digest(token: str) -> str:
+    return sha256(token.encode()).hexdigest()
+
+
+def authenticate(config: BrokerConfig, header: bytes | None) -> Caller:
+    """Every digest is compared whole, whichever fits: the time taken tells nothing."""
+    scheme, _, token = (header or b"").partition(b" ")
+    given = sha256(token.strip()).hexdigest() if scheme.lower() == b"bearer" else ""
+    found: Caller | None = None
+    if hmac.compare_digest(given, config.operator_sha256 or "-"):
+        found = Caller(OPERATOR, Grant(images=("*",)), operator=True)
+    for name, access in config.instances.items():
+        if hmac.compare_digest(given, access.token_sha256):
+            found = Caller(name, access.grant)
+    if found is None:
+        raise Refused("no valid bearer token: send `authorization: Bearer $GYM_SANDBOX_TOKEN`", 401)
+    return found

@@ -1,0 +1,160 @@
+"""The egress gate of a broker: a door for every sandbox that was granted hosts, kept open while the sandbox lives.
+
+Who speaks is known by the channel that it comes through, and by nothing that it says. An address on a shared bridge
+could be forged by whoever finds a raw socket, and a password in HTTP_PROXY can be told on; the pipe to a sandbox's
+helper is that sandbox's own from its creation to its end, so nobody can borrow the list of another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass
+from typing import Any, Final
+
+from gym.broker.egress.config import EgressConfig
+from gym.broker.egress.gateway import Door, Note, Resolve
+from gym.broker.egress.relay import ADDRESS, PROXY, PROXY_PORT, Relay, relay_argv
+from gym.broker.egress.rules import Rules, resolve_name
+from gym.broker.provider import Channel, Gated, Process, Tags
+from gym.wire.failures import RolloutError
+from gym.wire.sandbox import ExecRequest, Network
+
+log = logging.getLogger("gym.broker")
+
+HELPER: Final = "/.gym/helper"
+LIVES: Final = 86400.0  # seconds of one relay; the next takes its place
+OPEN_SECONDS: Final = 15.0
+GONE_SECONDS: Final = 5.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
+LAST_PAUSE: Final = 1.0  # before a first start is given up: an earlier broker's relay may hold the address for a moment
+STEADY: Final = 30.0  # a relay that lived so long did not fail at its start
+PROXY_URL: Final = f"http://{ADDRESS}:{PROXY_PORT}"
+OWN: Final = f"localhost,127.0.0.1,::1,{ADDRESS}"
+ENVIRONMENT: Final = (
+    *(f"{name}={PROXY_URL}" for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy")),
+    *(f"{name}={OWN}" for name in ("NO_PROXY", "no_proxy")),
+    "NODE_USE_ENV_PROXY=1",
+)
+
+
+def _keep_quiet(event: str, **facts: Any) -> None:
+    log.info("%s %s", event, facts)
+
+
+@dataclass
+class Kept:
+    door: Door
+    keeping: asyncio.Task[None] | None = None
+    sealed: bool = False
+
+
+class Gate:
+    """Fits `gym.broker.provider.EgressGate`."""
+
+    def __init__(
+        self, config: EgressConfig | None = None, note: Note = _keep_quiet, resolve: Resolve = resolve_name
+    ) -> None:
+        self._resolve = resolve
+        self._config = config or EgressConfig()
+        self._kept: dict[str, Kept] = {}
+        self.note = note
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def attach(self, tags: Tags, network: Network) -> Gated:
+        self._kept[tags.id] = Kept(Door(self._config, tags, Rules.of(network), self._tell, self._resolve))
+        return Gated(ENVIRONMENT, (ADDRESS,))
+
+    async def open(self, tags: Tags, channel: Channel) -> None:
+        """The relay listens when this returns."""
+        kept = self._kept[tags.id]
+        listening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        kept.keeping = asyncio.create_task(keep_relay(kept.door, channel, listening), name=f"gate-{tags.id}")
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                await listening
+        except TimeoutError:
+            await self.detach(tags)
+            raise RolloutError("sandbox", f"the egress relay did not start within {OPEN_SECONDS:g} s") from None
+        except BaseException:
+            await self.detach(tags)
+            raise
+
+    async def seal(self, tags: Tags, network: Network) -> None:
+        """The run begins: its rules hold, what was open is gone, and there is no way back."""
+        kept = self._kept.get(tags.id)
+        if kept is None or kept.sealed:
+            return
+        kept.sealed = True
+        await kept.door.change(Rules.of(network))
+        if network.access == "none":
+            await _end(kept)
+
+    async def detach(self, tags: Tags) -> None:
+        kept = self._kept.pop(tags.id, None)
+        if kept is not None:
+            await kept.door.change(Rules())
+            await _end(kept)
+
+    def _tell(self, event: str, **facts: Any) -> None:
+        self.note(event, **facts)
+
+
+async def keep_relay(door: Door, channel: Channel, listening: asyncio.Future[None]) -> None:
+    """Whoever is in the sandbox may kill its relay, and so harms nobody but itself; another is started."""
+    loop = asyncio.get_running_loop()
+    pause = FIRST_PAUSE
+    while True:
+        began = loop.time()
+        try:
+            await run_relay(door, channel, listening)
+        except RolloutError as error:
+            if not listening.done() and (channel.closed or pause > LAST_PAUSE):
+                listening.set_exception(error)
+                return
+            if channel.closed:
+                return
+        pause = FIRST_PAUSE if loop.time() - began > STEADY else min(pause * 2, LONGEST_PAUSE)
+        await asyncio.sleep(pause)
+
+
+async def run_relay(door: Door, channel: Channel, listening: asyncio.Future[None]) -> None:
+    """Until its command ends. Cancelled, it ends the command first."""
+    relay = Relay(door)
+    request = ExecRequest(argv=relay_argv(HELPER), cwd="/", timeout=LIVES, max_output=1024)
+    process = await channel.start(request, relay.take)
+    running = asyncio.create_task(relay.run(process))
+    try:
+        futures: set[asyncio.Future[Any]] = {running, relay.listening}
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        if not running.done() and not listening.done():
+            _tell_open(relay, listening)
+        await asyncio.shield(running)
+        if not listening.done():
+            words = process.result_so_far().stderr.text.strip()
+            raise RolloutError("sandbox", f"the egress relay ended at once: {words or 'without a word'}")
+    finally:
+        await asyncio.shield(_end_relay(process, running))
+
+
+def _tell_open(relay: Relay, listening: asyncio.Future[None]) -> None:
+    if relay.listening.cancelled() or not relay.listening.result()[PROXY]:
+        raise RolloutError("sandbox", f"the egress relay could not listen on {ADDRESS}:{PROXY_PORT} in the sandbox")
+    listening.set_result(None)
+
+
+async def _end_relay(process: Process, running: asyncio.Task[None]) -> None:
+    if process.running:
+        await process.kill(9)
+    with contextlib.suppress(TimeoutError, RolloutError):
+        await asyncio.wait_for(running, GONE_SECONDS)
+
+
+async def _end(kept: Kept) -> None:
+    keeping, kept.keeping = kept.keeping, None
+    if keeping is not None:
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)

@@ -1,0 +1,209 @@
+"""The broker's side of a relay: connections and datagrams of one sandbox, over the pipes of one command in it."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple, Protocol
+
+from gym.broker.egress.errors import LineGone
+from gym.broker.provider import Process
+from gym.wire.failures import RolloutError
+
+HEAD: Final = struct.Struct("<BII")  # type, line, length
+WINDOW: Final = 131072  # bytes of one line that may be under way each way
+LINES: Final = 64
+MOST: Final = 65536
+MOST_WAITING: Final = LINES * WINDOW + (1 << 20)  # for a relay that reads nothing
+PIECE: Final = 16384
+LISTENING, OPEN, DATA, END, RESET, TAKEN, DATAGRAM = b"LODERWU"
+
+ADDRESS: Final = "127.9.9.9"  # loopback, out of the way of what a task itself listens on at 127.0.0.1
+PROXY_PORT: Final = 3128
+DOORS: Final = (("tcp", PROXY_PORT), ("tcp", 80), ("tcp", 443), ("tcp", 53), ("udp", 53))
+DOOR_BYTES: Final = tuple(bytes([number]) for number in range(len(DOORS)))
+PROXY, HTTP, TLS, DNS_STREAM, DNS = range(5)
+
+
+class Frame(NamedTuple):
+    type: int
+    line: int
+    body: bytes
+
+
+class Served(Protocol):
+    """Who looks at what comes."""
+
+    def accept(self, door: int, line: RelayLine) -> None: ...
+
+    def ask(self, door: int, data: bytes, answer: Callable[[bytes], None]) -> None: ...
+
+
+def relay_argv(helper: str) -> tuple[str, ...]:
+    return (helper, "--relay", ADDRESS, *(f"{kind}:{port}" for kind, port in DOORS))
+
+
+class Relay:
+    """Feed it by `take`; `run` carries what goes the other way, until its command ends."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+        self._buffer = bytearray()
+        self._lines: dict[int, RelayLine] = {}
+        self._outgoing = bytearray()
+        self._more = asyncio.Event()
+        self._broken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.listening: asyncio.Future[tuple[bool, ...]] = asyncio.get_running_loop().create_future()
+
+    def take(self, stream: int, data: bytes) -> None:
+        """What its command wrote. Called by the channel; never waits, for windows bound what may come. Somebody in the
+        sandbox may have taken the relay over: what no relay of ours does is its end."""
+        if stream != 1 or self._broken.done():
+            return
+        self._buffer += data
+        for frame in self._frames():
+            self._obey(frame)
+
+    async def run(self, process: Process) -> None:
+        writing = asyncio.create_task(self._write(process))
+        ending = asyncio.ensure_future(process.wait())
+        try:
+            await asyncio.wait((ending, self._broken), return_when=asyncio.FIRST_COMPLETED)
+            if not ending.done():
+                raise RolloutError("sandbox", f"the egress relay in the sandbox {self._broken.result()}")
+            ending.result()
+        finally:
+            self._break("has ended")
+            for task in (writing, ending):
+                task.cancel()
+            await asyncio.gather(writing, ending, return_exceptions=True)
+            self._buffer.clear()
+            self._outgoing.clear()
+            for line in tuple(self._lines.values()):
+                line.lose()
+            if not self.listening.done():
+                self.listening.cancel()
+
+    def send(self, type: int, line: int, body: bytes = b"") -> None:
+        if self._broken.done():
+            return
+        self._outgoing += HEAD.pack(type, line, len(body)) + body
+        self._more.set()
+        if len(self._outgoing) > MOST_WAITING:
+            self._break("takes nothing of what it is sent")
+
+    def forget(self, line: int) -> None:
+        self._lines.pop(line, None)
+
+    async def _write(self, process: Process) -> None:
+        while True:
+            await self._more.wait()
+            self._more.clear()
+            while self._outgoing:
+                piece = bytes(self._outgoing)
+                self._outgoing.clear()
+                await process.write(piece)
+
+    def _frames(self) -> Iterator[Frame]:
+        while len(self._buffer) >= HEAD.size:
+            type, line, size = HEAD.unpack_from(self._buffer)
+            if size > MOST:
+                self._break(f"sent a frame of {size} bytes")
+            if self._broken.done() or len(self._buffer) < HEAD.size + size:
+                return
+            body = bytes(self._buffer[HEAD.size : HEAD.size + size])
+            del self._buffer[: HEAD.size + size]
+            yield Frame(type, line, body)
+
+    def _break(self, why: str) -> None:
+        if not self._broken.done():
+            self._broken.set_result(why)
+
+    def _obey(self, frame: Frame) -> None:
+        line = self._lines.get(frame.line)
+        if frame.type == LISTENING and not self.listening.done():
+            self.listening.set_result(tuple(map(bool, frame.body)))
+        elif frame.type == OPEN and line is None and len(self._lines) < LINES and frame.body[:1] in DOOR_BYTES:
+            line = self._lines[frame.line] = RelayLine(self, frame.line)
+            self._served.accept(frame.body[0], line)
+        elif frame.type == DATAGRAM and frame.body:
+            self._served.ask(frame.body[0], frame.body[1:], lambda data: self.send(DATAGRAM, frame.line, data))
+        elif line is not None:
+            line.obey(frame)
+
+
+class RelayLine:
+    """One TCP connection of somebody in the sandbox."""
+
+    def __init__(self, relay: Relay, number: int) -> None:
+        self._relay = relay
+        self._number = number
+        self._incoming = bytearray()
+        self._room = WINDOW
+        self._ended = False  # it says no more
+        self._gone = False
+        self._news = asyncio.Event()
+
+    async def read(self) -> bytes:
+        """b"" once the other side has said all."""
+        while not self._incoming:
+            if self._gone:
+                raise LineGone("the sandbox closed the connection")
+            if self._ended:
+                return b""
+            await self._wait()
+        data = bytes(self._incoming)
+        self._incoming.clear()
+        self._relay.send(TAKEN, self._number, struct.pack("<I", len(data)))
+        return data
+
+    async def write(self, data: bytes) -> None:
+        """Returns when all of it is under way."""
+        view = memoryview(data)
+        while view:
+            if self._gone:
+                raise LineGone("the sandbox closed the connection")
+            if self._room <= 0:
+                await self._wait()
+                continue
+            piece = view[: min(PIECE, self._room)]
+            self._room -= len(piece)
+            self._relay.send(DATA, self._number, bytes(piece))
+            view = view[len(piece) :]
+
+    async def flush(self) -> None:
+        """Returns when what was written was taken, or nobody is there to take it."""
+        while self._room < WINDOW and not self._gone:
+            await self._wait()
+
+    async def end(self) -> None:
+        if not self._gone:
+            self._relay.send(END, self._number)
+
+    def abort(self) -> None:
+        if not self._gone:
+            self._relay.send(RESET, self._number)
+        self.lose()
+
+    def lose(self) -> None:
+        self._gone = True
+        self._news.set()
+        self._relay.forget(self._number)
+
+    def obey(self, frame: Frame) -> None:
+        if frame.type == DATA:
+            self._incoming += frame.body
+            if len(self._incoming) > WINDOW:  # no relay of ours does that
+                self.abort()
+        elif frame.type == END:
+            self._ended = True
+        elif frame.type == TAKEN and len(frame.body) == 4:
+            self._room = min(WINDOW, self._room + struct.unpack("<I", frame.body)[0])
+        elif frame.type == RESET:
+            self.lose()
+        self._news.set()
+
+    async def _wait(self) -> None:
+        self._news.clear()
+        await self._news.wait()

@@ -1,0 +1,215 @@
+"""Carries one connection both ways, between a sandbox and the address that was checked, within time and size."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+from gym.broker.egress.errors import Denied, LineGone
+from gym.broker.egress.request_head import Body
+from gym.http.keepalive import keep_transport_alive
+
+HALF_SECONDS: Final = 15.0  # of a connection of which one side has said all
+READ: Final = 65536
+CHUNK_LINE: Final = 1024
+Count = Callable[[int, int], None]  # bytes sent, bytes received
+
+
+class Line(Protocol):
+    async def read(self) -> bytes: ...
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def flush(self) -> None: ...
+
+    async def end(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+class Upstream:
+    """A connection to the world, as a `Line`."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read(self) -> bytes:
+        return await self._reader.read(READ)
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def flush(self) -> None:
+        await self._writer.drain()
+
+    async def end(self) -> None:
+        if self._writer.can_write_eof():
+            self._writer.write_eof()
+
+    def abort(self) -> None:
+        """With a reset, so that whoever is at the other end notices."""
+        sock = self._writer.get_extra_info("socket")
+        if sock is not None and sock.fileno() >= 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.transport.abort()
+
+
+async def dial(addresses: Sequence[str], port: int, seconds: float, name: str) -> tuple[Upstream, str]:
+    """To one of the addresses that were checked, and never to the name: it may lead elsewhere by now."""
+    why = "it has no address"
+    for address in addresses[:4]:
+        try:
+            async with asyncio.timeout(seconds):
+                reader, writer = await asyncio.open_connection(address, port, limit=READ)
+            keep_transport_alive(writer.transport)
+            return Upstream(reader, writer), address
+        except (OSError, TimeoutError) as error:
+            why = str(error) or "no answer"
+    raise Denied(f"no connection to {name}:{port}: {why}", gateway=True)
+
+
+@dataclass
+class Carrier:
+    """`first` was read from the sandbox already."""
+
+    inside: Line
+    outside: Line
+    count: Count
+    idle_seconds: float
+    _limit: asyncio.Timeout = field(init=False, repr=False)
+
+    async def carry(self, first: bytes, body: Body | None) -> None:
+        """`body`: exactly so much goes out (HTTP); None: whatever comes, until both have said all (TLS)."""
+        up = self._pass_all(first) if body is None else self._pass_body(first, body)
+        try:
+            async with asyncio.timeout(self.idle_seconds) as limit:
+                self._limit = limit
+                await self._both(up, whole=body is None)
+        except TimeoutError:
+            raise LineGone("nothing came for too long") from None
+
+    async def _both(self, up: Coroutine[Any, Any, None], *, whole: bool) -> None:
+        sending = asyncio.create_task(up)
+        receiving = asyncio.create_task(self._pass_back())
+        try:
+            await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done():
+                sending.result()
+                if whole:
+                    self._beat(HALF_SECONDS)
+                await receiving
+            else:
+                receiving.result()
+                if whole:
+                    self._beat(HALF_SECONDS)
+                    await sending
+            await self.inside.flush()
+        finally:
+            sending.cancel()
+            receiving.cancel()
+            await asyncio.gather(sending, receiving, return_exceptions=True)
+
+    async def _pass_all(self, first: bytes) -> None:
+        data = first
+        while data:
+            await self._out(data)
+            data = await self.inside.read()
+        await self.outside.end()
+
+    async def _pass_body(self, first: bytes, body: Body) -> None:
+        source = Source(self.inside, first)
+        if body == "chunked":
+            await self._pass_chunks(source)
+        else:
+            await self._pass_exactly(source, int(body))
+
+    async def _pass_chunks(self, source: Source) -> None:
+        while True:
+            line = await source.line()
+            words = line.partition(b";")[0].strip()
+            if not words or len(words) > 8 or not all(byte in b"0123456789abcdefABCDEF" for byte in words):
+                raise Denied("a chunk whose length can be read in two ways")
+            size = int(words, 16)
+            if size == 0:
+                break
+            await self._out(b"%x\r\n" % size)
+            await self._pass_exactly(source, size)
+            if await source.line():
+                raise Denied("a chunk that is longer than it said")
+            await self._out(b"\r\n")
+        await self._out(b"0\r\n\r\n")  # without trailers
+
+    async def _pass_exactly(self, source: Source, size: int) -> None:
+        while size:
+            data = await source.some(size)
+            size -= len(data)
+            await self._out(data)
+
+    async def _pass_back(self) -> None:
+        while data := await self.outside.read():
+            self._beat(self.idle_seconds)
+            self.count(0, len(data))
+            await self.inside.write(data)
+        await self.inside.end()
+
+    def _beat(self, seconds: float) -> None:
+        self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
+
+    async def _out(self, data: bytes) -> None:
+        self._beat(self.idle_seconds)
+        self.count(len(data), 0)
+        await self.outside.write(data)
+
+
+class Source:
+    """What a sandbox says, in portions of our choice."""
+
+    def __init__(self, line: Line, first: bytes = b"") -> None:
+        self._line = line
+        self._held = bytearray(first)
+
+    async def some(self, most: int) -> bytes:
+        if not self._held:
+            self._held += await self._more()
+        data = bytes(self._held[:most])
+        del self._held[:most]
+        return data
+
+    async def line(self) -> bytes:
+        return (await self.until(b"\r\n", CHUNK_LINE))[:-2]
+
+    async def until(self, mark: bytes, most: int) -> bytes:
+        while (at := self._held.find(mark)) < 0:
+            if len(self._held) > most:
+                raise Denied(f"more than {most} bytes before the head of the request ends")
+            self._held += await self._more()
+        if at > most:
+            raise Denied(f"more than {most} bytes before the head of the request ends")
+        data = bytes(self._held[: at + len(mark)])
+        del self._held[: at + len(mark)]
+        return data
+
+    def rest(self) -> bytes:
+        data = bytes(self._held)
+        self._held.clear()
+        return data
+
+    async def peek_more(self) -> bytes:
+        """Everything so far and what comes next; nothing is taken away."""
+        self._held += await self._more()
+        return bytes(self._held)
+
+    def peek(self) -> bytes:
+        return bytes(self._held)
+
+    async def _more(self) -> bytes:
+        data = await self._line.read()
+        if not data:
+            raise LineGone("the sandbox said no more")
+        return data

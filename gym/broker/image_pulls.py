@@ -1,0 +1,116 @@
+"""Images are fetched or built before a create enters the engine's queue, once however many ask, apart from it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Callable
+
+import orjson
+
+from gym.broker.admission import Gate
+from gym.broker.background import Tasks
+from gym.broker.errors import Busy
+from gym.broker.provider import Progress, Provider
+from gym.wire.failures import RolloutError
+from gym.wire.sandbox import SandboxSpec
+
+TRUSTED_SECONDS = 300.0  # so long an image that was there is taken to be there still
+
+
+class Coming:
+    """An image on its way: for whom, since when, and the last line of its progress."""
+
+    def __init__(self, spec: SandboxSpec, began: float) -> None:
+        self.spec = spec
+        self.began = began
+        self.ended = 0.0
+        self.instances: set[str] = set()
+        self.line = ""
+        self.listeners: list[Progress] = []
+        self.task: asyncio.Task[str] | None = None
+
+    def tell(self, line: str) -> None:
+        self.line = line
+        for one in self.listeners:
+            one(line)
+
+
+class Images:
+    def __init__(
+        self, provider: Provider, gate: Gate, tasks: Tasks, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._provider = provider
+        self._gate = gate
+        self._tasks = tasks
+        self._clock = clock
+        self._here: dict[str, float] = {}
+        self._coming: dict[str, Coming] = {}
+
+    async def need(
+        self, spec: SandboxSpec, ends: float, progress: Progress | None = None, *, instance: str = ""
+    ) -> None:
+        """Returns when the image is here. Who stops waiting does not stop the fetching: others may wait as well."""
+        coming = self.begin(spec, instance)
+        if coming is None or coming.task is None:
+            return
+        if progress is not None:
+            coming.listeners.append(progress)
+        try:
+            async with asyncio.timeout_at(ends):
+                await asyncio.shield(coming.task)
+        except TimeoutError:
+            what = f"the image {spec.image or 'of this build'} is still on its way"
+            raise Busy(f"{what}; the request's deadline came first", 10.0) from None
+
+    def begin(self, spec: SandboxSpec, instance: str = "") -> Coming | None:
+        """None where it is here already."""
+        key = source_key(spec)
+        if self._here.get(key, 0.0) > self._clock():
+            return None
+        coming = self._coming.get(key)
+        if coming is None:
+            coming = self._coming[key] = Coming(spec, self._clock())
+            coming.task = self._tasks.spawn(self._fetch(key, coming), f"image {spec.image or 'build'}")
+            coming.task.add_done_callback(lambda _: self._coming.pop(key, None))
+        coming.instances |= {instance} - {""}
+        return coming
+
+    def builds(self) -> dict[str, Coming]:
+        """Those on their way that are built, and not fetched."""
+        return {key: one for key, one in self._coming.items() if one.spec.build is not None}
+
+    def forget(self) -> None:
+        """After images were removed: look again."""
+        self._here.clear()
+
+    def status(self) -> dict[str, object]:
+        return {"ready": len(self._here), "coming": len(self._coming)}
+
+    async def _fetch(self, key: str, coming: Coming) -> str:
+        try:
+            async with self._gate.place(key, float("inf")):
+                image = await self._provider.prepare(coming.spec, coming.tell)
+        except Exception as error:  # noqa: BLE001 (whatever a provider raises becomes the contract's failure)
+            raise image_failure(error, coming.spec) from error
+        finally:
+            coming.ended = self._clock()
+        now = self._clock()
+        self._here = {one: ends for one, ends in self._here.items() if ends > now} | {key: now + TRUSTED_SECONDS}
+        return image
+
+
+def image_failure(error: Exception, spec: SandboxSpec) -> RolloutError:
+    """No wish to come again soon: what a registry refuses now it refuses in a second as well."""
+    if isinstance(error, RolloutError):
+        return error
+    what = f"the image {spec.image or 'of this build'} could not be had: {error or type(error).__name__}"
+    return RolloutError("sandbox", what, retryable=True, status=503)
+
+
+def source_key(spec: SandboxSpec) -> str:
+    if spec.image is not None:
+        return spec.image
+    assert spec.build is not None
+    return "build:" + hashlib.sha256(orjson.dumps(spec.build.model_dump(mode="json"))).hexdigest()

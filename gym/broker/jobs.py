@@ -1,0 +1,126 @@
+"""Commands that go on while others run: their output so far, who follows it, and what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gym.broker.errors import Busy, Unknown
+from gym.broker.provider import Channel, Process
+from gym.wire.failures import RolloutError
+from gym.wire.sandbox import ExecRequest, ExecResult, JobInfo, Output
+
+if TYPE_CHECKING:
+    from gym.broker.registry import Box
+
+MOST_JOBS = 256  # of one sandbox, ended ones included
+FIRST_LOOK, LONGEST_LOOK = 0.05, 1.0  # a follower looks again after so long; the helper keeps what comes between
+
+
+@dataclass(eq=False)
+class Job:
+    """Its output stays in the sandbox, bounded: a job that writes without end costs the broker nothing."""
+
+    id: str
+    argv: tuple[str, ...]
+    process: Process
+
+    async def info(self) -> JobInfo:
+        if self.process.running:
+            try:
+                return JobInfo(id=self.id, state="running", argv=self.argv, result=await self.process.peek())
+            except RolloutError:
+                return JobInfo(id=self.id, state="lost", argv=self.argv, result=self.process.result_so_far())
+        try:
+            return JobInfo(id=self.id, state="ended", argv=self.argv, result=await self.process.wait())
+        except RolloutError:
+            return JobInfo(id=self.id, state="lost", argv=self.argv, result=self.process.result_so_far())
+
+    async def follow(self) -> AsyncIterator[tuple[int, bytes]]:
+        """Everything from the beginning as it comes; ends with the job. A gap is marked where it is."""
+        cursor, pause = Cursor(), FIRST_LOOK
+        while True:
+            running = self.process.running
+            fresh = cursor.fresh(await self.process.peek())
+            for piece in fresh:
+                yield piece
+            if not running:
+                return
+            pause = FIRST_LOOK if fresh else min(pause * 2, LONGEST_LOOK)
+            await wait_for_end(self.process, pause)
+
+
+class Cursor:
+    """How far a reader has come in two streams of which the middle may be gone."""
+
+    def __init__(self) -> None:
+        self._seen = [0, 0]
+
+    def pass_over(self, stream: int, data: bytes) -> None:
+        self._seen[stream - 1] += len(data)
+
+    def fresh(self, result: ExecResult) -> list[tuple[int, bytes]]:
+        found = []
+        for which, output in enumerate((result.stdout, result.stderr)):
+            total = len(output.head) + output.dropped + len(output.tail)
+            if total > self._seen[which]:
+                found.append((which + 1, after(output, self._seen[which])))
+                self._seen[which] = total
+        return found
+
+
+def after(output: Output, seen: int) -> bytes:
+    """What stands behind the first `seen` bytes of a stream."""
+    if seen <= len(output.head):
+        return output.model_copy(update={"head": output.head[seen:]}).data
+    start = seen - len(output.head) - output.dropped
+    if start < 0:
+        return b"\n[... %d bytes cut ...]\n" % -start + output.tail
+    return output.tail[start:]
+
+
+async def start_job(box: Box, request: ExecRequest, *, job_id: str = "") -> Job:
+    """Its stdin stays open after what the request gives it, until it is closed by name."""
+    make_room(box)
+    name = job_id or f"j{secrets.token_hex(5)}"
+    line = await box.line(request.user)
+    process = await line.start(request.model_copy(update={"stdin": b"", "stream": False, "id": name}))
+    job = box.jobs[name] = Job(name, request.words(), process)
+    if request.stdin:
+        await process.write(request.stdin)
+    return job
+
+
+def adopt_jobs(box: Box, channel: Channel) -> None:
+    """Those that an earlier broker started and that still run."""
+    for process in channel.adopted:
+        box.jobs[process.name] = Job(process.name, (), process)
+
+
+def find_job(box: Box, job_id: str) -> Job:
+    job = box.jobs.get(job_id)
+    if job is None:
+        raise Unknown(f"sandbox {box.id} has no job {job_id[:80]!r}")
+    return job
+
+
+def make_room(box: Box) -> None:
+    if len(box.jobs) < MOST_JOBS:
+        return
+    ended = next((job.id for job in box.jobs.values() if not job.process.running), None)
+    if ended is None:
+        raise Busy(f"sandbox {box.id} runs {MOST_JOBS} jobs already", 5.0)
+    del box.jobs[ended]
+
+
+async def wait_for_end(process: Process, seconds: float) -> None:
+    """Until it ended, or so long."""
+    ended = asyncio.ensure_future(process.wait())
+    try:
+        await asyncio.wait({ended}, timeout=seconds)
+    finally:
+        ended.cancel()
+        await asyncio.gather(ended, return_exceptions=True)

@@ -1,0 +1,1 @@
+"""What makes sandboxes: a container engine, bubblewrap, or plain processes."""

@@ -1,0 +1,259 @@
+"""The Engine API over its socket: whole replies through a keep-alive pool, streams and attached pipes on their own.
+
+What the engine refuses is `EngineRefused` with the engine's own words; what it does not answer is `EngineSilent`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import orjson
+
+from gym.broker.providers.docker.hijack import Attached, HeadReader
+from gym.engine import FAR, engine_host
+from gym.errors import InfraError, UserError
+from gym.http.keepalive import keep_transport_alive
+from gym.http.pool import CONNECT_SECONDS, Address, HttpClient, NotSent, Reply, _Connection
+
+API_FLOOR: Final = (1, 41)
+API_BEST: Final = (1, 45)  # newer engines still speak it
+CALL_SECONDS: Final = 60.0
+START_IT: Final = "Start it (on Debian: scripts/docker-engine), or use the provider `bubblewrap`."
+
+Query = Mapping[str, str | int | bool | float | None]
+
+
+class EngineRefused(InfraError):
+    """The engine answered, and its answer is no. `status` tells why: 404 not there, 409 conflict, 500 trouble."""
+
+    def __init__(self, status: int, words: str, doing: str) -> None:
+        self.status = status
+        self.words = words
+        super().__init__(f"The container engine refused to {doing} ({status}): {words}")
+
+
+class EngineSilent(InfraError):
+    """No answer: not running, not permitted, or too slow."""
+
+
+class Engine:
+    """One engine, for one event loop. `open` before use, `aclose` after."""
+
+    def __init__(self, host: str | None = None) -> None:
+        self.host = host or engine_host()
+        self.version = ""
+        self._prefix = ""
+        self._path, self._base = _endpoint(self.host)
+        self._pool: HttpClient = HttpClient(asks_health=False) if self._path is None else _SocketClient(self._path)
+
+    async def open(self) -> dict[str, Any]:
+        """Agrees on an API version; what the engine says of itself."""
+        told: dict[str, Any] = await self._ask("GET", "/version", doing="tell its version", timeout=10.0)
+        best, least = _version(told.get("ApiVersion")), _version(told.get("MinAPIVersion"))
+        chosen = min(best, API_BEST)
+        if chosen < API_FLOOR or least > API_BEST:
+            raise InfraError(
+                f"The engine at {self.host} speaks API {_dotted(least)} to {_dotted(best)}; this provider needs 1.41.",
+                "Upgrade the engine to Docker 25 or later.",
+            )
+        chosen = max(chosen, least)
+        self.version = str(told.get("Version", ""))
+        self._prefix = f"/v{_dotted(chosen)}"
+        return told
+
+    async def aclose(self) -> None:
+        await self._pool.aclose()
+        await asyncio.sleep(0)  # sockets close at the loop's next turn, and there may be no other
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        query: Query | None = None,
+        *,
+        json: Any = None,
+        body: bytes = b"",
+        doing: str,
+        timeout: float = CALL_SECONDS,
+    ) -> Any:
+        """The reply, decoded. A GET that an engine dropped is asked once more; nothing else is."""
+        sent = body if json is None else orjson.dumps(json)
+        target = self._target(path, query)
+        try:
+            return await self._ask(method, target, sent, doing=doing, timeout=timeout)
+        except EngineSilent as error:
+            if not isinstance(error.__cause__, NotSent) and (method != "GET" or not _dropped(error)):
+                raise
+        return await self._ask(method, target, sent, doing=doing, timeout=timeout)
+
+    async def stream(
+        self,
+        method: str,
+        path: str,
+        query: Query | None = None,
+        *,
+        body: bytes = b"",
+        headers: Mapping[str, str] | None = None,
+        doing: str,
+    ) -> AsyncGenerator[bytes, None]:
+        """The parts of a long reply as they come. Leaving the loop ends the request."""
+        reader, writer = await self._dial(doing)
+        try:
+            writer.write(self._head(method, self._target(path, query), len(body), headers or {}))
+            writer.write(body)
+            head = HeadReader()
+            status = await _told(head.read(reader), doing)
+            if status >= 400:
+                raise EngineRefused(status, _words(await _told(_whole(head, reader), doing)), doing)
+            async with aclosing(head.parts(reader)) as parts:
+                async for part in parts:
+                    yield part
+        except (OSError, EOFError) as error:
+            raise EngineSilent(f"The container engine hung up while it was to {doing}: {error}", START_IT) from error
+        finally:
+            writer.transport.abort()
+            await asyncio.sleep(0)  # it closes at the loop's next turn
+
+    async def lines(
+        self, method: str, path: str, query: Query | None = None, **options: Any
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """The JSON objects of a long reply."""
+        rest = b""
+        async with aclosing(self.stream(method, path, query, **options)) as parts:
+            async for part in parts:
+                *whole, rest = (rest + part).split(b"\n")
+                for line in whole:
+                    if line.strip():
+                        yield orjson.loads(line)
+        if rest.strip():
+            yield orjson.loads(rest)
+
+    async def attach(self, path: str, query: Query | None = None, *, json: Any = None, doing: str) -> Attached:
+        """The pipes of a container or an exec: its stdout as a reader, its stdin as a writer."""
+        body = b"" if json is None else orjson.dumps(json)
+        head = self._head("POST", self._target(path, query), len(body), {"Connection": "Upgrade", "Upgrade": "tcp"})
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(CALL_SECONDS):
+                attached = await Attached.open(loop, self._path, self._base, head + body)
+                status, words = await attached.answered()
+        except (OSError, EOFError, TimeoutError) as error:
+            raise EngineSilent(f"The container engine did not {doing}: {_reason(error)}", START_IT) from error
+        if status not in (101, 200):
+            attached.close()
+            raise EngineRefused(status, _words(words), doing)
+        return attached
+
+    async def _ask(self, method: str, target: str, body: bytes = b"", *, doing: str, timeout: float) -> Any:
+        try:
+            reply: Reply = await self._pool.request(method, self._base + target, body=body, timeout=timeout)
+        except PermissionError as error:
+            raise _forbidden(self.host) from error
+        except OSError as error:  # TimeoutError and NotSent are among them
+            if isinstance(error.__cause__, PermissionError):
+                raise _forbidden(self.host) from error
+            raise EngineSilent(f"The container engine at {self.host} did not {doing}: {error}", START_IT) from error
+        if reply.status >= 400:
+            raise EngineRefused(reply.status, _words(reply.body), doing)
+        kind = reply.header(b"content-type") or b""
+        return orjson.loads(reply.body) if reply.body and b"json" in kind else reply.body
+
+    async def _dial(self, doing: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                if self._path is not None:
+                    return await asyncio.open_unix_connection(self._path)
+                host, _, port = self._base.removeprefix("http://").rpartition(":")
+                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+                keep_transport_alive(writer.transport)
+                return reader, writer
+        except (OSError, TimeoutError) as error:
+            raise EngineSilent(f"The container engine did not {doing}: {_reason(error)}", START_IT) from error
+
+    def _target(self, path: str, query: Query | None) -> str:
+        pairs = {key: _plain(value) for key, value in (query or {}).items() if value is not None}
+        return self._prefix + path + (f"?{urlencode(pairs)}" if pairs else "")
+
+    def _head(self, method: str, target: str, length: int, headers: Mapping[str, str]) -> bytes:
+        given = {"Host": "engine", "Content-Type": "application/json", "Content-Length": str(length), **headers}
+        lines = (f"{method} {target} HTTP/1.1", *(f"{key}: {value}" for key, value in given.items()), "", "")
+        return "\r\n".join(lines).encode()
+
+
+class _SocketClient(HttpClient):
+    """The same pool, through a socket file."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(asks_health=False)
+        self._path = path
+
+    async def _dial(self, address: Address) -> _Connection:
+        loop = asyncio.get_running_loop()
+        _, connection = await loop.create_unix_connection(lambda: _Connection(self._max_body, address.peer), self._path)
+        return connection
+
+    def _where(self, address: Address) -> str:
+        return self._path
+
+
+def _endpoint(host: str) -> tuple[str | None, str]:
+    """(socket file, base URL) of what DOCKER_HOST says."""
+    if host.startswith("unix://"):
+        return host.removeprefix("unix://"), "http://engine"
+    if re.match(r"^(tcp|http)://(localhost|127\.[\d.]+|\[::1\]):\d+/?$", host):
+        return None, "http://" + host.partition("://")[2].rstrip("/")
+    far = "on another machine" if FAR.match(host) else "of a kind this provider does not speak"
+    raise UserError(
+        f"The engine at {host} is {far}; sandboxes need one of this machine.",
+        "Set DOCKER_HOST=unix:///var/run/docker.sock, or run the broker on that machine.",
+    )
+
+
+async def _told(answer: Any, doing: str) -> Any:
+    try:
+        return await answer
+    except (OSError, EOFError) as error:
+        raise EngineSilent(f"The container engine hung up while it was to {doing}.", START_IT) from error
+
+
+async def _whole(head: HeadReader, reader: asyncio.StreamReader) -> bytes:
+    return b"".join([part async for part in head.parts(reader)])
+
+
+def _forbidden(host: str) -> EngineSilent:
+    return EngineSilent(
+        f"Docker's socket {host} is there, but this user may not open it.",
+        'Join its group: sudo usermod -aG docker "$USER", then log in again; in a stack set `group_add` of the broker.',
+    )
+
+
+def _dropped(error: EngineSilent) -> bool:
+    return isinstance(error.__cause__, ConnectionError)
+
+
+def _words(body: bytes) -> str:
+    try:
+        return str(orjson.loads(body)["message"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return body[:2000].decode("utf-8", "replace").strip() or "it said nothing"
+
+
+def _reason(error: BaseException) -> str:
+    return "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+
+
+def _plain(value: str | int | bool | float) -> str:
+    return ("1" if value else "0") if isinstance(value, bool) else str(value)
+
+
+def _version(given: object) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", str(given or "")))[:2] or (1, 24)
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))

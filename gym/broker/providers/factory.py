@@ -1,0 +1,56 @@
+"""A provider by its name: imported only when it is asked for, so that nobody pays for the others."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from gym.broker.provider import EgressGate, Provider
+from gym.errors import InfraError, UserError
+from gym.wire.sandbox import ProviderName
+
+STATE: Final = "state"  # of the folder, and all of it that may be written where the broker is a container
+LEDGER: Final = "images.json"  # which images are the provider's to remove, and when each was last used
+
+
+def make_provider(
+    name: ProviderName, folder: Path, options: Mapping[str, Any], *, gate: EgressGate | None = None
+) -> Provider:
+    """`folder` is where it keeps what it has to remember; `options` are its own. Nothing is opened.
+
+    Without a `gate` it makes no sandbox with `network: {allow: [...]}`.
+    """
+    try:
+        return _make(name if name != "auto" else choose_provider(), folder, options, gate)
+    except TypeError as error:
+        raise UserError(
+            f"the sandbox provider `{name}` knows no such option: {error}", "Fix `sandbox_settings.options`."
+        ) from None
+
+
+def choose_provider() -> ProviderName:
+    """The best there is; never the one that isolates nothing."""
+    from gym.engine import find_engine  # noqa: PLC0415
+
+    if not isinstance(find_engine(), InfraError):
+        return "docker"
+    if shutil.which("bwrap"):
+        return "bubblewrap"
+    raise InfraError(
+        "no container engine answers, and bubblewrap is not here: there is nothing to make sandboxes",
+        "Install bubblewrap, or switch on what isolates nothing by name: --sandbox-provider subprocess",
+    )
+
+
+def _make(name: ProviderName, folder: Path, options: Mapping[str, Any], gate: EgressGate | None) -> Provider:
+    if name == "docker":
+        from gym.broker.providers.docker.docker_provider import Docker  # noqa: PLC0415
+
+        return Docker(ledger=folder / STATE / LEDGER, gate=gate, **options)
+    from gym.broker.providers.local import Bubblewrap, Subprocess  # noqa: PLC0415
+
+    if name == "subprocess":
+        return Subprocess(folder, isolates_nothing=True, **options)  # by name, or nobody comes here
+    return Bubblewrap(folder, gate=gate, **options)

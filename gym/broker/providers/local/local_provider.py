@@ -1,0 +1,310 @@
+"""Sandboxes as child processes of the broker. They end with it: nothing is there to adopt, only folders to clear."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import platform
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final, Literal, NoReturn
+
+from gym.broker.channel.channel import open_channel
+from gym.broker.helper import find_helper
+from gym.broker.provider import Abilities, EgressGate, Progress, Tags
+from gym.broker.providers.local import records
+from gym.broker.providers.local.bwrap import PATH, BubblewrapWalls, NoWalls, Walls, refuse, show_system
+from gym.broker.providers.local.cgroup import Group, Places, find_group, find_places, make_group
+from gym.broker.providers.local.devices import needs_devices
+from gym.broker.providers.local.local_sandbox import LocalHeld, copy_tree
+from gym.broker.providers.local.records import Place
+from gym.broker.providers.local.science_environment import Science
+from gym.errors import InfraError, UserError
+from gym.sandbox.science import SCIENCE
+from gym.wire.failures import RolloutError
+from gym.wire.sandbox import Build, SandboxSpec, through_gate
+
+log = logging.getLogger("gym.broker")
+
+SILENCE: Final = 30  # seconds without a word from the broker, after which the helper ends everything
+OPEN_TIMEOUT: Final = 15.0
+READ_BUFFER: Final = 1 << 20
+RLIMIT_FSIZE: Final = 1
+RLIMIT_DATA: Final = 2
+HELPER_MODE: Final = (
+    0o111  # to be run, and read by nobody: then nobody of the same user may trace it, from its first moment
+)
+
+
+class LocalProvider:
+    """Fits `gym.broker.provider.Provider`; `walls` is all in which the two differ."""
+
+    def __init__(self, folder: Path, walls: Walls, gate: EgressGate | None = None) -> None:
+        self.folder = folder
+        self.gate = gate
+        self.name = walls.name
+        self.abilities: Abilities = walls.abilities(limits=False)
+        self._walls = walls
+        self._places: Places | None = None
+        self._held: set[LocalHeld] = set()
+        self._helper = folder / ".helper"
+        self._copied: Path | None = None
+        self._science = Science(PATH)
+
+    async def open(self) -> None:
+        if sys.platform != "linux":
+            raise InfraError(
+                f"the sandbox provider `{self.name}` needs Linux; this is {platform.system()}",
+                "Start Docker, and use the provider `docker`.",
+            )
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self.folder.chmod(0o700)
+        self._helper.unlink(missing_ok=True)  # of another version, it may be
+        self._places = await asyncio.to_thread(find_places)
+        self.abilities = self._walls.abilities(limits=self._places is not None)
+
+    async def close(self) -> None:
+        """Its sandboxes are its own children and cannot outlive it: they go with it."""
+        for held in tuple(self._held):
+            await held.remove()
+
+    async def ping(self) -> float:
+        """There is no engine; what could be in the way is the disk."""
+        began = time.monotonic()
+        probe = self.folder / ".ping"
+        await asyncio.to_thread(probe.write_bytes, b"")
+        return time.monotonic() - began
+
+    async def prepare(self, spec: SandboxSpec, progress: Progress | None = None) -> str:
+        self._walls.check(spec)
+        return spec.image or ("host" if spec.build is None else await self.make_image(spec.build, progress))
+
+    async def make_image(self, build: Build, progress: Progress | None = None) -> str:
+        if build != SCIENCE:
+            refuse(f"`build`: the provider `{self.name}` builds no images", "Use the provider `docker`.")
+        return (await self._science.make(progress)).name
+
+    async def create(self, spec: SandboxSpec, tags: Tags) -> LocalHeld:
+        return await self.create_from(spec, tags, None)
+
+    async def create_from(self, spec: SandboxSpec, tags: Tags, files: Path | None) -> LocalHeld:
+        self._walls.check(spec)
+        python = await self._science.make() if spec.build is not None else None
+        place = records.place_of(self.folder, tags.stack, tags.id)
+        place.root.mkdir(parents=True, mode=0o700)
+        group: Group | None = None
+        try:
+            if files is not None:
+                await copy_tree(files, place.files)
+            self._walls.prepare(spec, place)
+            records.write_record(place, tags, 0, self._group_name(tags))
+            group = self._make_group(spec, tags)
+            return await self._start(spec, tags, place, group, python)
+        except BaseException:
+            if self.gate is not None:
+                await self.gate.detach(tags)
+            await asyncio.shield(asyncio.to_thread(_clear, place, group))
+            raise
+
+    def found(self, stack: str) -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
+        return _nothing()
+
+    async def sweep(self, stack: str, keep: frozenset[str]) -> int:
+        kept = keep | {held.tags.id for held in self._held if held.tags.id in keep}
+        return await asyncio.to_thread(self._sweep, stack, kept)
+
+    async def collect_garbage(self, low: float, high: float) -> int:
+        return 0
+
+    def forget(self, held: LocalHeld) -> None:
+        self._held.discard(held)
+
+    async def _start(
+        self, spec: SandboxSpec, tags: Tags, place: Place, group: Group | None, python: Path | None
+    ) -> LocalHeld:
+        helper = find_helper(platform.machine())
+        gate = self.gate if through_gate(spec.network) else None
+        process = await self._spawn(_with_gate(spec, tags, gate), place, group, helper, python)
+        try:
+            records.write_record(place, tags, process.pid, self._group_name(tags))
+            assert process.stdout is not None
+            assert process.stdin is not None
+            channel = await open_channel(process.stdout, process.stdin, timeout=OPEN_TIMEOUT)
+            if gate is not None:
+                await gate.open(tags, channel)
+        except BaseException as error:  # noqa: BLE001 (always raised again by the next lines)
+            await asyncio.shield(_end(process))
+            self._explain(place, error)
+        held = LocalHeld(self, spec, tags, place, process, channel, group)
+        self._held.add(held)
+        return held
+
+    async def _spawn(
+        self, spec: SandboxSpec, place: Place, group: Group | None, helper: Path, python: Path | None
+    ) -> asyncio.subprocess.Process:
+        options: tuple[str, ...] = ("--silence", str(SILENCE))
+        launch = [str(helper), "--launch"]
+        for door in group.doors if group else ():
+            launch += ["--join", str(door)]
+        if group is None:  # of each process; `abilities.limits` says that it is no bound on all of them
+            launch += ["--limit", str(RLIMIT_DATA), str(spec.limits.memory)]
+        if spec.limits.disk:
+            launch += ["--limit", str(RLIMIT_FSIZE), str(spec.limits.disk)]
+        events = group.events.open("rb") if group else None
+        try:
+            with place.log.open("wb") as log:
+                if events:
+                    options += ("--oom-fd", str(events.fileno()))
+                inside = await self._helper_inside(helper)
+                command = self._walls.command(spec, place, inside, options, python)
+                return await asyncio.create_subprocess_exec(
+                    *launch,
+                    "--",
+                    *command.argv,
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=log,
+                    env=command.env,
+                    cwd=command.cwd,
+                    start_new_session=True,
+                    pass_fds=(events.fileno(),) if events else (),
+                    limit=READ_BUFFER,
+                )
+        finally:
+            if events:
+                events.close()
+
+    async def _helper_inside(self, helper: Path) -> Path:
+        """Behind walls a copy that may be run and not read."""
+        if not self.abilities.isolates:
+            return helper
+        if self._copied != helper or not self._helper.exists():
+            await asyncio.to_thread(_put_helper, helper, self._helper)
+            self._copied = helper
+        return self._helper
+
+    def _explain(self, place: Place, error: BaseException) -> NoReturn:
+        words = place.log.read_text(errors="replace").strip()[-500:]
+        if isinstance(error, RolloutError) and words:
+            raise RolloutError("sandbox", f"{error.message}: {words}") from error
+        raise error
+
+    def _make_group(self, spec: SandboxSpec, tags: Tags) -> Group | None:
+        if self._places is None:
+            return None
+        try:
+            return make_group(self._places, self._group_name(tags), spec.limits)
+        except OSError as error:
+            raise RolloutError("sandbox", f"no control group could be made for the sandbox: {error}") from error
+
+    def _group_name(self, tags: Tags) -> str:
+        return f"gym-{tags.stack}-{tags.id}"
+
+    def _sweep(self, stack: str, keep: frozenset[str]) -> int:
+        count = 0
+        for place in records.left_behind(self.folder, stack):
+            if place.root.name in keep:
+                continue
+            record = records.read_record(place)
+            records.end_process(record)
+            group = record.get("group")
+            if self._places is not None and isinstance(group, str) and records.SAFE.match(group):
+                find_group(self._places, group).remove()
+            records.remove_tree(place.root)
+            count += 1
+        return count
+
+
+class Subprocess(LocalProvider):
+    """Plain processes. They are walled off from nothing, which whoever makes one says by name."""
+
+    def __init__(self, folder: Path, *, isolates_nothing: Literal[True]) -> None:
+        if isolates_nothing is not True:
+            raise UserError(
+                "the sandbox provider `subprocess` isolates nothing: commands run as you, with your files and network",
+                "Say so (`isolates_nothing: true`), or use the provider `bubblewrap` or `docker`.",
+            )
+        super().__init__(folder, NoWalls())
+
+    async def open(self) -> None:
+        await super().open()
+        log.warning("the sandbox provider `subprocess` isolates nothing: commands run as this user, on this machine")
+
+
+class Bubblewrap(LocalProvider):
+    """`images` are folders with a root file system, by name; without any, every sandbox sees this machine's programs.
+
+    `also` are more paths of this machine to show, read-only. `share_network` lets a spec ask for `internet`, which is
+    this machine's own network with its loopback.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        images: Mapping[str, str | Path] | None = None,
+        also: Iterable[str | Path] = (),
+        share_network: bool = False,
+        gate: EgressGate | None = None,
+    ) -> None:
+        roots = {name: Path(root) for name, root in (images or {}).items()}
+        self._bubblewrap = BubblewrapWalls(roots, map(Path, also), share_network, gate is not None)
+        super().__init__(folder, self._bubblewrap, gate)
+
+    async def open(self) -> None:
+        await super().open()
+        program = shutil.which("bwrap")
+        if program is None:
+            raise InfraError(
+                "the sandbox provider `bubblewrap` needs the program `bwrap`, which is not on the PATH",
+                "Install it (Debian/Ubuntu: apt install bubblewrap; Fedora: dnf install bubblewrap).",
+            )
+        probe = (program, "--unshare-all", *show_system(), "--proc", "/proc", "--dev", "/dev", "--", "/bin/true")
+        process = await asyncio.create_subprocess_exec(*probe, stdin=-3, stdout=-3, stderr=asyncio.subprocess.PIPE)
+        _, words = await process.communicate()
+        if process.returncode != 0:
+            raise InfraError(
+                f"`bwrap` cannot make namespaces here: {words.decode(errors='replace').strip()}",
+                "Allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, and on Ubuntu "
+                "kernel.apparmor_restrict_unprivileged_userns=0), or use the provider `docker`.",
+            )
+        self._bubblewrap.own_devices = await asyncio.to_thread(needs_devices, self.folder)
+
+
+def _with_gate(spec: SandboxSpec, tags: Tags, gate: EgressGate | None) -> SandboxSpec:
+    """Of the gate's resolver it hears nothing: that port is not open to it, and a proxy needs none."""
+    if gate is None:
+        return spec
+    told = gate.attach(tags, spec.network.setup or spec.network)
+    env = dict(entry.split("=", 1) for entry in told.env)
+    return spec.model_copy(update={"env": {**spec.env, **env}})
+
+
+async def _nothing() -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
+    for _ in ():
+        yield _
+
+
+def _put_helper(source: Path, target: Path) -> None:
+    """Written beside it and put in its place: another provider over the same folder may be running the old one."""
+    fresh = target.with_name(f"{target.name}.{secrets.token_hex(4)}")
+    shutil.copyfile(source, fresh)
+    fresh.chmod(HELPER_MODE)
+    fresh.replace(target)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        records.stop_tree(process.pid)
+        records.signal_all(records.tree_of(process.pid), 9)
+    await process.wait()
+
+
+def _clear(place: Place, group: Group | None) -> None:
+    if group is not None:
+        group.remove()
+    records.remove_tree(place.root)

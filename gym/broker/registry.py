@@ -1,0 +1,171 @@
+"""What the broker knows of each sandbox, alive or gone: whose it is, until when, and why it went."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from gym.broker.config import Caller
+from gym.broker.errors import Lost, Unknown
+from gym.broker.provider import Channel, Held, Tags
+from gym.wire.failures import RolloutError
+from gym.wire.sandbox import SandboxInfo, SandboxSpec, SandboxState
+
+if TYPE_CHECKING:
+    from gym.broker.jobs import Job
+    from gym.broker.shells import Shell
+
+NEWS_SECONDS = 5.0  # the engine tells of an end a little after it
+REMEMBERED = 20_000  # gone sandboxes of which the broker can still say why
+
+
+@dataclass(eq=False)
+class Box:
+    """One sandbox that was handed out."""
+
+    held: Held
+    tags: Tags  # whose it is; what the engine was told may come a moment later
+    spec: SandboxSpec
+    provider: str
+    ends: float  # the loop's time at which its TTL is over
+    created: float = field(default_factory=time.time)
+    state: SandboxState = "running"
+    sealed: bool = True
+    why_lost: str = ""
+    own_doing: bool = False  # it was lost by what ran in it
+    jobs: dict[str, Job] = field(default_factory=dict)
+    shells: dict[str, Shell] = field(default_factory=dict)
+    reclaimed: bool = False  # it was lost, and its remains are removed or on their way
+    removing: asyncio.Task[bool] | None = None
+    telling: asyncio.Task[None] | None = None  # the engine whose it is
+    watching: asyncio.Task[None] | None = None  # done when it is known why it was lost
+
+    @property
+    def id(self) -> str:
+        return self.tags.id
+
+    @property
+    def instance(self) -> str:
+        return self.tags.instance
+
+    @property
+    def owner(self) -> tuple[str, str]:
+        return self.tags.instance, self.tags.owner
+
+    @property
+    def lane(self) -> str:
+        return self.tags.rollout or self.id
+
+    async def line(self, user: str | None = None) -> Channel:
+        """The open channel, as somebody else where asked; says no in words where the sandbox cannot answer."""
+        if self.state == "lost":
+            raise self.loss
+        return self.held.channel if user is None else await self.held.channel_as(user)
+
+    async def explain(self, error: RolloutError) -> RolloutError:
+        """A line that broke, with what ended it once that is known."""
+        if self.watching is None or not self.held.channel.closed:
+            return error
+        await asyncio.wait({self.watching}, timeout=NEWS_SECONDS)
+        return self.loss if self.state == "lost" else error
+
+    @property
+    def loss(self) -> Lost:
+        return Lost(f"sandbox {self.id} is lost: {self.why_lost}", own_doing=self.own_doing)
+
+    def info(self) -> SandboxInfo:
+        tags, network = self.tags, self.spec.network
+        now = network.setup.access if network.setup is not None and not self.sealed else network.access
+        return SandboxInfo(
+            id=tags.id,
+            state=self.state,
+            image=self.spec.image or "(built)",
+            instance=tags.instance,
+            rollout=tags.rollout,
+            stack=tags.stack,
+            provider=self.provider,
+            network=now,
+            sealed=self.sealed,
+            created=self.created,
+            expires=tags.expires,
+            labels=self.spec.labels,
+            parent=tags.parent or None,
+            why_lost=self.why_lost,
+            own_doing=self.own_doing,
+        )
+
+
+class Gone(NamedTuple):
+    instance: str
+    why: str
+    own_doing: bool = False
+
+
+class Boxes:
+    """All of one stack."""
+
+    def __init__(self) -> None:
+        self._alive: dict[str, Box] = {}
+        self._gone: OrderedDict[str, Gone] = OrderedDict()
+        self._making: dict[str, int] = {}
+
+    def __iter__(self) -> Iterator[Box]:
+        return iter(tuple(self._alive.values()))
+
+    def __len__(self) -> int:
+        return len(self._alive)
+
+    def add(self, box: Box) -> None:
+        self._alive[box.id] = box
+
+    def find(self, sandbox: str, caller: Caller) -> Box:
+        box = self._alive.get(sandbox)
+        if box is not None and caller.may_see(box.instance):
+            return box
+        gone = self._gone.get(sandbox)
+        if gone is not None and caller.may_see(gone.instance):
+            raise Lost(f"sandbox {sandbox} is gone: {gone.why}", own_doing=gone.own_doing)
+        raise Unknown(f"no sandbox {sandbox[:80]!r}")
+
+    def has(self, sandbox: str, caller: Caller) -> bool:
+        box = self._alive.get(sandbox)
+        return box is not None and caller.may_see(box.instance)
+
+    def forget(self, box: Box, why: str) -> None:
+        """It cannot be reached from here on, though its remains may take a while to go."""
+        if self._alive.pop(box.id, None) is None:
+            return
+        self._gone[box.id] = Gone(box.instance, why, box.own_doing)
+        while len(self._gone) > REMEMBERED:
+            self._gone.popitem(last=False)
+
+    def was_removed(self, sandbox: str, caller: Caller) -> bool:
+        gone = self._gone.get(sandbox)
+        return gone is not None and caller.may_see(gone.instance)
+
+    def count(self, instance: str) -> int:
+        """Those being made count too: a limit that a burst can pass is none."""
+        return self._making.get(instance, 0) + sum(
+            1 for box in self._alive.values() if box.instance == instance and box.state != "lost"
+        )
+
+    def reserve(self, instance: str) -> None:
+        self._making[instance] = self._making.get(instance, 0) + 1
+
+    def release(self, instance: str) -> None:
+        self._making[instance] -= 1
+
+
+def new_id() -> str:
+    return f"sb{secrets.token_hex(7)}"
+
+
+def id_of_request(instance: str, request_id: str) -> str:
+    """The same request makes the same sandbox, even when the broker was started again in between."""
+    return "sb" + hashlib.sha256(f"{instance}\0{request_id}".encode()).hexdigest()[:14]

@@ -1,0 +1,135 @@
+"""Which ended containers of a stack are to be started again: those that nobody asked to end. Pure.
+
+`docker stop` tells that somebody wanted it; `docker kill`, a crash or the lack of memory tell only of an end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from pydantic import BaseModel, ConfigDict
+
+from gym.wire.stack_names import CONSOLE, ROUTER, SANDBOX
+from gym.wire.wanted import Wanted
+
+KILLED: Final = 137
+SETTLE_SECONDS: Final = 1.0  # an end is told first, that it was a stop a moment later
+ASKED_SECONDS: Final = 5.0  # the same, of one that had been told to end
+MADE_SECONDS: Final = 10.0  # Compose makes a container first and starts it afterwards
+FIRST_WAIT: Final = 2.0
+LONGEST_WAIT: Final = 60.0
+CALM_SECONDS: Final = 60.0  # who ran for so long did not end because it was started
+ENDED: Final = frozenset({"exited", "created"})
+RESTARTED: Final = frozenset({"always", "unless-stopped"})
+
+
+class Member(NamedTuple):
+    """One container of the stack, in the engine's words."""
+
+    id: str
+    name: str
+    service: str
+    instance: str
+    number: int
+    state: str
+
+
+class Notes(BaseModel):
+    """What the engine's events told; kept, for a broker that starts again hears only the latest of them."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    since: str = ""  # the time of the last event
+    died: frozenset[str] = frozenset()
+    asked: frozenset[str] = frozenset()  # were sent a signal that lets them end in order
+    stopped: frozenset[str] = frozenset()  # by a person
+
+    def heard(self, event: Mapping[str, Any], *, commanded: bool) -> Notes:
+        """`commanded`: a command of ours is at work, and a stop is its own."""
+        actor = event.get("Actor") or {}
+        id, action = str(actor.get("ID", "")), str(event.get("Action", ""))
+        sets = {name: getattr(self, name) - {id} if action in GONE else getattr(self, name) for name in SETS}
+        if action == "die":
+            sets["died"] |= {id}
+        if action == "kill" and str((actor.get("Attributes") or {}).get("signal", "")) != "9":
+            sets["asked"] |= {id}
+        if action == "stop" and not commanded:
+            sets["stopped"] |= {id}
+        if action == "stop":
+            sets["asked"] -= {id}
+        return Notes(since=_time_of(event) or self.since, **sets)
+
+
+SETS: Final = ("died", "asked", "stopped")
+GONE: Final = frozenset({"start", "destroy"})
+
+
+class Trials:
+    """How often each was started again, and how long it waits for its next time."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, float] = {}  # by id: since when it lies there
+        self._trials: dict[str, tuple[int, float]] = {}  # by name: how many, when the last
+
+    def see(self, ended: Iterable[Member], now: float) -> None:
+        present = {one.id for one in ended}
+        self._seen = {id: self._seen.get(id, now) for id in present}
+
+    def is_due(self, one: Member, notes: Notes, now: float) -> bool:
+        made = one.state == "created"
+        settle = MADE_SECONDS if made else ASKED_SECONDS if one.id in notes.asked else SETTLE_SECONDS
+        count, last = self._trials.get(one.name, (0, float("-inf")))
+        return now - self._seen[one.id] >= settle and now - last >= wait_after(count)
+
+    def started(self, one: Member, now: float) -> None:
+        count, last = self._trials.get(one.name, (0, float("-inf")))
+        again = count + 1 if self._seen.get(one.id, now) - last < CALM_SECONDS else 1
+        self._trials[one.name] = (again, now)
+        self._seen.pop(one.id, None)
+
+
+def wait_after(count: int) -> float:
+    """A crash loop is tried more and more seldom."""
+    return min(LONGEST_WAIT, FIRST_WAIT * 2 ** (count - 1)) if count else 0.0
+
+
+def find_ended(members: Iterable[Member], wanted: Wanted, notes: Notes) -> list[Member]:
+    """Those that the stack wants and nobody stopped, as far as labels tell; the lowest numbers first."""
+    sizes = {one.name: one.replicas for one in wanted.services} | dict.fromkeys((ROUTER, CONSOLE, SANDBOX), 1)
+    found: list[Member] = []
+    groups: dict[str, list[Member]] = {}
+    for one in members:
+        if one.name == f"{wanted.project}-{one.service}-{one.number}":
+            groups.setdefault(one.instance or one.service, []).append(one)
+    for name, group in groups.items():
+        ended = sorted((one for one in group if one.state in ENDED), key=lambda one: one.number)
+        ours = bool(group[0].instance)
+        room = (sizes.get(name, 0) if ours else len(group)) - (len(group) - len(ended))
+        found += [one for one in ended[: max(0, room)] if one.id not in notes.stopped]
+    return found
+
+
+def may_start(one: Member, facts: Mapping[str, Any], notes: Notes) -> bool:
+    """By what an inspection tells. An end that nobody heard of was no stop where SIGKILL made it."""
+    policy = ((facts.get("HostConfig") or {}).get("RestartPolicy") or {}).get("Name", "")
+    state = facts.get("State") or {}
+    if policy not in RESTARTED or state.get("Running"):
+        return False
+    return one.state == "created" or one.id in notes.died or state.get("ExitCode") == KILLED
+
+
+def why_ended(facts: Mapping[str, Any]) -> str:
+    state = facts.get("State") or {}
+    if state.get("Status") == "created":
+        return "it was made and never started"
+    if state.get("OOMKilled"):
+        return "it needed more memory than it may have"
+    if state.get("ExitCode") == KILLED:
+        return "it was ended by SIGKILL (docker kill, or out of memory)"
+    return f"it ended with exit code {state.get('ExitCode')}"
+
+
+def _time_of(event: Mapping[str, Any]) -> str:
+    nanos = event.get("timeNano")
+    return f"{nanos // 10**9}.{nanos % 10**9:09d}" if isinstance(nanos, int) else ""

@@ -1,0 +1,1 @@
+"""What the broker answers over HTTP: sandboxes, commands, files, builds, terminals."""

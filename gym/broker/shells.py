@@ -1,0 +1,193 @@
+"""A shell that stays: directory, variables and functions live from one command to the next, output is told apart.
+
+A command that takes too long is killed and the shell goes on; only one that the shell itself cannot leave ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import secrets
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from gym.broker.bounded_output import Kept
+from gym.broker.errors import Busy, Lost, Refused, Unknown
+from gym.broker.provider import Process
+from gym.wire.sandbox import ExecRequest, ExecResult
+
+if TYPE_CHECKING:
+    from gym.broker.registry import Box
+
+MOST_SHELLS = 32  # of one sandbox
+GRACE_SECONDS = 3.0  # for a shell to come back after its command was killed
+FOREVER = 86400.0
+THROTTLE_SECONDS = 0.02
+# Kills whatever descends from $1, with what every /bin/sh has by itself; again until a round finds nobody.
+KILL_CHILDREN: Final = r"""
+round() {
+  found=
+  family=" $1 "
+  again=1
+  while [ -n "$again" ]; do
+    again=
+    for stat in /proc/[0-9]*/stat; do
+      { read -r line < "$stat"; } 2>/dev/null || continue
+      pid=${line%% *}; rest=${line##*) }
+      state=${rest%% *}; rest=${rest#* }; parent=${rest%% *}
+      [ "$state" = Z ] && continue
+      case "$family" in *" $pid "*) continue;; esac
+      case "$family" in *" $parent "*) family="$family$pid "; found="$found $pid"; again=1;; esac
+    done
+  done
+  [ -n "$found" ] && kill -9 $found 2>/dev/null
+}
+tries=0
+while round "$1" && [ $tries -lt 20 ]; do tries=$((tries+1)); done
+"""
+
+
+class Seeker:
+    """One stream of a shell: keeps what comes before the mark, and says what stands behind it."""
+
+    def __init__(self, mark: bytes, most: int) -> None:
+        self._end = re.compile(rb"\n" + mark + rb" (\d+)\n")
+        self._hold = len(mark) + 16  # so many bytes may be the beginning of the mark
+        self._pending = b""
+        self.kept = Kept(most)
+        self.found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+    def feed(self, data: bytes) -> None:
+        if self.found.done():
+            return
+        self._pending += data
+        match = self._end.search(self._pending)
+        if match is not None:
+            self.kept.add(self._pending[: match.start()])
+            self._pending = b""
+            self.found.set_result(int(match[1]))
+        elif len(self._pending) > self._hold:
+            self.kept.add(self._pending[: -self._hold])
+            self._pending = self._pending[-self._hold :]
+
+    def give_up(self) -> None:
+        self.kept.add(self._pending)
+        self._pending = b""
+
+
+@dataclass(eq=False)
+class Shell:
+    id: str
+    user: str | None
+    process: Process | None = None
+    pid: int = 0
+    ended: bool = False
+    seekers: tuple[Seeker, Seeker] | None = None
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def heard(self, stream: int, data: bytes) -> None:
+        if self.seekers is None:
+            return
+        seeker = self.seekers[stream - 1]
+        seeker.feed(data)
+        if seeker.kept.dropped and self.process is not None:  # what is thrown away need not come fast
+            self.process.hold()
+            asyncio.get_running_loop().call_later(THROTTLE_SECONDS, self.process.release)
+
+
+async def open_shell(box: Box, request: ExecRequest) -> Shell:
+    """`argv` names the shell (/bin/sh where it is empty words); cwd, env and user are as for a command."""
+    if len(box.shells) >= MOST_SHELLS:
+        raise Busy(f"sandbox {box.id} has {MOST_SHELLS} shells open", 5.0)
+    line = await box.line(request.user)
+    shell = Shell(f"h{secrets.token_hex(5)}", request.user)
+    shell.process = await line.start(request.model_copy(update={"stdin": b"", "timeout": FOREVER}), shell.heard)
+    box.shells[shell.id] = shell
+    try:
+        told = await run_in_shell(box, shell, 'printf "%s" "$$"', 30.0, 1 << 12)
+        shell.pid = int(told.stdout.text.strip())
+    except (ValueError, Lost):
+        await close_shell(box, shell)
+        raise Refused(f"{request.words()[0]} did not answer as a POSIX shell does", 422) from None
+    return shell
+
+
+async def run_in_shell(box: Box, shell: Shell, command: str, timeout: float, most: int) -> ExecResult:
+    """One at a time; who comes meanwhile waits for its turn."""
+    if "\0" in command:
+        raise Refused("command: a NUL byte cannot be part of a shell's command", 422)
+    async with shell.turn:
+        if shell.ended or shell.process is None:
+            raise Lost(f"shell {shell.id} of sandbox {box.id} has ended")
+        mark = secrets.token_hex(12).encode()
+        shell.seekers = (Seeker(mark, most), Seeker(mark, most))
+        try:
+            return await _run(box, shell, shell.process, command, timeout, mark.decode())
+        except asyncio.CancelledError:
+            await asyncio.shield(close_shell(box, shell))  # its state is unknown from here on
+            raise
+        finally:
+            shell.seekers = None
+
+
+async def close_shell(box: Box, shell: Shell) -> None:
+    shell.ended = True
+    box.shells.pop(shell.id, None)
+    if shell.process is not None and shell.process.running:
+        await shell.process.kill()
+
+
+def find_shell(box: Box, shell_id: str) -> Shell:
+    shell = box.shells.get(shell_id)
+    if shell is None:
+        raise Unknown(f"sandbox {box.id} has no shell {shell_id[:80]!r}")
+    return shell
+
+
+async def _run(box: Box, shell: Shell, process: Process, command: str, timeout: float, mark: str) -> ExecResult:
+    assert shell.seekers is not None
+    out, err = shell.seekers
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    tell = f'gym_code=$?; printf "\\n%s %d\\n" {mark} $gym_code; printf "\\n%s %d\\n" {mark} $gym_code >&2'
+    await process.write(f"command eval {shlex.quote(command)} </dev/null; {tell}\n".encode("utf-8", "surrogateescape"))
+    timed_out = not await _marked(process, out, err, timeout)
+    if timed_out and process.running:
+        await _kill_command(box, shell)
+        await _marked(process, out, err, GRACE_SECONDS)
+    result = ExecResult(timed_out=timed_out and process.running, seconds=loop.time() - began)
+    if not (out.found.done() and err.found.done()):
+        await close_shell(box, shell)
+        last = await process.wait()
+        ended_by_itself = not result.timed_out
+        code, signal = (last.exit_code, last.signal) if ended_by_itself else (None, 9)
+        result = result.model_copy(update={"exit_code": code, "signal": signal})
+    else:
+        result = result.model_copy(update={"exit_code": out.found.result()})
+    for seeker in (out, err):
+        seeker.give_up()
+    return result.model_copy(update={"stdout": out.kept.output(), "stderr": err.kept.output()})
+
+
+async def _marked(process: Process, out: Seeker, err: Seeker, seconds: float) -> bool:
+    """Did the shell come back in time? False, too, when it ended instead."""
+    ended: asyncio.Future[Any] = asyncio.ensure_future(process.wait())
+    both: asyncio.Future[Any] = asyncio.gather(asyncio.shield(out.found), asyncio.shield(err.found))
+    try:
+        await asyncio.wait({ended, both}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if ended.done() and not both.done():
+            await asyncio.sleep(0)
+        return both.done()
+    finally:
+        ended.cancel()
+        both.cancel()
+        await asyncio.gather(ended, both, return_exceptions=True)
+
+
+async def _kill_command(box: Box, shell: Shell) -> None:
+    if not shell.pid:
+        return
+    line = await box.line(shell.user)
+    argv = ("/bin/sh", "-c", KILL_CHILDREN, "kill", str(shell.pid))
+    await line.exec(ExecRequest(argv=argv, timeout=10.0))

@@ -1,0 +1,37 @@
+"""The plan of a loaded stack, with the settings of its sandbox broker checked where a person reads the errors."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from pydantic import ValidationError
+
+from gym.broker.config import Knobs
+from gym.config import Stack
+from gym.errors import ConfigError, Problem
+from gym.plan import Plan, RouterPlan, SandboxPlan, make_plan
+
+
+def plan_stack(loaded: Stack, name: str, router: RouterPlan | None = None) -> Plan:
+    plan = make_plan(loaded, name=name, router=router)
+    if plan.sandbox is not None:
+        check_settings(plan.sandbox)
+    return plan
+
+
+def check_settings(broker: SandboxPlan) -> None:
+    """Otherwise they would be read in the log of a broker that does not start."""
+    try:
+        Knobs.model_validate(broker.settings)
+    except ValidationError as error:
+        raise ConfigError([_problem(one) for one in error.errors()]) from None
+
+
+def _problem(error: Any) -> Problem:
+    key = ".".join(("sandbox_settings", *map(str, error["loc"])))
+    if error["type"] != "extra_forbidden":
+        return Problem(f"{error['msg']}; found {error['input']!r}", key=key, hint="docs/sandboxes.md lists them.")
+    known = list(Knobs.model_fields)
+    near = difflib.get_close_matches(str(error["loc"][-1]), known, n=2)
+    return Problem("no such setting", key=key, hint=f"Did you mean {' or '.join(near)}?" if near else ", ".join(known))

@@ -1,0 +1,86 @@
+"""What the commands that follow a collection share: their options, and lists that are cut at twenty."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.status import Status
+from rich.text import Text
+
+from gym.cli import console
+from gym.cli.session import read_token, router_of
+from gym.collect.study.rerun import OnProgress, RerunOptions, RerunResult
+
+MOST_SHOWN = 20
+
+Rollouts = Annotated[Path, typer.Argument(metavar="X.jsonl", help="What gym rollouts -o wrote.")]
+InputsFile = Annotated[
+    Path | None, typer.Option("--inputs", metavar="FILE", help="X_materialized_inputs.jsonl, where it lies elsewhere.")
+]
+Concurrency = Annotated[int, typer.Option("--concurrency", metavar="P", min=1, max=1000, help="Rollouts at once.")]
+Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="For one rollout.")]
+Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack that is not of this folder.")]
+TokenFile = Annotated[
+    Path | None, typer.Option("--token-file", metavar="FILE", help="The bearer token of that router.")
+]
+
+
+def again_options(stack: str, url: str, token_file: Path | None, concurrency: int, timeout: float) -> RerunOptions:
+    return RerunOptions(
+        stack_url=url or router_of(stack),
+        token=read_token(token_file, os.environ),
+        concurrency=concurrency,
+        timeout=timeout,
+    )
+
+
+@contextmanager
+def count_up(what: str) -> Iterator[OnProgress]:
+    """A line that counts on a terminal; elsewhere nothing."""
+    terminal = console.err()
+    if not terminal.is_terminal:
+        yield lambda done, differing: None
+        return
+    with Status(what, console=terminal) as status:
+        yield lambda done, differing: status.update(f"{what} {done:,}, {differing:,} differ")
+
+
+def show_outcome(outcome: RerunResult) -> None:
+    """Every difference with its file and line, up to twenty; then what it comes to."""
+    columns = ("WHERE", "WHAT", "RECORDED", "NOW")
+    rows = [(one.where, one.what, one.recorded, one.now) for one in outcome.differences]
+    if rows:
+        show_some(columns, rows)
+        console.show()
+    facts = {
+        "rollouts": f"{outcome.checked:,}",
+        "calls": f"{outcome.calls:,}" if outcome.calls else "",
+        "differ": f"{outcome.differing:,}" + (f" ({outcome.failed:,} failed)" if outcome.failed else ""),
+        "mean": _means(outcome),
+        "output": str(outcome.output or ""),
+    }
+    show_facts(facts)
+
+
+def show_some(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
+    console.show(console.make_table(columns, rows[:MOST_SHOWN], right=right))
+    if len(rows) > MOST_SHOWN:
+        console.show(f"... and more: --json lists {len(rows):,}")
+
+
+def show_facts(facts: dict[str, str]) -> None:
+    wide = max(map(len, facts))
+    for name, value in facts.items():
+        if value:
+            console.show(Text.assemble((f"{name:<{wide}}  ", "bold"), value))
+
+
+def _means(outcome: RerunResult) -> str:
+    if outcome.mean_recorded is None or outcome.mean_now is None:
+        return ""
+    return f"{outcome.mean_recorded:.3f} recorded, {outcome.mean_now:.3f} now"

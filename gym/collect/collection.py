@@ -1,0 +1,84 @@
+"""The front door: a collection from files to files, prepared, run and summed up."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import uvloop
+
+from gym.collect.attempts import Attempts
+from gym.collect.collect_options import CollectOptions
+from gym.collect.collector import Collector
+from gym.collect.concurrency import allow_connections
+from gym.collect.events import EXIT_STOPPED, Notice, OnEvent, Summary
+from gym.collect.output_files import OutputFiles, open_output
+from gym.collect.sidecar import StackOfRun
+from gym.collect.stop import Stopped, StopSwitch
+from gym.collect.tally import Tally
+from gym.collect.targets import Targets
+from gym.data.source import STDIN, digest_inputs, expand_inputs
+from gym.errors import UserError
+from gym.http.pool import HttpClient
+
+
+def run_collection(options: CollectOptions, on_event: OnEvent) -> Summary:
+    """`collect_rollouts` with an event loop of its own; Ctrl-C and SIGTERM drain, a second one cancels."""
+
+    async def main() -> Summary:
+        stop = StopSwitch()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop.pull)
+        return await collect_rollouts(options, on_event, stop)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main())
+
+
+async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: StopSwitch | None = None) -> Summary:
+    """Runs to its end and says how it ended. Raises when it cannot start, or when the output cannot be written."""
+    stop = stop or StopSwitch()
+    files = expand_inputs(options.inputs)
+    _refuse_output_as_input(options.output, files)
+    allow_connections(options.concurrency)
+    tally = Tally()
+    async with AsyncExitStack() as stack:
+        http = HttpClient()
+        stack.push_async_callback(http.aclose)
+        targets = Targets(http, options.stack_url, options.token, routed=options.through_router)
+        await targets.connect()
+        targets.check_agent(options.agent)
+        try:
+            output = await _open_output(options, files, targets, tally, stop)
+        except Stopped:
+            return Summary(EXIT_STOPPED, tally.progress(), options.output, reason="stopped before it began")
+        stack.callback(output.close)
+        for notice in output.notices:
+            on_event(Notice(notice))
+        attempts = Attempts(http, targets, options)
+        return await Collector(options, files, targets, attempts, output, tally, on_event).run(stop)
+
+
+async def _open_output(
+    options: CollectOptions, files: tuple[str, ...], targets: Targets, tally: Tally, stop: StopSwitch
+) -> OutputFiles:
+    """Reads back what an earlier run wrote, which may take minutes: in a thread, and Ctrl-C ends it."""
+
+    def on_done(agent: str, reward: float | None, kind: str) -> None:
+        stop.check()
+        tally.add_earlier(agent, reward, kind)
+
+    def read_and_open() -> OutputFiles:
+        identity = options.identity(digest_inputs(files))
+        stack = StackOfRun(targets.digests, options.accept_changes, targets.strict)
+        return open_output(options.output, identity, fresh=options.fresh, on_done=on_done, stack=stack)
+
+    return await asyncio.to_thread(read_and_open)
+
+
+def _refuse_output_as_input(output: Path, files: tuple[str, ...]) -> None:
+    if output.exists() and any(file != STDIN and Path(file).samefile(output) for file in files):
+        raise UserError(f"{output} is an input and the output", "choose another -o")

@@ -1,0 +1,139 @@
+"""Rollouts as a program wants them: rows in, finished rollouts out as they finish. Nothing touches the disk."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from gym.collect.attempts import Attempts, TaskResult
+from gym.collect.circuit_breaker import GaveUp
+from gym.collect.collect_options import AttemptOptions
+from gym.collect.concurrency import allow_connections, first_error
+from gym.collect.feed import Feed, Rows, RowsFeed
+from gym.collect.keys import parse_key
+from gym.collect.run_replies import failure_line, rollout_line
+from gym.collect.targets import Targets
+from gym.collect.task_reader import RowRules, Task, TaskReader
+from gym.errors import ConfigError, InfraError, Problem
+from gym.http.pool import HttpClient
+from gym.wire.failures import RolloutError
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """A finished attempt: a result with its reward, or the failure that no attempt got past."""
+
+    row: int  # the place of its row among those given, from 0
+    repeat: int
+    key: str
+    agent: str
+    attempt: int
+    seconds: float
+    reward: float | None = None
+    result: dict[str, Any] | None = None
+    failure: RolloutError | None = None
+    line: bytes = field(default=b"", repr=False)  # what `gym rollouts` would have written: `_gym` says where it is from
+
+
+async def collect(
+    stack_url: str,
+    rows: Rows,
+    *,
+    agent: str = "",
+    repeats: int = 1,
+    token: str = "",
+    options: AttemptOptions | None = None,
+) -> AsyncGenerator[Rollout, None]:
+    """Rollouts in the order in which they finish. A row is a mapping or its JSON text; a bad one ends it."""
+    options = options or AttemptOptions()
+    allow_connections(options.concurrency)
+    async with AsyncExitStack() as stack:
+        http = HttpClient()
+        stack.push_async_callback(http.aclose)
+        targets = Targets(http, stack_url, token, routed=options.through_router)
+        await targets.connect()
+        targets.check_agent(agent)
+        rollouts = collect_from(targets, http, rows, agent=agent, repeats=repeats, options=options)
+        await stack.enter_async_context(aclosing(rollouts))
+        async for rollout in rollouts:
+            yield rollout
+
+
+async def collect_from(
+    targets: Targets, http: HttpClient, rows: Rows, *, agent: str, repeats: int, options: AttemptOptions
+) -> AsyncGenerator[Rollout, None]:
+    """`collect` for who has found the stack already."""
+    async with AsyncExitStack() as stack:
+        attempts = Attempts(http, targets, options)
+        attempts.open(_ignore)
+        reader = TaskReader(RowRules(agents=frozenset(targets.agents), agent=agent, repeats=repeats))
+        feed = RowsFeed(reader, rows, _refuse)
+        ready: asyncio.Queue[Rollout | None] = asyncio.Queue()
+        room = asyncio.Semaphore(options.concurrency)  # a consumer that lags holds up the workers
+        run = asyncio.create_task(_run(attempts, _worker(attempts, feed, ready, room)))
+        run.add_done_callback(lambda _: ready.put_nowait(None))
+        stack.push_async_callback(_cancel, run)
+        while (rollout := await ready.get()) is not None:
+            room.release()
+            yield rollout
+        await run
+
+
+def ended_to_rollout(task: Task, ended: TaskResult) -> Rollout:
+    """What became of a task, with the line that `gym rollouts` would have written."""
+    rolled, failure = ended.rolled, ended.failure
+    line = rollout_line(rolled, task, ended.how) if rolled else b""
+    return Rollout(
+        row=int(task.where.rpartition(":")[2]) - 1,
+        repeat=parse_key(task.key)[1],
+        key=task.key,
+        agent=task.agent,
+        attempt=ended.how.attempt,
+        seconds=ended.how.seconds,
+        reward=rolled.reward if rolled else None,
+        result=rolled.parsed if rolled else None,
+        failure=failure,
+        line=failure_line(failure, task, ended.how) if failure else line,
+    )
+
+
+async def _run(attempts: Attempts, work: Callable[[], Coroutine[None, None, None]]) -> None:
+    try:
+        async with asyncio.TaskGroup() as group:
+            helpers = [group.create_task(attempts.watch()), group.create_task(attempts.targets.keep_fresh())]
+            workers = [group.create_task(work()) for _ in range(attempts.options.concurrency)]
+            await asyncio.wait(workers)
+            for helper in helpers:
+                helper.cancel()
+    except BaseExceptionGroup as errors:
+        error = first_error(errors)
+        raise InfraError(str(error), "look: gym ps, gym logs") if isinstance(error, GaveUp) else error from None
+
+
+def _worker(
+    attempts: Attempts, feed: Feed, ready: asyncio.Queue[Rollout | None], room: asyncio.Semaphore
+) -> Callable[[], Coroutine[None, None, None]]:
+    async def work() -> None:
+        while (task := await feed.take()) is not None:
+            ended = await attempts.run(task)
+            if ended is not None and (ended.rolled or ended.failure):
+                await room.acquire()
+                ready.put_nowait(ended_to_rollout(task, ended))
+
+    return work
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
+
+
+def _refuse(problem: Problem) -> None:
+    raise ConfigError([problem])
+
+
+def _ignore(agent: str, reason: str) -> None:
+    return None

@@ -1,0 +1,165 @@
+"""What a reply of `/run` means, and the line it becomes. Bodies are parsed once and written as they came."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from gym.collect.provenance import Circumstances, describe_rollout
+from gym.collect.task_reader import Task
+from gym.data.rows import AGENT_REF
+from gym.http.pool import Reply
+from gym.wire.failures import RolloutError, error_from_reply
+from gym.wire.json_text import repair_body
+from gym.wire.metrics import ROLLOUT, TASK
+from gym.wire.policy_endpoint import mask_key, mask_text
+from gym.wire.splice import splice
+
+STAMP = "_gym"  # the collector's own field, always the last of a line: resume finds it without parsing
+FAILURE_CLASS = "_ng_failure_class"
+FAILURE_TERMINAL = "_ng_failure_terminal"
+NO_PERSIST = "_ng_no_persist"
+
+# Statuses of something on the way (no route, no token), not of an agent that looked at the row.
+_NOT_THE_ROW = frozenset({401, 403, 404, 405, 407, 421})
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedRollout:
+    """A verified rollout."""
+
+    body: bytes
+    parsed: dict[str, Any]
+    reward: float
+    origin: dict[str, Any] = field(default_factory=dict)  # what the reply says about where it comes from
+
+
+class SoftFailure(RolloutError):
+    """A reply of 200 in which the agent itself says that the rollout failed."""
+
+    def __init__(self, agent: str, parsed: dict[str, Any]) -> None:
+        self.parsed = parsed
+        self.terminal = bool(parsed.get(FAILURE_TERMINAL))
+        reason = parsed.get("_ng_failure_reason") or parsed.get("failure_reason") or ""
+        message = f"{parsed[FAILURE_CLASS]}" + (f": {reason}" if reason else "")
+        super().__init__("agent", message, server=agent, retryable=not self.terminal)
+
+
+class NotKept(Exception):  # noqa: N818 (no error: an answer)
+    """A reply that asks not to be written down."""
+
+
+def read_reply(reply: Reply, agent: str) -> VerifiedRollout:
+    """The rollout in a reply; whatever is none raises, and never passes as a reward of 0."""
+    if reply.status >= 400:
+        raise _refusal(reply, agent)
+    body = repair_body(reply.body)
+    parsed = _parse(body, reply.status, agent)
+    reward = read_reward(parsed, agent)
+    return VerifiedRollout(body, parsed, reward, describe_rollout(parsed))
+
+
+def read_reward(parsed: dict[str, Any], agent: str) -> float:
+    """Of a reply's body; raises as `read_reply` does."""
+    if parsed.get(NO_PERSIST):
+        raise NotKept
+    if parsed.get(FAILURE_CLASS):
+        raise SoftFailure(agent, parsed)
+    reward = parsed.get("reward")
+    if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not math.isfinite(reward):
+        found = "no reward" if "reward" not in parsed else f"the reward {str(reward)[:80]!r}, which is no number"
+        raise RolloutError("resources", f"the reply of {agent} holds {found}", server=agent)
+    return float(reward)
+
+
+def without_key(rolled: VerifiedRollout, key: str) -> VerifiedRollout:
+    """Our agents repeat no key of a row's own endpoint; others echo the whole row."""
+    masked = mask_key(rolled.parsed, key) if key else rolled.parsed
+    if masked == rolled.parsed:
+        return rolled
+    return VerifiedRollout(orjson.dumps(masked), masked, rolled.reward, describe_rollout(masked))
+
+
+def without_key_in_failure(failure: RolloutError, key: str) -> RolloutError:
+    if key:
+        failure.what = failure.message = mask_text(failure.message, key)
+        if isinstance(failure, SoftFailure):
+            failure.parsed = mask_key(failure.parsed, key)
+    return failure
+
+
+def rollout_line(rolled: VerifiedRollout, task: Task, how: Circumstances) -> bytes:
+    """The reply's own bytes and our fields behind them, as one line."""
+    stamp = {"key": task.key, "agent": task.agent, "reward": rolled.reward, **how.to_dict(), **rolled.origin}
+    parsed, body = rolled.parsed, rolled.body
+    if STAMP in parsed:
+        parsed = {name: value for name, value in parsed.items() if name != STAMP}
+        body = orjson.dumps(parsed)
+    elif b"\n" in body or b"\r" in body:
+        body = orjson.dumps(parsed)
+    fields = {name: value for name, value in _identity(task, parsed).items() if parsed.get(name) != value}
+    return splice(body, {**fields, STAMP: stamp}, keys=parsed.keys()) + b"\n"
+
+
+def failure_line(failure: RolloutError, task: Task, how: Circumstances) -> bytes:
+    """A failed rollout as data: who failed, how, when, and which row it was. A soft failure keeps its reply."""
+    reply = failure.parsed if isinstance(failure, SoftFailure) else {}
+    line = {
+        **{name: value for name, value in reply.items() if name != STAMP},
+        **_identity(task, reply),
+        **failure.to_dict(),
+        "attempt": how.attempt,
+        "row": task.where,
+        STAMP: {"key": task.key, "agent": task.agent, "terminal": is_terminal(failure), **how.to_dict()},
+    }
+    return orjson.dumps(line) + b"\n"
+
+
+def is_terminal(failure: RolloutError) -> bool:
+    """Only another row would help: a resume leaves it alone. Infrastructure gets fixed, so the rest is tried again."""
+    if isinstance(failure, SoftFailure):
+        return failure.terminal
+    return failure.kind in ("row", "budget")
+
+
+def _identity(task: Task, parsed: dict[str, Any]) -> dict[str, Any]:
+    echoed = parsed.get(AGENT_REF)
+    known = isinstance(echoed, dict) and echoed.get("name") == task.agent
+    ref = echoed if known else {"type": "responses_api_agents", "name": task.agent}
+    return {TASK: task.task_index, ROLLOUT: task.rollout_index, AGENT_REF: ref}
+
+
+def _refusal(reply: Reply, agent: str) -> RolloutError:
+    failure = error_from_reply(reply.status, reply.body, server=agent, kind="agent")
+    if reply.status in _NOT_THE_ROW and failure.kind == "row":
+        return RolloutError("agent", failure.message, server=agent, retryable=True)
+    return failure
+
+
+def _parse(body: bytes, status: int, agent: str) -> dict[str, Any]:
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise _not_json(body, status, agent, error) from None
+    if not isinstance(parsed, dict):
+        raise RolloutError("agent", f"{agent} answered {status} with no JSON object: {_start(body)}", server=agent)
+    return parsed
+
+
+def _not_json(body: bytes, status: int, agent: str, error: ValueError) -> RolloutError:
+    """NaN is no JSON, and the usual sign of a verifier that divided by zero: say so."""
+    try:
+        loose = json.loads(body)
+    except ValueError:
+        return RolloutError("agent", f"{agent} answered {status}, not JSON ({error}): {_start(body)}", server=agent)
+    reward = loose.get("reward") if isinstance(loose, dict) else None
+    what = f"the reward {reward}" if isinstance(reward, float) and not math.isfinite(reward) else "NaN or Infinity"
+    return RolloutError("resources", f"the reply of {agent} holds {what}, which is no number", server=agent)
+
+
+def _start(body: bytes) -> str:
+    return repr(body[:200].decode("utf-8", "replace"))

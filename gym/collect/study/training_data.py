@@ -1,0 +1,166 @@
+"""Rollouts as training data: conversations (sft), chosen and rejected answers (dpo), a table (parquet)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import orjson
+
+from gym.collect.study.chats import Conversation, rollout_to_conversation
+from gym.collect.study.parquet_table import write_parquet
+from gym.collect.study.recorded import Recorded, parse_rollout, read_rollouts, whole_file
+from gym.errors import UserError
+
+Form = Literal["sft", "dpo", "parquet"]
+MOST_LISTED = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportOptions:
+    form: Form
+    output: Path
+    min_reward: float = 1.0  # sft
+    margin: float = 0.0  # dpo: how far the better reward is above the worse; any distance at all when 0
+    skip_bad_rows: bool = False
+
+
+@dataclass(slots=True)
+class Exported:
+    """`read` rollouts became `written` examples; `below` were not good enough or had no partner."""
+
+    read: int = 0
+    written: int = 0
+    below: int = 0
+    best: float | None = None
+    left_out: list[str] = field(default_factory=list)  # file:line and why, the first thousand
+
+    def see(self, rollout: Recorded) -> None:
+        self.read += 1
+        self.best = rollout.reward if self.best is None else max(self.best, rollout.reward)
+
+
+@dataclass(slots=True)
+class _Extremes:
+    """The best and the worst rollout of a task: reward, repeat, place. Equal ones: the earlier repeat."""
+
+    best: tuple[float, int, int, str]
+    worst: tuple[float, int, int, str]
+
+    def add(self, rollout: Recorded) -> None:
+        one = _place(rollout)
+        if (-one[0], one[1]) < (-self.best[0], self.best[1]):
+            self.best = one
+        if one[:2] < self.worst[:2]:
+            self.worst = one
+
+
+def export_rollouts(path: Path, options: ExportOptions) -> Exported:
+    """Writes nothing at all when nothing is good enough."""
+    exported = Exported()
+    writers: dict[Form, Callable[[Path, ExportOptions, Exported, BinaryIO], None]] = {
+        "sft": _write_sft,
+        "dpo": _write_dpo,
+        "parquet": _write_parquet,
+    }
+    with ExitStack() as stack:
+        stream = stack.enter_context(whole_file(options.output))
+        writers[options.form](path, options, exported, stream)
+        if not exported.written:
+            raise UserError(_nothing(path, options, exported), _hint(options, exported))
+    return exported
+
+
+def _write_sft(path: Path, options: ExportOptions, exported: Exported, stream: BinaryIO) -> None:
+    for rollout, talk in _conversations(read_rollouts(path), options, exported, least=options.min_reward):
+        example = {"messages": talk.prompt + talk.answer, **({"tools": talk.tools} if talk.tools else {})}
+        stream.write(orjson.dumps({**example, "reward": rollout.reward}) + b"\n")
+        exported.written += 1
+
+
+def _write_dpo(path: Path, options: ExportOptions, exported: Exported, stream: BinaryIO) -> None:
+    tasks: dict[tuple[str, int], _Extremes] = {}
+    for rollout in read_rollouts(path):
+        exported.see(rollout)
+        found = tasks.setdefault((rollout.agent, rollout.task), _Extremes(_place(rollout), _place(rollout)))
+        found.add(rollout)
+    with path.open("rb") as source:
+        for extremes in tasks.values():
+            apart = extremes.best[0] - extremes.worst[0]
+            if apart <= 0 or apart < options.margin:
+                exported.below += 1
+                continue
+            pair = [_read_at(source, place) for place in (extremes.best, extremes.worst)]
+            talks = [talk for _, talk in _conversations(iter(pair), options, exported, counted=True)]
+            if len(talks) == 2:
+                stream.write(orjson.dumps(_preference(*talks)) + b"\n")
+                exported.written += 1
+
+
+def _write_parquet(path: Path, options: ExportOptions, exported: Exported, stream: BinaryIO) -> None:
+    exported.written = write_parquet(_conversations(read_rollouts(path), options, exported), stream)
+
+
+def _conversations(
+    rollouts: Iterator[Recorded],
+    options: ExportOptions,
+    exported: Exported,
+    *,
+    least: float | None = None,
+    counted: bool = False,
+) -> Iterator[tuple[Recorded, Conversation]]:
+    for rollout in rollouts:
+        if not counted:
+            exported.see(rollout)
+        if least is not None and rollout.reward < least:
+            exported.below += 1
+            continue
+        try:
+            talk = rollout_to_conversation(rollout)
+        except UserError as error:
+            if not options.skip_bad_rows:
+                raise
+            if len(exported.left_out) < MOST_LISTED:
+                exported.left_out.append(error.what)
+            continue
+        yield rollout, talk
+
+
+def _preference(chosen: Conversation, rejected: Conversation) -> dict[str, Any]:
+    pair: dict[str, Any] = {"prompt": chosen.prompt, "chosen": chosen.answer, "rejected": rejected.answer}
+    return {**pair, "tools": chosen.tools} if chosen.tools else pair
+
+
+def _place(rollout: Recorded) -> tuple[float, int, int, str]:
+    return rollout.reward, rollout.repeat, rollout.offset, rollout.where
+
+
+def _read_at(source: BinaryIO, place: tuple[float, int, int, str]) -> Recorded:
+    _, _, offset, where = place
+    source.seek(offset)
+    return parse_rollout(source.readline(), where, offset)
+
+
+def _nothing(path: Path, options: ExportOptions, exported: Exported) -> str:
+    if not exported.read:
+        return f"{path}: no rollouts"
+    if exported.left_out:
+        return f"{path}: none of the rollouts that qualify can be said as a chat; the first: {exported.left_out[0]}"
+    if options.form == "dpo":
+        apart = f"lie {options.margin:g} apart" if options.margin else "differ"
+        return f"{path}: in none of {exported.below:,} tasks do two rewards {apart}"
+    best = f"the best has {exported.best:g}"
+    return f"{path}: none of {exported.read:,} rollouts has a reward of {options.min_reward:g} or more; {best}"
+
+
+def _hint(options: ExportOptions, exported: Exported) -> str:
+    if not exported.read or exported.left_out:
+        return ""
+    if options.form == "dpo":
+        return "collect several rollouts of each row (gym rollouts --repeats 4)" + (
+            ", or say a smaller --margin" if options.margin else ""
+        )
+    return f"say --min-reward {exported.best:g}"

@@ -1,0 +1,171 @@
+"""pass@k, the mean of k tries, majority@k, their spread over runs and their confidence intervals, from columns.
+
+Names and scale (per cent) are the contract's; `/ci_low` and `/ci_high` behind a name are ours. A rollout takes 32
+bytes, and 8 more for each of its numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import statistics
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from gym.collect.study.estimates import Sample
+from gym.wire.metrics import ROLLOUT, TASK, describe_columns, numbers
+from gym.wire.pass_rates import Try, pass_and_majority
+
+ANSWERS = ("extracted_answer", "predicted_answer", "model_answer")
+_NONE = -1
+_MASK = (1 << 62) - 1
+
+
+class Tries:
+    """The reward and the answer of every rollout of one agent."""
+
+    def __init__(self) -> None:
+        self.tasks = array("q")
+        self.repeats = array("q")
+        self.rewards = array("d")
+        self._answers = array("q")
+        self._names: dict[str, int] = {}
+        self._answer_field = ""
+
+    def __len__(self) -> int:
+        return len(self.rewards)
+
+    def add(self, fields: Mapping[str, Any], reward: float) -> None:
+        task = fields.get(TASK, 0)
+        self.tasks.append(task if isinstance(task, int) else self._names.setdefault(str(task), -1 - len(self._names)))
+        repeat = fields.get(ROLLOUT)
+        self.repeats.append(repeat if isinstance(repeat, int) else len(self.rewards))
+        self.rewards.append(reward)
+        self._answers.append(self._answer_of(fields))
+
+    @property
+    def has_answers(self) -> bool:
+        return bool(self._answer_field)
+
+    def groups(self) -> Iterator[tuple[int, list[int]]]:
+        """(task, its rollouts' places in the order of their repeats), task by task."""
+        order = sorted(range(len(self)), key=self.repeats.__getitem__)
+        order.sort(key=self.tasks.__getitem__)
+        start = 0
+        for end in range(1, len(order) + 1):
+            if end == len(order) or self.tasks[order[end]] != self.tasks[order[start]]:
+                yield self.tasks[order[start]], order[start:end]
+                start = end
+
+    def tries(self, places: Sequence[int]) -> list[Try]:
+        return [Try(self.rewards[place], self._answer(place)) for place in places]
+
+    def _answer(self, place: int) -> int | None:
+        answer = self._answers[place]
+        return None if answer == _NONE else answer
+
+    def _answer_of(self, fields: Mapping[str, Any]) -> int:
+        """62 bits of the answer's digest. The field is the first of the known ones that a rollout has."""
+        if not self._answer_field:
+            self._answer_field = next((name for name in ANSWERS if name in fields), "")
+        given = fields.get(self._answer_field) if self._answer_field else None
+        if given is None:
+            return _NONE
+        text = given if isinstance(given, str) else orjson.dumps(given, option=orjson.OPT_SORT_KEYS).decode()
+        return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") & _MASK
+
+
+class NumberTable(Tries):
+    """All rollouts of one agent: every numeric field is a column, with NaN where a rollout lacks it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.columns: dict[str, array[float]] = {}
+
+    def add(self, fields: Mapping[str, Any], reward: float) -> None:
+        count = len(self)
+        for name, value in numbers(fields).items():
+            column = self.columns.get(name)
+            if column is None:
+                column = self.columns[name] = array("d", [math.nan]) * count
+            column.extend([math.nan] * (count - len(column)))
+            column.append(value)
+        super().add(fields, reward)
+
+    def described(self) -> dict[str, float]:
+        described: dict[str, float] = {}
+        for name, column in self.columns.items():
+            described |= describe_columns({name: array("d", (value for value in column if value == value))})
+        return described
+
+    def at(self, place: int) -> dict[str, float]:
+        found = ((name, column[place]) for name, column in self.columns.items() if place < len(column))
+        return {name: value for name, value in found if value == value}
+
+
+def extra_metrics(tries: Tries, *, name: str = "accuracy") -> dict[str, float]:
+    """For each k up to the fewest repeats that any task has; nothing without rollouts."""
+    most = min((len(places) for _, places in tries.groups()), default=0)
+    samples: dict[str, Sample] = {}
+    runs = [Sample() for _ in range(most)]
+    spreads = [Sample() for _ in range(2, most + 1)]  # of the first 2, 3, ... repeats of a task
+    for _, places in tries.groups():
+        group = tries.tries(places)
+        for metric, value in _task_metrics(group, most, name, answers=tries.has_answers).items():
+            samples.setdefault(metric, Sample()).add(value)
+        scores = [100.0 * one.score for one in group[:most]]
+        for run, score in zip(runs, scores, strict=True):
+            run.add(score)
+        for spread, deviation in zip(spreads, _deviations(scores), strict=True):
+            spread.add(deviation)
+    metrics = {metric: sample.mean for metric, sample in samples.items()}
+    metrics |= _over_runs([run.mean for run in runs], spreads, name)
+    return metrics | _intervals(samples, most)
+
+
+def _task_metrics(group: Sequence[Try], most: int, name: str, *, answers: bool) -> dict[str, float]:
+    """One task's share of every metric."""
+    replies = ({TASK: 0, "reward": one.score, "answer": one.answer} for one in group)
+    told = pass_and_majority(replies, answer="answer" if answers else "", name=name)
+    return told if len(group) == most else {key: value for key, value in told.items() if _k_of(key) <= most}
+
+
+def _deviations(scores: Sequence[float]) -> Iterator[float]:
+    """The standard deviation of the first two, the first three, and so on."""
+    growing = Sample()
+    for score in scores:
+        growing.add(score)
+        if growing.count > 1:
+            yield growing.deviation
+
+
+def _over_runs(means: Sequence[float], spreads: Sequence[Sample], name: str) -> dict[str, float]:
+    """How far whole runs lie apart, a run being the first repeat of every task, the second, and so on."""
+    metrics: dict[str, float] = {}
+    for k, spread in enumerate(spreads, 2):
+        base, apart = f"pass@1[avg-of-{k}]/{name}", statistics.stdev(means[:k])
+        metrics[f"{base}/std_dev_across_runs"] = apart
+        metrics[f"{base}/std_err_across_runs"] = apart / k**0.5
+        metrics[f"{base}/avg_sample_std_dev"] = spread.mean
+    return metrics
+
+
+def _intervals(samples: Mapping[str, Sample], most: int) -> dict[str, float]:
+    """Over tasks. For the powers of two among the ks, and the greatest: the others would tell little more."""
+    metrics: dict[str, float] = {}
+    for metric, sample in samples.items():
+        k = _k_of(metric)
+        if metric.endswith("/no_answer") or not (k == most or k & (k - 1) == 0):
+            continue
+        if (interval := sample.interval) is not None:
+            metrics[f"{metric}/ci_low"], metrics[f"{metric}/ci_high"] = interval
+    return metrics
+
+
+def _k_of(metric: str) -> int:
+    """`pass@1[avg-of-4]/accuracy` -> 4, `majority@8/accuracy` -> 8."""
+    head = metric.partition("/")[0]
+    return int(head.rpartition("-")[2].rstrip("]") if "[" in head else head.rpartition("@")[2])

@@ -1,0 +1,212 @@
+"""Lines become tasks: checked at the edge, given their indices and agent, repeated in place, sharded, resumed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from copy import copy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import orjson
+from pydantic_core import from_json
+
+from gym.collect.keys import DoneKeys, RowIndex, format_key, row_digest
+from gym.config.aliases import known_as
+from gym.config.redact import redact
+from gym.data.rows import AGENT_REF, PARAMS, BadLine, bad_line, parse_row
+from gym.data.source import Line
+from gym.errors import Problem
+from gym.wire.json_text import write_any_json
+from gym.wire.metrics import ROLLOUT, TASK
+from gym.wire.policy_endpoint import KEY, URL, mask_key
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One rollout to be done. `raw` is shared by all repeats of a row; `extra` is what this one adds."""
+
+    raw: bytes
+    extra: bytes
+    key: str
+    agent: str
+    task_index: int
+    rollout_index: int
+    where: str
+    secret: str = field(default="", repr=False)  # the key of an endpoint that the row brings along
+    masked: bytes = b""  # `raw` without it
+
+    @property
+    def body(self) -> bytes:
+        return self.raw[:-1] + self.extra
+
+    @property
+    def written(self) -> bytes:
+        """The body as a file may hold it."""
+        return (self.masked or self.raw)[:-1] + self.extra
+
+
+@dataclass(frozen=True, slots=True)
+class RowRules:
+    """How rows become tasks."""
+
+    agents: Collection[str]
+    agent: str = ""
+    limit: int | None = None
+    repeats: int = 1
+    shard: tuple[int, int] = (1, 1)
+    params: tuple[tuple[str, Any], ...] = ()
+
+
+class TaskReader:
+    """Reads lines once, in order; what it remembers of a row is 16 to 32 bytes."""
+
+    def __init__(self, rules: RowRules, *, done: DoneKeys | None = None) -> None:
+        self._rules = rules
+        self._done = DoneKeys() if done is None else done
+        self._lines = RowIndex()  # by the digest of the text
+        self._given = RowIndex()  # by a `_ng_task_index` that the row brought along
+        self.total = 0  # tasks of this shard, done ones included
+        self.rows = 0
+
+    def for_agent(self, agent: str) -> TaskReader:
+        """A reader of other rows in the same run: keys and indices go on, rows that name no agent are of this one."""
+        other = copy(self)
+        other._rules = replace(self._rules, agent=agent)
+        return other
+
+    def read(
+        self, lines: Iterable[Line], materialize: Callable[[bytes], object] | None = None
+    ) -> Iterator[Task | Problem]:
+        """The tasks that are still to be done, and the lines that are no rows. Every task's body is materialized."""
+        for line in lines:
+            if self._rules.limit is not None and self.rows >= self._rules.limit:
+                return
+            self.rows += 1
+            try:
+                tasks = self._line_to_tasks(line)
+            except BadLine as bad:
+                yield bad.problem
+                continue
+            for digest, repeat, task in tasks:
+                self.total += 1
+                if materialize is not None:
+                    materialize(task.written + b"\n")
+                if not self._done.has(digest, repeat):
+                    yield task
+
+    def _line_to_tasks(self, line: Line) -> list[tuple[int, int, Task]]:
+        row = parse_row(line)
+        agent = find_agent(row, line, self._rules)
+        secret = secret_of(row)
+        digest = row_digest(mask_row(line.raw, secret))  # a key that is another one each time makes no other row
+        index, first = self._lines.find(digest)
+        self._lines.count(digest, self._rules.repeats)
+        task_index, first_rollout = self._indices(row, index, first)
+        part, parts = self._rules.shard
+        if index % parts != part - 1:
+            return []
+        raw, fields = self._prepare(line.raw, row, agent)
+        masked = mask_row(raw, secret)
+        where = f"{line.file}:{line.number}"
+        return [
+            (
+                digest,
+                first + repeat,
+                Task(
+                    raw,
+                    _extra({TASK: task_index, ROLLOUT: first_rollout + repeat, **fields}, row),
+                    format_key(digest, first + repeat),
+                    agent,
+                    task_index,
+                    first_rollout + repeat,
+                    where,
+                    secret,
+                    masked if masked is not raw else b"",
+                ),
+            )
+            for repeat in range(self._rules.repeats)
+        ]
+
+    def _indices(self, row: dict[str, Any], index: int, first: int) -> tuple[int, int]:
+        """(`_ng_task_index`, the first `_ng_rollout_index`): what the row brought is honoured."""
+        task, rollout = _index(row.get(TASK)), _index(row.get(ROLLOUT))
+        if task is None:
+            row.pop(TASK, None)
+            row.pop(ROLLOUT, None)
+            return index, first
+        if rollout is not None and self._rules.repeats == 1:
+            return task, rollout
+        row.pop(ROLLOUT, None)
+        _, counted = self._given.find(task + 1)
+        self._given.count(task + 1, self._rules.repeats)
+        return task, counted
+
+    def _prepare(self, raw: bytes, row: dict[str, Any], agent: str) -> tuple[bytes, dict[str, Any]]:
+        """The row's bytes, untouched unless something in them must go, and what is to be added."""
+        fields: dict[str, Any] = {}
+        if not isinstance(row.get(AGENT_REF), dict):
+            row.pop(AGENT_REF, None)
+            fields[AGENT_REF] = {"type": "responses_api_agents", "name": agent}
+        if self._rules.params:
+            row[PARAMS] = {**row[PARAMS], **dict(self._rules.params)}
+        if self._rules.params or _lost_fields(raw, row):
+            raw = orjson.dumps(row)
+        return raw, fields
+
+
+def secret_of(row: Mapping[str, Any]) -> str:
+    """The key that must not be written down; "" for the many rows that bring none."""
+    key = row.get(KEY)
+    return key if isinstance(key, str) else ""
+
+
+def mask_row(raw: bytes, secret: str) -> bytes:
+    """The same object where there is nothing to hide."""
+    if b"policy_" not in raw:
+        return raw
+    row = from_json(raw)
+    masked = mask_key(row, secret)
+    if isinstance(masked.get(URL), (str, list)):
+        masked[URL] = redact(masked[URL])
+    return raw if masked == row else write_any_json(masked)
+
+
+def find_agent(row: dict[str, Any], line: Line, rules: RowRules) -> str:
+    """The row's own agent, else the one asked for, else the only one there is."""
+    ref = row.get(AGENT_REF)
+    if ref is not None and not (isinstance(ref, dict) and isinstance(ref.get("name"), str)):
+        raise bad_line(
+            line, "names no agent", key=AGENT_REF, hint='write {"type": "responses_api_agents", "name": "..."}'
+        )
+    name = ref["name"] if ref is not None else rules.agent
+    if name in rules.agents:
+        return str(name)
+    if name and (held := known_as(str(name), rules.agents)):
+        return held  # under another of its historical names
+    if name:
+        near = difflib.get_close_matches(str(name), rules.agents, n=3, cutoff=0.5) or sorted(rules.agents)[:5]
+        raise bad_line(
+            line, f"the stack has no agent {name!r}", key=AGENT_REF, hint=f"it has {' or '.join(near) or 'none'}"
+        )
+    if len(rules.agents) == 1:
+        return next(iter(rules.agents))
+    names = ", ".join(sorted(rules.agents)) or "none"
+    hint = f"add it, or say --agent with one of: {names}"
+    raise bad_line(line, "the row names no agent, and the stack has several", key=AGENT_REF, hint=hint)
+
+
+def _extra(fields: dict[str, Any], row: dict[str, Any]) -> bytes:
+    """The end of the body: `,"field":...}` for each field that the row lacks."""
+    missing = {name: value for name, value in fields.items() if name not in row}
+    return b"," + orjson.dumps(missing)[1:] if missing else b"}"
+
+
+def _lost_fields(raw: bytes, row: dict[str, Any]) -> bool:
+    """Did a field leave `row` that is still in its bytes? A cheap look first: most rows have none of these."""
+    names = [name for name in (TASK, ROLLOUT, AGENT_REF) if name not in row and f'"{name}"'.encode() in raw]
+    return bool(names)
+
+
+def _index(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else None

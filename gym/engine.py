@@ -1,0 +1,197 @@
+"""The container engine: does one answer, which, and is it new enough. Asked over its socket, in milliseconds."""
+
+from __future__ import annotations
+
+import functools
+import http.client
+import os
+import re
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import orjson
+
+from gym.errors import InfraError, ProgramFailed
+from gym.programs import run_program
+
+if TYPE_CHECKING:
+    import docker
+
+ENGINE_FLOOR: Final = (25, 0)  # healthcheck.start_interval
+COMPOSE_FLOOR: Final = (2, 26)
+QUICK_SECONDS: Final = 2.0  # one that is not there refuses at once; one that is busy may need a second
+PATIENT_SECONDS: Final = 10.0
+CLIENT_SECONDS: Final = 120.0
+FAR: Final = re.compile(r"^(ssh://|tcp://(?!localhost[:/]|127\.|\[::1\]))")
+DEFAULT_SOCKET: Final = "/var/run/docker.sock"
+
+
+class EngineFacts(NamedTuple):
+    version: str
+    compose: str
+    host: str  # "unix:///var/run/docker.sock"
+
+
+def engine_answers() -> EngineFacts | None:
+    """The engine that `docker` would talk to, when it answers at once, is new enough and has Compose; else None."""
+    found = find_engine()
+    return None if isinstance(found, InfraError) else found
+
+
+def find_engine() -> EngineFacts | InfraError:
+    """The same, or why there is none to use."""
+    try:
+        return _engine(QUICK_SECONDS)
+    except InfraError as error:
+        return error
+
+
+def require_engine() -> EngineFacts:
+    """The engine; or why there is none that we can use, and what to do about it."""
+    return _engine(PATIENT_SECONDS)
+
+
+@contextmanager
+def connect(host: str) -> Iterator[docker.DockerClient]:
+    """A client of the Engine API; its import costs a tenth of a second, so only who needs it pays."""
+    import docker  # noqa: PLC0415
+
+    client = docker.DockerClient(base_url=host, timeout=int(CLIENT_SECONDS))
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def docker_environ(host: str) -> dict[str, str]:
+    """For the CLI: this engine and no other; bake may read what the build document names."""
+    chosen = {"DOCKER_HOST": host, "BUILDX_BUILDER": "default"}  # another builder would not see the base image
+    return {**os.environ, **chosen, "BUILDX_BAKE_ENTITLEMENTS_FS": "0", "COMPOSE_ANSI": "never"}
+
+
+def _engine(seconds: float) -> EngineFacts:
+    host = engine_host()
+    if FAR.match(host):
+        raise InfraError(
+            f"The engine at {host} is on another machine, where a stack's files (`.gym/`) are not.",
+            "Run gym on that machine: gym save -o FILE here, gym load FILE there; or: gym up --runtime local ...",
+        )
+    version = _version_of(host, seconds)
+    if _numbers(version) < ENGINE_FLOOR:
+        raise InfraError(
+            f"The engine at {host} is Docker {version}; 25 is the oldest that works here.",
+            "Upgrade it, or run without containers: gym up --runtime local ...",
+        )
+    compose = _compose_version()
+    if _numbers(compose) < COMPOSE_FLOOR:
+        raise InfraError(
+            f"`docker compose` is {compose or 'not installed'}; 2.26 is the oldest that works here.",
+            "Install or upgrade the Compose plugin (on Debian: scripts/docker-engine), or: gym up --runtime local ...",
+        )
+    return EngineFacts(version, compose, host)
+
+
+def engine_host() -> str:
+    """`DOCKER_HOST`, else the current context of the Docker CLI, else the usual socket."""
+    if host := os.environ.get("DOCKER_HOST"):
+        return host
+    folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    name = os.environ.get("DOCKER_CONTEXT") or _read_json(folder / "config.json").get("currentContext", "default")
+    if name and name != "default":
+        for meta in folder.glob("contexts/meta/*/meta.json"):
+            found = _read_json(meta)
+            if found.get("Name") == name:
+                return str(found.get("Endpoints", {}).get("docker", {}).get("Host") or f"unix://{DEFAULT_SOCKET}")
+    return f"unix://{DEFAULT_SOCKET}"
+
+
+class SocketFacts(NamedTuple):
+    """The engine's socket as a container is given it."""
+
+    path: str
+    group: int | None  # which may open it; None where this machine cannot tell
+
+
+def socket_facts(host: str) -> SocketFacts:
+    """Docker Desktop's engine runs in a machine of its own, where the socket has its usual place and is root's."""
+    if not host.startswith("unix://"):
+        raise InfraError(
+            f"The engine at {host} has no socket on this machine that a sandbox broker could be given.",
+            "Use the engine's unix socket (DOCKER_HOST=unix:///var/run/docker.sock), or: gym up --runtime local ...",
+        )
+    path = host.removeprefix("unix://")
+    if sys.platform != "linux":
+        return SocketFacts(DEFAULT_SOCKET, 0)
+    try:
+        return SocketFacts(os.path.realpath(path), os.stat(path).st_gid)  # noqa: PTH116 (a text in, a text out)
+    except OSError:
+        return SocketFacts(path, None)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        tree = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return tree if isinstance(tree, dict) else {}
+
+
+def _version_of(host: str, seconds: float) -> str:
+    hint = "Start it (on Debian: scripts/docker-engine), or run without containers: gym up --runtime local ..."
+    try:
+        if host.startswith("unix://"):
+            return _ask_socket(host.removeprefix("unix://"), seconds)
+        argv = ("docker", "--host", host, "version", "--format", "{{.Server.Version}}")
+        return run_program(argv, timeout=max(seconds, 2.0)).strip()
+    except PermissionError:
+        raise InfraError(
+            f"Docker's socket {host} is there, but this user may not open it.",
+            'Join its group: sudo usermod -aG docker "$USER", then log in again; or: gym up --runtime local ...',
+        ) from None
+    except (OSError, ValueError, http.client.HTTPException, ProgramFailed) as error:
+        words = getattr(error, "strerror", None) or str(error).splitlines()[-1:] or [type(error).__name__]
+        reason = words if isinstance(words, str) else words[0]
+        raise InfraError(f"No container engine answers at {host}: {reason}.", hint) from None
+
+
+class _SocketConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, seconds: float) -> None:
+        super().__init__("localhost", timeout=seconds)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+def _ask_socket(path: str, seconds: float) -> str:
+    connection = _SocketConnection(path, seconds)
+    try:
+        connection.request("GET", "/version")
+        return str(orjson.loads(connection.getresponse().read())["Version"])
+    finally:
+        connection.close()
+
+
+@functools.cache
+def _compose_version() -> str:
+    """Once a process: the plugin does not change under a running command."""
+    if shutil.which("docker") is None:
+        raise InfraError(
+            "An engine answers, but there is no `docker` command on the PATH.",
+            "Install the Docker CLI with its Compose plugin (on Debian: scripts/docker-engine).",
+        )
+    try:
+        return run_program(("docker", "compose", "version", "--short"), timeout=PATIENT_SECONDS).strip().lstrip("v")
+    except ProgramFailed:
+        return ""
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version)[:2])

@@ -1,0 +1,61 @@
+"""Files that another process reads while we write, whole or not at all; and where the files lie that came with gym."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+from gym.errors import InfraError
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def write_atomically(path: Path, text: str, *, mode: int = 0o600, durable: bool = False) -> bool:
+    """Write beside, then rename over. False, and nothing touched, when the file already holds this text.
+
+    `durable` waits for the disk: for what must survive a power cut, not for what is rendered again anyway.
+    """
+    data = text.encode()
+    if _holds(path, data, mode):
+        return False
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # A dot in front: the file provider of the router reads every *.yml in its folder, this one must never be seen.
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            if durable:
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    return True
+
+
+def _holds(path: Path, data: bytes, mode: int) -> bool:
+    try:
+        return path.read_bytes() == data and path.stat().st_mode & 0o777 == mode
+    except OSError:
+        return False
+
+
+def asset_dir(name: str) -> Path:
+    """`templates`, `servers`, `compose`, `requirements`: inside the installed wheel, or beside the package."""
+    for candidate in (_PACKAGE / "_assets" / name, _PACKAGE.parent / name):
+        if candidate.exists():
+            return candidate
+    raise InfraError(
+        f"`{name}` is not where the package `gym` is installed ({_PACKAGE}).",
+        "Install it again: `pip install --force-reinstall 'compose-gym[cli]'`.",
+    )
+
+
+def own_root() -> Path:
+    """The folder that holds our own `servers`."""
+    inside = _PACKAGE / "_assets"
+    return inside if inside.is_dir() else _PACKAGE.parent

@@ -1,0 +1,347 @@
+"""HTTP/1.1 as the servers of a stack speak it to one another: keep-alive, whole bodies, nothing sent twice.
+
+`NotSent` promises that the peer saw no byte of the request; after any other error the outcome is unknown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import NamedTuple, cast
+from urllib.parse import urlsplit
+
+import httptools
+
+from gym.http.keepalive import (
+    ONE_WINDOW,
+    UNACKNOWLEDGED_SECONDS,
+    heard_within,
+    keep_transport_alive,
+    limit_unacknowledged,
+)
+from gym.http.peer_health import VANISHED_WORDS, Peer, PeerHealth, PeerVanished, is_vanished
+
+CONNECT_SECONDS = 5.0
+IDLE_SECONDS = 20.0  # well below the 75 s after which our servers close: a kept connection is never closed under us
+MAX_BODY = 256 * 1024 * 1024
+SPLIT_WRITE = 64 * 1024  # above this a body is written after its head instead of being copied behind it
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+class NotSent(ConnectionError):
+    """No byte of the request reached the peer: it is safe to try elsewhere."""
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: list[tuple[bytes, bytes]]  # names in lower case
+    body: bytes
+
+    def header(self, name: bytes) -> bytes | None:
+        return next((value for key, value in self.headers if key == name), None)
+
+
+class Address(NamedTuple):
+    tls: bool
+    host: str
+    port: int
+    netloc: bytes
+    target: bytes  # path and query
+
+    @property
+    def peer(self) -> Peer:
+        return self.tls, self.host, self.port
+
+
+class HttpClient:
+    """A pool of connections for one event loop. Close it when done."""
+
+    def __init__(
+        self,
+        *,
+        per_host: int | None = None,
+        max_body: int = MAX_BODY,
+        asks_health: bool = True,
+        idle_seconds: float | None = None,
+        connect_seconds: float = CONNECT_SECONDS,
+    ) -> None:
+        """`asks_health`: of who lets a reply wait for long. For peers that speak HTTP at an address of their own."""
+        self._idle_seconds = idle_seconds
+        self._connect_seconds = connect_seconds
+        self.health = PeerHealth(asks=asks_health)
+        self._idle: dict[Peer, deque[_Connection]] = {}
+        self._open: set[_Connection] = set()
+        self._per_host = per_host
+        self._gates: dict[Peer, asyncio.Semaphore] = {}
+        self._max_body = max_body
+
+    async def request(
+        self, method: str, url: str, *, body: bytes = b"", headers: Headers = (), timeout: float | None = None
+    ) -> Reply:
+        """The whole reply; `timeout` covers waiting for a place, connecting, sending and reading. Not for HEAD."""
+        address = parse_url(url)
+        head = _head(method, address, headers, len(body))
+        if self._per_host is None:
+            return await self._exchange(address, head, body, timeout)
+        gate = self._gates.setdefault(address.peer, asyncio.Semaphore(self._per_host))
+        waited = await _acquire(gate, address, timeout)
+        try:
+            return await self._exchange(address, head, body, None if timeout is None else timeout - waited)
+        finally:
+            gate.release()
+
+    def expect_health(self, url: str) -> None:
+        """Servers of this SDK answer /healthz while they work: one that is silent for long has gone."""
+        self.health.expect_answers(parse_url(url).peer)
+
+    def is_lost(self, url: str) -> bool:
+        """It vanished or hung, and has not answered since."""
+        return bool(self.health.lost) and parse_url(url).peer in self.health.lost
+
+    async def aclose(self) -> None:
+        self.health.close()
+        for connection in tuple(self._open):
+            connection.abort()
+        self._idle.clear()
+
+    async def _exchange(self, address: Address, head: bytes, body: bytes, timeout: float | None) -> Reply:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        ends = None if timeout is None else now + timeout
+        if self.health.lost and address.peer in self.health.lost:
+            raise NotSent(f"{address.host}:{address.port} vanished or hangs, and has not answered since")
+        connection = self._take(address, now)
+        if connection is None:
+            connection = await self._connect(address, timeout)
+            now = loop.time()
+        waiter = connection.send(head, body, now)
+        timer = None if ends is None else loop.call_at(ends, _expire, waiter, address)
+        try:
+            reply = await waiter
+        except BaseException:
+            connection.abort()
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+        if connection.reusable:
+            connection.idle_since = loop.time()
+            self._idle.setdefault(address.peer, deque()).append(connection)
+        else:
+            connection.abort()
+        return reply
+
+    def _take(self, address: Address, now: float) -> _Connection | None:
+        idle = self._idle.get(address.peer)
+        longest = IDLE_SECONDS if self._idle_seconds is None else self._idle_seconds
+        while idle:
+            connection = idle.pop()  # the one used last: the others may age and go
+            if not connection.closed and now - connection.idle_since < longest:
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self, address: Address, timeout: float | None) -> _Connection:
+        limit = self._connect_seconds if timeout is None else min(self._connect_seconds, timeout)
+        try:
+            async with asyncio.timeout(limit):
+                connection = await self._dial(address)
+        except TimeoutError:
+            raise NotSent(f"no connection to {self._where(address)} within {limit:.3g} s") from None
+        except OSError as error:
+            raise NotSent(f"no connection to {self._where(address)}: {error.strerror or error}") from error
+        if not connection.closed:
+            self._open.add(connection)
+            connection.on_closed = self._forget
+            self.health.watch(connection)
+        return connection
+
+    async def _dial(self, address: Address) -> _Connection:
+        loop, context = asyncio.get_running_loop(), _tls() if address.tls else None
+        transport, connection = await loop.create_connection(
+            lambda: _Connection(self._max_body, address.peer), address.host, address.port, ssl=context
+        )
+        keep_transport_alive(transport, unacknowledged=UNACKNOWLEDGED_SECONDS)
+        return connection
+
+    def _where(self, address: Address) -> str:
+        return f"{address.host}:{address.port}"
+
+    def _forget(self, connection: _Connection, error: Exception | None) -> None:
+        self._open.discard(connection)
+        self.health.leave(connection, vanished=is_vanished(error))
+
+
+class _Connection(asyncio.Protocol):
+    """One connection and the reply being read from it."""
+
+    def __init__(self, max_body: int, peer: Peer) -> None:
+        self.peer = peer
+        self.asked = 0.0  # when the request was sent
+        self._impatient = True
+        self._parser = httptools.HttpResponseParser(self)
+        self._max_body = max_body
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[Reply] | None = None
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._chunks: list[bytes] = []
+        self._size = 0
+        self._until_eof = False
+        self.closed = False
+        self.reusable = False
+        self.idle_since = 0.0
+        self.on_closed: Callable[[_Connection, Exception | None], None] = _nothing
+
+    @property
+    def waits(self) -> bool:
+        return self._waiter is not None and not self._waiter.done()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one without deriving from it
+
+    def send(self, head: bytes, body: bytes, now: float) -> asyncio.Future[Reply]:
+        assert self._transport is not None
+        self.reusable = False
+        self.asked = now
+        if len(body) > ONE_WINDOW and self._impatient:
+            self._impatient = False  # a busy server may leave some of it unread for a while
+            limit_unacknowledged(self._transport.get_extra_info("socket"), 0)
+        self._waiter = asyncio.get_running_loop().create_future()
+        if self.closed or self._transport.is_closing():
+            self._waiter.set_exception(NotSent("the connection was closed before the request"))
+        elif len(body) > SPLIT_WRITE:
+            self._transport.write(head)
+            self._transport.write(body)
+        else:
+            self._transport.write(head + body)
+        return self._waiter
+
+    def heard_within(self, seconds: float) -> bool:
+        assert self._transport is not None
+        return heard_within(self._transport.get_extra_info("socket"), seconds)
+
+    def give_up(self, error: Exception) -> None:
+        self._fail(error)
+        self.abort()
+
+    def abort(self) -> None:
+        self.closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # What the event loop tells.
+
+    def data_received(self, data: bytes) -> None:
+        if self._waiter is None or self._waiter.done():
+            self.abort()  # bytes that nobody asked for: do not mistake them for the next reply
+            return
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._fail(ConnectionError(f"not an HTTP reply: {error}"))
+            self.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        if self._until_eof and exc is None:
+            self.on_message_complete()
+        self._fail(_explain(exc))
+        self.on_closed(self, exc)
+
+    # What the parser tells.
+
+    def on_message_begin(self) -> None:
+        if self._waiter is None or self._waiter.done():
+            self.reusable = False  # a second reply behind the first: nobody asked for it, and nobody may get it
+            self.abort()
+        self._headers, self._chunks, self._size = [], [], 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        names = {name for name, _ in self._headers}
+        bodiless = self._parser.get_status_code() in (204, 304)
+        self._until_eof = not bodiless and not names & {b"content-length", b"transfer-encoding"}
+
+    def on_body(self, body: bytes) -> None:
+        self._chunks.append(body)
+        self._size += len(body)
+        if self._size > self._max_body:
+            self._fail(ConnectionError(f"the reply is larger than {self._max_body} bytes"))
+            self.abort()
+
+    def on_message_complete(self) -> None:
+        status = self._parser.get_status_code()
+        waiter = self._waiter
+        if status < 200 or waiter is None or waiter.done():
+            return
+        self.reusable = not self.closed and not self._until_eof and self._parser.should_keep_alive()
+        self._until_eof = False
+        chunks = self._chunks
+        waiter.set_result(Reply(status, self._headers, chunks[0] if len(chunks) == 1 else b"".join(chunks)))
+
+    def _fail(self, error: Exception) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_exception(error)
+
+
+@lru_cache(maxsize=4096)
+def parse_url(url: str) -> Address:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"not an http(s) address: {url!r}")
+    tls = parts.scheme == "https"
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if any(ord(char) <= 32 or ord(char) > 126 for char in target):
+        raise ValueError(f"not a plain URL path: {target!r}")
+    netloc = parts.netloc.rpartition("@")[2]
+    return Address(tls, parts.hostname, parts.port or (443 if tls else 80), netloc.encode("idna"), target.encode())
+
+
+def _head(method: str, address: Address, headers: Headers, length: int) -> bytes:
+    lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (method.encode(), address.target, address.netloc)]
+    if length or method != "GET":
+        lines.append(b"content-type: application/json\r\ncontent-length: %d" % length)
+    for name, value in headers:
+        line = b"%b: %b" % (name, value)
+        if b"\r" in line or b"\n" in line:
+            raise ValueError(f"line break in header {name!r}")
+        lines.append(line)
+    lines.append(b"\r\n")
+    return b"\r\n".join(lines)
+
+
+async def _acquire(gate: asyncio.Semaphore, address: Address, timeout: float | None) -> float:
+    """How long it took. Nothing is sent by a request that waited to its end."""
+    begun = asyncio.get_running_loop().time()
+    try:
+        async with asyncio.timeout(timeout):
+            await gate.acquire()
+    except TimeoutError:
+        raise NotSent(f"no place among the connections to {address.host}:{address.port} in time") from None
+    return asyncio.get_running_loop().time() - begun
+
+
+def _expire(waiter: asyncio.Future[Reply], address: Address) -> None:
+    if not waiter.done():
+        waiter.set_exception(TimeoutError(f"no answer from {address.host}:{address.port} in time"))
+
+
+@lru_cache(maxsize=1)
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+def _explain(error: Exception | None) -> ConnectionError:
+    if is_vanished(error):
+        return PeerVanished(VANISHED_WORDS.format(error))
+    return ConnectionError(f"the peer closed the connection before it answered{f': {error}' if error else ''}")
+
+
+def _nothing(*_: object) -> None:
+    return None

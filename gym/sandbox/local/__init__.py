@@ -1,5 +1,0 @@
-"""Sandboxes without an engine: bubblewrap where there is one, else plain processes that somebody asked for by name."""
-
-from gym.sandbox.local.provider import Bubblewrap, Subprocess
-
-__all__ = ["Bubblewrap", "Subprocess"]

@@ -1,0 +1,76 @@
+"""Turns whatever a server's code raised into the failure contract, and tells an author the line that broke."""
+
+from __future__ import annotations
+
+import logging
+import sysconfig
+import traceback
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails, to_json
+
+from gym.wire.expected import expected_at
+from gym.wire.failures import KINDS, FailureKind, RolloutError
+
+log = logging.getLogger("gym.server")
+_LIBRARIES = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"], str(Path(__file__).parents[1]))
+
+
+def error_to_failure(error: Exception, *, server: str, role: str, rollout_id: str = "") -> RolloutError:
+    """Peers' failures pass on as they are, bad bodies are the row's fault, everything else is a bug of this server."""
+    if isinstance(error, RolloutError):
+        error.server = error.server or server
+        if error.kind == "sandbox" and error.status < 500:
+            error.status = 500  # the broker's 404 or 410 was about our request; here it would read as the row's fault
+        return error
+    if isinstance(error, ValidationError):
+        return RolloutError("row", validation_message(error), server=server)
+    kind = cast(FailureKind, role if role in KINDS else "agent")
+    if isinstance(error, TimeoutError):
+        return RolloutError("timeout", str(error) or "a call took too long", server=server)
+    log.error("%s%s", f"rollout {rollout_id}: " if rollout_id else "", error_text(error), exc_info=error)
+    return RolloutError(kind, error_text(error), server=server, retryable=isinstance(error, OSError))
+
+
+def validation_message(error: ValidationError, model: type[BaseModel] | None = None) -> str:
+    """`options: Field required (expected: list of object)`, findings on one line; `model` knows what is expected."""
+    return "; ".join(_finding(one, model) for one in error.errors())
+
+
+def _finding(one: ErrorDetails, model: type[BaseModel] | None) -> str:
+    place = ".".join(str(part) for part in one["loc"]) or "body"
+    expected = expected_at(model, one["loc"]) if model is not None and one["type"] == "missing" else ""
+    return f"{place}: {one['msg']}" + (f" (expected: {expected})" if expected else "")
+
+
+def own_validation_error(error: ValidationError) -> RolloutError:
+    """A model that the author's code could not fill: a bug there, not in the body that was sent."""
+    log.error("%s", error_text(error), exc_info=error)
+    return RolloutError("resources", error_text(error), retryable=False)
+
+
+def validation_detail(error: ValidationError) -> bytes:
+    """The 422 body that FastAPI would have written: models have learnt to read it as a tool's output."""
+    found: Iterable[Any] = error.errors(include_url=False, include_context=False)
+    detail = [{**one, "loc": ["body", *one["loc"]]} for one in found]
+    return to_json({"detail": detail}, inf_nan_mode="null", fallback=repr)  # integers of any size, as a model may write
+
+
+def error_text(error: BaseException) -> str:
+    """`ZeroDivisionError: division by zero (app.py:31 in verify: return 1 / 0)`: the author's own last line."""
+    message = validation_message(error) if isinstance(error, ValidationError) else str(error).strip()
+    text = type(error).__name__ + (f": {message.splitlines()[0]}" if message else "")
+    place = place_of(traceback.extract_tb(error.__traceback__))
+    return f"{text} ({place})" if place else text
+
+
+def place_of(stack: Sequence[traceback.FrameSummary]) -> str:
+    """`app.py:31 in verify: return 1 / 0`: the innermost line that is the author's own, else the innermost."""
+    own = [frame for frame in stack if not frame.filename.startswith(_LIBRARIES)] or stack
+    if not own:
+        return ""
+    last = own[-1]
+    return f"{Path(last.filename).name}:{last.lineno} in {last.name}" + (f": {last.line}" if last.line else "")

@@ -1,0 +1,113 @@
+"""The other instances of a stack, their replicas and which of them is least busy. Read from the discovery document."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from gym.http.pool import HttpClient
+from gym.wire.discovery import Discovery
+from gym.wire.failures import FailureKind, RolloutError
+
+LOOK_SECONDS = 0.5  # how often a document on disk is looked at again (one stat)
+ASK_SECONDS = 5.0  # how often one behind a URL is
+SHUN_SECONDS = 2.0  # how long a replica that refused a connection is left alone
+
+
+@dataclass(slots=True, eq=False)
+class Replica:
+    url: str
+    healthy: bool = True
+    bound: int = 0  # rollouts of this process that live on it
+    shunned_until: float = 0.0
+    sdk: bool = True  # as far as is known
+
+
+class Peers:
+    """One per process. Without a discovery document it knows the addresses of the configuration only."""
+
+    def __init__(self, source: str, known: Mapping[str, str], http: HttpClient) -> None:
+        self._url = source if source.startswith(("http://", "https://")) else ""
+        self._path = Path(source.removeprefix("file://")) if source and not self._url else None
+        self._http = http
+        self._instances = {name: [Replica(url)] for name, url in known.items()}
+        self._stamp = 0
+        self._looked = 0.0
+
+    async def pick(self, instance: str, kind: FailureKind) -> Replica:
+        """The healthy replica with the fewest rollouts of ours."""
+        await self._look()
+        replicas = self._instances.get(instance, [])
+        if len(replicas) == 1:
+            return replicas[0]
+        now = time.monotonic()
+        there = [one for one in replicas if not self._http.is_lost(one.url)] or replicas
+        fit = [one for one in there if one.healthy and one.shunned_until <= now] or there
+        if not fit:
+            raise RolloutError(kind, f"the stack has no running {instance!r}", server=instance, retryable=True)
+        return min(fit, key=_load)
+
+    async def replicas(self, instance: str) -> list[Replica]:
+        """All that are listed, healthy or not."""
+        await self._look()
+        return self._instances.get(instance, [])
+
+    async def refused(self, instance: str, replica: Replica) -> bool:
+        """A connection to it failed: look again who is there. True when the replica is still listed."""
+        replica.shunned_until = time.monotonic() + SHUN_SECONDS
+        await self._look(force=True)
+        return replica in self._instances.get(instance, [])
+
+    async def _look(self, *, force: bool = False) -> None:
+        now = time.monotonic()
+        wait = ASK_SECONDS if self._url else LOOK_SECONDS
+        if not force and self._looked and now - self._looked < wait:
+            return
+        self._looked = now
+        text = self._read_path() if self._path else await self._read_url() if self._url else b""
+        if text:
+            self._take(text)
+
+    def _read_path(self) -> bytes:
+        assert self._path is not None
+        try:
+            stamp = os.stat(self._path).st_mtime_ns  # noqa: PTH116 (on the hot path: no object for it)
+            if stamp == self._stamp:
+                return b""
+            self._stamp = stamp
+            return self._path.read_bytes()
+        except OSError:
+            return b""  # not written yet: what the configuration says still holds
+
+    async def _read_url(self) -> bytes:
+        try:
+            reply = await self._http.request("GET", self._url, timeout=5.0)
+        except (OSError, TimeoutError):
+            return b""
+        return reply.body if reply.status == 200 else b""
+
+    def _take(self, text: bytes) -> None:
+        try:
+            document = Discovery.model_validate_json(text)
+        except ValidationError:
+            return
+        for name, view in document.instances.items():
+            old = {replica.url: replica for replica in self._instances.get(name, ())}
+            replicas = []
+            for one in view.replicas:
+                replica = old.get(one.url) or Replica(one.url)
+                replica.healthy, replica.sdk = one.healthy, view.sdk
+                if view.sdk:
+                    self._http.expect_health(one.url)
+                replicas.append(replica)
+            if replicas:
+                self._instances[name] = replicas
+
+
+def _load(replica: Replica) -> int:
+    return replica.bound

@@ -1,0 +1,256 @@
+"""One rollout as its agent drives it: a deadline, a cookie jar, and one replica of each peer for its whole life."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from gym.http.pool import Headers, HttpClient, NotSent, Reply
+from gym.labels import HEADER_ERROR, HEADER_POLICY, HEADER_ROLLOUT, HEADER_TIMEOUT
+from gym.server.agent_tools import AgentTools
+from gym.server.budget import Budget
+from gym.server.replicas import Peers, Replica
+from gym.server.run_trace import OWN, RunTrace
+from gym.wire.failures import FailureKind, RolloutError, error_from_reply
+from gym.wire.json_text import read_json, write_json
+from gym.wire.policy_endpoint import URL, PolicyEndpoint
+from gym.wire.rows import DEFAULTS, PARAMS
+from gym.wire.splice import splice
+
+PAUSES = (0.05, 0.1, 0.25, 0.6, 2.0)  # between tries to connect, 3 s in all: a replica that restarts is back by then
+SAYS = ("input", "instructions", "prompt")  # what a model can be asked by
+CLOSE_SECONDS = 5.0  # to close the session, after the deadline too
+MARGIN_SHARE, MARGIN_SECONDS = 0.1, 2.0  # of what is left, for a peer's "too late" to arrive, from a busy machine too
+
+
+class RolloutClient:
+    """Use it as an async context manager: it gives its replicas back at the end."""
+
+    def __init__(
+        self,
+        http: HttpClient,
+        peers: Peers,
+        *,
+        seconds: float,
+        id: str = "",
+        cookies: Mapping[str, str] | None = None,
+        model_server: str = "",
+        resources_server: str = "",
+        policy: PolicyEndpoint | None = None,
+    ) -> None:
+        self.id = id
+        self.model_server = model_server
+        self.resources_server = resources_server
+        self.session_open = False  # seeded, and not yet verified: its server holds a state for this rollout
+        self.close_path = "/close_session"
+        self.budget: Budget | None = None  # of the whole rollout, where its agent loops more than once
+        self.agent_tools: AgentTools | None = None  # the agents that its agent may ask
+        self.trace: RunTrace | None = None  # of its calls to `model_server`, where it is recorded
+        self.spent: dict[str, float] = {}  # seconds by hop: seed, model, tools, verify
+        self._policy = policy
+        self._http = http
+        self._peers = peers
+        self._clock = time.monotonic
+        self._ends = time.monotonic() + seconds
+        self._replicas: dict[str, Replica] = {}
+        self._cookies: dict[str, dict[str, str]] = {resources_server: dict(cookies)} if cookies else {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for replica in self._replicas.values():
+            replica.bound -= 1
+
+    @property
+    def seconds_left(self) -> float:
+        return self._ends - self._clock()
+
+    @property
+    def cookies(self) -> dict[str, str]:
+        return {name: value for jar in self._cookies.values() for name, value in jar.items()}
+
+    async def seed(self, row: bytes) -> None:
+        await self.post(self.resources_server, "/seed_session", row, kind="resources", hop="seed")
+        self.session_open = bool(self._cookies.get(self.resources_server))
+
+    async def ask_model(self, params: Mapping[str, Any], instance: str = "") -> dict[str, Any]:
+        """A Responses reply to `params`, by another model than the policy where one is named; else its failure."""
+        instance = instance or self.model_server
+        if not any(params.get(name) for name in SAYS):
+            raise _nothing_asked()
+        body = write_json(without_streaming(params))
+        trace = self.trace if instance == self.model_server else None
+        path = trace.call_path("/v1/responses") if trace else "/v1/responses"
+        try:
+            reply = await self.post(instance, path, body, kind="model", hop="model")
+        except RolloutError as error:
+            raise (trace.explain(error) if trace else error) from None
+        if trace:
+            trace.answered += 1
+        try:
+            parsed = read_json(reply.body)
+        except orjson.JSONDecodeError:
+            parsed = None
+        if not isinstance(parsed, dict) or not isinstance(parsed.get("output"), list):
+            text = reply.body[:200].decode("utf-8", "replace")
+            raise RolloutError("model", f"answered with something that is no response: {text}", server=instance)
+        return parsed
+
+    async def call_tool(self, name: str, arguments: bytes) -> tuple[int, str]:
+        """Status and text of a tool. The model reads either; a session that is lost is not the model's to fix."""
+        reply = await self.send(self.resources_server, f"/{name}", arguments, kind="resources", hop="tools")
+        if reply.status >= 400 and (reply.header(_ERROR) or b"resources") not in (b"resources", b"row"):
+            raise error_from_reply(reply.status, reply.body, server=self.resources_server, kind="resources")
+        return reply.status, reply.body.decode("utf-8", "replace")
+
+    async def verify(self, row: bytes, row_keys: Mapping[str, Any], response: Mapping[str, Any]) -> bytes:
+        """The verified rollout, as the resources server wrote it."""
+        body = splice(row, {"response": response}, keys=row_keys)
+        reply = await self.post(self.resources_server, "/verify", body, kind="resources", hop="verify")
+        if b'"reward"' not in reply.body:
+            raise RolloutError("resources", "/verify answered without a reward", server=self.resources_server)
+        self.session_open = False
+        return reply.body
+
+    async def fetch_trace(self) -> bytes:
+        assert self.trace is not None
+        replica = self._replicas.get(self.model_server)
+        url, seconds = replica.url if replica else "", max(self.seconds_left, CLOSE_SECONDS)
+        return await self.trace.fetch(self._http, url, self.model_server, seconds)
+
+    async def leave(self) -> None:
+        """Closes the session and drops the trace."""
+        await self.close_session()
+        replica = self._replicas.get(self.model_server)
+        if self.trace is not None and replica is not None:
+            await self.trace.drop(self._http, replica.url)
+
+    async def close_session(self) -> None:
+        """For a rollout that is not verified: its session's state (a sandbox, say) is freed now, not at its TTL."""
+        replica = self._replicas.get(self.resources_server)
+        if replica is None or not self.session_open:
+            return
+        self.session_open = False
+        headers = self._headers(self.resources_server, CLOSE_SECONDS)
+        with suppress(OSError, TimeoutError):  # it has gone as well, and its sessions with it
+            await self._http.request("POST", replica.url + self.close_path, headers=headers, timeout=CLOSE_SECONDS)
+
+    async def post(self, instance: str, path: str, body: bytes, *, kind: FailureKind, hop: str) -> Reply:
+        """Returns a reply with a status below 400; any other is raised as the failure it stands for."""
+        reply = await self.send(instance, path, body, kind=kind, hop=hop)
+        if reply.status >= 400:
+            raise error_from_reply(reply.status, reply.body, server=instance, kind=kind)
+        return reply
+
+    async def send(
+        self, instance: str, path: str, body: bytes, *, kind: FailureKind, hop: str, headers: Headers = ()
+    ) -> Reply:
+        """Returns any reply. Sends once; retries to connect, at another replica where no session binds the rollout."""
+        if not instance:
+            raise RolloutError("agent", f"this agent's configuration names no {kind} server", retryable=False)
+        begun = self._clock()
+        try:
+            reply = await self._exchange(instance, path, body, kind, headers)
+        finally:
+            self.spent[hop] = self.spent.get(hop, 0.0) + self._clock() - begun
+        self._keep_cookies(instance, reply)
+        if self._takes_policy(instance, kind) and reply.status < 400 and reply.header(_POLICY) is None:
+            raise _policy_ignored(instance)
+        return reply
+
+    async def _exchange(self, instance: str, path: str, body: bytes, kind: FailureKind, more: Headers) -> Reply:
+        for pause in (*PAUSES, None):
+            replica = self._replicas.get(instance) or await self._bind(instance, kind)
+            left = self.seconds_left
+            if left <= 0:
+                raise RolloutError("timeout", f"no time was left for {path}", server=instance)
+            # The peer gives up first, then this call, then this rollout: the one that hangs is named.
+            margin = min(left * MARGIN_SHARE, MARGIN_SECONDS)
+            headers, timeout = [*self._headers(instance, left - margin), *more], left - margin / 2
+            if self._policy is not None and self._takes_policy(instance, kind):
+                if not replica.sdk:
+                    raise _policy_ignored(instance)
+                headers += self._policy.to_headers()
+            try:
+                return await self._http.request("POST", replica.url + path, body=body, headers=headers, timeout=timeout)
+            except NotSent as error:
+                await self._refused(instance, replica, kind, error, last=pause is None)
+                await asyncio.sleep(min(pause or 0.0, max(left, 0.0)))
+            except TimeoutError:
+                raise RolloutError("timeout", f"{path} was not answered within the deadline", server=instance) from None
+            except OSError as error:
+                raise RolloutError(kind, f"{path}: {error}", server=instance, retryable=True) from error
+        raise AssertionError("the last try either answers or raises")
+
+    def _takes_policy(self, instance: str, kind: FailureKind) -> bool:
+        """The model that the rollout's own endpoint stands in for, and agents, who may ask that model too."""
+        return self._policy is not None and (instance == self._policy.replaces or kind == "agent")
+
+    async def _bind(self, instance: str, kind: FailureKind) -> Replica:
+        replica = await self._peers.pick(instance, kind)
+        replica.bound += 1
+        self._replicas[instance] = replica
+        return replica
+
+    async def _refused(self, instance: str, replica: Replica, kind: FailureKind, error: NotSent, *, last: bool) -> None:
+        """Nothing was sent. Without a session the rollout may move; with one it waits for its replica, or is lost."""
+        listed = await self._peers.refused(instance, replica)
+        if self._cookies.get(instance):
+            if last or not listed:
+                raise RolloutError("lost_session", f"its replica is gone: {error}", server=instance) from error
+            return
+        if last:
+            raise RolloutError(kind, str(error), server=instance, retryable=True) from error
+        self._replicas.pop(instance).bound -= 1
+
+    def _headers(self, instance: str, left: float) -> list[tuple[bytes, bytes]]:
+        headers = [(_TIMEOUT, b"%.3f" % left)]
+        if self.id:
+            headers.append((_ROLLOUT, self.id.encode("latin-1", "replace")))
+        if self.trace is not None and instance == self.model_server:
+            headers.extend(OWN)
+        jar = self._cookies.get(instance)
+        if jar:
+            headers.append((b"cookie", "; ".join(f"{name}={value}" for name, value in jar.items()).encode("latin-1")))
+        return headers
+
+    def _keep_cookies(self, instance: str, reply: Reply) -> None:
+        for key, value in reply.headers:
+            if key == b"set-cookie":
+                name, _, content = value.decode("latin-1").partition(";")[0].partition("=")
+                self._cookies.setdefault(instance, {})[name.strip()] = content.strip()
+
+
+def without_streaming(params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An agent needs whole replies, even where its caller asked for a stream."""
+    if not any(name in params for name in STREAMING):
+        return params
+    return {name: value for name, value in params.items() if name not in STREAMING}
+
+
+def _nothing_asked() -> RolloutError:
+    """An answer to nothing would be rewarded like any other."""
+    what = f"{PARAMS}.input is empty, and nothing else in the row says what to ask the model"
+    hint = f"put the prompt there; where the client sends an input of its own, as miles does, into {DEFAULTS}.input"
+    return RolloutError("row", f"{what}: {hint}")
+
+
+def _policy_ignored(instance: str) -> RolloutError:
+    what = f"{URL}: {instance} takes no endpoint of a rollout's own: it is not a server of this SDK, or an older one"
+    return RolloutError("row", f"{what}. Leave the policy_... fields out, or use a model such as `openai`")
+
+
+STREAMING = ("stream", "stream_options")
+_ERROR = HEADER_ERROR.encode()
+_POLICY = HEADER_POLICY.encode()
+_ROLLOUT = HEADER_ROLLOUT.encode()
+_TIMEOUT = HEADER_TIMEOUT.encode()

@@ -1,0 +1,54 @@
+"""Virtual environments made by uv in the cache folder, for all stacks. One is usable once its mark is written."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from gym import labels
+from gym.programs import find_program, run_program
+
+MARK = ".complete"
+
+
+def cache_dir(environ: Mapping[str, str]) -> Path:
+    if named := environ.get(labels.ENV_CACHE):
+        return Path(named).expanduser().absolute()
+    base = environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "compose-gym"
+
+
+def install_environment(
+    folder: Path,
+    what: Sequence[str],
+    python: str,
+    *,
+    cwd: Path | None = None,
+    timeout: float | None = None,
+    requirements: str | None = None,
+) -> None:
+    """An environment of `python` with what uv is asked for; `-` in it stands for the lines of `requirements`. Marked as
+    complete at its end."""
+    uv = str(find_program("uv", package="uv"))
+    shutil.rmtree(folder, ignore_errors=True)
+    run_program([uv, "venv", "--quiet", "--python", python, str(folder)], cwd=cwd, timeout=timeout)
+    install = [uv, "pip", "install", "--quiet", "--python", str(folder / "bin" / "python"), "--compile-bytecode"]
+    run_program([*install, *what], cwd=cwd, env=_without_own_venv(), timeout=timeout, input=requirements)
+    (folder / MARK).touch()
+
+
+def _without_own_venv() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")}
+
+
+@contextlib.contextmanager
+def alone(cache: Path, name: str) -> Iterator[None]:
+    """Two stacks that need the same environment at once make it once."""
+    (cache / "envs").mkdir(parents=True, exist_ok=True)
+    with (cache / "envs" / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,26 @@
+"""The files that say where replicas are: the discovery document and the router's. Each is replaced whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+
+from gym.files import write_atomically
+from gym.wire.discovery import Discovery
+
+SHARED: Final = 0o644  # read by another user inside a container
+
+
+def write_routes(discovery: Path, routes: Path, found: Discovery, router_text: str) -> bool:
+    """True when one of them changed. Cut off between the two files, the next call writes the second."""
+    wrote = write_atomically(discovery, found.model_dump_json(), mode=SHARED)
+    return write_atomically(routes, router_text, mode=SHARED) or wrote
+
+
+def read_discovery(path: Path) -> Discovery | None:
+    try:
+        return Discovery.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None

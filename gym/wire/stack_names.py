@@ -1,0 +1,36 @@
+"""What the parts of a stack are called where services, containers and hosts have names."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Final
+
+ROUTER: Final = "router"
+CONSOLE: Final = "console"
+SANDBOX: Final = "sandbox"  # the broker
+NETWORK: Final = "stack"
+PORT: Final = 8000  # where every server listens inside its container
+PROJECT_MAX: Final = 36
+DNS_LABEL: Final = 63
+
+
+def project_name(stack: str, home: Path) -> str:
+    """One stack, one folder, one project: two of the same name in two folders never touch each other."""
+    digest = hashlib.sha256(str(home).encode()).hexdigest()[:8]
+    name = re.sub(r"[^a-z0-9]+", "-", stack.lower()).strip("-")
+    return f"gym-{name[: PROJECT_MAX - 13].strip('-')}-{digest}" if name else f"gym-{digest}"
+
+
+def service_name(slug: str, project: str) -> str:
+    """The slug, unless `<project>-<slug>-<number>` would be too long for a name in DNS."""
+    room = DNS_LABEL - len(project) - len("--1000")
+    if len(slug) <= room:
+        return slug
+    return f"{slug[: room - 9].strip('-')}-{hashlib.sha256(slug.encode()).hexdigest()[:8]}"
+
+
+def replica_host(project: str, slug: str, number: int) -> str:
+    """A container's name, which is its name in DNS too: one stable address a replica."""
+    return f"{project}-{service_name(slug, project)}-{number}"

@@ -1,0 +1,116 @@
+"""What a stack is to be, on disk. Commands write it; the console and the broker read it, and it outlives them.
+
+A command that takes replicas out of the routes says so with a beat: when the beat stops, it is as if it were unsaid.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from gym.files import write_atomically
+from gym.wire.rows import ServerType
+from gym.wire.stack_names import NETWORK, ROUTER, replica_host
+
+WANTED: Final = "wanted.json"
+WORK: Final = "work.json"
+SHARED: Final = 0o644  # read by another user inside a container; the stack's home itself is private
+LEASE_SECONDS: Final = 4.0  # a command whose beat is older than this is taken for dead
+BEAT_SECONDS: Final = 1.0
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Read(BaseModel):
+    """Written by one version of gym, read by another while a stack is upgraded: what is new to a reader is passed."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class WantedService(Read):
+    name: str
+    slug: str
+    host: str  # in DNS: all of its replicas; with the project before and a number behind, one of them
+    type: ServerType
+    implementation: str
+    launch: str
+    digest: str = ""
+    replicas: int = 1
+    strict: bool = False
+
+
+class WantedRouter(Read):
+    host: str
+    port: int
+    needs_token: bool = False
+
+
+class Wanted(Read):
+    stack: str
+    project: str
+    url: str  # of the router, as callers on this machine see it
+    router: WantedRouter
+    services: tuple[WantedService, ...] = ()
+    down: bool = False  # then nothing is: whatever still runs is on its way out
+
+    @property
+    def network(self) -> str:
+        return f"{self.project}_{NETWORK}"
+
+    @property
+    def router_names(self) -> tuple[str, ...]:
+        """By which servers of the stack ask it."""
+        return (ROUTER, replica_host(self.project, ROUTER, 1))
+
+    def replica(self, service: WantedService, number: int) -> str:
+        return replica_host(self.project, service.slug, number)
+
+
+class Work(Read):
+    """What a command does at this moment."""
+
+    beat: int = 0  # another number each second while it works; 0 when nobody does
+    leaving: tuple[str, ...] = ()  # names of containers that get no new requests
+
+
+def write_wanted(folder: Path, wanted: Wanted) -> bool:
+    return _write(folder / WANTED, wanted)
+
+
+def write_work(folder: Path, work: Work) -> bool:
+    return _write(folder / WORK, work)
+
+
+def read_wanted(folder: Path) -> Wanted | None:
+    """None where it was never written, or cannot be read: then whoever asks leaves everything as it is."""
+    return _read(Wanted, folder / WANTED)
+
+
+def read_work(folder: Path) -> Work:
+    return _read(Work, folder / WORK) or Work()
+
+
+class Beat:
+    """Is a command at work? Told by changes alone, as seen by the reader's own clock: no two clocks need agree."""
+
+    def __init__(self) -> None:
+        self._beat = 0
+        self._since = float("-inf")
+
+    def hears(self, work: Work, now: float) -> bool:
+        if work.beat != self._beat:
+            self._beat, self._since = work.beat, now
+        return bool(work.beat) and now - self._since < LEASE_SECONDS
+
+
+def _write(path: Path, document: BaseModel) -> bool:
+    return write_atomically(path, document.model_dump_json(), mode=SHARED)
+
+
+def _read(kind: type[M], path: Path) -> M | None:
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None

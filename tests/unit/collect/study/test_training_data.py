@@ -1,0 +1,136 @@
+"""Rollouts as training data: conversations, preference pairs, a table; nothing dropped without a word."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from gym.collect.study.training_data import Exported, ExportOptions, Form, export_rollouts
+from gym.errors import UserError
+from tests.support.recordings import ran, row, write_collection
+
+TOOL = {"type": "function", "name": "add", "parameters": {"type": "object", "properties": {}}, "strict": True}
+
+
+def export(path: Path, form: Form, folder: Path, **options: Any) -> tuple[Exported, list[dict[str, Any]]]:
+    output = folder / f"out.{form}"
+    exported = export_rollouts(path, ExportOptions(form=form, output=output, **options))
+    return exported, [orjson.loads(line) for line in output.read_bytes().splitlines()]
+
+
+def with_output(attempt: tuple[bytes, bytes], output: list[dict[str, Any]], **params: Any) -> tuple[bytes, bytes]:
+    fields = orjson.loads(attempt[1])
+    fields["response"]["output"] = output
+    fields["responses_create_params"] |= params
+    return attempt[0], orjson.dumps(fields) + b"\n"
+
+
+def test_good_rollouts_become_conversations(tmp_path: Path) -> None:
+    paths = write_collection(tmp_path / "x.jsonl", [ran(0, 0, 1.0), ran(0, 1, 0.5), ran(1, 0, 0.0)])
+    exported, examples = export(paths.rollouts, "sft", tmp_path, min_reward=0.5)
+    assert (exported.read, exported.written, exported.below) == (3, 2, 1)
+    question = {"role": "user", "content": "question 0"}
+    assert examples[0]["messages"] == [question, {"role": "assistant", "content": "answer 1.0"}]
+    assert [example["reward"] for example in examples] == [1.0, 0.5]
+    assert "tools" not in examples[0]
+
+
+def test_calls_outputs_tools_and_instructions_are_told_as_chats_tell_them(tmp_path: Path) -> None:
+    call = {"type": "function_call", "call_id": "c1", "name": "add", "arguments": '{"n":1}'}
+    output = {"type": "function_call_output", "call_id": "c1", "output": "2"}
+    said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "2"}]}
+    attempt = with_output(ran(0), [call, output, said], tools=[TOOL], instructions="Add.", temperature=0.5)
+    paths = write_collection(tmp_path / "x.jsonl", [attempt])
+    (example,) = export(paths.rollouts, "sft", tmp_path)[1]
+    roles = [message["role"] for message in example["messages"]]
+    assert roles == ["system", "user", "assistant", "tool", "assistant"]
+    assert example["messages"][2]["tool_calls"][0]["function"] == {"name": "add", "arguments": '{"n":1}'}
+    assert example["messages"][2]["content"] == ""
+    assert example["messages"][3] == {"role": "tool", "tool_call_id": "c1", "content": "2"}
+    assert example["tools"][0]["function"]["name"] == "add"
+
+
+def test_best_and_worst_of_a_task_become_a_pair(tmp_path: Path) -> None:
+    attempts = [ran(0, 2, 0.5), ran(0, 0, 0.0), ran(1, 0, 1.0), ran(0, 1, 1.0), ran(1, 1, 1.0), ran(2, 0, 0.0)]
+    paths = write_collection(tmp_path / "x.jsonl", attempts)
+    exported, (pair,) = export(paths.rollouts, "dpo", tmp_path)
+    assert (exported.read, exported.written, exported.below) == (6, 1, 2)
+    assert pair["prompt"] == [{"role": "user", "content": "question 0"}]
+    assert pair["chosen"] == [{"role": "assistant", "content": "answer 1.0"}]
+    assert pair["rejected"] == [{"role": "assistant", "content": "answer 0.0"}]
+
+
+def test_of_equals_the_earlier_repeat_is_taken_whichever_finished_first(tmp_path: Path) -> None:
+    def said(repeat: int, reward: float) -> tuple[bytes, bytes]:
+        message = {"type": "message", "role": "assistant", "content": f"repeat {repeat}"}
+        return with_output(ran(0, repeat, reward), [message])
+
+    attempts = [said(3, 0.0), said(2, 1.0), said(1, 0.0), said(0, 1.0)]
+    paths = write_collection(tmp_path / "x.jsonl", attempts)
+    (pair,) = export(paths.rollouts, "dpo", tmp_path)[1]
+    assert (pair["chosen"][0]["content"], pair["rejected"][0]["content"]) == ("repeat 0", "repeat 1")
+
+
+def test_a_margin_leaves_out_pairs_that_are_close(tmp_path: Path) -> None:
+    attempts = [ran(0, 0, 0.4), ran(0, 1, 0.5), ran(1, 0, 0.0), ran(1, 1, 1.0)]
+    paths = write_collection(tmp_path / "x.jsonl", attempts)
+    assert export(paths.rollouts, "dpo", tmp_path, margin=0.5)[0].written == 1
+
+
+@pytest.mark.parametrize(
+    ("form", "options", "said", "hint"),
+    [("sft", {"min_reward": 2.0}, "the best has 1", "--min-reward 1"), ("dpo", {}, "two rewards differ", "--repeats")],
+)
+def test_nothing_good_enough_is_an_error_and_no_file(
+    tmp_path: Path, form: Form, options: dict[str, Any], said: str, hint: str
+) -> None:
+    paths = write_collection(tmp_path / "x.jsonl", [ran(0), ran(1)])
+    with pytest.raises(UserError) as caught:
+        export(paths.rollouts, form, tmp_path, **options)
+    assert said in caught.value.what
+    assert hint in caught.value.hint
+    assert not (tmp_path / f"out.{form}").exists()
+
+
+def test_a_rollout_that_no_chat_can_say_is_named_or_left_out_and_listed(tmp_path: Path) -> None:
+    strange = with_output(ran(1), [{"type": "computer_call"}])
+    paths = write_collection(tmp_path / "x.jsonl", [ran(0), strange, with_output(ran(2), [])])
+    with pytest.raises(UserError, match=r"x\.jsonl:2: .*computer_call"):
+        export(paths.rollouts, "sft", tmp_path)
+    exported, examples = export(paths.rollouts, "sft", tmp_path, skip_bad_rows=True)
+    assert len(examples) == 1
+    assert [line.partition(": ")[0] for line in exported.left_out] == [f"{paths.rollouts}:{n}" for n in (2, 3)]
+
+
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
+    paths = write_collection(tmp_path / "x.jsonl", [ran(0)])
+    (tmp_path / "out.sft").write_text("mine")
+    with pytest.raises(UserError, match="exists already"):
+        export(paths.rollouts, "sft", tmp_path)
+    assert (tmp_path / "out.sft").read_text() == "mine"
+
+
+def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    paths = write_collection(tmp_path / "x.jsonl", [ran(0)])
+    with pytest.raises(UserError) as caught:
+        export(paths.rollouts, "parquet", tmp_path)
+    assert caught.value.hint == "pip install pyarrow"
+    assert not (tmp_path / "out.parquet").exists()
+
+
+def test_a_table_holds_every_rollout(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    attempts = [ran(task, 0, task % 2, given=row(task)) for task in range(1500)]
+    paths = write_collection(tmp_path / "x.jsonl", attempts)
+    output = tmp_path / "out.parquet"
+    assert export_rollouts(paths.rollouts, ExportOptions(form="parquet", output=output)).written == 1500
+    table = parquet.read_table(output).to_pylist()
+    assert [one["task_index"] for one in table] == list(range(1500))
+    assert table[3]["reward"] == 1.0
+    assert [message["content"] for message in table[3]["messages"]] == ["question 3", "answer 1"]
+    assert (table[3]["agent"], table[3]["model"], table[3]["input_tokens"]) == ("math", "policy", 13)

@@ -1,0 +1,81 @@
+"""Aggregates of an output: by agent, light, and bounded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from gym.collect import aggregates
+from gym.collect.aggregates import AgentRows, aggregate_agents, group_by_agent, lighten
+
+
+def row(task: int, reward: float, agent: str = "math", **extra: Any) -> dict[str, Any]:
+    usage = {"usage": {"total_tokens": 10 * task}, "output": ["heavy"]}
+    ref = {"agent_ref": {"type": "responses_api_agents", "name": agent}}
+    return {"_ng_task_index": task, "_ng_rollout_index": 0, "reward": reward, "response": usage, **ref, **extra}
+
+
+def lines(*rows: dict[str, Any]) -> list[bytes]:
+    return [orjson.dumps(one) + b"\n" for one in rows]
+
+
+async def nobody(agent: str, body: bytes) -> dict[str, Any] | None:
+    return None
+
+
+def test_a_light_row_has_its_usage_and_nothing_heavy() -> None:
+    light = lighten(row(1, 1.0, responses_create_params={"input": "long"}, _gym={"key": "k"}, expected="4"))
+    assert light["response"] == {"usage": {"total_tokens": 10}}
+    assert light["expected"] == "4"
+    assert not {"responses_create_params", "_gym"} & light.keys()
+
+
+async def test_an_agents_own_metrics_win_and_others_get_the_baseline() -> None:
+    asked: dict[str, int] = {}
+
+    async def ask(agent: str, body: bytes) -> dict[str, Any] | None:
+        asked[agent] = len(orjson.loads(body)["verify_responses"])
+        return {"agent_metrics": {"own": 1.0}} if agent == "code" else None
+
+    agents = group_by_agent(lines(row(0, 1.0), row(1, 0.0), row(0, 1.0, "code")))
+    code, math = await aggregate_agents(agents, ask)
+    assert asked == {"code": 1, "math": 2}
+    assert (code["agent_ref"], code["agent_metrics"]["own"]) == ({"name": "code"}, 1.0)
+    assert math["agent_metrics"]["mean/reward"] == 0.5
+    assert math["agent_metrics"]["max/total_tokens"] == 10
+    assert [group["num_rollouts"] for group in math["group_level_metrics"]] == [1, 1]
+
+
+async def test_rollouts_whose_tokens_do_not_add_up_are_counted() -> None:
+    stamps = [{}, {"tokens_break": {"step": 2}}, {"tokens_break": {"step": 3}}]
+    agents = group_by_agent(lines(*(row(number, 1.0, _gym=stamp) for number, stamp in enumerate(stamps))))
+    (entry,) = await aggregate_agents(agents, nobody)
+    assert entry["agent_metrics"]["tokens_breaks"] == 2
+
+
+@pytest.mark.parametrize("bound", [("MAX_ROWS", 2), ("MAX_BYTES", 200)])
+async def test_too_much_for_one_request_is_summed_up_here(
+    monkeypatch: pytest.MonkeyPatch, bound: tuple[str, int]
+) -> None:
+    small = group_by_agent(lines(*(row(task, task % 2) for task in range(9))))
+    (expected,) = await aggregate_agents(small, nobody)
+    monkeypatch.setattr(aggregates, *bound)
+    large = group_by_agent(lines(*(row(task, task % 2) for task in range(9))))
+    assert not large["math"].fits
+    (entry,) = await aggregate_agents(large, nobody)
+    certain = {name: value for name, value in expected["agent_metrics"].items() if "/ci_" not in name}
+    assert {name: entry["agent_metrics"][name] for name in certain} == pytest.approx(certain)
+    assert entry["key_metrics"] == pytest.approx(expected["key_metrics"])
+    assert entry["group_level_metrics"] == []
+
+
+def test_nothing_is_kept_once_it_is_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aggregates, "MAX_ROWS", 1)
+    rows = AgentRows()
+    for task in range(3):
+        rows.add(row(task, 1.0))
+    assert rows.request() == b'{"verify_responses":[]}'
+    assert len(rows.table) == 3
+    rows.close()

@@ -1,0 +1,204 @@
+"""When a run pauses, what it says, how it goes on, and when it gives up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+
+import pytest
+
+from gym.collect.circuit_breaker import CircuitBreaker, GaveUp
+from gym.collect.run_replies import SoftFailure
+from gym.wire.failures import FailureKind, RolloutError
+
+
+class Told:
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def __call__(self, agent: str, reason: str) -> None:
+        self.reasons.append(reason)
+
+
+def breaker(told: Told | None = None, *, max_pause: float = 60.0, wait: float = 0.001) -> CircuitBreaker:
+    return CircuitBreaker("math", first_wait=wait, max_pause=max_pause, on_change=told or Told())
+
+
+def broken(kind: FailureKind = "model", server: str = "policy_model") -> RolloutError:
+    return RolloutError(kind, "connection refused", server=server)
+
+
+def trip(one: CircuitBreaker) -> None:
+    number = 0
+    while end(one, f"row {number}", broken()):
+        number += 1
+
+
+def end(one: CircuitBreaker, key: str, failure: RolloutError | None) -> bool:
+    """An attempt that ends as soon as it has begun."""
+    return one.record(one.begin(key), failure)
+
+
+async def healthy(names: Collection[str]) -> str:
+    return ""
+
+
+async def ill(names: Collection[str]) -> str:
+    return "policy_model answers 503 to /healthz"
+
+
+async def test_a_few_failures_pause_nothing() -> None:
+    one = breaker()
+    assert all(end(one, f"row {number}", broken()) for number in range(7))
+    assert await one.admit()
+
+
+async def test_failures_that_dominate_pause_and_name_the_server() -> None:
+    told = Told()
+    one = breaker(told)
+    trip(one)
+    assert told.reasons == ["policy_model fails (model, 8 of the last 8 attempts): connection refused"]
+    assert one.reason == told.reasons[0]
+
+
+async def test_failures_among_more_successes_pause_nothing() -> None:
+    one = breaker()
+    for number in range(100):
+        assert end(one, f"row {number}", broken())
+        assert end(one, f"row {number}", None)
+    assert one.reason == ""
+
+
+@pytest.mark.parametrize("kind", ["row", "budget", "timeout", "cancelled"])
+async def test_failures_of_rows_pause_nothing(kind: FailureKind) -> None:
+    one = breaker()
+    assert all(end(one, "row", broken(kind)) for _ in range(100))
+    assert one.reason == ""
+
+
+async def test_what_fails_during_a_pause_is_not_held_against_its_row() -> None:
+    one = breaker()
+    trip(one)
+    assert not end(one, "row", broken())
+    assert end(one, "row", RolloutError("row", "bad"))
+
+
+async def test_a_pause_ends_with_one_trial_that_succeeds() -> None:
+    told = Told()
+    one = breaker(told)
+    trip(one)
+    waiting = [asyncio.create_task(one.admit()) for _ in range(5)]
+    watch = asyncio.create_task(one.watch(healthy))
+    done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    assert len(done) == 1
+    assert end(one, "row", None)
+    assert await asyncio.gather(*waiting) == [True] * 5
+    assert told.reasons[-1] == ""
+    watch.cancel()
+
+
+async def test_a_trial_that_fails_counts_for_its_row_and_pauses_on() -> None:
+    one = breaker()
+    trip(one)
+    watch = asyncio.create_task(one.watch(healthy))
+    for _ in range(3):
+        assert await one.admit()
+        assert end(one, "poison", broken())
+        assert one.reason
+    assert await one.admit()
+    end(one, "row", None)
+    assert one.reason == ""
+    watch.cancel()
+
+
+async def test_no_trial_begins_while_a_server_is_ill() -> None:
+    asked: list[set[str]] = []
+
+    async def probe(names: Collection[str]) -> str:
+        asked.append(set(names))
+        return "" if len(asked) == 3 else "policy_model answers 503 to /healthz"
+
+    told = Told()
+    one = breaker(told)
+    trip(one)
+    watch = asyncio.create_task(one.watch(probe))
+    assert await one.admit()
+    assert asked == [{"math", "policy_model"}] * 3
+    assert told.reasons[1] == "policy_model answers 503 to /healthz"
+    watch.cancel()
+
+
+async def test_a_pause_without_an_end_gives_up() -> None:
+    one = breaker(max_pause=0.01)
+    trip(one)
+    with pytest.raises(GaveUp, match="nothing got better: policy_model answers 503"):
+        await one.watch(ill)
+
+
+async def test_trials_that_keep_failing_do_not_put_off_the_giving_up() -> None:
+    one = breaker(max_pause=0.02)
+    trip(one)
+    watch = asyncio.create_task(one.watch(healthy))
+
+    async def keep_trying() -> None:
+        while await one.admit():
+            end(one, "row", broken())
+
+    trials = asyncio.create_task(keep_trying())
+    with pytest.raises(GaveUp):
+        await watch
+    trials.cancel()
+
+
+async def test_a_late_success_ends_a_pause_at_once() -> None:
+    one = breaker(wait=1000)
+    trip(one)
+    end(one, "row", None)
+    assert await one.admit()
+
+
+async def test_a_stop_lets_nobody_in() -> None:
+    one = breaker()
+    trip(one)
+    waiting = asyncio.create_task(one.admit())
+    await asyncio.sleep(0)
+    one.stop()
+    assert not await waiting
+
+
+async def test_one_poisonous_row_pauses_nothing() -> None:
+    one = breaker()
+    assert all(end(one, f"row {number % 4}", broken()) for number in range(100))
+    assert one.reason == ""
+
+
+async def test_the_window_forgets() -> None:
+    one = breaker()
+    for number in range(7):
+        end(one, f"row {number}", broken())
+    for number in range(40):
+        end(one, f"fine {number}", None)
+    assert all(end(one, f"late {number}", broken()) for number in range(27))
+    assert not end(one, "late 27", broken())
+
+
+async def test_failures_that_the_agent_itself_reports_in_a_reply_pause_nothing() -> None:
+    one = breaker()
+    soft = SoftFailure("math", {"_ng_failure_class": "hard task"})
+    assert all(end(one, f"row {number}", soft) for number in range(100))
+    assert one.reason == ""
+
+
+async def test_a_trial_that_is_called_off_says_nothing_and_makes_place_for_another() -> None:
+    one = breaker()
+    trip(one)
+    watching = asyncio.create_task(one.watch(healthy))
+    assert await one.admit()
+    number = one.begin("the trial")
+    assert not one.admit_now()
+    one.forget(number)
+    assert await one.admit()
+    assert end(one, "another", None)
+    assert one.reason == ""
+    watching.cancel()
+    await asyncio.wait({watching})

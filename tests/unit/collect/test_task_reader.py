@@ -1,0 +1,185 @@
+"""Lines become tasks: indices, agents, repeats, shards, and findings with file:line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gym.collect.keys import DoneKeys, parse_key
+from gym.collect.task_reader import RowRules, Task, TaskReader
+from gym.data.source import Line, lines_of_rows
+from gym.errors import Problem
+
+ROW: dict[str, Any] = {"responses_create_params": {"input": "hi"}}
+
+
+def read(rows: list[Any], *, done: DoneKeys | None = None, **rules: Any) -> list[Task | Problem]:
+    given_rules = RowRules(**{"agents": ("math", "code"), "agent": "math", **rules})
+    return list(TaskReader(given_rules, done=done).read(lines_of_rows(rows, "data.jsonl")))
+
+
+def tasks(rows: list[Any], **rules: Any) -> list[Task]:
+    found = read(rows, **rules)
+    assert all(isinstance(one, Task) for one in found), found
+    return [one for one in found if isinstance(one, Task)]
+
+
+def problem(line: Any, **rules: Any) -> str:
+    (found,) = read([line], **rules)
+    assert isinstance(found, Problem)
+    return str(found)
+
+
+def bodies(rows: list[Any], **rules: Any) -> list[dict[str, Any]]:
+    return [orjson.loads(task.body) for task in tasks(rows, **rules)]
+
+
+def test_rows_are_repeated_in_place() -> None:
+    found = tasks([{**ROW, "id": "a"}, {**ROW, "id": "b"}], repeats=2)
+    assert [(task.task_index, task.rollout_index) for task in found] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def test_equal_lines_share_their_task_index_and_never_their_key() -> None:
+    found = tasks([ROW, {**ROW, "id": 1}, ROW])
+    assert [(task.task_index, task.rollout_index) for task in found] == [(0, 0), (1, 0), (0, 1)]
+    assert len({task.key for task in found}) == 3
+
+
+def test_a_body_is_the_row_and_what_it_lacked() -> None:
+    (body,) = bodies([{**ROW, "expected": "4"}])
+    ref = {"type": "responses_api_agents", "name": "math"}
+    assert body == {**ROW, "expected": "4", "_ng_task_index": 0, "_ng_rollout_index": 0, "agent_ref": ref}
+
+
+def test_the_bytes_of_a_row_travel_as_they_are() -> None:
+    raw = b'{ "responses_create_params": {"input": "\\u00e9"},  "n": 1.50 }'
+    (task,) = tasks([raw])
+    assert task.body.startswith(raw[:-1])
+
+
+def test_indices_that_a_row_brings_are_honoured() -> None:
+    (body,) = bodies([{**ROW, "_ng_task_index": 7, "_ng_rollout_index": 3}])
+    assert (body["_ng_task_index"], body["_ng_rollout_index"]) == (7, 3)
+
+
+def test_rollouts_of_a_given_task_index_are_counted_over_the_file() -> None:
+    rows = [{**ROW, "_ng_task_index": 7, "id": number} for number in range(2)]
+    found = bodies(rows, repeats=2)
+    assert [(one["_ng_task_index"], one["_ng_rollout_index"]) for one in found] == [(7, 0), (7, 1), (7, 2), (7, 3)]
+
+
+@pytest.mark.parametrize("index", ["7", None, -1, True, 1.5, 2**40])
+def test_an_index_that_is_none_is_replaced(index: Any) -> None:
+    (task,) = tasks([{**ROW, "_ng_task_index": index}])
+    assert task.body.count(b"_ng_task_index") == 1
+    assert orjson.loads(task.body)["_ng_task_index"] == 0
+
+
+def test_the_rows_own_agent_comes_first_and_keeps_its_fields() -> None:
+    ref = {"name": "code", "note": 1}
+    (task,) = tasks([{**ROW, "agent_ref": ref}])
+    assert task.agent == "code"
+    assert orjson.loads(task.body)["agent_ref"] == ref
+
+
+def test_the_only_agent_takes_rows_that_name_none() -> None:
+    (task,) = tasks([{**ROW, "agent_ref": None}], agents=("solo",), agent="")
+    assert task.agent == "solo"
+    assert orjson.loads(task.body)["agent_ref"]["name"] == "solo"
+
+
+def test_params_override_those_of_the_row() -> None:
+    (body,) = bodies([ROW], params=(("temperature", 0.5),))
+    assert body["responses_create_params"] == {"input": "hi", "temperature": 0.5}
+
+
+def test_a_limit_counts_lines_before_repeats() -> None:
+    assert len(tasks([{**ROW, "id": number} for number in range(5)], limit=2, repeats=3)) == 6
+
+
+def test_done_keys_are_left_out_and_still_materialized() -> None:
+    every = tasks([ROW, {**ROW, "id": 1}])
+    done, written = DoneKeys(), list[bytes]()
+    done.add(*parse_key(every[0].key))
+    reader = TaskReader(RowRules(agents=("math",)), done=done)
+    left = list(reader.read(lines_of_rows([ROW, {**ROW, "id": 1}]), written.append))
+    assert [one.key for one in left if isinstance(one, Task)] == [every[1].key]
+    assert reader.total == len(written) == 2
+
+
+@given(st.lists(st.integers(0, 5), max_size=30), st.integers(1, 4), st.integers(1, 3))
+def test_shards_are_the_whole_once(ids: list[int], parts: int, repeats: int) -> None:
+    rows = [{**ROW, "id": number} for number in ids]
+    whole = tasks(rows, repeats=repeats)
+    split = [task for part in range(parts) for task in tasks(rows, repeats=repeats, shard=(part + 1, parts))]
+    assert sorted(task.key for task in split) == sorted(task.key for task in whole)
+    assert {task.key: task.task_index for task in split} == {task.key: task.task_index for task in whole}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        (b"{", "data.jsonl:1: not JSON"),
+        (b'{"a": NaN}', "data.jsonl:1: not JSON"),
+        (b'{"a": "\xff"}', "byte 8 of the line is not UTF-8"),
+        (b"[]", "a row is an object, this is a list"),
+        (b"3", "a row is an object, this is a number"),
+        (b"{}", "data.jsonl:1: responses_create_params: is missing"),
+        (
+            b'{"response_create_params": {}}',
+            "did you mean responses_create_params where",
+        ),
+        (b'{"responses_create_params": "hi"}', "is a string, not an object"),
+        (b'{"responses_create_params": {}, "agent_ref": "math"}', "agent_ref: names no agent"),
+        (b'{"responses_create_params": {}, "agent_ref": {"name": 3}}', "agent_ref: names no agent"),
+        (b'{"responses_create_params": {}, "agent_ref": {"name": "maths"}}', "no agent 'maths'\n    it has math"),
+    ],
+)
+def test_a_bad_line_is_told_with_its_place_and_its_cure(line: bytes, says: str) -> None:
+    assert says in problem(line)
+
+
+def test_a_row_without_an_agent_among_several_lists_them() -> None:
+    assert "--agent with one of: code, math" in problem(ROW, agent="")
+
+
+@given(st.binary(max_size=200))
+def test_no_line_breaks_the_reader(raw: bytes) -> None:
+    reader = TaskReader(RowRules(agents=("math",)))
+    (found,) = reader.read([Line(raw, "data.jsonl", 1)])
+    assert isinstance(found, Problem)
+
+
+KEY = "sk-canary-0123456789"
+OWN: dict[str, Any] = {**ROW, "policy_base_url": "http://u:p4ss@t/v1", "policy_api_key": KEY}
+
+
+def test_a_key_that_a_row_brings_is_sent_and_written_nowhere() -> None:
+    materialized: list[bytes] = []
+    reader = TaskReader(RowRules(agents=("math",), agent="math", params=(("temperature", 1.0),)))
+    (task,) = [*reader.read(lines_of_rows([OWN]), materialized.append)]
+    assert isinstance(task, Task)
+    assert orjson.loads(task.body)["policy_api_key"] == KEY
+    (written,) = map(orjson.loads, materialized)
+    assert written == {**orjson.loads(task.body), "policy_api_key": "****", "policy_base_url": "http://****@t/v1"}
+    assert KEY not in repr(task.written)
+    assert KEY.encode() not in task.written
+
+
+def test_a_key_that_is_another_one_each_time_makes_no_other_row() -> None:
+    first, second = tasks([OWN, {**OWN, "policy_api_key": "sk-other-0123456789"}])
+    assert first.key.partition(":")[0] == second.key.partition(":")[0]
+    assert first.key != second.key
+    plain = {**ROW, "policy_version": 7}
+    (task,) = tasks([plain])
+    assert task.written == task.body
+
+
+def test_a_broken_line_that_holds_a_key_is_not_shown() -> None:
+    told = problem('{"policy_api_key": "' + KEY + '", oops')
+    assert "not JSON" in told
+    assert KEY not in told

@@ -1,0 +1,60 @@
+"""What is no text becomes text at one door, and everything else passes as it came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from pydantic import BaseModel
+
+from gym.wire.json_text import read_json, repair_body, write_any_json, write_json
+
+HALF = "\ufffd"
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (rb'"\ud800"', HALF),
+        (rb'"\uDC00x"', HALF + "x"),
+        (rb'"\ud83d\ude00"', "\U0001f600"),
+        (rb'"\ud83d\ud83d\ude00"', HALF + "\U0001f600"),
+        (rb'"\\ud800"', r"\ud800"),
+        (rb'"\\\ud800"', "\\" + HALF),
+        (b'"\xff"', HALF),
+        (b'"\xed\xa0\x80"', HALF * 3),
+        ('"é \U0001f600"'.encode(), "é \U0001f600"),
+    ],
+)
+def test_half_a_pair_and_stray_bytes_are_replaced(given: bytes, wanted: str) -> None:
+    assert orjson.loads(repair_body(given)) == wanted
+    assert read_json(given) == wanted
+
+
+def test_a_body_that_is_text_is_the_very_same() -> None:
+    for body in (b'{"a": [1, 1e400, NaN]}', rb'"\ud83d\ude00 \n \\ud800"', '"é"'.encode(), b"", b"\\"):
+        assert repair_body(body) is body or repair_body(body) == body
+
+
+def test_what_is_no_json_is_still_refused() -> None:
+    for body in (b"{", rb'{"\ud800"', b"\xff"):
+        with pytest.raises(orjson.JSONDecodeError):
+            read_json(body)
+
+
+class Told(BaseModel):
+    text: str
+
+
+@pytest.mark.parametrize("value", [{"a\ud800": ["\udfff", {"b": ("x\ud800",)}]}, "\ud800"])
+def test_a_servers_own_half_pairs_are_written_as_text(value: Any) -> None:
+    for written in (write_json(value), write_any_json(value)):
+        assert HALF.encode() in written
+        orjson.loads(written)
+    assert orjson.loads(write_json([Told], default=lambda _: "\ud800" + "x")) == [HALF + "x"]
+
+
+def test_other_errors_of_writing_stay_errors() -> None:
+    with pytest.raises(TypeError):
+        write_json(object())
