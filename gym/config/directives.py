@@ -37,7 +37,7 @@ def expand_directives(root: Node, findings: Findings) -> Node:
 
 
 class _Failed(Exception):
-    """A directive that cannot be carried out; its problem is told already."""
+    """A directive that cannot be carried out; its problem is reported already."""
 
 
 class _Expander:

@@ -1,6 +1,6 @@
 """`sandbox:` of an instance -> what it may ask the broker for; and the settings of the broker itself.
 
-Every mistake is told with its file, line and key.
+Every mistake is reported with its file, line and key.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 
 from pydantic import ValidationError
 
-from gym.config.checks import shown_value
+from gym.config.field_checks import shown_value
 from gym.config.nodes import Findings, Node, Path, describe, did_you_mean, join_or, plain
 from gym.wire.sandbox import OPERATOR, Grant, ProviderName
 
@@ -24,12 +24,12 @@ def is_grant(node: Node) -> bool:
 
 
 def read_grant(path: Path, node: Node, findings: Findings) -> Grant | None:
-    """The grant, or None with every problem told."""
+    """The grant, or None with every problem reported."""
     if not isinstance(node.value, dict):
         findings.add(node, path, f"must be a mapping; found {describe(node.value)}", EXAMPLE)
         return None
     if path[0] == OPERATOR:
-        what = f"cannot be granted: `{OPERATOR}` is what the broker calls whoever operates the stack"
+        what = f"cannot be granted: `{OPERATOR}` is what the broker calls the operator of the stack"
         findings.add(node, path, what, "Give the instance another name.")
         return None
     try:
@@ -65,7 +65,7 @@ def _tell(error: Any, path: Path, node: Node, findings: Findings) -> None:
         place, key = place.child(part) or place, (*key, part)
     if error["type"] == "extra_forbidden":
         hint = did_you_mean(str(error["loc"][-1]), Grant.model_fields) or f"It knows: {', '.join(Grant.model_fields)}."
-        findings.add(place, key, "is no key of a grant", hint)
+        findings.add(place, key, "is not a key of a grant", hint)
         return
     wanted = str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
     found = shown_value(str(error["loc"][-1]), place) if error["loc"] else describe(place.value)

@@ -1,6 +1,6 @@
 """`${…}` -> values: other keys (absolute or relative), the environment, and the resolvers of OmegaConf.
 
-Every reference that cannot be followed is a problem at the place where it is written; none is told twice.
+Every reference that cannot be followed is a problem at the place where it is written; none is reported twice.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAX_TEXT = 1_000_000
 
 
 class _Unresolved(Exception):
-    """A reference that leads nowhere; `what` is empty when its problem is told already."""
+    """A reference that leads nowhere; `what` is empty when its problem is reported already."""
 
     def __init__(self, what: str = "", hint: str = "") -> None:
         super().__init__(what)
@@ -120,9 +120,9 @@ class Resolver:
         self._open.append(path)
         try:
             done = self._resolve_value(node, path)
-        except _Unresolved as trouble:
-            if trouble.what:
-                self._findings.add(node, path, trouble.what, trouble.hint)
+        except _Unresolved as error:
+            if error.what:
+                self._findings.add(node, path, error.what, error.hint)
             done = replace(node, value=BROKEN)
         except GrammarError as error:
             self._findings.add(
@@ -262,7 +262,7 @@ class Resolver:
 
 
 def _is_server(node: Node) -> bool:
-    """A whole server is no value that a field may have been meant to get."""
+    """A whole server is not a value that a field may have been meant to get."""
     return isinstance(node.value, dict) and not node.value.keys().isdisjoint(SERVER_TYPES)
 
 

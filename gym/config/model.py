@@ -56,12 +56,12 @@ class Instance(Frozen):
     fields: dict[str, Any]
     references: tuple[ServerRef, ...] = ()
     container: ContainerFacts = ContainerFacts()
-    sandbox: Grant | None = None  # what it may ask the broker for; None: nothing, and it is told of no broker
+    sandbox: Grant | None = None  # what it may ask the broker for; None: nothing, and it does not know the broker
     directory: Path | None = None  # the implementation's folder; None for an `image` instance
     entrypoint: str = "app.py"
     source_digest: str = ""  # of the files in `directory` that a server runs from
     requirements_digest: str = ""  # "" when the SDK alone is enough
-    foreign: bool = False  # written against nemo_gym: started as a script, told where to listen
+    foreign: bool = False  # written against nemo_gym: started as a script that is given its address
     origin: Location = Location()
 
 
@@ -71,7 +71,7 @@ class Stack(Frozen):
     instances: tuple[Instance, ...] = ()
     settings: dict[str, Any] = Field(default_factory=dict)  # every other top-level key, resolved
     files: tuple[str, ...] = ()  # the config files, in the order they were merged
-    notices: tuple[str, ...] = ()  # what a user should hear: "no policy_base_url: the policy is scripted", ...
+    notices: tuple[str, ...] = ()  # what a user should read: "no policy_base_url: the policy is scripted", ...
 
     def instance(self, name: str) -> Instance | None:
         return next((one for one in self.instances if one.name == name), None)

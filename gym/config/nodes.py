@@ -21,7 +21,7 @@ MAX_DEPTH: Final = 100
 
 
 class _Broken:
-    """Stands where a value could not be made; its problem is told already, so whatever meets it keeps silent."""
+    """Stands where a value could not be made; its problem is reported already, and only once."""
 
     def __repr__(self) -> str:
         return "<broken>"
@@ -50,7 +50,7 @@ class Node:
 
     @property
     def known(self) -> bool:
-        """False for a missing value and for one whose problem is told already."""
+        """False for a missing value and for one whose problem is reported already."""
         return self.value is not BROKEN and self.value != MISSING
 
 
@@ -117,7 +117,7 @@ def plain(node: Node) -> Any:
 
 
 def located(value: Any, file: str, line: int = 0) -> Node:
-    """The opposite of `plain`: every value of it is said to come from one place."""
+    """The opposite of `plain`: every value of it gets one place."""
     if isinstance(value, dict):
         return Node({str(key): located(child, file, line) for key, child in value.items()}, file, line)
     if isinstance(value, list):

@@ -9,16 +9,16 @@ from pydantic import Field
 
 from gym import labels
 from gym.plan.model import Plan, Service, Value
-from gym.plan.upstreams import FOLDER, takes_upstreams
+from gym.plan.model_upstreams import FOLDER, takes_upstreams
 from gym.render.compose_model import (
     ComposeFile,
+    ComposeNetwork,
     ComposeService,
     Deploy,
     Device,
     Healthcheck,
     Logging,
     Mount,
-    Network,
     Port,
     Reservations,
     Resources,
@@ -26,9 +26,9 @@ from gym.render.compose_model import (
 )
 from gym.render.compose_yaml import compose_to_yaml
 from gym.render.host_urls import HOST, texts_of
-from gym.render.launch import HEAD, Address, launch_document
-from gym.render.text import NOT_IN_YAML
+from gym.render.launch_document import HEAD, Address, launch_document
 from gym.render.traefik import route_prefix
+from gym.render.yaml_text import NOT_IN_YAML
 from gym.wire.stack_names import CONSOLE, NETWORK, PORT, ROUTER, SANDBOX, service_name
 
 ROUTER_IMAGE: Final = "traefik:v3.7"
@@ -45,7 +45,7 @@ MEMORY: Final = "4g"
 PIDS: Final = 1024
 LONG_DOCUMENT: Final = 100_000  # the kernel refuses one environment string of 128 KiB
 SECRET: Final = "secret://"
-# For connections of programs that set nothing of their own, the router's among them: a peer of which nothing was heard
+# For connections of programs that set nothing of their own, the router's among them: a peer that sent nothing
 # for 9 s has gone, and so has one that did not acknowledge for 12.6 s. What lives and reads slowly is left alone.
 SYSCTLS: Final = {
     "net.ipv4.tcp_keepalive_time": 3,
@@ -91,9 +91,9 @@ def compose_file(plan: Plan, facts: ComposeFacts) -> ComposeFile:
     )
 
 
-def _networks(plan: Plan) -> dict[str, Network]:
-    broker = {SANDBOXES: Network(internal=True)} if plan.sandbox else {}
-    return {NETWORK: Network(), **broker, **({EGRESS: Network()} if _has_gate(plan) else {})}
+def _networks(plan: Plan) -> dict[str, ComposeNetwork]:
+    broker = {SANDBOXES: ComposeNetwork(internal=True)} if plan.sandbox else {}
+    return {NETWORK: ComposeNetwork(), **broker, **({EGRESS: ComposeNetwork()} if _has_gate(plan) else {})}
 
 
 def _has_gate(plan: Plan) -> bool:
@@ -101,7 +101,7 @@ def _has_gate(plan: Plan) -> bool:
 
 
 def launch_text(plan: Plan, service: Service, project: str) -> str:
-    """What a server is told, as JSON that a person can read and every YAML reader reads the same way."""
+    """A server's settings, as JSON that a person can read and every YAML reader reads the same way."""
     document = launch_document(plan, service, _addresses(plan, service, project))
     text = orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2).decode()
     return NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
@@ -169,7 +169,7 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
         networks=(NETWORK, SANDBOXES) if service.sandbox else None,
         cpus=service.container.cpus,
         mem_limit=service.container.memory,
-        read_only=None if ours or service.launch == "image" else False,  # whoever wrote it may write beside its code
+        read_only=None if ours or service.launch == "image" else False,  # it may write beside its code
         healthcheck=Healthcheck(test=("CMD", "gym-healthy", "/", "any")) if service.launch == "script" else None,
         labels={labels.INSTANCE: service.name, labels.TYPE: service.type, labels.DIGEST: service.digest},
     )
@@ -196,7 +196,7 @@ def _variables(service: Service) -> dict[str, str]:
 
 
 def _own_environment(service: Service) -> dict[str, str]:
-    """An image that nobody knows cannot put a secret into a variable: it is told the file, in the usual way."""
+    """A foreign image cannot put a secret into a variable: it gets the file's name, in the usual way."""
     if service.launch != "image":
         return _variables(service)
     files = {f"{key}_FILE": f"/run/secrets/{value[len(SECRET) :]}" for key, value in _secret_variables(service)}
@@ -243,8 +243,8 @@ def _router(plan: Plan, facts: ComposeFacts) -> ComposeService:
 
 
 def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> ComposeService:
-    """It keeps the routes: nobody else in the stack may write them."""
-    told = {
+    """It keeps the routes, and alone in the stack may write them."""
+    environment = {
         labels.ENV_LISTEN: f"0.0.0.0:{PORT}",
         labels.ENV_DISCOVERY: "/run/gym/discovery.json",
         labels.ENV_CONSOLE: "/run/gym/console.json",
@@ -256,7 +256,7 @@ def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> Compose
         base="server",
         image=facts.base_image,
         command=("python", "-m", "gym.console"),
-        environment=told | ({labels.ENV_TOKEN_FILE: f"/run/secrets/{TOKEN}"} if token else {}),
+        environment=environment | ({labels.ENV_TOKEN_FILE: f"/run/secrets/{TOKEN}"} if token else {}),
         secrets=token or None,
         volumes=(
             Mount(source="./discovery", target="/run/gym", writable=True),
@@ -297,7 +297,7 @@ def _broker(plan: Plan, facts: ComposeFacts) -> ComposeService:
 
 def _header(plan: Plan) -> str:
     return (
-        f'Stack "{plan.stack}": {len(plan.services)} servers behind one router. Written by gym, and written anew\n'
+        f'Stack "{plan.stack}": {len(plan.services)} servers behind one router. Written by gym, and replaced\n'
         "by the next `gym up`: changes of your own go into another file, gym up ... -f override.yaml\n"
         "Plain Compose takes it too: docker compose -f compose.yaml up -d"
     )

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from gym import labels
 from gym.plan.model import Plan, Service
-from gym.plan.names import path_segment
+from gym.plan.slugs import path_segment
 from gym.render.foreign import SAME_ORIGIN, WITH_ORIGIN, known_hosts, refusing_middlewares, refusing_routers
-from gym.render.text import to_yaml
+from gym.render.yaml_text import to_yaml
 from gym.wire.discovery import Discovery, ReplicaView
 
 Tree = dict[str, Any]
@@ -39,7 +39,7 @@ LOG_FIELDS = (
 )
 # A replica that refuses leaves within three seconds; one that is busy may keep silent for as long and stays.
 HEALTH_CHECK = {"path": "/healthz", "interval": "3s", "unhealthyInterval": "1s", "timeout": "2900ms"}
-# Only a connection that failed is tried again, never what was sent. Each try takes whoever's turn it is: with one of
+# Only a connection that failed is tried again, never what was sent. Each try takes the next replica: with one of
 # two replicas dead and others asking in between, ten tries all meet the dead one once in a thousand times.
 RETRY = {"attempts": 10, "initialInterval": "20ms"}
 # Our own servers refuse names that are not theirs. By what name the client came stands in X-Forwarded-Host.
@@ -256,7 +256,7 @@ def _balancer(service: Service, replicas: Sequence[ReplicaView]) -> Tree:
 
 
 def _server(service: Service, replica: ReplicaView) -> Tree:
-    """Unlike the balancer it asks nobody how he is: who finds it dead sees an error at once, and takes another."""
+    """Unlike the balancer it checks no health: a caller that finds it dead sees an error at once, and takes another."""
     return {"loadBalancer": {"servers": [{"url": replica.url}], **_way(service)}}
 
 
@@ -279,7 +279,7 @@ def _console_service(url: str) -> Tree:
 
 def _transports() -> Tree:
     """An idle connection is closed here before the server closes it, or a request could meet the closing: SDK servers
-    keep theirs 75 s, images that nobody knows may do with uvicorn's 5 s."""
+    keep theirs 75 s, foreign images may do with uvicorn's 5 s."""
     common = {"maxIdleConnsPerHost": 4096}
     timeouts = {"dialTimeout": "5s", "responseHeaderTimeout": "0s"}
     return {

@@ -43,7 +43,7 @@ def is_alive(identity: Identity) -> bool:
 def find_session(identity: Identity, marker: str) -> Iterator[Identity]:
     """The living of the session this process leads, itself included; a stranger's session under a reused number is not.
 
-    Where there is no /proc only the leader can be told for sure.
+    Where there is no /proc only the leader can be known for sure.
     """
     if not _has_proc():
         if is_alive(identity):
@@ -59,7 +59,7 @@ def find_session(identity: Identity, marker: str) -> Iterator[Identity]:
 
 
 def find_leaders(marker: str, variable: str) -> Iterator[tuple[str, Identity]]:
-    """Leaders of a session whose environment holds the marker, by what `variable` says there. Nobody where there is no
+    """Leaders of a session whose environment holds the marker, by what `variable` says there. None where there is no
     /proc: then only what is written down can be found."""
     for entry in _PROC.iterdir() if _has_proc() else ():
         fields = _stat(int(entry.name)) if entry.name.isdigit() else []
@@ -72,7 +72,7 @@ def find_leaders(marker: str, variable: str) -> Iterator[tuple[str, Identity]]:
 
 
 def is_stopped(pid: int) -> bool:
-    """Stopped by a signal: it will answer nothing until it is told to go on."""
+    """Stopped by a signal: it will answer nothing until another signal lets it go on."""
     fields = _stat(pid) if _has_proc() else []
     return bool(fields) and fields[_STATE] == "T"  # a debugger has its own letter
 

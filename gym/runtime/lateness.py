@@ -1,6 +1,6 @@
 """How long servers may take to get healthy, and what to say of those that did not: the same words on every runtime.
 
-Pure. Whoever is late stays up, as the rest does: it goes on starting, and is routed once it is healthy.
+Pure. A server that is late stays up, as the rest does: it goes on starting, and is routed once it is healthy.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Late:
 
 
 def start_seconds(servers: int, cores: int) -> float:
-    """What `--timeout` is where nobody gave one: all of them start at once and share the cores."""
+    """The default of `--timeout`: all of them start at once and share the cores."""
     return max(LEAST_SECONDS, round(CORE_SECONDS_EACH * servers / max(1, cores)))
 
 
@@ -51,7 +51,7 @@ def not_in_time(late: Sequence[Late], *, total: int, timeout: float, stack: str)
 
 
 def ends_at_each_start(one: Late, *, times: int, healthy: int, waiting: int, stack: str) -> NotUp:
-    """Told at once: no deadline would help."""
+    """Reported at once: no deadline would help."""
     flag = _flag(stack)
     what = f"ended {times} times while it started ({one.detail}); its last lines:"
     starting = f" {waiting} still {'starts' if waiting == 1 else 'start'}." if waiting else ""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.compose_chaos import FAULTS, every_fault, run_campaign, running_chaos_stack, undisturbed
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.long]  # test_compose_midrun.py has one fault at a time
 
 ROWS = 120
 CHOSEN = {

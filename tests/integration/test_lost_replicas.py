@@ -7,7 +7,8 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,10 @@ from typing import Any
 import pytest
 
 from gym.collect import AttemptOptions, collect
-from gym.runtime.base import StackStatus
 from gym.runtime.local import LocalRuntime
-from tests.support.docker import Stand, engine_client, replicas, stand_in
+from gym.runtime.protocol import StackStatus
+from tests.support.docker import Stand, engine_client, eventually, replicas, stand_in
+from tests.support.repair import healthy_replicas
 
 ROWS = Path(__file__).parents[2] / "servers" / "resources" / "stateful_counter" / "data" / "example.jsonl"
 SLOWLY = ("policy_model.responses_api_models.scripted.latency_seconds=0.5",)
@@ -59,33 +61,38 @@ def test_rollouts_of_a_stopped_agent_finish_on_the_other_replica(tmp_path: Path,
         runtime.down(stand.home)
 
 
+@pytest.fixture(scope="module")
+def doubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stand, StackStatus]]:
+    """A stack of two models and two agents; whoever takes one of them away gives it back."""
+    with stand_in(tmp_path_factory.mktemp("doubled")) as stand:
+        yield stand, stand.up("stateful_counter", replicas={**TWO, **TWO_AGENTS}, overrides=SLOWLY)
+
+
 @pytest.mark.docker
 @pytest.mark.parametrize("how", ["paused", "cut off"])
 @pytest.mark.parametrize("who", ["policy-model", "stateful-counter-simple-agent"])
 def test_rollouts_of_a_server_that_cannot_be_reached_finish_on_the_other_replica(
-    tmp_path: Path, how: str, who: str
+    doubled: tuple[Stand, StackStatus], how: str, who: str
 ) -> None:
     """Agents are behind the router, whose connections to them stay open when they are cut off."""
-    with stand_in(tmp_path) as stand:
-        status = stand.up("stateful_counter", replicas={**TWO, **TWO_AGENTS}, overrides=SLOWLY)
-        victim = replicas(status)[f"{who}-1"]
-        check(asyncio.run(collect_through(status, lambda: pause(victim) if how == "paused" else cut_off(victim))))
-        if how == "paused":
-            with engine_client() as client:
-                client.api.unpause(victim)
+    stand, status = doubled
+    victim, instance = replicas(status)[f"{who}-1"], who.replace("-", "_")
+    eventually(lambda: healthy_replicas(stand.layout, instance), lambda count: count == 2)
+    with pausing(victim) if how == "paused" else cutting_off(victim) as take_away:
+        check(asyncio.run(collect_through(status, take_away)))
 
 
 @pytest.mark.docker
 def test_five_seconds_without_a_network_cost_no_rollout(tmp_path: Path) -> None:
-    """The only model server there is."""
+    """The only model server there is. The stack above will not do: its router holds dead connections for minutes."""
     with stand_in(tmp_path) as stand:
         status = stand.up("stateful_counter", overrides=SLOWLY)
         victim = replicas(status)["policy-model-1"]
 
         async def disturb() -> None:
-            network = await asyncio.to_thread(cut_off, victim)
-            await asyncio.sleep(5)
-            await asyncio.to_thread(connect, network, victim)
+            with cutting_off(victim) as take_away:
+                await asyncio.to_thread(take_away)
+                await asyncio.sleep(5)
 
         check(asyncio.run(collect_through(status, lambda: asyncio.ensure_future(disturb()))))
 
@@ -113,19 +120,17 @@ def check(done: list[dict[str, Any]]) -> None:
     assert {one["reward"] for one in done} == {1.0}, Counter(str(one["failure"]) for one in done)
 
 
-def pause(container: str) -> None:
+@contextmanager
+def pausing(container: str) -> Iterator[Callable[[], None]]:
     with engine_client() as client:
-        client.api.pause(container)
+        yield lambda: client.api.pause(container)
+        client.api.unpause(container)
 
 
-def cut_off(container: str) -> str:
-    """The network that it was on."""
+@contextmanager
+def cutting_off(container: str) -> Iterator[Callable[[], None]]:
+    """Takes it off the one network that it is on."""
     with engine_client() as client:
         (network,) = client.api.inspect_container(container)["NetworkSettings"]["Networks"]
-        client.api.disconnect_container_from_network(container, network)
-        return str(network)
-
-
-def connect(network: str, container: str) -> None:
-    with engine_client() as client:
+        yield lambda: client.api.disconnect_container_from_network(container, network)
         client.api.connect_container_to_network(container, network, aliases=[container.rsplit("-", 1)[0]])

@@ -13,7 +13,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, AsJson, StackName
-from gym.cli.session import read_token, router_of
+from gym.cli.stack_session import read_token, router_of
 from gym.client import Stack, conversation
 from gym.errors import UserError
 
@@ -53,7 +53,7 @@ def command(
     if as_json:
         console.show_json(answer)
         return 0
-    for line in told(answer):
+    for line in lines_of(answer):
         console.show_line(line)
     return 0
 
@@ -78,7 +78,7 @@ def read_row(where: str) -> dict[str, Any]:
     return row
 
 
-def told(answer: dict[str, Any]) -> Iterator[str]:
+def lines_of(answer: dict[str, Any]) -> Iterator[str]:
     """The conversation, then the verdict where there is one."""
     yield from conversation(answer.get("response") or answer)
     if "reward" in answer:

@@ -70,7 +70,7 @@ def _verdict(finding: Finding | None) -> Text:
 
 
 def _detail(modes: Mapping[str, Finding]) -> str:
-    told = {mode: one.detail for mode, one in modes.items()}
-    if len(set(told.values())) == 1:
-        return next(iter(told.values()))
-    return "\n".join(f"{mode}: {detail}" for mode, detail in told.items())
+    details = {mode: one.detail for mode, one in modes.items()}
+    if len(set(details.values())) == 1:
+        return next(iter(details.values()))
+    return "\n".join(f"{mode}: {detail}" for mode, detail in details.items())

@@ -30,6 +30,6 @@ def command(output: Output, shards: Shards, partial: Partial = False) -> int:
 
 
 def _missing(merged: Merged) -> str:
-    told = [f"shard {number}" for number in merged.missing_shards]
-    told += [f"{merged.missing:,} rollouts"] if merged.missing else []
-    return ", ".join(told)
+    missing = [f"shard {number}" for number in merged.missing_shards]
+    missing += [f"{merged.missing:,} rollouts"] if merged.missing else []
+    return ", ".join(missing)

@@ -20,7 +20,7 @@ from gym.cli.sandbox.leftovers import find_leftovers
 from gym.cli.sandbox.line import find_broker
 from gym.cli.sandbox.show import exit_code, sandbox_table, show_output
 from gym.cli.sandbox.terminal import attach_terminal
-from gym.cli.session import find_session
+from gym.cli.stack_session import find_session
 from gym.errors import UserError
 
 MOST_OUTPUT: Final = 16 << 20  # of each stream: its head as it comes, its tail at the end
@@ -77,7 +77,7 @@ def rm(
     everything: Annotated[bool, typer.Option("--all", help="Every sandbox of the stack.")] = False,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
-    """Remove sandboxes; whoever used one is told that it is gone."""
+    """Remove sandboxes; a server that uses one gets an error that it is gone."""
     if bool(sandboxes) == everything:
         raise UserError("Which sandboxes?", "gym sandbox rm ID..., or gym sandbox rm --all")
     broker = find_broker(find_session(stack))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gym import labels
 from gym.plan.model import Observed, ObservedService, Plan, Value
-from gym.runtime.base import ReplicaState, ReplicaStatus
+from gym.runtime.protocol import ReplicaState, ReplicaStatus
 from gym.wire.stack_names import CONSOLE, PORT, ROUTER, SANDBOX
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Container(Value):
     id: str
     name: str
     state: str  # the engine's word: created, running, restarting, exited, ...
-    health: str = ""  # starting, healthy, unhealthy; empty when nobody checks
+    health: str = ""  # starting, healthy, unhealthy; empty without a health check
     service: str = ""
     number: int = 1
     image: str = ""
@@ -71,7 +71,7 @@ class Container(Value):
 class Inspected(Value):
     """What only an inspection tells."""
 
-    state: str = ""  # of the same moment as the reasons; empty where nobody looked
+    state: str = ""  # of the same moment as the reasons; empty where it was not read
     health: str = ""
     restarts: int = 0
     running: bool = False  # then it has no exit code, whatever the engine says
@@ -150,7 +150,7 @@ def status_of(
 
 
 def as_inspected(container: Container, facts: Inspected | None) -> Container:
-    """State and reason are of one look: what the list said a moment before may no longer hold."""
+    """State and reason are read together: the list is a moment older."""
     if facts is None or not facts.state:
         return container
     return container.model_copy(update={"state": facts.state, "health": facts.health})
@@ -170,7 +170,7 @@ def replica_id(container: Container, plan: Plan | None) -> str:
 
 
 def detail_of(container: Container, facts: Inspected | None, plan: Plan | None = None) -> str:
-    """Why it is not healthy, in a few words; what nobody starts again by itself, with the command that does."""
+    """Why it is not healthy, in a few words; for what is not restarted by itself, with the command that does it."""
     if facts is None or (state_of(container) == "healthy" and not says_blocked(container, facts)):
         return ""
     why = _why(container, facts)
@@ -245,7 +245,7 @@ def _container(listed: dict[str, Any]) -> Container:
 
 
 def _timestamp(text: str) -> float:
-    """RFC 3339 with nanoseconds, always UTC; the engine's zero time is no time."""
+    """RFC 3339 with nanoseconds, always UTC; the engine's zero time means none."""
     if not text or text.startswith("0001"):
         return 0.0
     return float(calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")))

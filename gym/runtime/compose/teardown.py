@@ -12,7 +12,7 @@ from gym import labels
 from gym.errors import InfraError
 from gym.runtime.compose.containers import PROJECT, Container, list_containers
 from gym.runtime.compose.image_sources import owner
-from gym.runtime.sandbox import HAND_OVER
+from gym.runtime.sandbox_access import HAND_OVER
 from gym.wire.stack_names import SANDBOX
 
 if TYPE_CHECKING:
@@ -68,22 +68,22 @@ def _remove_sandboxes(client: docker.DockerClient, projects: Iterable[str]) -> N
 
 def stop_containers(client: docker.DockerClient, containers: Iterable[Container], seconds: float) -> None:
     """SIGTERM to all at once, SIGKILL to who is still there after `seconds`, then remove."""
-    _in_parallel(lambda one: _end(client, one, patience(one, seconds)), containers)
+    _in_parallel(lambda one: _end(client, one, stop_seconds(one, seconds)), containers)
 
 
 def hand_over_sandboxes(client: docker.DockerClient, containers: Iterable[Container]) -> None:
     """Tells a broker that another one follows: its sandboxes stay for that one."""
     for one in containers:
         if one.labels.get(labels.TYPE) == SANDBOX and one.state == "running":
-            _forgiving(lambda: client.api.kill(one.id, signal=HAND_OVER))  # noqa: B023
+            _tolerant(lambda: client.api.kill(one.id, signal=HAND_OVER))  # noqa: B023
 
 
 def restart_containers(client: docker.DockerClient, containers: Iterable[Container], seconds: float) -> None:
     """As `stop_containers` ends them, and started again."""
-    _in_parallel(lambda one: client.api.restart(one.id, timeout=round(patience(one, seconds))), containers)
+    _in_parallel(lambda one: client.api.restart(one.id, timeout=round(stop_seconds(one, seconds))), containers)
 
 
-def patience(container: Container, seconds: float) -> float:
+def stop_seconds(container: Container, seconds: float) -> float:
     """A broker removes every sandbox before it ends."""
     return seconds + (labels.BROKER_SECONDS - GRACE_SECONDS if container.labels.get(labels.TYPE) == SANDBOX else 0.0)
 
@@ -100,28 +100,28 @@ def _remove(client: docker.DockerClient, filters: list[str], grace: float, *, al
         one["Name"]: one for each in both for one in client.api.volumes(filters={"label": each})["Volumes"] or []
     }
     _in_parallel(lambda one: _remove_network(client, one), networks.values())
-    _in_parallel(lambda one: _forgiving(lambda: client.api.remove_volume(one["Name"], force=True)), volumes.values())
+    _in_parallel(lambda one: _tolerant(lambda: client.api.remove_volume(one["Name"], force=True)), volumes.values())
     return bool(containers or networks or volumes)
 
 
 def _end(client: docker.DockerClient, container: Container, seconds: float) -> None:
     """What an override file added has no requests to finish: its own grace period, or the engine's, is enough."""
-    patience = round(seconds) if labels.STACK_DIR in container.labels else None
+    timeout = round(seconds) if labels.STACK_DIR in container.labels else None
     if container.state in ("running", "restarting", "paused"):
-        _forgiving(lambda: client.api.stop(container.id, timeout=patience))
-    _forgiving(lambda: client.api.remove_container(container.id, v=True, force=True))
+        _tolerant(lambda: client.api.stop(container.id, timeout=timeout))
+    _tolerant(lambda: client.api.remove_container(container.id, v=True, force=True))
 
 
 def _remove_network(client: docker.DockerClient, network: dict[str, Any]) -> None:
     """A network with a container on it cannot be removed: who is not ours is only disconnected."""
     details = client.api.inspect_network(network["Id"])
     for endpoint in details.get("Containers") or {}:
-        _forgiving(lambda: client.api.disconnect_container_from_network(endpoint, network["Id"], force=True))  # noqa: B023
-    _forgiving(lambda: client.api.remove_network(network["Id"]))
+        _tolerant(lambda: client.api.disconnect_container_from_network(endpoint, network["Id"], force=True))  # noqa: B023
+    _tolerant(lambda: client.api.remove_network(network["Id"]))
 
 
-def _forgiving(action: Callable[[], object]) -> None:
-    """Gone already is as good as removed, and so is being removed by somebody else just now."""
+def _tolerant(action: Callable[[], object]) -> None:
+    """Gone already is as good as removed, and so is a removal by another command just now."""
     import docker.errors  # noqa: PLC0415
 
     try:

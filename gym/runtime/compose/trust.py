@@ -1,4 +1,4 @@
-"""What a saved stack would loosen on the machine that loads it. Pure: an allow-list, so that what nobody knows counts.
+"""What a saved stack would loosen on the machine that loads it. Pure: an allow-list, so what is unknown counts.
 
 Compose keys that are not listed here, and values that are not plainly harmless, are findings.
 """
@@ -46,7 +46,7 @@ Check = Callable[[Any], bool]
 
 
 def _is_plain(value: Any) -> bool:
-    """`$` would read a variable of whoever loads the file."""
+    """`$` would read a variable of the user who loads the file."""
     if isinstance(value, str):
         return "$" not in value
     if isinstance(value, Mapping):
@@ -117,7 +117,7 @@ SERVICE: Final[Mapping[str, Check]] = {
 
 
 def manifest_problems(plan: Plan, images: Mapping[str, str]) -> Iterator[str]:
-    """Names that are no names: they would become paths and arguments. Never loaded, whoever is trusted."""
+    """Names that are not valid: they would become paths and arguments. Never loaded, also with `--trust`."""
     for service in plan.services:
         if not SLUG.fullmatch(service.slug):
             yield f"the server {service.name!r} has the slug {service.slug!r}"
@@ -125,7 +125,7 @@ def manifest_problems(plan: Plan, images: Mapping[str, str]) -> Iterator[str]:
             yield f"the server {service.name!r} has no image"
     for image in images.values():
         if not IMAGE.fullmatch(image):
-            yield f"{image!r} is no name of an image"
+            yield f"{image!r} is not a name of an image"
 
 
 def plan_findings(plan: Plan, base_image: str) -> Iterator[str]:

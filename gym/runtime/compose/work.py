@@ -1,6 +1,6 @@
 """A command at work on a stack says so for as long as it lives; what it took out of the routes comes back when it dies.
 
-Whoever keeps the stack reads this beside what is wanted, and needs no word from the command to go on without it.
+The console reads this beside what is wanted, and goes on by itself when the command dies.
 Compose outlives a command that is killed, and finishes what it began: the next one waits for its end, for two at once
 remove each other's containers.
 """

@@ -38,7 +38,7 @@ def bind_control(home: Home) -> socket.socket:
 
 
 def connect(home: Home, recorded: str = "") -> socket.socket | None:
-    """A connection to the supervisor; None when nobody listens."""
+    """A connection to the supervisor; None when no supervisor listens."""
     for path in (*([Path(recorded)] if recorded else []), _path_inside(home), _short_path(home)):
         if not _is_private(path.parent):
             continue
@@ -73,12 +73,12 @@ def error_to_dict(error: GymError) -> dict[str, str]:
     return {"family": "user" if isinstance(error, UserError) else "infra", "what": error.what, "hint": error.hint}
 
 
-def error_from_dict(told: Mapping[str, str]) -> GymError:
-    if told["family"] in ("start", "late"):
-        kind = NotUp if told["family"] == "late" else StartFailed
-        return kind(told["server"], told["what"], told["log"], told["hint"])
-    family = UserError if told["family"] == "user" else InfraError
-    return family(told["what"], told["hint"])
+def error_from_dict(fields: Mapping[str, str]) -> GymError:
+    if fields["family"] in ("start", "late"):
+        kind = NotUp if fields["family"] == "late" else StartFailed
+        return kind(fields["server"], fields["what"], fields["log"], fields["hint"])
+    family = UserError if fields["family"] == "user" else InfraError
+    return family(fields["what"], fields["hint"])
 
 
 def _path_inside(home: Home) -> Path:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gym.errors import InfraError, UserError
-from gym.plan.upstreams import FOLDER
+from gym.plan.model_upstreams import FOLDER
 
 ROOM_BYTES = 64 * 1024
 
@@ -57,7 +57,7 @@ class Home:
 
     @property
     def upstreams(self) -> Path:
-        """Of models, where they were said at run time. A key may stand in it."""
+        """Addresses that models got at run time. A key may stand in them."""
         return self.path / FOLDER
 
     @property
@@ -107,7 +107,7 @@ def unwritable(path: Path, error: OSError) -> UserError | InfraError:
 
 
 def _check_room(folder: Path) -> None:
-    """Room for what every stack writes, so that a full disk is found out here and not by a supervisor nobody hears."""
+    """Room for what every stack writes, so that a full disk is found here and not by a supervisor."""
     trial = folder / f".room.{os.getpid()}"
     try:
         trial.write_bytes(bytes(ROOM_BYTES))

@@ -19,15 +19,15 @@ SUPERVISOR = "gym.runtime.local.supervisor"  # the module that owns a stack, as 
 
 
 def listen_on_loopback() -> socket.socket:
-    """A listening socket on a port the kernel chose. Connections wait in its backlog while nobody serves it."""
+    """A listening socket on a port the kernel chose. Connections wait in its backlog while no server takes them."""
     listener = _bind(LOOPBACK, 0)
     listener.listen(BACKLOG)
     return listener
 
 
 def reserve_port() -> socket.socket:
-    """A bound socket that does not listen: the port is nobody else's, and on Linux a server that sets SO_REUSEADDR, as
-    all event loops do, may still bind it."""
+    """A bound socket that does not listen: no other process gets the port. On Linux a server that sets SO_REUSEADDR,
+    as all event loops do, may still bind it."""
     return _bind(LOOPBACK, 0)
 
 

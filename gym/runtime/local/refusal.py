@@ -1,4 +1,4 @@
-"""An answer for whoever asks a server that ends at each start: without one they would wait in its backlog for hours."""
+"""The answer of a server that ends at each start: without one its callers would wait in its backlog for hours."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gym.labels import HEADER_ERROR
 from gym.wire.failures import FailureKind, RolloutError
 
 KINDS: Final[dict[str, FailureKind]] = {"responses_api_models": "model", "responses_api_agents": "agent"}
-PATIENCE: Final = 5.0  # seconds for a caller to finish its request
+READ_SECONDS: Final = 5.0  # seconds for a caller to finish its request
 PIECE: Final = 1 << 16
 
 
@@ -24,7 +24,7 @@ def failure_of(instance: str, type: str, detail: str) -> RolloutError:
 
 @asynccontextmanager
 async def refusing(listener: socket.socket, failure: RolloutError) -> AsyncIterator[None]:
-    """Each connection that waits or comes meanwhile is told the failure; then the socket is as it was."""
+    """Each connection that waits or comes meanwhile is answered with the failure; then the socket is as it was."""
     body = failure.to_body()
     head = f"HTTP/1.1 {failure.status} Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\n"
     head += "retry-after: 1\r\n"
@@ -32,8 +32,8 @@ async def refusing(listener: socket.socket, failure: RolloutError) -> AsyncItera
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(PATIENCE):
-                await reader.read(PIECE)  # who was not heard at all would take the close for a lost connection
+            async with asyncio.timeout(READ_SECONDS):
+                await reader.read(PIECE)  # a client whose request was not read takes the close for a lost connection
                 writer.write(reply)
                 writer.write_eof()
                 while await reader.read(PIECE):

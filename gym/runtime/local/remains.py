@@ -1,4 +1,4 @@
-"""What a supervisor that was killed has left: processes that go on serving, and what the world was told of them."""
+"""What a supervisor that was killed has left: processes that go on serving, and what discovery says of them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from gym.runtime.identity import end_processes, find_session, is_alive
+from gym.runtime.local.child_process import Adopted
 from gym.runtime.local.home import Home
-from gym.runtime.local.ledger import Record, find_processes, marker, read_record
-from gym.runtime.local.process import Adopted
+from gym.runtime.local.pid_file import Record, find_processes, marker, read_record
 from gym.wire.discovery import Discovery
 
 
@@ -29,7 +29,7 @@ class Remains:
                 yield name, Adopted(identity, marker(home), healthy=name not in self.sick), digests.get(name, "")
 
     def end_others(self, home: Home, adopted: Collection[str], grace: float) -> None:
-        """Whoever nobody looks after any more: replicas that are not wanted, children of those that died."""
+        """Processes without a supervisor: replicas that are not wanted, children of those that died."""
         kept = {one for name, one in find_processes(home, self.record) if name in adopted}
         written = self.record.processes.values() if self.record else ()
         leaders = dict.fromkeys([*written, *(one for _, one in find_processes(home, self.record))])
@@ -41,8 +41,8 @@ def read_remains(home: Home) -> Remains:
     """Read before anything is written again."""
     record = read_record(home)
     try:
-        told = Discovery.model_validate_json(home.discovery.read_bytes())
+        found = Discovery.model_validate_json(home.discovery.read_bytes())
     except (OSError, ValidationError):
         return Remains(record)
-    replicas = [one for view in told.instances.values() for one in view.replicas]
-    return Remains(record, told.generation, frozenset(one.id for one in replicas if not one.healthy))
+    replicas = [one for view in found.instances.values() for one in view.replicas]
+    return Remains(record, found.generation, frozenset(one.id for one in replicas if not one.healthy))

@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 import pytest
-import zstandard
+from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,7 +32,7 @@ def test_lines_keep_their_numbers_whatever_the_blocks(tmp_path: Path, size: int)
 def test_a_cut_file_gives_its_whole_lines_and_then_a_finding(tmp_path: Path, ending: str) -> None:
     texts = (random.Random(number).randbytes(200).hex().encode() for number in range(1, 4000))
     text = b"".join(b"%d %s\n" % (number, one) for number, one in enumerate(texts, 1))
-    whole = gzip.compress(text) if ending == ".gz" else zstandard.compress(text)
+    whole = gzip.compress(text) if ending == ".gz" else zstd.compress(text)
     path = tmp_path / f"rows.jsonl{ending}"
     path.write_bytes(whole[: len(whole) * 2 // 3])
     lines, (problem,) = read(path, size=4096)

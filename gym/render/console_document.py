@@ -1,0 +1,30 @@
+"""What the console gets to know about a stack: its configuration without secrets, and what discovery does not say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gym.config.redact import redact
+from gym.plan.model import Plan, Service
+from gym.render.traefik import route_prefix
+
+
+def console_document(plan: Plan) -> dict[str, Any]:
+    """Goes through JSON into the file that GYM_CONSOLE_CONFIG names."""
+    tree: dict[str, Any] = dict(plan.settings)
+    for one in plan.services:
+        tree[one.name] = {one.type: {one.implementation: {"entrypoint": one.entrypoint, **one.fields}}}
+    return {"stack": plan.stack, "config": redact(tree), "servers": {one.name: _facts(one) for one in plan.services}}
+
+
+def _facts(service: Service) -> dict[str, Any]:
+    return {
+        "type": service.type,
+        "implementation": service.implementation,
+        "prefix": route_prefix(service),
+        "slug": service.slug,
+        "launch": service.launch,
+        "directory": str(service.directory or ""),
+        "entrypoint": service.entrypoint,
+        "needs": list(service.needs),
+    }
