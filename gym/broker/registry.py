@@ -9,17 +9,15 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gym.broker.config import BrokerCaller
 from gym.broker.errors import Lost, Unknown
+from gym.broker.jobs import BrokerJob
 from gym.broker.provider import Channel, ProviderSandbox, Tags
+from gym.broker.shells import ShellSession
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxInfo, SandboxSpec, SandboxState
-
-if TYPE_CHECKING:
-    from gym.broker.jobs import BrokerJob
-    from gym.broker.shells import ShellSession
 
 NEWS_SECONDS = 5.0  # the engine tells of an end a little after it
 REMEMBERED = 20_000  # gone sandboxes of which the broker can still say why

@@ -10,15 +10,12 @@ import re
 import secrets
 import shlex
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from gym.broker.bounded_output import BoundedOutput
 from gym.broker.errors import Busy, Lost, RequestRefused, Unknown
-from gym.broker.provider import Process
+from gym.broker.provider import Channel, Process
 from gym.wire.sandbox import ExecRequest, ExecResult
-
-if TYPE_CHECKING:
-    from gym.broker.registry import SandboxEntry
 
 MAX_SHELLS = 32  # of one sandbox
 GRACE_SECONDS = 3.0  # for a shell to come back after its command was killed
@@ -96,7 +93,18 @@ class ShellSession:
             asyncio.get_running_loop().call_later(THROTTLE_SECONDS, self.process.release)
 
 
-async def open_shell(entry: SandboxEntry, request: ExecRequest) -> ShellSession:
+class ShellHost(Protocol):
+    """The sandbox that shells run in, as far as they need it."""
+
+    shells: dict[str, ShellSession]
+
+    @property
+    def id(self) -> str: ...
+
+    async def channel_for(self, user: str | None = None) -> Channel: ...
+
+
+async def open_shell(entry: ShellHost, request: ExecRequest) -> ShellSession:
     """`argv` names the shell (/bin/sh where it is empty words); cwd, env and user are as for a command."""
     if len(entry.shells) >= MAX_SHELLS:
         raise Busy(f"sandbox {entry.id} has {MAX_SHELLS} shells open", 5.0)
@@ -114,7 +122,7 @@ async def open_shell(entry: SandboxEntry, request: ExecRequest) -> ShellSession:
 
 
 async def run_in_shell(
-    entry: SandboxEntry, shell: ShellSession, command: str, timeout: float, max_bytes: int
+    entry: ShellHost, shell: ShellSession, command: str, timeout: float, max_bytes: int
 ) -> ExecResult:
     """One at a time; who comes meanwhile waits for its turn."""
     if "\0" in command:
@@ -133,14 +141,14 @@ async def run_in_shell(
             shell.seekers = None
 
 
-async def close_shell(entry: SandboxEntry, shell: ShellSession) -> None:
+async def close_shell(entry: ShellHost, shell: ShellSession) -> None:
     shell.ended = True
     entry.shells.pop(shell.id, None)
     if shell.process is not None and shell.process.running:
         await shell.process.kill()
 
 
-def find_shell(entry: SandboxEntry, shell_id: str) -> ShellSession:
+def find_shell(entry: ShellHost, shell_id: str) -> ShellSession:
     shell = entry.shells.get(shell_id)
     if shell is None:
         raise Unknown(f"sandbox {entry.id} has no shell {shell_id[:80]!r}")
@@ -148,7 +156,7 @@ def find_shell(entry: SandboxEntry, shell_id: str) -> ShellSession:
 
 
 async def _run(
-    entry: SandboxEntry, shell: ShellSession, process: Process, command: str, timeout: float, mark: str
+    entry: ShellHost, shell: ShellSession, process: Process, command: str, timeout: float, mark: str
 ) -> ExecResult:
     assert shell.seekers is not None
     out, err = shell.seekers
@@ -191,7 +199,7 @@ async def _marked(process: Process, out: MarkReader, err: MarkReader, seconds: f
         await asyncio.gather(ended, both, return_exceptions=True)
 
 
-async def _kill_command(entry: SandboxEntry, shell: ShellSession) -> None:
+async def _kill_command(entry: ShellHost, shell: ShellSession) -> None:
     if not shell.pid:
         return
     channel = await entry.channel_for(shell.user)
