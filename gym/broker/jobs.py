@@ -1,4 +1,4 @@
-"""Commands that go on while others run: their output so far, who follows it, and what became of them."""
+"""Jobs: commands that run in the background. Their output so far, their followers, their results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, ExecResult, JobInfo, Output
 
 MAX_JOBS = 256  # of one sandbox, ended ones included
-FIRST_LOOK, LONGEST_LOOK = 0.05, 1.0  # a follower looks again after so long; the helper keeps what comes between
+FIRST_LOOK, LONGEST_LOOK = 0.05, 1.0  # how often a follower polls; the helper keeps the output in between
 
 
 @dataclass(eq=False)
@@ -37,7 +37,7 @@ class BrokerJob:
             return JobInfo(id=self.id, state="lost", argv=self.argv, result=self.process.result_so_far())
 
     async def follow(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Everything from the beginning as it comes; ends with the job. A gap is marked where it is."""
+        """All output from the start, as it comes, until the job ends. A gap is marked."""
         cursor, pause = OutputCursor(), FIRST_LOOK
         while True:
             running = self.process.running
@@ -62,7 +62,7 @@ class JobHost(Protocol):
 
 
 class OutputCursor:
-    """How far a reader has come in two streams of which the middle may be gone."""
+    """How far a reader is in two streams whose middle may be cut."""
 
     def __init__(self) -> None:
         self._seen = [0, 0]
@@ -91,7 +91,7 @@ def after(output: Output, seen: int) -> bytes:
 
 
 async def start_job(entry: JobHost, request: ExecRequest, *, job_id: str = "") -> BrokerJob:
-    """Its stdin stays open after what the request gives it, until it is closed by name."""
+    """Its stdin stays open after the request's own input, until it is closed by a request."""
     make_room(entry)
     name = job_id or f"j{secrets.token_hex(5)}"
     channel = await entry.channel_for(request.user)
@@ -125,7 +125,7 @@ def make_room(entry: JobHost) -> None:
 
 
 async def wait_for_end(process: Process, seconds: float) -> None:
-    """Until it ended, or so long."""
+    """Returns when it ended, or after `seconds`."""
     ended = asyncio.ensure_future(process.wait())
     try:
         await asyncio.wait({ended}, timeout=seconds)

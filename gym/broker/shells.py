@@ -1,6 +1,6 @@
-"""A shell that stays: directory, variables and functions live from one command to the next, output is told apart.
+"""Shell sessions: directory, variables and functions stay from one command to the next; each has its own output.
 
-A command that takes too long is killed and the shell goes on; only one that the shell itself cannot leave ends it.
+A command that takes too long is killed and the shell goes on; the shell ends only when it does not come back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_SHELLS = 32  # of one sandbox
 GRACE_SECONDS = 3.0  # for a shell to come back after its command was killed
 FOREVER = 86400.0
 THROTTLE_SECONDS = 0.02
-# Kills whatever descends from $1, with what every /bin/sh has by itself; again until a round finds nobody.
+# Kills whatever descends from $1, with what every /bin/sh has by itself; repeated until a round finds no process.
 KILL_CHILDREN: Final = r"""
 round() {
   found=
@@ -46,7 +46,7 @@ while round "$1" && [ $tries -lt 20 ]; do tries=$((tries+1)); done
 
 
 class MarkReader:
-    """One stream of a shell: keeps what comes before the mark, and says what stands behind it."""
+    """Reads one stream of a shell up to the mark, and the exit code behind it."""
 
     def __init__(self, mark: bytes, max_bytes: int) -> None:
         self._end = re.compile(rb"\n" + mark + rb" (\d+)\n")
@@ -124,7 +124,7 @@ async def open_shell(entry: ShellHost, request: ExecRequest) -> ShellSession:
 async def run_in_shell(
     entry: ShellHost, shell: ShellSession, command: str, timeout: float, max_bytes: int
 ) -> ExecResult:
-    """One at a time; who comes meanwhile waits for its turn."""
+    """One command at a time; others wait for their turn."""
     if "\0" in command:
         raise RequestRefused("command: a NUL byte cannot be part of a shell's command", 422)
     async with shell.turn:
@@ -185,7 +185,7 @@ async def _run(
 
 
 async def _marked(process: Process, out: MarkReader, err: MarkReader, seconds: float) -> bool:
-    """Did the shell come back in time? False, too, when it ended instead."""
+    """True when the shell came back in time; False also when it ended."""
     ended: asyncio.Future[Any] = asyncio.ensure_future(process.wait())
     both: asyncio.Future[Any] = asyncio.gather(asyncio.shield(out.found), asyncio.shield(err.found))
     try:
