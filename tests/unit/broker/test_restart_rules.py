@@ -20,7 +20,7 @@ from gym.broker.restart_rules import (
     wait_after,
     why_ended,
 )
-from gym.render.wanted import wanted_of
+from gym.render.wanted_stack import wanted_of
 from tests.support.compose_plans import plan_of, service
 
 WANTED = wanted_of(plan_of(service("mcqa", replicas=2)), "p", "http://127.0.0.1:1")
