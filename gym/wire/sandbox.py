@@ -37,7 +37,7 @@ def show_size(size: int) -> str:
 
 
 def to_bytes(given: Any) -> Any:
-    """JSON says bytes in base64 (`{"base64": ...}`) or as text."""
+    """JSON has bytes in base64 (`{"base64": ...}`) or as text."""
     if isinstance(given, dict) and set(given) == {"base64"}:
         if not isinstance(given["base64"], str):
             raise ValueError("`base64` takes a text")
