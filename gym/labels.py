@@ -27,7 +27,7 @@ ENV_CONFIG: Final = "NEMO_GYM_CONFIG_DICT"  # YAML (we write JSON, a subset): ev
 ENV_INSTANCE: Final = "NEMO_GYM_CONFIG_PATH"  # the name of this instance
 ENV_CONFIG_FILE: Final = "GYM_CONFIG_FILE"  # the same document as a file, where it is too long for the environment
 ENV_DISCOVERY: Final = "GYM_DISCOVERY"  # path or URL of the discovery document
-ENV_WANTED: Final = "GYM_WANTED"  # folder of the wanted state (gym.wire.wanted), for the reconciler
+ENV_WANTED: Final = "GYM_WANTED"  # folder of what the stack is to be (gym.render.wanted_stack), for who keeps it so
 ENV_UPSTREAMS: Final = "GYM_UPSTREAMS"  # folder of a model's run-time addresses; of all models', for the console
 ENV_ROUTES: Final = "GYM_ROUTES"  # path of the router's dynamic file, for the process that writes it
 ENV_LISTEN: Final = "GYM_LISTEN"  # "fd:3" or "0.0.0.0:8000"
@@ -42,7 +42,7 @@ ENV_SANDBOX_URL: Final = "GYM_SANDBOX_URL"  # the broker, for an instance whose 
 ENV_SANDBOX_TOKEN: Final = "GYM_SANDBOX_TOKEN"  # its token for the broker
 ENV_SANDBOX_CONFIG: Final = "GYM_SANDBOX_CONFIG"  # path of the broker's settings: provider, grants, digests of tokens
 BROKER_SECONDS: Final = 35.0  # what a sandbox broker takes at most, after its drain, to remove what it made
-ENV_CONSOLE: Final = "GYM_CONSOLE_CONFIG"  # path of what the console shows (gym.render.console)
+ENV_CONSOLE: Final = "GYM_CONSOLE_CONFIG"  # path of what the console shows (gym.render.console_document)
 ENV_PATH: Final = "GYM_PATH"  # more folders to look for servers in
 ENV_CACHE: Final = "GYM_CACHE_DIR"
 

@@ -14,7 +14,7 @@ from gym.cli.ailments import ailments_of, no_ailments, with_ailments
 from gym.cli.inputs import find_rows, parse_params, parse_shard
 from gym.cli.options import DEFAULT_STACK, StackName
 from gym.cli.progress import follow_progress, show_summary
-from gym.cli.session import read_token, router_of
+from gym.cli.stack_session import read_token, router_of
 from gym.collect import CollectOptions, run_collection
 
 Named = Annotated[

@@ -14,7 +14,7 @@ from gym.cli.progress import _BarReporter, _PlainReporter, follow_progress, prog
 from gym.collect import BadRow, Notice, Progress, Summary
 from gym.collect.events import AgentProgress, HeldCalls
 from gym.errors import Problem
-from gym.runtime.base import ReplicaStatus, StackStatus
+from gym.runtime.protocol import ReplicaStatus, StackStatus
 
 
 def shown(renderable: RenderableType) -> str:
