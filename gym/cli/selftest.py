@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from gym.cli.audit.subject import Finding
+from gym.cli.audit.subject import AuditFinding
 from gym.cli.summary import EXAMPLE
 from gym.cli.verifying import FindPython, audit_server, run_verifier_cases
 from gym.config import CatalogEntry, is_foreign
@@ -44,7 +44,7 @@ class Report(NamedTuple):
     output: str  # all that pytest said, when tests failed
     seconds: float
     outcomes: tuple[Outcome, ...] = ()  # of the verifier's cases
-    findings: tuple[Finding, ...] = ()  # of a quick audit
+    findings: tuple[AuditFinding, ...] = ()  # of a quick audit
     hints: tuple[str, ...] = ()  # what is worth making, and no fault while it is not there
 
     @property
@@ -52,7 +52,7 @@ class Report(NamedTuple):
         return tuple(one for one in self.outcomes if not one.passed)
 
     @property
-    def failed_checks(self) -> tuple[Finding, ...]:
+    def failed_checks(self) -> tuple[AuditFinding, ...]:
         return tuple(one for one in self.findings if not one.passed)
 
     @property
@@ -76,7 +76,7 @@ def check_server(
     tests, output = _run_tests(entry, find_pytest)
     problems = list(find_gaps(entry))
     outcomes: tuple[Outcome, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[AuditFinding, ...] = ()
     if find_python is not None and (entry.directory / CASES).is_file():
         try:
             outcomes = run_verifier_cases(entry, find_python)

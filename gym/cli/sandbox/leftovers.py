@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gym import labels
-from gym.cli.sandbox.calls import list_sandboxes
-from gym.cli.sandbox.line import find_broker
+from gym.cli.sandbox.broker_calls import list_sandboxes
+from gym.cli.sandbox.broker_channel import find_broker
 from gym.cli.stack_session import StackSession, find_session
 from gym.engine import connect
 from gym.errors import InfraError, UserError

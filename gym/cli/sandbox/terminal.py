@@ -18,9 +18,9 @@ from urllib.parse import urlencode
 import orjson
 
 from gym.cli import console
-from gym.cli.sandbox.line import Broker, connect
+from gym.cli.sandbox.broker_channel import BrokerAccess, connect
 from gym.cli.sandbox.show import SIGNALLED
-from gym.cli.sandbox.websocket import upgrade
+from gym.cli.sandbox.terminal_socket import upgrade
 from gym.errors import UserError
 from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, Decoder, encode
 from gym.wire.failures import RolloutError
@@ -28,7 +28,7 @@ from gym.wire.failures import RolloutError
 CHUNK: Final = 65536
 
 
-def attach_terminal(broker: Broker, sandbox: str, words: tuple[str, ...], user: str | None) -> int:
+def attach_terminal(broker: BrokerAccess, sandbox: str, words: tuple[str, ...], user: str | None) -> int:
     """Until the shell ends: its exit code."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError("attach needs a terminal.", f"Without one: gym sandbox exec {sandbox} -- COMMAND")

@@ -26,14 +26,14 @@ CONNECT_SECONDS: Final = 10.0
 RELAY: Final = f"exec 3<>/dev/tcp/127.0.0.1/{PORT}; cat <&3 & cat >&3"
 
 
-class Broker(NamedTuple):
+class BrokerAccess(NamedTuple):
     """Where it is, and the token of people."""
 
     replica: ReplicaStatus
     token: str = ""
 
 
-def find_broker(session: StackSession) -> Broker:
+def find_broker(session: StackSession) -> BrokerAccess:
     status = running(session)
     found = next((one for one in status.replicas if one.type == SANDBOX), None)
     if found is None:
@@ -46,11 +46,11 @@ def find_broker(session: StackSession) -> Broker:
         raise UserError(
             f"The tokens of stack '{status.stack}' are gone from {session.home}.", "Start it again: gym up NAMES"
         )
-    return Broker(found, tokens.operator)
+    return BrokerAccess(found, tokens.operator)
 
 
 @contextmanager
-def connect(broker: Broker) -> Iterator[socket.socket]:
+def connect(broker: BrokerAccess) -> Iterator[socket.socket]:
     """One connection to the broker; closed, whatever happens."""
     if broker.replica.container:
         with _through_container(broker.replica.container) as line:

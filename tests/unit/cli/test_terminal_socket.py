@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gym.cli.sandbox.websocket import upgrade
+from gym.cli.sandbox.terminal_socket import upgrade
 from gym.errors import InfraError
 from gym.http.websocket import accept_key
 from gym.wire.failures import RolloutError
