@@ -25,7 +25,7 @@ CONFIG: Final = "config.json"
 STATE: Final = "state"  # what the broker writes down, beside its configuration
 TOKENS: Final = "sandbox-tokens.json"
 HAND_OVER: Final = "SIGUSR1"  # to a broker: another one follows, leave it the sandboxes
-LEFTOVERS: Final = "gym.broker.leftovers"
+LEFTOVERS: Final = "gym.broker.sweep"
 SWEEP_SECONDS: Final = 120.0
 
 

@@ -12,8 +12,8 @@ from pydantic import Field
 from rows import Metadata, extract_code
 
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import Bounds, Programs
-from gym.sandbox.pythons import source_of
+from gym.sandbox.programs import ProgramLimits, Programs
+from gym.sandbox.python_sandboxes import source_of
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 from gym.wire.sandbox import Size
@@ -46,7 +46,9 @@ class CodeGen(ResourcesServer[None]):
         self.sandboxes = Sandboxes.from_settings(self.settings)
         await self.sandboxes.begin()
         config = self.config
-        bounds = Bounds(cpu=config.unit_test_timeout_secs, memory=config.memory_limit, output=config.output_limit)
+        bounds = ProgramLimits(
+            cpu=config.unit_test_timeout_secs, memory=config.memory_limit, output=config.output_limit
+        )
         self.programs = Programs(
             self.sandboxes,
             source=source_of(config.sandbox_image, config.sandbox_build, HERE),

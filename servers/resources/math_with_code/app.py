@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from session import Limits, Session
 
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.pythons import Pythons, source_of
+from gym.sandbox.python_sandboxes import PythonSandboxes, source_of
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest, tool
 from gym.wire.pass_rates import pass_and_majority
 from gym.wire.rows import Row
@@ -51,7 +51,7 @@ class MathWithCode(ResourcesServer[Session]):
         config = self.config
         limits = {"memory": config.memory_limit + (256 << 20), "pids": 128}
         source = source_of(config.sandbox_image, config.sandbox_build, HERE)
-        self.pythons = Pythons(self.sandboxes, source, limits=limits, ttl=config.session_ttl_seconds + 60)
+        self.pythons = PythonSandboxes(self.sandboxes, source, limits=limits, ttl=config.session_ttl_seconds + 60)
         await self.pythons.begin()
 
     async def stop(self) -> None:

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from gym.sandbox.client import Sandboxes
 from gym.sandbox.programs import Programs
-from gym.sandbox.pythons import source_of
+from gym.sandbox.python_sandboxes import source_of
 from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Size

@@ -112,7 +112,7 @@ def test_a_broker_needs_nothing_that_an_image_with_the_bare_sdk_has_not() -> Non
 import sys
 for name in ("jinja2", "docker", "typer", "rich", "httpx", "backports.zstd", "aiohttp", "mcp"):
     sys.modules[name] = None
-import gym.broker.__main__, gym.broker.leftovers
+import gym.broker.__main__, gym.broker.sweep
 import gym.broker.providers.docker.docker_provider, gym.broker.providers.local
 """
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -11,7 +11,7 @@ import pytest
 
 from gym.errors import UserError
 from gym.sandbox.client import FileProblem, Sandboxes
-from gym.sandbox.handles import to_request
+from gym.sandbox.sandbox import to_request
 from gym.server.config import Settings
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
@@ -160,8 +160,8 @@ async def test_a_client_keeps_its_lease_by_itself() -> None:
     async with broker_running(engine) as running, Sandboxes(running.url, TOKEN, lease_seconds=0.4) as client:
         sandbox = await client.create(SPEC)
         beats = running.broker.leases
-        first = beats._ends["mcqa", client.owner]
-        await until(lambda: beats._ends["mcqa", client.owner] > first)
+        first = beats._expiry["mcqa", client.owner]
+        await until(lambda: beats._expiry["mcqa", client.owner] > first)
         assert (await sandbox.exec(["x"])).ok
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gym import labels
 from gym.errors import UserError
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import Outcome, Programs
+from gym.sandbox.programs import ProgramOutcome, Programs
 from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
 from gym.server.fuzz import fuzz_verify
 from gym.server.serve import load_app
@@ -157,23 +157,26 @@ def test_what_looks_like_a_list_is_one() -> None:
 @pytest.mark.parametrize(
     ("outcome", "ran"),
     [
-        (Outcome("ok", value="[[1]]"), Ran([[1]])),
-        (Outcome("ok", value="[["), Ran(None, "transform returned no JSON value")),
-        (Outcome("ok", value="9" * 5000), Ran(None, "transform returned no JSON value")),
-        (Outcome("ok", error="its reply is no JSON value: a set"), Ran(None, "its reply is no JSON value: a set")),
-        (Outcome("error", error="ValueError('no')"), Ran(None, "ValueError('no')")),
-        (Outcome("broken", error="it ended what runs it: x"), Ran(None, "it ended what runs it: x")),
-        (Outcome("time"), Ran(None, "transform took more than 5 s of CPU time, or slept as long")),
-        (Outcome("output"), Ran(None, "transform returned or printed too much")),
+        (ProgramOutcome("ok", value="[[1]]"), Ran([[1]])),
+        (ProgramOutcome("ok", value="[["), Ran(None, "transform returned no JSON value")),
+        (ProgramOutcome("ok", value="9" * 5000), Ran(None, "transform returned no JSON value")),
+        (
+            ProgramOutcome("ok", error="its reply is no JSON value: a set"),
+            Ran(None, "its reply is no JSON value: a set"),
+        ),
+        (ProgramOutcome("error", error="ValueError('no')"), Ran(None, "ValueError('no')")),
+        (ProgramOutcome("broken", error="it ended what runs it: x"), Ran(None, "it ended what runs it: x")),
+        (ProgramOutcome("time"), Ran(None, "transform took more than 5 s of CPU time, or slept as long")),
+        (ProgramOutcome("output"), Ran(None, "transform returned or printed too much")),
     ],
 )
-def test_an_outcome_is_a_value_or_a_reason(outcome: Outcome, ran: Ran) -> None:
+def test_an_outcome_is_a_value_or_a_reason(outcome: ProgramOutcome, ran: Ran) -> None:
     assert read_outcome(outcome, 5) == ran
 
 
 def test_a_machine_that_gave_no_time_is_not_the_codes_fault() -> None:
     with pytest.raises(RolloutError, match="too little of the machine") as caught:
-        read_outcome(Outcome("wall", cpu=0.1, seconds=99), 5)
+        read_outcome(ProgramOutcome("wall", cpu=0.1, seconds=99), 5)
     assert caught.value.kind == "timeout"
 
 
