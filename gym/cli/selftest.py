@@ -24,7 +24,7 @@ from gym.wire.rows import Row
 
 EXAMPLE_ROWS = 5
 ENTRYPOINT = "app.py"
-MAKER = Path("scripts") / "examples"  # of a checkout; elsewhere nobody could make these
+MAKER = Path("scripts") / "examples"  # of a checkout; these are made nowhere else
 EXAMPLE_RESULTS = ("data/example_rollouts.jsonl", "data/example_metrics.json")
 TEST_SECONDS = 3600.0  # only what hangs takes so long, on however busy a machine
 OPTIONS = ("-q", "--tb=short", "--import-mode=importlib", "-p", "no:cacheprovider")
@@ -129,7 +129,7 @@ def _verifier_gaps(entry: CatalogEntry) -> Iterator[str]:
 
 
 def _config_problems(folder: Path) -> Iterator[str]:
-    """`gym list` shows a server whose file cannot be read; here it is told."""
+    """`gym list` shows a server whose file cannot be read; here it is an error."""
     for path in sorted((folder / "configs").glob("*.y*ml")):
         try:
             read_yaml(path, str(path.relative_to(folder)))

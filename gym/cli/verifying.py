@@ -35,8 +35,8 @@ def run_verifier_cases(entry: CatalogEntry, find_python: FindPython, *, strict: 
 def audit_server(
     entry: CatalogEntry, find_python: FindPython, *, quick: bool, only: Sequence[str] = (), strict: bool = False
 ) -> tuple[AuditFinding, ...]:
-    told = {"quick": quick, "only": list(only), "strict": strict}
-    return tuple(AuditFinding(**one) for one in _run("gym.cli.audit.process", entry, find_python, told))
+    options = {"quick": quick, "only": list(only), "strict": strict}
+    return tuple(AuditFinding(**one) for one in _run("gym.cli.audit.process", entry, find_python, options))
 
 
 def case_fields(entry: CatalogEntry) -> dict[str, Any]:

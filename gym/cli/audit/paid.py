@@ -19,7 +19,7 @@ NEAR_ENOUGH = 1e-9
 
 
 async def always_the_same(subject: AuditSubject) -> AuditFinding:
-    """The mean over the example rows of each constant answer, told in the form that earns most."""
+    """The mean over the example rows of each constant answer, in the form that earns most."""
     rows = subject.rows[:2] if subject.is_slow else subject.rows
     means: dict[str, float] = {}
     wrong: list[str] = []

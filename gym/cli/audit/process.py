@@ -37,7 +37,7 @@ Check = Callable[[], Awaitable[list[AuditFinding]]]
 MakeChecks = Callable[[AuditSubject, bool], dict[str, Check]]
 STRICT = "strict"
 SURFACE = ("all options", "right then wrong", "harmless changes", "near misses")
-BLOCKED = 1.0  # seconds of the event loop's own CPU time for one verify: everybody else waits
+BLOCKED = 1.0  # seconds of the event loop's own CPU time for one verify: every other request waits
 SLOW = 0.3  # seconds: a verify that starts containers; of those an audit asks for fewer
 FEW = 12
 SAMPLES = 30
@@ -189,19 +189,19 @@ async def score_worthless(subject: AuditSubject) -> list[AuditFinding]:
     for case in subject.oracles:
         for answer in worthless_answers(case.request):
             count[answer.check] += 1
-            told = wrong.setdefault(answer.check, [])
+            lines = wrong.setdefault(answer.check, [])
             began = time.thread_time()
             got = reward_of(await subject.bench.ask(subject.worthless(case), with_output(case, answer.output)))
             spent = time.thread_time() - began
             paid[answer.check] = max(paid[answer.check], got if isinstance(got, float) else 0.0)
             if not isinstance(got, float) or got > max(subject.floor, case.floor):
-                told.append(f"{case.name}: {_shown(answer)} got {got}")
+                lines.append(f"{case.name}: {_shown(answer)} got {got}")
             elif spent > BLOCKED:
-                told.append(f"{case.name}: {_shown(answer)} kept the event loop busy for {spent:.1f} s")
+                lines.append(f"{case.name}: {_shown(answer)} kept the event loop busy for {spent:.1f} s")
     why = _floors(subject)
     return [
-        finding(check, told, f"{count[check]} answers score nothing{why}", answers=count[check], paid=paid[check])
-        for check, told in wrong.items()
+        finding(check, lines, f"{count[check]} answers score nothing{why}", answers=count[check], paid=paid[check])
+        for check, lines in wrong.items()
     ]
 
 
@@ -211,18 +211,18 @@ async def refuse_bad_rows(subject: AuditSubject) -> AuditFinding:
     wrong = []
     rows = list(bad_rows(case.request, few=subject.at_once < AT_ONCE))
     for bad in rows:
-        told = await subject.bench.ask(subject.worthless(case), bad.request)
-        if fault := _fault_of_refusal(bad, told):
+        answer = await subject.bench.ask(subject.worthless(case), bad.request)
+        if fault := _fault_of_refusal(bad, answer):
             wrong.append(f"{bad.wrong}: {fault}")
     return finding("bad rows", wrong, f"{len(rows)} rows get a reward, or a 422 that names the field")
 
 
 def _fault_of_refusal(bad: RefusedBody, answer: Answered | str) -> str:
-    told = reward_of(answer)
-    if isinstance(told, float):
-        return f"got {told}, and breaks the contract" if bad.refused else ""
-    named = told.startswith("422 row:") and bad.field in told
-    return "" if named else told
+    reward = reward_of(answer)
+    if isinstance(reward, float):
+        return f"got {reward}, and breaks the contract" if bad.refused else ""
+    named = reward.startswith("422 row:") and bad.field in reward
+    return "" if named else reward
 
 
 def _floors(subject: AuditSubject) -> str:
@@ -263,8 +263,8 @@ async def time_verify(subject: AuditSubject, count: int) -> AuditFinding:
         await subject.bench.ask(case)
         seconds.append(subject.bench.verify_seconds)
     figures = {"p50_ms": 1e3 * percentile(seconds, 0.5), "p99_ms": 1e3 * percentile(seconds, 0.99)}
-    told = f"p50 {figures['p50_ms']:.2f} ms, p99 {figures['p99_ms']:.2f} ms over {count} verifies"
-    return AuditFinding("time", True, told, figures)
+    detail = f"p50 {figures['p50_ms']:.2f} ms, p99 {figures['p99_ms']:.2f} ms over {count} verifies"
+    return AuditFinding("time", True, detail, figures)
 
 
 async def watch_memory(subject: AuditSubject, count: int, *, seconds: float) -> AuditFinding:
@@ -284,8 +284,8 @@ async def watch_memory(subject: AuditSubject, count: int, *, seconds: float) -> 
     settled = points[len(points) // 3 :]
     grown = (settled[-1][1] - settled[0][1]) / 2**20
     each = slope(settled)
-    told = f"{grown:+.1f} MB over the last {settled[-1][0] - settled[0][0]:,.0f} verifies ({each:+.0f} bytes each)"
-    return AuditFinding("memory", not is_leak(points), told, {"bytes_per_verify": each, "grown_mb": grown})
+    detail = f"{grown:+.1f} MB over the last {settled[-1][0] - settled[0][0]:,.0f} verifies ({each:+.0f} bytes each)"
+    return AuditFinding("memory", not is_leak(points), detail, {"bytes_per_verify": each, "grown_mb": grown})
 
 
 def _mixture(subject: AuditSubject) -> list[tuple[Case, dict[str, Any]]]:

@@ -130,12 +130,12 @@ def _refused(subject: AuditSubject, place: Place) -> Case:
 
 
 def _sort(
-    subject: AuditSubject, change: HarmlessChange, told: str, wrong: list[tuple[str, str]], allowed: set[str]
+    subject: AuditSubject, change: HarmlessChange, result: str, wrong: list[tuple[str, str]], allowed: set[str]
 ) -> None:
     if tolerated := _tolerated(subject, change.name):
         allowed.add(f"{tolerated.change}: {tolerated.reason}")
     else:
-        wrong.append((change.name, told))
+        wrong.append((change.name, result))
 
 
 def _tolerated(subject: AuditSubject, change: str) -> Tolerated | None:
@@ -159,7 +159,7 @@ def _finding(
     why = "".join(f"; but {one}" for one in sorted(allowed))
     if not wrong:
         return AuditFinding(check, True, f"{tried} ({forms}) {fine}{why}", {"tried": tried, "wrong": 0})
-    first = {name: told for name, told in reversed(wrong)}
+    first = {name: result for name, result in reversed(wrong)}
     detail = f"{len(wrong)} of {tried} ({', '.join(names)}): " + "; ".join(first[name] for name in names[:4])
     return AuditFinding(check, False, detail, {"tried": tried, "wrong": len(wrong)})
 

@@ -1,4 +1,4 @@
-"""What a person may ask the broker: plain HTTP over a line, its failures told as one paragraph."""
+"""What a person may ask the broker: plain HTTP over a channel, its failures shown as one paragraph."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SECONDS: Final = 60.0
 
 
 def list_sandboxes(broker: BrokerAccess) -> list[SandboxInfo]:
-    told = orjson.loads(_call(broker, "GET", "/sandboxes"))
-    return INFOS.validate_python(told["sandboxes"] if isinstance(told, dict) else told)
+    reply = orjson.loads(_call(broker, "GET", "/sandboxes"))
+    return INFOS.validate_python(reply["sandboxes"] if isinstance(reply, dict) else reply)
 
 
 def remove_sandbox(broker: BrokerAccess, sandbox: str) -> None:

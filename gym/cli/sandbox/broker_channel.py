@@ -1,7 +1,7 @@
 """A line from a person's shell to the sandbox broker of a stack, wherever that listens.
 
 A local broker listens on loopback. One in a container is on a network that leads nowhere, so the line goes through
-`docker exec`: no port is published, and whoever may use the engine may do as much anyway.
+`docker exec`: no port is published, and a user of the engine may do as much anyway.
 """
 
 from __future__ import annotations

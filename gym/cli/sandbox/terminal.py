@@ -63,7 +63,7 @@ def _pump(line: socket.socket, rest: bytes, resized: int) -> int:
 
 
 def _take(line: socket.socket, decoder: Decoder, data: bytes) -> int | None:
-    """Shows what came; the exit code once it is told."""
+    """Shows what came; the exit code once it comes."""
     for message in decoder.feed(data):
         if message.kind == BINARY:
             console.show_bytes(message.data)
@@ -77,10 +77,10 @@ def _take(line: socket.socket, decoder: Decoder, data: bytes) -> int | None:
 
 
 def _told(text: bytes) -> int | None:
-    told = orjson.loads(text)
-    if "error" in told:
-        raise RolloutError("sandbox", str(told["error"].get("message", "")), server="sandbox")
-    result = told.get("result")
+    message = orjson.loads(text)
+    if "error" in message:
+        raise RolloutError("sandbox", str(message["error"].get("message", "")), server="sandbox")
+    result = message.get("result")
     if result is None:
         return None
     code = result.get("exit_code")
@@ -88,7 +88,7 @@ def _told(text: bytes) -> int | None:
 
 
 def _size() -> dict[str, Any]:
-    """A terminal that nobody has told its size has none: then what terminals once had."""
+    """A terminal without a size gets the usual one."""
     size = os.get_terminal_size(sys.stdout.fileno())
     return {"rows": size.lines or 24, "columns": size.columns or 80}
 
