@@ -74,8 +74,7 @@ def command(
 
     Example: gym up simple_weather mcqa --model scripted
     """
-    token = read_token(token_file)
-    router = _router(bind, port, token)
+    router = _router(bind, port, token := read_token(token_file))
     words = [*(items or []), *([f"sandbox_provider={sandbox_provider}"] if sandbox_provider else [])]
     load = partial(load_named, words, model=model, files=files, replicas=replicas, strict=strict)
     loaded = load()
