@@ -11,7 +11,7 @@ T = TypeVar("T")
 log = logging.getLogger("gym.broker")
 
 
-class Tasks:
+class BackgroundTasks:
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
 

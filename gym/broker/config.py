@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from gym.broker.egress.config import EgressConfig
-from gym.broker.errors import Refused
+from gym.broker.errors import RequestRefused
 from gym.errors import UserError
 from gym.labels import ENV_SANDBOX_CONFIG
 from gym.wire.sandbox import OPERATOR, Grant, ProviderName
@@ -20,7 +20,7 @@ from gym.wire.sandbox import OPERATOR, Grant, ProviderName
 ENV_FILE: Final = ENV_SANDBOX_CONFIG
 
 
-class Knobs(BaseModel):
+class BrokerSettings(BaseModel):
     """`settings` of the broker's file. The defaults suit one machine."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -62,7 +62,7 @@ class BrokerConfig(BaseModel):
 
     stack: str = Field(min_length=1)
     provider: ProviderName = "auto"
-    settings: Knobs = Knobs()
+    settings: BrokerSettings = BrokerSettings()
     instances: dict[str, InstanceAccess] = Field(default_factory=dict)
     operator_sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
 
@@ -74,7 +74,7 @@ class BrokerConfig(BaseModel):
         return given
 
 
-class Caller(NamedTuple):
+class BrokerCaller(NamedTuple):
     """Who asks: an instance with its grant, or a person who operates the stack."""
 
     instance: str
@@ -101,16 +101,16 @@ def token_digest(token: str) -> str:
     return sha256(token.encode()).hexdigest()
 
 
-def authenticate(config: BrokerConfig, header: bytes | None) -> Caller:
+def authenticate(config: BrokerConfig, header: bytes | None) -> BrokerCaller:
     """Every digest is compared whole, whichever fits: the time taken tells nothing."""
     scheme, _, token = (header or b"").partition(b" ")
     given = sha256(token.strip()).hexdigest() if scheme.lower() == b"bearer" else ""
-    found: Caller | None = None
+    found: BrokerCaller | None = None
     if hmac.compare_digest(given, config.operator_sha256 or "-"):
-        found = Caller(OPERATOR, Grant(images=("*",)), operator=True)
+        found = BrokerCaller(OPERATOR, Grant(images=("*",)), operator=True)
     for name, access in config.instances.items():
         if hmac.compare_digest(given, access.token_sha256):
-            found = Caller(name, access.grant)
+            found = BrokerCaller(name, access.grant)
     if found is None:
-        raise Refused("no valid bearer token: send `authorization: Bearer $GYM_SANDBOX_TOKEN`", 401)
+        raise RequestRefused("no valid bearer token: send `authorization: Bearer $GYM_SANDBOX_TOKEN`", 401)
     return found

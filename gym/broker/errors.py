@@ -8,14 +8,14 @@ from gym.errors import InfraError
 from gym.wire.failures import RolloutError
 
 
-class Refused(RolloutError):
+class RequestRefused(RolloutError):
     """What was asked for is not granted, or makes no sense. Asking again changes nothing."""
 
     def __init__(self, message: str, status: int = 403) -> None:
         super().__init__("row", message, retryable=False, status=status)
 
 
-class Later(RolloutError):
+class RetryLater(RolloutError):
     """Nothing was done; the same request may be sent again after a while."""
 
     def __init__(self, message: str, retry_after: float, status: int) -> None:
@@ -23,12 +23,12 @@ class Later(RolloutError):
         self.retry_after = max(retry_after, 0.05)
 
 
-class Busy(Later):
+class Busy(RetryLater):
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message, retry_after, 429)
 
 
-class Unavailable(Later):
+class Unavailable(RetryLater):
     def __init__(self, message: str, retry_after: float = 2.0) -> None:
         super().__init__(message, retry_after, 503)
 
@@ -57,7 +57,7 @@ class Conflict(RolloutError):
         super().__init__("sandbox", message, retryable=retryable, status=409)
 
 
-def is_engine_trouble(error: BaseException) -> bool:
+def is_engine_fault(error: BaseException) -> bool:
     """Does this say something about the engine, rather than about what was asked of it?"""
     if isinstance(error, RolloutError):
         return False

@@ -14,14 +14,14 @@ from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, ExecResult, JobInfo, Output
 
 if TYPE_CHECKING:
-    from gym.broker.registry import Box
+    from gym.broker.registry import SandboxEntry
 
-MOST_JOBS = 256  # of one sandbox, ended ones included
+MAX_JOBS = 256  # of one sandbox, ended ones included
 FIRST_LOOK, LONGEST_LOOK = 0.05, 1.0  # a follower looks again after so long; the helper keeps what comes between
 
 
 @dataclass(eq=False)
-class Job:
+class BrokerJob:
     """Its output stays in the sandbox, bounded: a job that writes without end costs the broker nothing."""
 
     id: str
@@ -41,7 +41,7 @@ class Job:
 
     async def follow(self) -> AsyncIterator[tuple[int, bytes]]:
         """Everything from the beginning as it comes; ends with the job. A gap is marked where it is."""
-        cursor, pause = Cursor(), FIRST_LOOK
+        cursor, pause = OutputCursor(), FIRST_LOOK
         while True:
             running = self.process.running
             fresh = cursor.fresh(await self.process.peek())
@@ -53,7 +53,7 @@ class Job:
             await wait_for_end(self.process, pause)
 
 
-class Cursor:
+class OutputCursor:
     """How far a reader has come in two streams of which the middle may be gone."""
 
     def __init__(self) -> None:
@@ -82,38 +82,38 @@ def after(output: Output, seen: int) -> bytes:
     return output.tail[start:]
 
 
-async def start_job(box: Box, request: ExecRequest, *, job_id: str = "") -> Job:
+async def start_job(entry: SandboxEntry, request: ExecRequest, *, job_id: str = "") -> BrokerJob:
     """Its stdin stays open after what the request gives it, until it is closed by name."""
-    make_room(box)
+    make_room(entry)
     name = job_id or f"j{secrets.token_hex(5)}"
-    line = await box.line(request.user)
-    process = await line.start(request.model_copy(update={"stdin": b"", "stream": False, "id": name}))
-    job = box.jobs[name] = Job(name, request.words(), process)
+    channel = await entry.channel_for(request.user)
+    process = await channel.start(request.model_copy(update={"stdin": b"", "stream": False, "id": name}))
+    job = entry.jobs[name] = BrokerJob(name, request.words(), process)
     if request.stdin:
         await process.write(request.stdin)
     return job
 
 
-def adopt_jobs(box: Box, channel: Channel) -> None:
+def adopt_jobs(entry: SandboxEntry, channel: Channel) -> None:
     """Those that an earlier broker started and that still run."""
     for process in channel.adopted:
-        box.jobs[process.name] = Job(process.name, (), process)
+        entry.jobs[process.name] = BrokerJob(process.name, (), process)
 
 
-def find_job(box: Box, job_id: str) -> Job:
-    job = box.jobs.get(job_id)
+def find_job(entry: SandboxEntry, job_id: str) -> BrokerJob:
+    job = entry.jobs.get(job_id)
     if job is None:
-        raise Unknown(f"sandbox {box.id} has no job {job_id[:80]!r}")
+        raise Unknown(f"sandbox {entry.id} has no job {job_id[:80]!r}")
     return job
 
 
-def make_room(box: Box) -> None:
-    if len(box.jobs) < MOST_JOBS:
+def make_room(entry: SandboxEntry) -> None:
+    if len(entry.jobs) < MAX_JOBS:
         return
-    ended = next((job.id for job in box.jobs.values() if not job.process.running), None)
+    ended = next((job.id for job in entry.jobs.values() if not job.process.running), None)
     if ended is None:
-        raise Busy(f"sandbox {box.id} runs {MOST_JOBS} jobs already", 5.0)
-    del box.jobs[ended]
+        raise Busy(f"sandbox {entry.id} runs {MAX_JOBS} jobs already", 5.0)
+    del entry.jobs[ended]
 
 
 async def wait_for_end(process: Process, seconds: float) -> None:

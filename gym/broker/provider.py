@@ -112,7 +112,7 @@ class Channel(Protocol):
     async def set_times(self, path: str, mtime: float) -> None: ...
 
 
-class Gated(NamedTuple):
+class EgressSettings(NamedTuple):
     """What a sandbox is told of its egress gate: variables (NAME=value), and its resolver."""
 
     env: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ class Gated(NamedTuple):
 class EgressGate(Protocol):
     """`allow: [hosts]`: lets through what is listed, and writes down who asks; a sandbox has no network of its own."""
 
-    def attach(self, tags: Tags, network: Network) -> Gated:
+    def attach(self, tags: Tags, network: Network) -> EgressSettings:
         """Before the sandbox is made; `network` is the phase that it begins with."""
 
     async def open(self, tags: Tags, channel: Channel) -> None:
@@ -135,7 +135,7 @@ class EgressGate(Protocol):
         """Idempotent: nothing of this sandbox goes through any more."""
 
 
-class Held(Protocol):
+class ProviderSandbox(Protocol):
     """One sandbox that runs."""
 
     @property
@@ -157,7 +157,7 @@ class Held(Protocol):
     async def retag(self, tags: Tags) -> None:
         """Given to somebody (from the warm pool), or kept longer."""
 
-    async def fork(self, tags: Tags) -> Held:
+    async def fork(self, tags: Tags) -> ProviderSandbox:
         """A new sandbox with this one's files, and none of its processes."""
 
     async def seal(self) -> None:
@@ -188,7 +188,7 @@ class Provider(Protocol):
 
     async def make_image(self, build: Build, progress: Progress | None = None) -> str: ...
 
-    async def create(self, spec: SandboxSpec, tags: Tags) -> Held:
+    async def create(self, spec: SandboxSpec, tags: Tags) -> ProviderSandbox:
         """Runs, with its channel open. What it made is gone again when it raises."""
 
     def found(self, stack: str) -> AsyncIterator[tuple[Tags, Callable[[], object]]]:

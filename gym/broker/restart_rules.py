@@ -24,7 +24,7 @@ ENDED: Final = frozenset({"exited", "created"})
 RESTARTED: Final = frozenset({"always", "unless-stopped"})
 
 
-class Member(NamedTuple):
+class StackContainer(NamedTuple):
     """One container of the stack, in the engine's words."""
 
     id: str
@@ -35,7 +35,7 @@ class Member(NamedTuple):
     state: str
 
 
-class Notes(BaseModel):
+class ContainerEvents(BaseModel):
     """What the engine's events told; kept, for a broker that starts again hears only the latest of them."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -45,7 +45,7 @@ class Notes(BaseModel):
     asked: frozenset[str] = frozenset()  # were sent a signal that lets them end in order
     stopped: frozenset[str] = frozenset()  # by a person
 
-    def heard(self, event: Mapping[str, Any], *, commanded: bool) -> Notes:
+    def heard(self, event: Mapping[str, Any], *, commanded: bool) -> ContainerEvents:
         """`commanded`: a command of ours is at work, and a stop is its own."""
         actor = event.get("Actor") or {}
         id, action = str(actor.get("ID", "")), str(event.get("Action", ""))
@@ -58,31 +58,31 @@ class Notes(BaseModel):
             sets["stopped"] |= {id}
         if action == "stop":
             sets["asked"] -= {id}
-        return Notes(since=_time_of(event) or self.since, **sets)
+        return ContainerEvents(since=_time_of(event) or self.since, **sets)
 
 
 SETS: Final = ("died", "asked", "stopped")
 GONE: Final = frozenset({"start", "destroy"})
 
 
-class Trials:
+class RestartHistory:
     """How often each was started again, and how long it waits for its next time."""
 
     def __init__(self) -> None:
         self._seen: dict[str, float] = {}  # by id: since when it lies there
         self._trials: dict[str, tuple[int, float]] = {}  # by name: how many, when the last
 
-    def see(self, ended: Iterable[Member], now: float) -> None:
+    def see(self, ended: Iterable[StackContainer], now: float) -> None:
         present = {one.id for one in ended}
         self._seen = {id: self._seen.get(id, now) for id in present}
 
-    def is_due(self, one: Member, notes: Notes, now: float) -> bool:
+    def is_due(self, one: StackContainer, notes: ContainerEvents, now: float) -> bool:
         made = one.state == "created"
         settle = MADE_SECONDS if made else ASKED_SECONDS if one.id in notes.asked else SETTLE_SECONDS
         count, last = self._trials.get(one.name, (0, float("-inf")))
         return now - self._seen[one.id] >= settle and now - last >= wait_after(count)
 
-    def started(self, one: Member, now: float) -> None:
+    def started(self, one: StackContainer, now: float) -> None:
         count, last = self._trials.get(one.name, (0, float("-inf")))
         again = count + 1 if self._seen.get(one.id, now) - last < CALM_SECONDS else 1
         self._trials[one.name] = (again, now)
@@ -94,11 +94,11 @@ def wait_after(count: int) -> float:
     return min(LONGEST_WAIT, FIRST_WAIT * 2 ** (count - 1)) if count else 0.0
 
 
-def find_ended(members: Iterable[Member], wanted: Wanted, notes: Notes) -> list[Member]:
+def find_ended(members: Iterable[StackContainer], wanted: Wanted, notes: ContainerEvents) -> list[StackContainer]:
     """Those that the stack wants and nobody stopped, as far as labels tell; the lowest numbers first."""
     sizes = {one.name: one.replicas for one in wanted.services} | dict.fromkeys((ROUTER, CONSOLE, SANDBOX), 1)
-    found: list[Member] = []
-    groups: dict[str, list[Member]] = {}
+    found: list[StackContainer] = []
+    groups: dict[str, list[StackContainer]] = {}
     for one in members:
         if one.name == f"{wanted.project}-{one.service}-{one.number}":
             groups.setdefault(one.instance or one.service, []).append(one)
@@ -110,7 +110,7 @@ def find_ended(members: Iterable[Member], wanted: Wanted, notes: Notes) -> list[
     return found
 
 
-def may_start(one: Member, facts: Mapping[str, Any], notes: Notes) -> bool:
+def may_start(one: StackContainer, facts: Mapping[str, Any], notes: ContainerEvents) -> bool:
     """By what an inspection tells. An end that nobody heard of was no stop where SIGKILL made it."""
     policy = ((facts.get("HostConfig") or {}).get("RestartPolicy") or {}).get("Name", "")
     state = facts.get("State") or {}

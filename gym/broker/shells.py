@@ -12,15 +12,15 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from gym.broker.bounded_output import Kept
-from gym.broker.errors import Busy, Lost, Refused, Unknown
+from gym.broker.bounded_output import BoundedOutput
+from gym.broker.errors import Busy, Lost, RequestRefused, Unknown
 from gym.broker.provider import Process
 from gym.wire.sandbox import ExecRequest, ExecResult
 
 if TYPE_CHECKING:
-    from gym.broker.registry import Box
+    from gym.broker.registry import SandboxEntry
 
-MOST_SHELLS = 32  # of one sandbox
+MAX_SHELLS = 32  # of one sandbox
 GRACE_SECONDS = 3.0  # for a shell to come back after its command was killed
 FOREVER = 86400.0
 THROTTLE_SECONDS = 0.02
@@ -48,14 +48,14 @@ while round "$1" && [ $tries -lt 20 ]; do tries=$((tries+1)); done
 """
 
 
-class Seeker:
+class MarkReader:
     """One stream of a shell: keeps what comes before the mark, and says what stands behind it."""
 
-    def __init__(self, mark: bytes, most: int) -> None:
+    def __init__(self, mark: bytes, max_bytes: int) -> None:
         self._end = re.compile(rb"\n" + mark + rb" (\d+)\n")
         self._hold = len(mark) + 16  # so many bytes may be the beginning of the mark
         self._pending = b""
-        self.kept = Kept(most)
+        self.kept = BoundedOutput(max_bytes)
         self.found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def feed(self, data: bytes) -> None:
@@ -77,13 +77,13 @@ class Seeker:
 
 
 @dataclass(eq=False)
-class Shell:
+class ShellSession:
     id: str
     user: str | None
     process: Process | None = None
     pid: int = 0
     ended: bool = False
-    seekers: tuple[Seeker, Seeker] | None = None
+    seekers: tuple[MarkReader, MarkReader] | None = None
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def heard(self, stream: int, data: bytes) -> None:
@@ -96,69 +96,75 @@ class Shell:
             asyncio.get_running_loop().call_later(THROTTLE_SECONDS, self.process.release)
 
 
-async def open_shell(box: Box, request: ExecRequest) -> Shell:
+async def open_shell(entry: SandboxEntry, request: ExecRequest) -> ShellSession:
     """`argv` names the shell (/bin/sh where it is empty words); cwd, env and user are as for a command."""
-    if len(box.shells) >= MOST_SHELLS:
-        raise Busy(f"sandbox {box.id} has {MOST_SHELLS} shells open", 5.0)
-    line = await box.line(request.user)
-    shell = Shell(f"h{secrets.token_hex(5)}", request.user)
-    shell.process = await line.start(request.model_copy(update={"stdin": b"", "timeout": FOREVER}), shell.heard)
-    box.shells[shell.id] = shell
+    if len(entry.shells) >= MAX_SHELLS:
+        raise Busy(f"sandbox {entry.id} has {MAX_SHELLS} shells open", 5.0)
+    channel = await entry.channel_for(request.user)
+    shell = ShellSession(f"h{secrets.token_hex(5)}", request.user)
+    shell.process = await channel.start(request.model_copy(update={"stdin": b"", "timeout": FOREVER}), shell.heard)
+    entry.shells[shell.id] = shell
     try:
-        told = await run_in_shell(box, shell, 'printf "%s" "$$"', 30.0, 1 << 12)
-        shell.pid = int(told.stdout.text.strip())
+        result = await run_in_shell(entry, shell, 'printf "%s" "$$"', 30.0, 1 << 12)
+        shell.pid = int(result.stdout.text.strip())
     except (ValueError, Lost):
-        await close_shell(box, shell)
-        raise Refused(f"{request.words()[0]} did not answer as a POSIX shell does", 422) from None
+        await close_shell(entry, shell)
+        raise RequestRefused(f"{request.words()[0]} did not answer as a POSIX shell does", 422) from None
     return shell
 
 
-async def run_in_shell(box: Box, shell: Shell, command: str, timeout: float, most: int) -> ExecResult:
+async def run_in_shell(
+    entry: SandboxEntry, shell: ShellSession, command: str, timeout: float, max_bytes: int
+) -> ExecResult:
     """One at a time; who comes meanwhile waits for its turn."""
     if "\0" in command:
-        raise Refused("command: a NUL byte cannot be part of a shell's command", 422)
+        raise RequestRefused("command: a NUL byte cannot be part of a shell's command", 422)
     async with shell.turn:
         if shell.ended or shell.process is None:
-            raise Lost(f"shell {shell.id} of sandbox {box.id} has ended")
+            raise Lost(f"shell {shell.id} of sandbox {entry.id} has ended")
         mark = secrets.token_hex(12).encode()
-        shell.seekers = (Seeker(mark, most), Seeker(mark, most))
+        shell.seekers = (MarkReader(mark, max_bytes), MarkReader(mark, max_bytes))
         try:
-            return await _run(box, shell, shell.process, command, timeout, mark.decode())
+            return await _run(entry, shell, shell.process, command, timeout, mark.decode())
         except asyncio.CancelledError:
-            await asyncio.shield(close_shell(box, shell))  # its state is unknown from here on
+            await asyncio.shield(close_shell(entry, shell))  # its state is unknown from here on
             raise
         finally:
             shell.seekers = None
 
 
-async def close_shell(box: Box, shell: Shell) -> None:
+async def close_shell(entry: SandboxEntry, shell: ShellSession) -> None:
     shell.ended = True
-    box.shells.pop(shell.id, None)
+    entry.shells.pop(shell.id, None)
     if shell.process is not None and shell.process.running:
         await shell.process.kill()
 
 
-def find_shell(box: Box, shell_id: str) -> Shell:
-    shell = box.shells.get(shell_id)
+def find_shell(entry: SandboxEntry, shell_id: str) -> ShellSession:
+    shell = entry.shells.get(shell_id)
     if shell is None:
-        raise Unknown(f"sandbox {box.id} has no shell {shell_id[:80]!r}")
+        raise Unknown(f"sandbox {entry.id} has no shell {shell_id[:80]!r}")
     return shell
 
 
-async def _run(box: Box, shell: Shell, process: Process, command: str, timeout: float, mark: str) -> ExecResult:
+async def _run(
+    entry: SandboxEntry, shell: ShellSession, process: Process, command: str, timeout: float, mark: str
+) -> ExecResult:
     assert shell.seekers is not None
     out, err = shell.seekers
     loop = asyncio.get_running_loop()
     began = loop.time()
-    tell = f'gym_code=$?; printf "\\n%s %d\\n" {mark} $gym_code; printf "\\n%s %d\\n" {mark} $gym_code >&2'
-    await process.write(f"command eval {shlex.quote(command)} </dev/null; {tell}\n".encode("utf-8", "surrogateescape"))
+    print_mark = f'gym_code=$?; printf "\\n%s %d\\n" {mark} $gym_code; printf "\\n%s %d\\n" {mark} $gym_code >&2'
+    await process.write(
+        f"command eval {shlex.quote(command)} </dev/null; {print_mark}\n".encode("utf-8", "surrogateescape")
+    )
     timed_out = not await _marked(process, out, err, timeout)
     if timed_out and process.running:
-        await _kill_command(box, shell)
+        await _kill_command(entry, shell)
         await _marked(process, out, err, GRACE_SECONDS)
     result = ExecResult(timed_out=timed_out and process.running, seconds=loop.time() - began)
     if not (out.found.done() and err.found.done()):
-        await close_shell(box, shell)
+        await close_shell(entry, shell)
         last = await process.wait()
         ended_by_itself = not result.timed_out
         code, signal = (last.exit_code, last.signal) if ended_by_itself else (None, 9)
@@ -170,7 +176,7 @@ async def _run(box: Box, shell: Shell, process: Process, command: str, timeout: 
     return result.model_copy(update={"stdout": out.kept.output(), "stderr": err.kept.output()})
 
 
-async def _marked(process: Process, out: Seeker, err: Seeker, seconds: float) -> bool:
+async def _marked(process: Process, out: MarkReader, err: MarkReader, seconds: float) -> bool:
     """Did the shell come back in time? False, too, when it ended instead."""
     ended: asyncio.Future[Any] = asyncio.ensure_future(process.wait())
     both: asyncio.Future[Any] = asyncio.gather(asyncio.shield(out.found), asyncio.shield(err.found))
@@ -185,9 +191,9 @@ async def _marked(process: Process, out: Seeker, err: Seeker, seconds: float) ->
         await asyncio.gather(ended, both, return_exceptions=True)
 
 
-async def _kill_command(box: Box, shell: Shell) -> None:
+async def _kill_command(entry: SandboxEntry, shell: ShellSession) -> None:
     if not shell.pid:
         return
-    line = await box.line(shell.user)
+    channel = await entry.channel_for(shell.user)
     argv = ("/bin/sh", "-c", KILL_CHILDREN, "kill", str(shell.pid))
-    await line.exec(ExecRequest(argv=argv, timeout=10.0))
+    await channel.exec(ExecRequest(argv=argv, timeout=10.0))

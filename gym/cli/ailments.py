@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from gym.cli.session import find_session, tell_ailments
+from gym.cli.stack_session import find_session, tell_ailments
 from gym.collect import Event, Notice, OnEvent
 from gym.errors import GymError
 

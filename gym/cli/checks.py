@@ -15,7 +15,7 @@ from gym.errors import GymError, InfraError, ProgramFailed
 from gym.labels import ENV_PATH, ROUTER_PORT
 from gym.programs import find_program, run_program
 from gym.runtime.compose import find_engine
-from gym.runtime.compose.fitness import examine_engine
+from gym.runtime.compose.engine_checks import examine_engine
 from gym.runtime.local.listeners import listen_for_router
 from gym.venvs import cache_dir
 

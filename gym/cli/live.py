@@ -15,7 +15,7 @@ from rich.text import Text
 from gym.cli import console
 from gym.labels import SERVER_PREFIX
 from gym.plan import SANDBOX
-from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
+from gym.runtime.protocol import OnStatus, ReplicaStatus, StackStatus
 
 KINDS = {
     "responses_api_models": "model",

@@ -28,7 +28,8 @@ MAKER = Path("scripts") / "examples"  # of a checkout; elsewhere nobody could ma
 EXAMPLE_RESULTS = ("data/example_rollouts.jsonl", "data/example_metrics.json")
 TEST_SECONDS = 3600.0  # only what hangs takes so long, on however busy a machine
 OPTIONS = ("-q", "--tb=short", "--import-mode=importlib", "-p", "no:cacheprovider")
-STEADY = ("-p", "gym.server.steady")  # of the SDK, which who is written against nemo_gym has not
+# Of the SDK, which who is written against nemo_gym has not. The cases are run, and shown, by themselves.
+PLUGINS = ("-p", "gym.server.steady", "-p", "gym.pytest_plugin", "--no-verifier-cases")
 # Tests mean the same wherever a server's folder lies: settings of a folder above it do not apply, its own do.
 SETTINGS = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 NO_SETTINGS = (
@@ -155,8 +156,8 @@ def _run_tests(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequen
     if not (folder / "tests").is_dir():
         return "no tests", ""
     own = any((folder / name).is_file() for name in SETTINGS)
-    plugin = () if is_foreign(folder, ENTRYPOINT) else STEADY
-    options = (*OPTIONS, *plugin, *(() if own else NO_SETTINGS), f"--rootdir={folder}", "tests")
+    plugins = () if is_foreign(folder, ENTRYPOINT) else PLUGINS
+    options = (*OPTIONS, *plugins, *(() if own else NO_SETTINGS), f"--rootdir={folder}", "tests")
     try:
         with tempfile.TemporaryDirectory() as scratch:  # tests leave nothing in the server's folder
             env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_STORAGE_DIRECTORY": scratch}

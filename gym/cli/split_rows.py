@@ -9,7 +9,7 @@ from typing import get_args
 
 from gym.cli import console
 from gym.cli.data.download import describe_received
-from gym.cli.session import load_named
+from gym.cli.stack_session import load_named
 from gym.config import search_roots
 from gym.data.blocks import Listed, Split, list_data_sets
 from gym.data.output import whole_file

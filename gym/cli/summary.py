@@ -14,7 +14,7 @@ from gym.cli.options import DEFAULT_STACK
 from gym.config import find_server, search_roots
 from gym.errors import UserError
 from gym.plan import Plan
-from gym.runtime.base import StackStatus
+from gym.runtime.protocol import StackStatus
 
 EXAMPLE = Path("data") / "example.jsonl"
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from gym import labels
 from gym.runtime.local.listeners import address_of, listen_on_loopback
-from gym.runtime.sandbox import access_environ
+from gym.runtime.sandbox_access import access_environ
 
 STOP_SECONDS = 40.0  # it removes its sandboxes before it ends
 

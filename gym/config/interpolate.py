@@ -120,9 +120,9 @@ class Resolver:
         self._open.append(path)
         try:
             done = self._resolve_value(node, path)
-        except _Unresolved as trouble:
-            if trouble.what:
-                self._findings.add(node, path, trouble.what, trouble.hint)
+        except _Unresolved as error:
+            if error.what:
+                self._findings.add(node, path, error.what, error.hint)
             done = replace(node, value=BROKEN)
         except GrammarError as error:
             self._findings.add(
@@ -262,7 +262,7 @@ class Resolver:
 
 
 def _is_server(node: Node) -> bool:
-    """A whole server is no value that a field may have been meant to get."""
+    """A whole server is not a value that a field may have been meant to get."""
     return isinstance(node.value, dict) and not node.value.keys().isdisjoint(SERVER_TYPES)
 
 

@@ -10,9 +10,9 @@ from gym.config.model import ContainerFacts, Instance, Stack
 from gym.errors import UserError
 from gym.plan.digest import digest_of, digest_parts
 from gym.plan.model import Launch, Plan, RouterPlan, Service
-from gym.plan.names import assign_slugs
-from gym.plan.narrow import settings_for
-from gym.plan.sandbox import plan_sandbox
+from gym.plan.sandbox_plan import plan_sandbox
+from gym.plan.slugs import assign_slugs
+from gym.plan.visible_settings import settings_for
 from gym.wire.allowed_hosts import PRIVATE
 
 MAX_REPLICAS = 1000

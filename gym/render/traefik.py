@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from gym import labels
 from gym.plan.model import Plan, Service
-from gym.plan.names import path_segment
+from gym.plan.slugs import path_segment
 from gym.render.foreign import SAME_ORIGIN, WITH_ORIGIN, known_hosts, refusing_middlewares, refusing_routers
-from gym.render.text import to_yaml
+from gym.render.yaml_text import to_yaml
 from gym.wire.discovery import Discovery, ReplicaView
 
 Tree = dict[str, Any]

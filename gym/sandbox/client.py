@@ -29,8 +29,8 @@ from gym.errors import UserError
 from gym.http.peer_health import PeerHealth
 from gym.http.pool import HttpClient, NotSent, Reply
 from gym.http.streams import Incoming, Pieces, TooLarge, exchange
-from gym.sandbox.failures import FileProblem, SandboxEnded, failure
-from gym.sandbox.handles import Job, Sandbox, Shell
+from gym.sandbox.sandbox import Sandbox, SandboxJob, Shell
+from gym.sandbox.sandbox_errors import FileProblem, SandboxEnded, failure
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import HEADER_REQUEST, Build, SandboxInfo, SandboxSpec
 
@@ -135,8 +135,8 @@ class Sandboxes:
             raise failed
 
     async def status(self) -> dict[str, Any]:
-        told: dict[str, Any] = orjson.loads((await self.call("GET", "/status")).body)
-        return told
+        status: dict[str, Any] = orjson.loads((await self.call("GET", "/status")).body)
+        return status
 
     async def alive(self) -> tuple[SandboxInfo, ...]:
         """All of this instance."""
@@ -325,4 +325,4 @@ def told_to_wait(reply: Reply, left: float) -> float:
     return min(float(after), max(left, 0.05))
 
 
-__all__ = ["FileProblem", "Job", "Sandbox", "SandboxEnded", "Sandboxes", "Shell"]
+__all__ = ["FileProblem", "SandboxJob", "Sandbox", "SandboxEnded", "Sandboxes", "Shell"]

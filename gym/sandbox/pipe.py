@@ -16,7 +16,7 @@ from gym.http.pool import CONNECT_SECONDS, parse_url
 from gym.http.streams import Line, read_head
 from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, BadFrame, Decoder, Message, accept_key, encode
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.failures import failure
+from gym.sandbox.sandbox_errors import failure
 from gym.wire.failures import RolloutError
 
 PIECE = 256 << 10
@@ -106,8 +106,8 @@ class Pipe:
 def how_ended(message: Message) -> Exception:
     if message.kind == CLOSE:
         return RolloutError("sandbox", "the broker closed the line into a sandbox", server="sandbox")
-    told = orjson.loads(message.data)
-    if "result" not in told:
+    fields = orjson.loads(message.data)
+    if "result" not in fields:
         return failure(500, message.data)
-    code, signal = told["result"]["exit_code"], told["result"]["signal"]
+    code, signal = fields["result"]["exit_code"], fields["result"]["signal"]
     return PipeEnded(f"exit code {code}" if signal is None else f"signal {signal}")

@@ -26,14 +26,14 @@ def last_boxed(text: str) -> str | None:
 
 
 def without_blocks(text: str, tag: str) -> str:
-    """`text` without `<tag>…</tag>`, and without what stands before a `</tag>` that nobody opened."""
+    """`text` without `<tag>…</tag>`, and without what stands before a `</tag>` that has no opening one."""
     opening, closing = f"<{tag}>", f"</{tag}>"
-    kept, at = [], 0
+    parts, at = [], 0
     while (begin := text.find(opening, at)) >= 0 and (end := text.find(closing, begin)) >= 0:
-        kept.append(text[at:begin])
+        parts.append(text[at:begin])
         at = end + len(closing)
-    kept.append(text[at:])
-    _, _, behind = (left := "".join(kept)).partition(closing)
+    parts.append(text[at:])
+    _, _, behind = (left := "".join(parts)).partition(closing)
     return behind if closing in left else left
 
 
@@ -75,12 +75,12 @@ def balanced_braces(text: str) -> list[str]:
 
 
 def says_something(text: str) -> bool:
-    """Is there a letter or a digit? Blanks, punctuation, marks and emoji alone answer nothing."""
+    """Whether it has a letter or a digit. Blanks, punctuation, marks and emoji alone are not an answer."""
     return any((one.isdecimal() or unicodedata.category(one)[0] == "L") and one not in _FILLERS for one in text)
 
 
 def repeats_only(text: str, prompt: str) -> bool:
-    """Is the text the prompt again, once or often, and nothing else? Signs, blanks and case do not count."""
+    """Whether the text repeats the prompt, once or often, and has nothing else. Signs, blanks and case do not count."""
     said, asked = _letters(text), _letters(prompt)
     return bool(said and asked) and not said.replace(asked, "")
 

@@ -21,7 +21,7 @@ class Options:
 
     @classmethod
     def of(cls, entries: Sequence[Mapping[str, Any]]) -> Options:
-        """`[{"A": "Paris"}, …]`: a key that is no single letter, and an option without a text, cannot be chosen."""
+        """`[{"A": "Paris"}, …]`: a key that is not a single letter, and an option without a text, cannot be chosen."""
         chosen = ((key.strip().upper(), value) for entry in entries for key, value in entry.items())
         return cls({key: normalise(str(value)) for key, value in chosen if is_letter(key) and value is not None})
 

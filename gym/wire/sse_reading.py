@@ -23,7 +23,7 @@ def events_to_reply(body: bytes) -> dict[str, Any]:
     response: dict[str, Any] | None = None
     for event in _events(body):
         if event.get("error") or event.get("object") == "error":
-            raise RolloutError("model", f"the provider gave up in mid-stream: {_words(event)}")
+            raise RolloutError("model", f"the provider gave up in mid-stream: {_message_of(event)}")
         if event.get("type") in ENDINGS:
             response = event["response"]
         elif "choices" in event:
@@ -106,7 +106,7 @@ def _events(body: bytes) -> Iterator[dict[str, Any]]:
                 yield event
 
 
-def _words(event: Mapping[str, Any]) -> str:
+def _message_of(event: Mapping[str, Any]) -> str:
     error = event.get("error")
-    told = error if error else event
-    return str(told.get("message") or told)[:1000] if isinstance(told, dict) else str(told)[:1000]
+    found = error if error else event
+    return str(found.get("message") or found)[:1000] if isinstance(found, dict) else str(found)[:1000]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import Bounds, Programs
+from gym.sandbox.programs import ProgramLimits, Programs
 from tests.support.sandbox_programs import IMAGE, Access, broker_process
 
 CODES = (
@@ -30,7 +30,9 @@ async def verdicts(pool: Programs, count: int) -> tuple[list[tuple[str, str]], f
 
     async def one(at: int) -> tuple[str, str]:
         async with pool.for_rollout() as programs:
-            (outcome,) = await programs.run(CODES[at % len(CODES)], [f"{at % 97} {at % 89}\n"], bounds=Bounds(cpu=5))
+            (outcome,) = await programs.run(
+                CODES[at % len(CODES)], [f"{at % 97} {at % 89}\n"], bounds=ProgramLimits(cpu=5)
+            )
         return outcome.end, outcome.stdout
 
     found = await asyncio.gather(*(one(at) for at in range(count)))

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from gym.collect import AttemptOptions, collect
-from gym.runtime.base import StackStatus
 from gym.runtime.local import LocalRuntime
+from gym.runtime.protocol import StackStatus
 from tests.support.docker import Stand, engine_client, eventually, replicas, stand_in
 from tests.support.repair import healthy_replicas
 

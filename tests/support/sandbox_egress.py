@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from gym.broker.egress.config import EgressConfig
-from gym.broker.egress.errors import Denied
-from gym.broker.egress.gate import Gate
+from gym.broker.egress.errors import EgressDenied
+from gym.broker.egress.gate import RelayEgressGate
 
 GOOD, ALSO, BAD = "good.example", "also.example", "bad.example"
 HERE = (GOOD, ALSO)  # both lead to loopback, which the operator of these tests opens for them by name
@@ -119,7 +119,7 @@ async def resolve(host: str, seconds: float) -> list[str]:
         return [host]
     known = {GOOD: "127.0.0.1", ALSO: "127.0.0.1", "inside.example": "127.0.0.1", "metadata.example": "169.254.169.254"}
     if host not in known:
-        raise Denied(f"{host} could not be resolved: it is not there", gateway=True)
+        raise EgressDenied(f"{host} could not be resolved: it is not there", gateway=True)
     return [known[host]]
 
 
@@ -130,7 +130,7 @@ class Seen:
         config = EgressConfig.model_validate({"ports": ports, "private": HERE, **fields})
         self.ports = ports
         self.lines: list[dict[str, Any]] = []
-        self.gate = Gate(config, self.note, resolve)
+        self.gate = RelayEgressGate(config, self.note, resolve)
 
     def note(self, event: str, **facts: Any) -> None:
         self.lines.append({"event": event, **facts})

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from gym.broker.conformance.harness import Factory, Skipped
 from gym.broker.provider import OnOutput
-from gym.sandbox.client import Job, Sandbox, Sandboxes
+from gym.sandbox.client import Sandbox, Sandboxes, SandboxJob
 from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo, SandboxSpec
 
 
 class ClientProcess:
     """A job. Its end and its output are heard in the background, as a provider's process hears them."""
 
-    def __init__(self, job: Job, on_output: OnOutput | None) -> None:
+    def __init__(self, job: SandboxJob, on_output: OnOutput | None) -> None:
         self._job = job
         self._waiting = asyncio.ensure_future(job.wait(600))
         self._following = asyncio.ensure_future(self._follow(on_output)) if on_output else None

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from gym.broker.channel import frames
-from gym.broker.channel.frames import Ended, Frame, Option
+from gym.broker.channel.frames import Frame, Option, ResultFrame
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecResult, Output
 
@@ -19,7 +19,7 @@ INPUT_WINDOW: Final = 256 << 10  # input under way that the command has not take
 CREDIT_EVERY: Final = 256 << 10
 
 
-class NotStarted(RolloutError):
+class CommandNotStarted(RolloutError):
     """No command came to be: it is not there, may not be run, or no process was to be had. Told apart from exit 127."""
 
     def __init__(self, words: str, stage: int, errno: int) -> None:
@@ -30,7 +30,7 @@ class NotStarted(RolloutError):
         super().__init__("sandbox", what, retryable=False, status=422)
 
 
-class Line(Protocol):
+class FrameSender(Protocol):
     def send(self, type: int, stream: int, body: bytes = b"") -> None: ...
 
     async def drain(self) -> None: ...
@@ -38,29 +38,29 @@ class Line(Protocol):
     def forget(self, stream: int) -> None: ...
 
 
-class TooMuch(RolloutError):
+class TooMuchSent(RolloutError):
     """The helper sent more than was asked for: it is no helper of ours any more."""
 
     def __init__(self, what: str) -> None:
         super().__init__("sandbox", f"the helper in the sandbox sent more {what} than it may", retryable=False)
 
 
-class Sink:
+class OutputSink:
     """Takes live output whole, up to what was asked for."""
 
-    def __init__(self, most: int = 64 << 10) -> None:
+    def __init__(self, max_bytes: int = 64 << 10) -> None:
         self.data = bytearray()
-        self._most = most
+        self._max_bytes = max_bytes
 
     def take(self, stream: int, data: bytes) -> None:
         if stream != 1:
             return
         self.data += data
-        if len(self.data) > self._most:
+        if len(self.data) > self._max_bytes:
             raise self.refusal()
 
     def refusal(self) -> RolloutError:
-        return TooMuch("of a file")
+        return TooMuchSent("of a file")
 
     def take_tail(self, stream: int, fresh: bool, dropped: int, data: bytes) -> None: ...
 
@@ -68,22 +68,22 @@ class Sink:
         return Output(head=bytes(self.data)), Output()
 
 
-class Bounded(Sink):
+class LimitedSink(OutputSink):
     """Takes no more than so many bytes: whoever writes more is ended, and `refusal` says so."""
 
-    def __init__(self, most: int, refusal: str) -> None:
-        super().__init__(most)
+    def __init__(self, max_bytes: int, refusal: str) -> None:
+        super().__init__(max_bytes)
         self._refusal = refusal
 
     def refusal(self) -> RolloutError:
         return RolloutError("sandbox", self._refusal, retryable=False, status=413)
 
 
-class Kept(Sink):
+class HeadTailSink(OutputSink):
     """Heads and tails of both streams within a bound, told on to whoever listens."""
 
-    def __init__(self, most: int, on_output: OnOutput | None, *, live: bool = False) -> None:
-        super().__init__(most)
+    def __init__(self, max_bytes: int, on_output: OnOutput | None, *, live: bool = False) -> None:
+        super().__init__(max_bytes)
         self._on_output = on_output
         self._live = live
         self._heads = (bytearray(), bytearray())
@@ -95,8 +95,8 @@ class Kept(Sink):
             self._keep(stream - 1, data)
         else:
             self._heads[stream - 1].extend(data)
-            if len(self._heads[stream - 1]) > (self._most + 1) // 2:
-                raise TooMuch("output")
+            if len(self._heads[stream - 1]) > (self._max_bytes + 1) // 2:
+                raise TooMuchSent("output")
         if self._on_output:
             self._on_output(stream, data)
 
@@ -105,8 +105,8 @@ class Kept(Sink):
         if fresh:
             tail.clear()
         tail += data
-        if len(tail) > self._most // 2:
-            raise TooMuch("output")
+        if len(tail) > self._max_bytes // 2:
+            raise TooMuchSent("output")
         self._dropped[stream] = dropped
 
     def outputs(self) -> tuple[Output, Output]:
@@ -119,16 +119,16 @@ class Kept(Sink):
         return first, second
 
     def _keep(self, which: int, data: bytes) -> None:
-        room = (self._most + 1) // 2 - len(self._heads[which])
+        room = (self._max_bytes + 1) // 2 - len(self._heads[which])
         if room > 0:
             self._heads[which].extend(data[:room])
         tail = self._tails[which]
         tail += data[max(room, 0) :]
-        if len(tail) > self._most // 2 + (64 << 10):
+        if len(tail) > self._max_bytes // 2 + (64 << 10):
             self._trim(which)
 
     def _trim(self, which: int) -> None:
-        over = len(self._tails[which]) - self._most // 2
+        over = len(self._tails[which]) - self._max_bytes // 2
         if self._live and over > 0:
             del self._tails[which][:over]
             self._dropped[which] += over
@@ -138,7 +138,14 @@ class PipeProcess:
     """Fits `gym.broker.provider.Process`."""
 
     def __init__(
-        self, line: Line, stream: int, options: Option, sink: Sink, argv: tuple[str, ...], *, name: str = ""
+        self,
+        line: FrameSender,
+        stream: int,
+        options: Option,
+        sink: OutputSink,
+        argv: tuple[str, ...],
+        *,
+        name: str = "",
     ) -> None:
         self._line = line
         self._stream = stream
@@ -153,7 +160,7 @@ class PipeProcess:
         self._moved = asyncio.Event()  # input was taken, or nobody wants any more
         loop = asyncio.get_running_loop()
         self._started: asyncio.Future[int] = loop.create_future()
-        self._ended: asyncio.Future[Ended] = loop.create_future()
+        self._ended: asyncio.Future[ResultFrame] = loop.create_future()
         self._peeked: asyncio.Future[None] | None = None
         self.name = name  # of a job that outlived the broker that started it
 
@@ -190,7 +197,7 @@ class PipeProcess:
         """Its pid inside."""
         return await asyncio.shield(self._started)
 
-    async def wait_ended(self) -> Ended:
+    async def wait_ended(self) -> ResultFrame:
         return await asyncio.shield(self._ended)
 
     async def wait(self) -> ExecResult:
@@ -253,7 +260,7 @@ class PipeProcess:
         elif frame.type == frames.TAIL:
             which, fresh, dropped = frames.TAIL_HEAD.unpack_from(frame.body)
             if which > 1 or Option.LIVE in self._options:
-                raise TooMuch("output")
+                raise TooMuchSent("output")
             self._sink.take_tail(which, bool(fresh), dropped, frame.body[frames.TAIL_HEAD.size :])
         elif frame.type == frames.CONSUMED:
             self._unacknowledged = max(self._unacknowledged - struct.unpack("<I", frame.body)[0], 0)
@@ -266,14 +273,14 @@ class PipeProcess:
             self._started.set_result(struct.unpack("<i", frame.body)[0])
         elif frame.type == frames.FAILED:
             stage, errno = struct.unpack("<Bi", frame.body)
-            self.fail(NotStarted(self._argv[0] if self._argv else self.name, stage, errno))
+            self.fail(CommandNotStarted(self._argv[0] if self._argv else self.name, stage, errno))
             self._line.forget(self._stream)
         elif frame.type == frames.RESULT:
             self._end(frames.decode_result(frame.body))
         elif frame.type == frames.PEEKED and self._peeked is not None:
             self._release_peek()
 
-    def _end(self, ended: Ended) -> None:
+    def _end(self, ended: ResultFrame) -> None:
         if not self._started.done():
             self._started.set_result(0)
         if not self._ended.done():
@@ -293,7 +300,7 @@ class PipeProcess:
             return
         self._credit[which] -= size
         if self._credit[which] < 0:  # whoever holds output back would hold it in our memory
-            raise TooMuch("live output")
+            raise TooMuchSent("live output")
 
     def _acknowledge(self, above: int) -> None:
         if Option.LIVE not in self._options or self._held:

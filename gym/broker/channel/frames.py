@@ -54,7 +54,7 @@ class Option(IntFlag):
     KEEP = 16
 
 
-class Ended(NamedTuple):
+class ResultFrame(NamedTuple):
     """What a `RESULT` frame says."""
 
     exit_code: int | None
@@ -75,7 +75,7 @@ def encode_frame(type: int, stream: int, body: bytes = b"") -> bytes:
     return HEAD.pack(type, stream, len(body)) + body + END
 
 
-class Decoder:
+class FrameDecoder:
     """Bytes in, frames out; what is not whole yet waits."""
 
     def __init__(self, start: bytes = b"") -> None:
@@ -168,10 +168,10 @@ def encode_run(stream: int, spec: bytes) -> bytes:
     return b"".join([*pieces, encode_frame(GO, stream)])
 
 
-def decode_result(body: bytes) -> Ended:
+def decode_result(body: bytes) -> ResultFrame:
     code, signal, flags, seconds, cpu, rss = RESULT_BODY.unpack(body)
     ended_by = signal or None
-    return Ended(
+    return ResultFrame(
         None if ended_by else code, ended_by, bool(flags & 1), bool(flags & 2), bool(flags & 4), seconds, cpu, rss
     )
 

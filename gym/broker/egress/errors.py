@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class Denied(Exception):
+class EgressDenied(Exception):
     """`gateway`: it was granted, and the other side could not be had."""
 
     def __init__(self, why: str, *, gateway: bool = False) -> None:
@@ -12,5 +12,5 @@ class Denied(Exception):
         self.gateway = gateway
 
 
-class LineGone(ConnectionError):
+class ConnectionLost(ConnectionError):
     """One side of a connection went away."""

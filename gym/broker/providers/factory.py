@@ -12,7 +12,7 @@ from gym.errors import InfraError, UserError
 from gym.wire.sandbox import ProviderName
 
 STATE: Final = "state"  # of the folder, and all of it that may be written where the broker is a container
-LEDGER: Final = "images.json"  # which images are the provider's to remove, and when each was last used
+IMAGE_USE: Final = "images.json"  # which images are the provider's to remove, and when each was last used
 
 
 def make_provider(
@@ -48,7 +48,7 @@ def _make(name: ProviderName, folder: Path, options: Mapping[str, Any], gate: Eg
     if name == "docker":
         from gym.broker.providers.docker.docker_provider import Docker  # noqa: PLC0415
 
-        return Docker(ledger=folder / STATE / LEDGER, gate=gate, **options)
+        return Docker(image_use=folder / STATE / IMAGE_USE, gate=gate, **options)
     from gym.broker.providers.local import Bubblewrap, Subprocess  # noqa: PLC0415
 
     if name == "subprocess":

@@ -13,7 +13,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, AsJson, StackName
-from gym.cli.session import read_token, router_of
+from gym.cli.stack_session import read_token, router_of
 from gym.client import Stack, conversation
 from gym.errors import UserError
 

@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.catalog import example_rows, row_fields
+from gym.cli.catalog_page import example_rows, row_fields
 from gym.cli.live import KINDS
 from gym.cli.options import AsJson
 from gym.cli.reading import code, readme, row_code

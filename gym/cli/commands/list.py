@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from gym.cli import console
-from gym.cli.catalog import WIDE, Wanted, check_domain, entry_table, servers_to_markdown
+from gym.cli.catalog_page import WIDE, Wanted, check_domain, entry_table, servers_to_markdown
 from gym.cli.options import AsJson
 from gym.config import list_servers, search_roots
 

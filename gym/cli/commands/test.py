@@ -41,7 +41,7 @@ def command(
         runs = {one.directory: pool.submit(check, one, audit=all_servers, strict=strict) for one in slow_first}
         for number, run in enumerate(as_completed(runs.values()), 1):
             report = run.result()
-            _show_trouble(report)
+            _show_problems(report)
             if len(runs) > 1:
                 verdict = "passed" if report.passed else "failed"
                 console.note(f"{number} of {len(runs)}: {report.name} {verdict} ({report.seconds:.1f} s)")
@@ -76,7 +76,7 @@ def _find_entries(names: list[str], *, all_servers: bool) -> list[CatalogEntry]:
     return [find_server(name, roots) for name in names]
 
 
-def _show_trouble(report: Report) -> None:
+def _show_problems(report: Report) -> None:
     if report.output:
         console.show_raw(f"{report.name}:\n{report.output.rstrip()}\n")
     for problem in report.problems:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gym.cli.environments import cached_python
 from gym.cli.options import split_items
-from gym.cli.session import load_named
+from gym.cli.stack_session import load_named
 from gym.config import Stack, list_servers, search_roots
 from gym.data.blocks import list_data_sets
 from gym.data.row_servers import RowServers, agent_for

@@ -12,7 +12,7 @@ import typer
 from gym.cli import console
 from gym.cli.data.inputs import row_servers
 from gym.cli.options import AsJson, ConfigFiles, Items
-from gym.cli.session import load_named
+from gym.cli.stack_session import load_named
 from gym.config import Stack, search_roots
 from gym.data.blending import parse_shares
 from gym.data.blocks import Listed

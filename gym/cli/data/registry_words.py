@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gym.cli.session import load_request
+from gym.cli.stack_session import load_request
 from gym.config import load_stack
 from gym.data.registries import Access, Address, read_access
 from gym.errors import UserError

@@ -13,7 +13,7 @@ from rich.text import Text
 from gym.cli import console
 from gym.cli.sandbox.calls import follow_builds
 from gym.cli.sandbox.line import find_broker
-from gym.cli.session import Session
+from gym.cli.stack_session import StackSession
 from gym.errors import GymError
 
 LINE_SECONDS: Final = 15.0  # between two lines of one build where no terminal shows each
@@ -22,7 +22,7 @@ WIDTH: Final = 100
 Show = Callable[[str], None]
 
 
-def show_builds(session: Session) -> None:
+def show_builds(session: StackSession) -> None:
     """Returns when all of it is there, or cannot be. Ctrl-C ends the waiting, not the building."""
     try:
         with _progress() as show:

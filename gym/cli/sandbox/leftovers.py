@@ -5,7 +5,7 @@ from __future__ import annotations
 from gym import labels
 from gym.cli.sandbox.calls import list_sandboxes
 from gym.cli.sandbox.line import find_broker
-from gym.cli.session import Session, find_session
+from gym.cli.stack_session import StackSession, find_session
 from gym.engine import connect
 from gym.errors import InfraError, UserError
 from gym.plan import SANDBOX
@@ -35,14 +35,14 @@ def labelled_sandboxes(*wanted: str) -> list[SandboxInfo]:
         return [_info(one) for one in list_containers(client, *wanted)]
 
 
-def _known_session(stack: str) -> Session | None:
+def _known_session(stack: str) -> StackSession | None:
     try:
         return find_session(stack)
     except UserError:
         return None
 
 
-def _has_broker(session: Session) -> bool:
+def _has_broker(session: StackSession) -> bool:
     try:
         status = session.runtime.status(session.home)
     except InfraError:

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
-from gym.cli.session import Session, running
+from gym.cli.stack_session import StackSession, running
 from gym.engine import docker_environ, engine_host
 from gym.errors import UserError
 from gym.http.keepalive import keep_alive
 from gym.plan import SANDBOX
-from gym.runtime.base import ReplicaStatus
-from gym.runtime.sandbox import read_tokens
+from gym.runtime.protocol import ReplicaStatus
+from gym.runtime.sandbox_access import read_tokens
 from gym.wire.stack_names import PORT
 
 CONNECT_SECONDS: Final = 10.0
@@ -33,7 +33,7 @@ class Broker(NamedTuple):
     token: str = ""
 
 
-def find_broker(session: Session) -> Broker:
+def find_broker(session: StackSession) -> Broker:
     status = running(session)
     found = next((one for one in status.replicas if one.type == SANDBOX), None)
     if found is None:

@@ -12,7 +12,7 @@ from gym import labels
 from gym.errors import InfraError
 from gym.runtime.compose.containers import PROJECT, Container, list_containers
 from gym.runtime.compose.image_sources import owner
-from gym.runtime.sandbox import HAND_OVER
+from gym.runtime.sandbox_access import HAND_OVER
 from gym.wire.stack_names import SANDBOX
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _remove_sandboxes(client: docker.DockerClient, projects: Iterable[str]) -> N
 
 def stop_containers(client: docker.DockerClient, containers: Iterable[Container], seconds: float) -> None:
     """SIGTERM to all at once, SIGKILL to who is still there after `seconds`, then remove."""
-    _in_parallel(lambda one: _end(client, one, patience(one, seconds)), containers)
+    _in_parallel(lambda one: _end(client, one, stop_seconds(one, seconds)), containers)
 
 
 def hand_over_sandboxes(client: docker.DockerClient, containers: Iterable[Container]) -> None:
@@ -80,10 +80,10 @@ def hand_over_sandboxes(client: docker.DockerClient, containers: Iterable[Contai
 
 def restart_containers(client: docker.DockerClient, containers: Iterable[Container], seconds: float) -> None:
     """As `stop_containers` ends them, and started again."""
-    _in_parallel(lambda one: client.api.restart(one.id, timeout=round(patience(one, seconds))), containers)
+    _in_parallel(lambda one: client.api.restart(one.id, timeout=round(stop_seconds(one, seconds))), containers)
 
 
-def patience(container: Container, seconds: float) -> float:
+def stop_seconds(container: Container, seconds: float) -> float:
     """A broker removes every sandbox before it ends."""
     return seconds + (labels.BROKER_SECONDS - GRACE_SECONDS if container.labels.get(labels.TYPE) == SANDBOX else 0.0)
 
@@ -106,9 +106,9 @@ def _remove(client: docker.DockerClient, filters: list[str], grace: float, *, al
 
 def _end(client: docker.DockerClient, container: Container, seconds: float) -> None:
     """What an override file added has no requests to finish: its own grace period, or the engine's, is enough."""
-    patience = round(seconds) if labels.STACK_DIR in container.labels else None
+    timeout = round(seconds) if labels.STACK_DIR in container.labels else None
     if container.state in ("running", "restarting", "paused"):
-        _tolerant(lambda: client.api.stop(container.id, timeout=patience))
+        _tolerant(lambda: client.api.stop(container.id, timeout=timeout))
     _tolerant(lambda: client.api.remove_container(container.id, v=True, force=True))
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from gym.runtime.identity import end_processes, find_session, is_alive
+from gym.runtime.local.child_process import Adopted
 from gym.runtime.local.home import Home
-from gym.runtime.local.ledger import Record, find_processes, marker, read_record
-from gym.runtime.local.process import Adopted
+from gym.runtime.local.pid_file import Record, find_processes, marker, read_record
 from gym.wire.discovery import Discovery
 
 

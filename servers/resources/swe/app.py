@@ -56,16 +56,13 @@ class Swe(ResourcesServer[State]):
     reverify_mode = "unsupported"  # what is graded lies in a sandbox that is gone by then
 
     async def start(self) -> None:
-        self.sandboxes = Sandboxes.from_settings(self.settings)
+        self.sandboxes = self.own(Sandboxes.from_settings(self.settings))
         await self.sandboxes.begin()
         self.places = Places(self.sandboxes, self.config.places, self.config.plain_image)
         timeout, python = self.config.eval_timeout, self.config.python
         self.grader = Grader(self.places, timeout=timeout, python=python, look_again=self.config.look_again)
         self.harbor = HarborGrader(self.places)
         self.gradings = asyncio.Semaphore(self.config.max_gradings)
-
-    async def stop(self) -> None:
-        await self.sandboxes.aclose()
 
     async def seed(self, row: SweRow) -> State | None:
         """The agent's sandbox, with the repository at its base and nothing of what came after it."""

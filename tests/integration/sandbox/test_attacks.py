@@ -19,7 +19,7 @@ from gym.cli.sandbox.leftovers import labelled_sandboxes
 from gym.runtime.compose.containers import HASH, NUMBER, PROJECT, SERVICE, list_containers
 from gym.runtime.compose.teardown import remove_stack
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.failures import FileProblem
+from gym.sandbox.sandbox_errors import FileProblem
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, ExecRequest, Grant
 from tests.support.docker import engine_client, eventually

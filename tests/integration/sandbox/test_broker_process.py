@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 from gym.http.websocket import BINARY, TEXT, Decoder, accept_key, encode
-from gym.sandbox.client import FileProblem, Job, Sandbox, Sandboxes
+from gym.sandbox.client import FileProblem, Sandbox, Sandboxes, SandboxJob
 from gym.wire.failures import RolloutError
 from tests.support.sandbox_broker import OPERATOR_TOKEN, TOKEN, BrokerProcess, broker_process, eventually, until
 from tests.support.sandbox_local import runs
@@ -482,7 +482,7 @@ async def text_of(sandbox: Sandbox, file: str) -> str:
     return (await sandbox.exec(f"cat {file} 2>/dev/null")).stdout.text.strip()
 
 
-async def said_by(job: Job, words: str = "") -> str:
+async def said_by(job: SandboxJob, words: str = "") -> str:
     """What a job has written so far, where these words are in it."""
     result = (await job.inspect()).result
     text = result.stdout.text.strip() if result else ""

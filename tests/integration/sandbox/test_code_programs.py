@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import Bounds, Outcome, Programs
+from gym.sandbox.programs import ProgramLimits, ProgramOutcome, Programs
 from tests.support.sandbox_programs import IMAGE, Access, broker_process
 
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not here")
@@ -36,8 +36,10 @@ async def programs(access: Access) -> AsyncIterator[Programs]:
         assert await sandboxes.alive() == ()
 
 
-async def run(programs: Programs, code: str, given: str = "", *, fn: str | None = None, **bounds: Any) -> Outcome:
-    limits = Bounds(**{"cpu": 2.0, "memory": 512 << 20, "output": 1 << 20, **bounds})
+async def run(
+    programs: Programs, code: str, given: str = "", *, fn: str | None = None, **bounds: Any
+) -> ProgramOutcome:
+    limits = ProgramLimits(**{"cpu": 2.0, "memory": 512 << 20, "output": 1 << 20, **bounds})
     (outcome,) = await programs.run(code, [given], fn=fn, bounds=limits)
     return outcome
 
@@ -52,7 +54,7 @@ async def test_streams_are_right_as_text_and_as_bytes(programs: Programs) -> Non
 
 
 async def test_inputs_run_in_order_until_one_does_not_end_well(programs: Programs) -> None:
-    outcomes = await programs.run("print(1 // int(input()))", ["1", "0", "1"], bounds=Bounds(cpu=2))
+    outcomes = await programs.run("print(1 // int(input()))", ["1", "0", "1"], bounds=ProgramLimits(cpu=2))
     assert [outcome.end for outcome in outcomes] == ["ok", "error"]
     assert "ZeroDivisionError" in outcomes[1].error
     assert 'File "<program>", line 1' in outcomes[1].traceback
@@ -162,7 +164,7 @@ async def test_no_call_reaches_beyond_the_process(programs: Programs, code: str)
 
 async def test_the_walls_stand_on_every_provider(programs: Programs) -> None:
     await run(programs, "pass")
-    assert [place.walled for place in programs._all] == [True]
+    assert [sandbox.filtered for sandbox in programs._all] == [True]
 
 
 async def test_nothing_of_a_program_is_left_for_the_next(programs: Programs, request: pytest.FixtureRequest) -> None:

@@ -9,13 +9,13 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import TRIES, Bounds, Place, Programs
+from gym.sandbox.programs import TRIES, ProgramLimits, Programs, ProgramSandbox
 from gym.wire.failures import RolloutError
 from tests.support.docker import engine_client
 from tests.support.sandbox_programs import IMAGE, Access, broker_process
 
 pytestmark = pytest.mark.docker
-BOUNDS = Bounds(cpu=20.0, memory=256 << 20)
+BOUNDS = ProgramLimits(cpu=20.0, memory=256 << 20)
 SPIN = "open('/tmp/spinning', 'w').close()\nwhile True: pass"
 FILL = """
 block = b'x' * (1 << 20)
@@ -105,7 +105,7 @@ class Doomed(Programs):
 
     harm: Harm
 
-    async def _make(self) -> Place:
+    async def _make(self) -> ProgramSandbox:
         place = await super()._make()
         await self.harm(self._sandboxes, place._sandbox.id)
         return place
@@ -135,7 +135,7 @@ async def test_a_sandbox_that_is_lost_once_costs_the_program_nothing(sandboxes: 
 async def test_a_program_that_takes_all_memory_ends_itself_and_nothing_else(sandboxes: Sandboxes) -> None:
     """Files in memory outlive what wrote them: with them alone the sandbox is full."""
     async with aclosing(Programs(sandboxes, image=IMAGE, most=1, memory=32 << 20)) as pool:
-        (outcome,) = await pool.run(FILL, [""], bounds=Bounds(cpu=20.0, memory=512 << 20))
+        (outcome,) = await pool.run(FILL, [""], bounds=ProgramLimits(cpu=20.0, memory=512 << 20))
         assert (outcome.end, outcome.error) == ("error", "signal 9")
         (only,) = await sandboxes.alive()
         (after,) = await pool.run("print(1)", [""], bounds=BOUNDS)

@@ -19,10 +19,10 @@ from gym import labels
 from gym.config.model import ContainerFacts
 from gym.errors import UserError
 from gym.plan import Plan, RouterPlan, SandboxPlan
-from gym.runtime.base import Prepared
 from gym.runtime.compose.image_sources import read_image_sources
-from gym.runtime.compose.lock import Lock, Locked
 from gym.runtime.compose.prepare import HostFacts, prepare
+from gym.runtime.compose.stack_lock import Lock, Locked
+from gym.runtime.protocol import Prepared
 from gym.wire.sandbox import Grant
 from tests.support.cli import gym
 from tests.support.compose_plans import plan_of, service, write_folder

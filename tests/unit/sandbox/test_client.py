@@ -11,7 +11,7 @@ import pytest
 
 from gym.errors import UserError
 from gym.sandbox.client import FileProblem, Sandboxes
-from gym.sandbox.handles import to_request
+from gym.sandbox.sandbox import to_request
 from gym.server.config import Settings
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
@@ -161,8 +161,8 @@ async def test_a_client_keeps_its_lease_by_itself() -> None:
         beats = running.broker.leases
         beats._seconds = 8.0  # also of a caller that has not said yet how long it wants: a lease is never shortened
         sandbox = await client.create(SPEC)
-        first = beats._ends["mcqa", client.owner]
-        await until(lambda: beats._ends["mcqa", client.owner] > first)
+        first = beats._expiry["mcqa", client.owner]
+        await until(lambda: beats._expiry["mcqa", client.owner] > first)
         assert (await sandbox.exec(["x"])).ok
 
 

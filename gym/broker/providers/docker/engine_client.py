@@ -41,7 +41,7 @@ class EngineSilent(InfraError):
     """No answer: not running, not permitted, or too slow."""
 
 
-class Engine:
+class EngineClient:
     """One engine, for one event loop. `open` before use, `aclose` after."""
 
     def __init__(self, host: str | None = None) -> None:
@@ -53,8 +53,8 @@ class Engine:
 
     async def open(self) -> dict[str, Any]:
         """Agrees on an API version; what the engine says of itself."""
-        told: dict[str, Any] = await self._ask("GET", "/version", doing="tell its version", timeout=10.0)
-        best, least = _version(told.get("ApiVersion")), _version(told.get("MinAPIVersion"))
+        info: dict[str, Any] = await self._ask("GET", "/version", doing="tell its version", timeout=10.0)
+        best, least = _version(info.get("ApiVersion")), _version(info.get("MinAPIVersion"))
         chosen = min(best, API_BEST)
         if chosen < API_FLOOR or least > API_BEST:
             raise InfraError(
@@ -62,9 +62,9 @@ class Engine:
                 "Upgrade the engine to Docker 25 or later.",
             )
         chosen = max(chosen, least)
-        self.version = str(told.get("Version", ""))
+        self.version = str(info.get("Version", ""))
         self._prefix = f"/v{_dotted(chosen)}"
-        return told
+        return info
 
     async def aclose(self) -> None:
         await self._pool.aclose()

@@ -23,7 +23,7 @@ class ImageDenied(ImageMissing):
     """A registry wants to know who asks."""
 
 
-class BuildFailed(RolloutError):
+class ImageBuildFailed(RolloutError):
     """A Dockerfile's own step failed; `log` is its last lines."""
 
     def __init__(self, message: str, log: str = "") -> None:

@@ -14,7 +14,7 @@ HUB: Final = "docker.io"
 OURS: Final = ("gym-task", "gym-fork", "gym-helper")  # repositories that only this provider writes
 
 
-class Reference(NamedTuple):
+class ImageReference(NamedTuple):
     """`docker.io`, `library/python`, `3.13-slim`, ``: an image's full name. Without a tag it means `latest`."""
 
     domain: str
@@ -38,7 +38,7 @@ class Reference(NamedTuple):
         return self.path.removeprefix("library/").partition("/")[0] in OURS and self.domain == HUB
 
 
-def parse_reference(text: str) -> Reference:
+def parse_reference(text: str) -> ImageReference:
     """ValueError where it is no image's name, in words."""
     name, _, digest = text.partition("@")
     if digest and not DIGEST.fullmatch(digest):
@@ -55,10 +55,10 @@ def parse_reference(text: str) -> Reference:
         raise ValueError(f"{text!r} is no image's name: lower case, like python:3.13-slim or ghcr.io/org/name:tag")
     if len(path) > 255:
         raise ValueError(f"{text[:60]!r}... is too long for an image's name")
-    return Reference(domain, path, tag, digest)
+    return ImageReference(domain, path, tag, digest)
 
 
-def covers(pattern: str, image: Reference) -> bool:
+def covers(pattern: str, image: ImageReference) -> bool:
     """`*` stays within one part of the name, but at the end (`ghcr.io/org/*`) it takes all that is below.
 
     A pattern with a tag means that tag: a digest beside it could be anything, so such a name is not covered.

@@ -12,7 +12,7 @@ import orjson
 WRITE_EVERY: Final = 30.0
 
 
-class Ledger:
+class ImageUse:
     """Image id -> when last used; `pulled` are those that only this provider brought here."""
 
     def __init__(self, path: Path | None = None) -> None:
