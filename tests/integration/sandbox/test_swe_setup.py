@@ -79,7 +79,7 @@ async def test_what_a_row_installs_is_there_for_the_agent_and_the_tests_and_its_
             assert (await caller.post("/bash", {"command": USE})).body == "42\n"
             fetched = python(GET, f"http://{GOOD}:{made.packages.port}/")
             assert (await caller.post("/bash", {"command": fetched})).body.startswith("none")
-            assert [one.info().network for one in made.running.broker.sandboxes if one.id == box] == ["none"]
+            assert [one.info().network for one in made.running.broker.registry if one.id == box] == ["none"]
             asked = len(made.packages.heads)
             told = await caller.post("/verify", {**task, "model_patch": task["patch"], "response": answer()})
         assert (told.status, told.body["reward"]) == (200, 1.0), told.body
@@ -97,7 +97,7 @@ async def test_a_setup_that_fails_is_a_failure_and_not_a_reward(tmp_path: Path) 
                 failed = await caller.post(path, body)
                 assert (failed.status, failed.body["error"]["kind"]) == (500, "sandbox"), failed.body
                 assert "exit code 4: no such thing" in failed.body["error"]["message"]
-        assert not len(made.running.broker.sandboxes)
+        assert not len(made.running.broker.registry)
 
 
 @pytest.mark.parametrize("hosts", [(GOOD,), (GOOD, ALSO)])
