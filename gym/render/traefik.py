@@ -249,7 +249,7 @@ def _balancer(service: Service, replicas: Sequence[ReplicaView]) -> Tree:
         **_way(service),
     }
     # No responseForwarding: event streams and chunked replies are flushed at once without it. With flushInterval -1ms
-    # Traefik 3.7.15 cut one in a hundred replies to requests that it had tried again.
+    # Traefik 3.7.15 cut one in a hundred replies to requests that it had retried.
     if service.launch == "sdk":
         balancer["healthCheck"] = HEALTH_CHECK
     return {"loadBalancer": balancer}

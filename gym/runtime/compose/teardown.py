@@ -79,7 +79,7 @@ def hand_over_sandboxes(client: docker.DockerClient, containers: Iterable[Contai
 
 
 def restart_containers(client: docker.DockerClient, containers: Iterable[Container], seconds: float) -> None:
-    """As `stop_containers` ends them, and started again."""
+    """Ends them as `stop_containers` does, and restarts them."""
     _in_parallel(lambda one: client.api.restart(one.id, timeout=round(stop_seconds(one, seconds))), containers)
 
 

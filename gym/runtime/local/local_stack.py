@@ -120,7 +120,7 @@ class LocalStack:
             try:
                 async with self._changing:
                     await self._reconcile(self.order)
-            except (OSError, GymError) as error:  # no descriptors, no space: tried again
+            except (OSError, GymError) as error:  # no descriptors, no space: retried
                 log.error("what is wanted could not be made so: %s", error)
 
     async def resume(self, order: StackOrder, sockets: Mapping[str, socket.socket], left: Remains) -> None:
@@ -165,7 +165,7 @@ class LocalStack:
         await ended(surplus)
 
     async def restart(self, names: Sequence[str], timeout: float | None) -> None:
-        """Each instance drains and starts again on its own socket, one replica of it at a time."""
+        """Each instance drains and restarts on its own socket, one replica of it at a time."""
         async with self._changing:
             order = self._running()
             deadline = deadline_for(order.plan, timeout)

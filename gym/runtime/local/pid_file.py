@@ -102,7 +102,7 @@ def sweep(home: Home) -> int:
     record = read_record(home)
     owners = [record.warden, record.supervisor] if record else []
     supervisors = [one for one in owners if one is not None and is_alive(one)]
-    # The warden first, then the supervisor: each would start again what is ended under it.
+    # The warden first, then the supervisor: each would restart what is ended under it.
     for one in supervisors:
         end_processes([one], 0.0 if record and one == record.warden else SWEEP_GRACE_SECONDS)
     written = record.processes.values() if record else ()  # a leader may be gone and have left others in its session

@@ -1,6 +1,6 @@
 """What a stack tells the world: the discovery document, the router's two files, the console's configuration, the plan.
 
-Each is written whole or not at all, only when it changed; and again when something else damaged or removed it.
+Each is written whole or not at all, when it changed, or when something else damaged or removed it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Publisher:
         self._put(dynamic, traefik_dynamic(plan, self._last, console=console))
 
     def write_plan(self, plan: Plan) -> None:
-        """Written before anything starts. The console reads its own again by itself."""
+        """Written before anything starts. The console re-reads its own by itself."""
         directory = self._home.traefik / DYNAMIC_FOLDER
         access_log = str(self._home.path / "access.log")
         static = traefik_static(plan, directory=str(directory), access_log=access_log)
@@ -56,7 +56,7 @@ class Publisher:
         self._put(self._home.console, _json(console_document(plan)))
 
     def keep(self, *paths: Path) -> None:
-        """What others wrote and the stack cannot do without is written again as it is now."""
+        """Rewrites files that the stack needs and something else changed."""
         for path in paths:
             with contextlib.suppress(OSError, UnicodeDecodeError):
                 self._texts[path] = path.read_text("utf-8")

@@ -209,7 +209,7 @@ class Desk:
 
 
 class ControlServer:
-    """The control socket: made again when its file is gone, or commands would take the stack for dead."""
+    """The control socket: recreated when its file is gone, or commands would take the stack for dead."""
 
     def __init__(self, home: Home, desk: Desk, pid_file: PidFile, store: FdStore) -> None:
         self._home, self._desk, self._pid_file, self._store = home, desk, pid_file, store
