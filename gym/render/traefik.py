@@ -242,7 +242,7 @@ def _plain_prefixes(service: Service) -> list[str]:
 def _balancer(service: Service, replicas: Sequence[ReplicaView]) -> Tree:
     balancer: Tree = {
         # By turns. Power of two choices counts what is in flight, so a replica that refuses connections looks idle: of
-        # two replicas it would get every try until a health check finds it. Least-time prefers who fails fastest.
+        # two replicas it would get every try until a health check finds it. Least-time prefers what fails fastest.
         "strategy": "wrr",
         "servers": [{"url": one.url} for one in replicas],
         "sticky": {"cookie": _sticky_cookie(service)},

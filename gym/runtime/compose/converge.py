@@ -238,7 +238,7 @@ def _surplus(plan: Plan, containers: Iterable[Container]) -> list[Container]:
 
 
 def _staying_beside(containers: Iterable[Container], leaving: list[Container]) -> set[str]:
-    """Who is left to answer for the instances of those that leave, as far as the engine finds them healthy."""
+    """The healthy replicas that stay, of the instances whose others leave."""
     gone, instances = {one.id for one in leaving}, {one.instance for one in leaving} - {ROUTER, CONSOLE, SANDBOX}
     there = [one for one in containers if one.instance in instances and one.id not in gone]
     return {one.url for one in there if one.health == "healthy"}

@@ -114,7 +114,7 @@ class LocalRuntime:
 
 
 def prepare(plan: Plan, secrets: Mapping[str, str], facts: SandboxFacts) -> Prepared:
-    """Who makes the sandboxes is all that a plan leaves open here. Pure."""
+    """The provider of sandboxes is all that a plan leaves open here. Pure."""
     if plan.sandbox is None:
         return Prepared(plan=plan, secrets=dict(secrets))
     provider, notice = choose_provider(plan.sandbox, facts)

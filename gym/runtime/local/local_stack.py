@@ -186,7 +186,7 @@ class LocalStack:
         await self.apply(order.model_copy(update={"plan": plan}), timeout)
 
     async def stop(self) -> None:
-        """Drain and end everything at once; only the sandbox broker waits, for those who still use its sandboxes."""
+        """Drain and end everything at once; only the sandbox broker waits, for servers that still use its sandboxes."""
         self._ending = True
         for names in (set(self._members) - {SANDBOX}, {SANDBOX} & set(self._members)):
             await self._members.end(names)
@@ -223,7 +223,7 @@ class LocalStack:
     async def _start_broker(
         self, order: StackOrder, former: StackOrder | None, deadline: StartDeadline, *, changed: bool
     ) -> None:
-        """Before those who will ask it for sandboxes."""
+        """Before the servers that will ask it for sandboxes."""
         if order.plan.sandbox is None:
             return
         spec, member = own_parts(order, self._home)[SANDBOX]
