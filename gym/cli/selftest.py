@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from gym.cli.audit.subject import Finding
+from gym.cli.audit.subject import AuditFinding
 from gym.cli.summary import EXAMPLE
 from gym.cli.verifying import FindPython, audit_server, run_verifier_cases
 from gym.config import CatalogEntry, is_foreign
@@ -24,11 +24,12 @@ from gym.wire.rows import Row
 
 EXAMPLE_ROWS = 5
 ENTRYPOINT = "app.py"
-MAKER = Path("scripts") / "examples"  # of a checkout; elsewhere nobody could make these
+MAKER = Path("scripts") / "examples"  # of a checkout; these are made nowhere else
 EXAMPLE_RESULTS = ("data/example_rollouts.jsonl", "data/example_metrics.json")
 TEST_SECONDS = 3600.0  # only what hangs takes so long, on however busy a machine
 OPTIONS = ("-q", "--tb=short", "--import-mode=importlib", "-p", "no:cacheprovider")
-STEADY = ("-p", "gym.server.steady")  # of the SDK, which who is written against nemo_gym has not
+# Of the SDK, which who is written against nemo_gym has not. The cases are run, and shown, by themselves.
+PLUGINS = ("-p", "gym.server.steady", "-p", "gym.pytest_plugin", "--no-verifier-cases")
 # Tests mean the same wherever a server's folder lies: settings of a folder above it do not apply, its own do.
 SETTINGS = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 NO_SETTINGS = (
@@ -44,7 +45,7 @@ class Report(NamedTuple):
     output: str  # all that pytest said, when tests failed
     seconds: float
     outcomes: tuple[Outcome, ...] = ()  # of the verifier's cases
-    findings: tuple[Finding, ...] = ()  # of a quick audit
+    findings: tuple[AuditFinding, ...] = ()  # of a quick audit
     hints: tuple[str, ...] = ()  # what is worth making, and no fault while it is not there
 
     @property
@@ -52,7 +53,7 @@ class Report(NamedTuple):
         return tuple(one for one in self.outcomes if not one.passed)
 
     @property
-    def failed_checks(self) -> tuple[Finding, ...]:
+    def failed_checks(self) -> tuple[AuditFinding, ...]:
         return tuple(one for one in self.findings if not one.passed)
 
     @property
@@ -76,7 +77,7 @@ def check_server(
     tests, output = _run_tests(entry, find_pytest)
     problems = list(find_gaps(entry))
     outcomes: tuple[Outcome, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[AuditFinding, ...] = ()
     if find_python is not None and (entry.directory / CASES).is_file():
         try:
             outcomes = run_verifier_cases(entry, find_python)
@@ -129,7 +130,7 @@ def _verifier_gaps(entry: CatalogEntry) -> Iterator[str]:
 
 
 def _config_problems(folder: Path) -> Iterator[str]:
-    """`gym list` shows a server whose file cannot be read; here it is told."""
+    """`gym list` shows a server whose file cannot be read; here it is an error."""
     for path in sorted((folder / "configs").glob("*.y*ml")):
         try:
             read_yaml(path, str(path.relative_to(folder)))
@@ -155,8 +156,8 @@ def _run_tests(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequen
     if not (folder / "tests").is_dir():
         return "no tests", ""
     own = any((folder / name).is_file() for name in SETTINGS)
-    plugin = () if is_foreign(folder, ENTRYPOINT) else STEADY
-    options = (*OPTIONS, *plugin, *(() if own else NO_SETTINGS), f"--rootdir={folder}", "tests")
+    plugins = () if is_foreign(folder, ENTRYPOINT) else PLUGINS
+    options = (*OPTIONS, *plugins, *(() if own else NO_SETTINGS), f"--rootdir={folder}", "tests")
     try:
         with tempfile.TemporaryDirectory() as scratch:  # tests leave nothing in the server's folder
             env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_STORAGE_DIRECTORY": scratch}

@@ -13,6 +13,7 @@ from typing import Any
 from gym.config.aliases import SERVER_TYPES
 from gym.config.assets import search_roots, shown_path
 from gym.config.catalog import ServerFolder, config_names, find_configs, server_folders
+from gym.config.default_agent import add_default_agents
 from gym.config.directives import expand_directives
 from gym.config.field_checks import check_missing, find_drafts, in_doubt
 from gym.config.grants import check_broker
@@ -147,7 +148,7 @@ class _Loading:
 
     def _merged(self, includes: Includes, env: Node, overrides: list[Override]) -> Node:
         """All sources in their order; the policy's model beneath them when it is wanted."""
-        env, files = delete_at(env, (KEY,)), [source.tree for source in includes.merged]
+        env, files = delete_at(env, (KEY,)), [add_default_agents(source.tree) for source in includes.merged]
         tree = merge(merge_all(files), env)
         model = self._request.model
         if model is None:

@@ -29,7 +29,8 @@ from gym.errors import UserError
 from gym.http.peer_health import PeerHealth
 from gym.http.pool import HttpClient, NotSent, Reply
 from gym.http.streams import Incoming, Pieces, TooLarge, exchange
-from gym.sandbox.sandbox import Sandbox, SandboxJob, Shell
+from gym.sandbox.processes import SandboxJob, Shell
+from gym.sandbox.sandbox import Sandbox
 from gym.sandbox.sandbox_errors import FileProblem, SandboxEnded, failure
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import HEADER_EPOCH, HEADER_REQUEST, Build, SandboxInfo, SandboxSpec
@@ -209,7 +210,7 @@ class Sandboxes:
         body: Pieces | bytes = b"",
         *,
         idle: float | None = IDLE_SECONDS,
-    ) -> _Streaming:
+    ) -> AbstractAsyncContextManager[Incoming]:
         """A transfer that stands still for `idle` seconds has failed."""
         own = headers or self._headers(None, "", False)
         return _Streaming(exchange(method, self.url + path, tuple(own), body, idle=idle, health=self._http.health))
@@ -284,7 +285,7 @@ class Sandboxes:
             await asyncio.sleep(pause)
 
 
-class _Streaming:
+class _Streaming(AbstractAsyncContextManager[Incoming]):
     """`async with`: the reply below 400, as it comes."""
 
     def __init__(self, exchanged: AbstractAsyncContextManager[Incoming]) -> None:
