@@ -61,9 +61,9 @@ class Sandboxes:
         self._http = HttpClient()
         self._http.expect_health(self.url)
         self._epoch = b""
-        self._beating: asyncio.Task[None] | None = None
+        self._lease_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._unwanted: set[str] = set()  # sandboxes whose removal could not be asked for yet
+        self._to_remove: set[str] = set()  # sandboxes whose removal could not be asked for yet
 
     @classmethod
     def from_settings(cls, settings: HasAccess) -> Self:
@@ -86,17 +86,17 @@ class Sandboxes:
         await self.aclose()
 
     async def begin(self) -> None:
-        if self._beating is None:
-            self._beating = asyncio.get_running_loop().create_task(self._keep_lease())
+        if self._lease_task is None:
+            self._lease_task = asyncio.get_running_loop().create_task(self._keep_lease())
 
     async def aclose(self) -> None:
         """Gives up the lease: whatever is left of this process's sandboxes goes at once."""
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
-            self._beating = None
+        if self._lease_task is not None:
+            self._lease_task.cancel()
+            await asyncio.gather(self._lease_task, return_exceptions=True)
+            self._lease_task = None
             try:
-                await self.call("DELETE", f"/leases/{quote(self.owner)}", timeout=35.0, patience=1.0)
+                await self.call("DELETE", f"/leases/{quote(self.owner)}", timeout=35.0, retry_seconds=1.0)
             except RolloutError as error:
                 log.warning("the broker could not be told that this process ends: %s", error)
         for task in tuple(self._tasks):
@@ -121,7 +121,9 @@ class Sandboxes:
 
     async def begin_build(self, build: Build) -> None:
         """The broker begins to build an image that sandboxes will be made from; whoever needs it waits for it then."""
-        await self.call("POST", "/images/begin", {"build": build.model_dump(mode="json")}, timeout=10.0, patience=5.0)
+        await self.call(
+            "POST", "/images/begin", {"build": build.model_dump(mode="json")}, timeout=10.0, retry_seconds=5.0
+        )
 
     async def prefetch(self, images: Sequence[str], on_line: Callable[[dict[str, Any]], None] | None = None) -> None:
         """Returns when they are here; raises for the first that could not be had."""
@@ -147,10 +149,10 @@ class Sandboxes:
     async def remove(self, sandbox: str) -> None:
         """Asked for again in the background where the broker cannot be reached now."""
         try:
-            await self.call("DELETE", f"/sandboxes/{sandbox}", timeout=40.0, patience=2.0)
+            await self.call("DELETE", f"/sandboxes/{sandbox}", timeout=40.0, retry_seconds=2.0)
         except RolloutError as error:
             if error.status not in (404, 410):
-                self._unwanted.add(sandbox)
+                self._to_remove.add(sandbox)
                 log.warning("sandbox %s: its removal is asked for again: %s", sandbox, error)
 
     # One request.
@@ -163,33 +165,33 @@ class Sandboxes:
         *,
         timeout: float = CALL_SECONDS,
         request_id: str = "",
-        patience: float = RESTART_SECONDS,
+        retry_seconds: float = RESTART_SECONDS,
     ) -> Reply:
         """The reply below 400. Repeated while nothing was done; after that only under an id, or where twice is once."""
         loop = asyncio.get_running_loop()
-        ends, gives_up = loop.time() + timeout, loop.time() + patience
+        deadline, retry_until = loop.time() + timeout, loop.time() + retry_seconds
         content = b"" if body is None else orjson.dumps(body)
-        pause, repeats = 0.05, bool(request_id) or method in ("GET", "DELETE")
-        again = False
-        while (left := ends - loop.time()) > 0:
-            headers = self._headers(left, request_id, again)
+        delay, idempotent = 0.05, bool(request_id) or method in ("GET", "DELETE")
+        resent = False
+        while (left := deadline - loop.time()) > 0:
+            headers = self._headers(left, request_id, resent)
             try:
                 reply = await self._http.request(
                     method, self.url + path, body=content, headers=headers, timeout=left + 5
                 )
             except NotSent as error:
-                wait = still_patient(pause, loop.time() < gives_up, error)
+                wait = check_retry(delay, loop.time() < retry_until, error)
             except ConnectionError as error:
-                again = True
-                wait = still_patient(pause, repeats and loop.time() < gives_up, error)
+                resent = True
+                wait = check_retry(delay, idempotent and loop.time() < retry_until, error)
             except TimeoutError as error:
                 raise RolloutError("timeout", f"sandbox broker: {error}", server="sandbox") from None
             else:
                 self._epoch = reply.header(HEADER_EPOCH.encode()) or self._epoch
                 if reply.status < 400:
                     return reply
-                wait = told_to_wait(reply, ends - loop.time())
-            pause = min(pause * 2, 2.0)
+                wait = retry_after(reply, deadline - loop.time())
+            delay = min(delay * 2, 2.0)
             await asyncio.sleep(random.uniform(wait / 2, wait))
         late = f"the broker did not do {method} {path} in {timeout:g} s"
         raise RolloutError("timeout", late, server="sandbox")
@@ -218,13 +220,13 @@ class Sandboxes:
 
     # Below: what keeps the promises.
 
-    def _headers(self, seconds: float | None, request_id: str, again: bool) -> list[tuple[bytes, bytes]]:
+    def _headers(self, seconds: float | None, request_id: str, resent: bool) -> list[tuple[bytes, bytes]]:
         headers = [(b"authorization", self._authorization)]
         if seconds is not None:
             headers.append((labels.HEADER_TIMEOUT.encode(), b"%.3f" % seconds))
         if request_id:
             headers.append((HEADER_REQUEST.encode(), request_id.encode()))
-        if again and self._epoch:
+        if resent and self._epoch:
             headers.append((HEADER_EPOCH.encode(), self._epoch))
         return headers
 
@@ -274,16 +276,16 @@ class Sandboxes:
         return task
 
     async def _keep_lease(self) -> None:
-        path, body, pause = f"/leases/{quote(self.owner)}", {"seconds": self._lease}, self._lease / 4
+        path, body, delay = f"/leases/{quote(self.owner)}", {"seconds": self._lease}, self._lease / 4
         while True:
             try:
-                await self.call("POST", path, body, timeout=pause, patience=pause)
-                unwanted, self._unwanted = self._unwanted, set()
+                await self.call("POST", path, body, timeout=delay, retry_seconds=delay)
+                unwanted, self._to_remove = self._to_remove, set()
                 for sandbox in unwanted:
                     await self.remove(sandbox)
             except RolloutError as error:
                 log.warning("the sandbox broker does not hear this process: %s", error)
-            await asyncio.sleep(pause)
+            await asyncio.sleep(delay)
 
 
 class _Streaming(AbstractAsyncContextManager[Incoming]):
@@ -312,13 +314,13 @@ class _Streaming(AbstractAsyncContextManager[Incoming]):
             raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from error
 
 
-def still_patient(pause: float, patient: bool, error: ConnectionError) -> float:
-    if not patient:
+def check_retry(delay: float, may_retry: bool, error: ConnectionError) -> float:
+    if not may_retry:
         raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from None
-    return pause
+    return delay
 
 
-def told_to_wait(reply: Reply, left: float) -> float:
+def retry_after(reply: Reply, left: float) -> float:
     """Seconds, where the broker did nothing and says when to come again; its refusal otherwise."""
     after = reply.header(b"retry-after")
     if reply.status not in (429, 503) or after is None or not after.isdigit() or float(after) / 2 > left:

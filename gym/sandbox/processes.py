@@ -57,12 +57,12 @@ class SandboxJob:
     async def wait(self, timeout: float) -> ExecResult:
         """Its result, once it ended; kind `timeout` when it did not in time. It is not killed for that."""
         loop = asyncio.get_running_loop()
-        ends, pause = loop.time() + timeout, FIRST_LOOK
+        deadline, delay = loop.time() + timeout, FIRST_LOOK
         while (info := await self.inspect()).state == "running":
-            if loop.time() >= ends:
+            if loop.time() >= deadline:
                 raise RolloutError("timeout", f"job {self.id} still runs after {timeout:g} s", server="sandbox")
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_LOOK)
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, LONGEST_LOOK)
         if info.state == "lost" or info.result is None:
             raise RolloutError("sandbox", f"job {self.id} is lost with its sandbox", server="sandbox")
         return info.result

@@ -86,7 +86,7 @@ class Programs:
         *,
         source: ImageSource | None = None,
         image: str = "",
-        most: int = 8,
+        max_sandboxes: int = 8,
         memory: int = 1 << 30,
         uses: int = 500,
         fresh: bool = False,
@@ -98,7 +98,7 @@ class Programs:
         self._fresh = fresh  # a rollout has places of its own
         limits = {"memory": memory + (256 << 20), "pids": 128}
         self._pythons = PythonSandboxes(sandboxes, self._source, limits=limits)
-        self._slots = asyncio.Semaphore(most)
+        self._slots = asyncio.Semaphore(max_sandboxes)
         self._idle: deque[ProgramSandbox] = deque()
         self._all: set[ProgramSandbox] = set()
 
@@ -109,7 +109,7 @@ class Programs:
             yield self
             return
         async with self._slots:
-            own = Programs(self._sandboxes, source=self._source, most=1, memory=self._memory)
+            own = Programs(self._sandboxes, source=self._source, max_sandboxes=1, memory=self._memory)
             own._pythons = self._pythons
             try:
                 yield own
