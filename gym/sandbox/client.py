@@ -1,11 +1,11 @@
-"""Sandboxes for a server: asked of the broker, kept by this process's lease, gone when it is.
+"""Sandboxes for a server: made by the broker, kept while this process renews its lease, removed when it ends.
 
     sandboxes = Sandboxes.from_settings(self.settings)          # in start(); `await sandboxes.aclose()` in stop()
     async with await sandboxes.create({"image": "python:3.13-slim"}, rollout=rollout_id) as sandbox:
         result = await sandbox.exec("pytest -q", timeout=120)
 
-What fails is a `RolloutError` of kind `sandbox`: never a result. A request that was sent is repeated under its id only,
-so that nothing runs twice.
+A failure is a `RolloutError` of kind `sandbox`, never a result. A request that was sent is retried only under
+its id, so that nothing runs twice.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LEASE_SECONDS: Final = 20.0
 CREATE_SECONDS: Final = 300.0
 CALL_SECONDS: Final = 60.0
 IDLE_SECONDS: Final = 120.0
-RESTART_SECONDS: Final = 20.0  # a broker that is not there is waited for so long: it may be on its way back
+RESTART_SECONDS: Final = 20.0  # how long requests are retried while the broker restarts
 HEADER_EPOCH: Final = "x-gym-broker"
 
 
@@ -63,11 +63,11 @@ class Sandboxes:
         self._epoch = b""
         self._lease_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._to_remove: set[str] = set()  # sandboxes whose removal could not be asked for yet
+        self._to_remove: set[str] = set()  # sandboxes whose removal could not be requested yet
 
     @classmethod
     def from_settings(cls, settings: HasAccess) -> Self:
-        """Of a server whose config has `sandbox:`; the error says so where it has not."""
+        """For a server whose config has `sandbox:`; raises UserError otherwise."""
         return cls(*settings.sandbox_access())
 
     @classmethod
@@ -90,7 +90,7 @@ class Sandboxes:
             self._lease_task = asyncio.get_running_loop().create_task(self._keep_lease())
 
     async def aclose(self) -> None:
-        """Gives up the lease: whatever is left of this process's sandboxes goes at once."""
+        """Ends the lease: the broker removes what is left of this process's sandboxes at once."""
         if self._lease_task is not None:
             self._lease_task.cancel()
             await asyncio.gather(self._lease_task, return_exceptions=True)
@@ -98,7 +98,7 @@ class Sandboxes:
             try:
                 await self.call("DELETE", f"/leases/{quote(self.owner)}", timeout=35.0, retry_seconds=1.0)
             except RolloutError as error:
-                log.warning("the broker could not be told that this process ends: %s", error)
+                log.warning("the lease of this process could not be ended: %s", error)
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -107,7 +107,7 @@ class Sandboxes:
     async def create(
         self, spec: SandboxSpec | Mapping[str, Any], *, rollout: str = "", timeout: float | None = None
     ) -> Sandbox:
-        """Waits its turn, at most `timeout` long. One that comes when nobody waits any more is removed again."""
+        """Waits at most `timeout` seconds. A sandbox that comes after its caller was cancelled is removed."""
         await self.begin()
         asked = spec if isinstance(spec, SandboxSpec) else SandboxSpec.model_validate(spec)
         if timeout is None:
@@ -120,13 +120,13 @@ class Sandboxes:
         return await self._track(self._make(f"/sandboxes/{parent}/fork", body, timeout))
 
     async def begin_build(self, build: Build) -> None:
-        """The broker begins to build an image that sandboxes will be made from; whoever needs it waits for it then."""
+        """Starts the build of an image in the background; a `create` that needs it waits for it."""
         await self.call(
             "POST", "/images/begin", {"build": build.model_dump(mode="json")}, timeout=10.0, retry_seconds=5.0
         )
 
     async def prefetch(self, images: Sequence[str], on_line: Callable[[dict[str, Any]], None] | None = None) -> None:
-        """Returns when they are here; raises for the first that could not be had."""
+        """Pulls images. Raises the first error."""
         failed: RolloutError | None = None
         body = orjson.dumps({"images": list(images)})
         async for line in self.ndjson("/images/prefetch", body, seconds=None):
@@ -147,13 +147,13 @@ class Sandboxes:
         return tuple(SandboxInfo.model_validate(one) for one in found["sandboxes"])
 
     async def remove(self, sandbox: str) -> None:
-        """Asked for again in the background where the broker cannot be reached now."""
+        """Retried in the background where the broker cannot be reached now."""
         try:
             await self.call("DELETE", f"/sandboxes/{sandbox}", timeout=40.0, retry_seconds=2.0)
         except RolloutError as error:
             if error.status not in (404, 410):
                 self._to_remove.add(sandbox)
-                log.warning("sandbox %s: its removal is asked for again: %s", sandbox, error)
+                log.warning("sandbox %s: its removal will be retried: %s", sandbox, error)
 
     # One request.
 
@@ -167,7 +167,8 @@ class Sandboxes:
         request_id: str = "",
         retry_seconds: float = RESTART_SECONDS,
     ) -> Reply:
-        """The reply below 400. Repeated while nothing was done; after that only under an id, or where twice is once."""
+        """Returns a reply with status < 400. Retries while the request was not sent; afterwards only with a request id
+        or an idempotent method."""
         loop = asyncio.get_running_loop()
         deadline, retry_until = loop.time() + timeout, loop.time() + retry_seconds
         content = b"" if body is None else orjson.dumps(body)
@@ -199,7 +200,7 @@ class Sandboxes:
     async def ndjson(
         self, path: str, body: bytes, *, seconds: float | None, method: str = "POST"
     ) -> AsyncGenerator[Any, None]:
-        """Close it when you leave it early (contextlib.aclosing)."""
+        """One JSON value per line. Close it when you leave the loop early (contextlib.aclosing)."""
         headers = [(b"content-type", b"application/json"), *self._headers(seconds, "", False)]
         async with self.streaming(method, path, headers, body, idle=None) as incoming:
             async for line in incoming.lines():
@@ -214,11 +215,11 @@ class Sandboxes:
         *,
         idle: float | None = IDLE_SECONDS,
     ) -> AbstractAsyncContextManager[Incoming]:
-        """A transfer that stands still for `idle` seconds has failed."""
+        """Fails when no byte moves for `idle` seconds."""
         own = headers or self._headers(None, "", False)
         return _Streaming(exchange(method, self.url + path, tuple(own), body, idle=idle, health=self._http.health))
 
-    # Below: what keeps the promises.
+    # Below: helpers.
 
     def _headers(self, seconds: float | None, request_id: str, resent: bool) -> list[tuple[bytes, bytes]]:
         headers = [(b"authorization", self._authorization)]
@@ -236,17 +237,17 @@ class Sandboxes:
 
     @property
     def authorization(self) -> bytes:
-        """For a line that is no plain request (gym.sandbox.pipe)."""
+        """For connections that are not plain requests (gym.sandbox.pipe)."""
         return self._authorization
 
     def later(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Something to be said to the broker that nobody waits for."""
+        """Runs a request in the background; a failure is only logged."""
 
         async def say() -> None:
             try:
                 await work
             except RolloutError as error:
-                log.info("the broker could not be told: %s", error)
+                log.info("a background request to the broker failed: %s", error)
 
         self._spawn(say())
 
@@ -284,7 +285,7 @@ class Sandboxes:
                 for sandbox in unwanted:
                     await self.remove(sandbox)
             except RolloutError as error:
-                log.warning("the sandbox broker does not hear this process: %s", error)
+                log.warning("the lease could not be renewed: %s", error)
             await asyncio.sleep(delay)
 
 
@@ -321,7 +322,7 @@ def check_retry(delay: float, may_retry: bool, error: ConnectionError) -> float:
 
 
 def retry_after(reply: Reply, left: float) -> float:
-    """Seconds, where the broker did nothing and says when to come again; its refusal otherwise."""
+    """Seconds until a retry, where the broker did nothing and says when to retry; raises its error otherwise."""
     after = reply.header(b"retry-after")
     if reply.status not in (429, 503) or after is None or not after.isdigit() or float(after) / 2 > left:
         raise failure(reply.status, reply.body)

@@ -42,7 +42,7 @@ class SandboxClient(Protocol):
 
 
 class SandboxJob:
-    """A command that goes on while others run."""
+    """A command that runs in the background."""
 
     def __init__(self, client: SandboxClient, path: str, info: JobInfo) -> None:
         self._client = client
@@ -55,7 +55,7 @@ class SandboxJob:
         return self.info
 
     async def wait(self, timeout: float) -> ExecResult:
-        """Its result, once it ended; kind `timeout` when it did not in time. It is not killed for that."""
+        """Its result. Raises kind `timeout` when it still runs after `timeout` seconds; it is not killed."""
         loop = asyncio.get_running_loop()
         deadline, delay = loop.time() + timeout, FIRST_LOOK
         while (info := await self.inspect()).state == "running":

@@ -24,7 +24,7 @@ from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo, JobInfo, Sandbox
 OnOutput = Callable[[int, bytes], None]
 PIECE = 1 << 20
 MAX_BYTES = 1 << 30  # bytes that are taken out of a sandbox at once
-MAX_FILE_BYTES = 16 << 20  # of a file that is taken into memory; who expects more says so
+MAX_FILE_BYTES = 16 << 20  # of a file that is read into memory, unless the caller allows more
 FILES = TypeAdapter(tuple[FileInfo, ...])
 
 
@@ -51,7 +51,7 @@ class Sandbox:
         margin: float = MARGIN,
         **options: Any,
     ) -> ExecResult:
-        """A text is a line for /bin/sh, a sequence an argv; options are those of `ExecRequest`. Runs once."""
+        """A str is a line for /bin/sh, a sequence an argv; options are those of `ExecRequest`. Runs once."""
         request = to_request(command, options)
         seconds = request.timeout + margin
         if on_output is not None:
@@ -61,7 +61,7 @@ class Sandbox:
         try:
             reply = await self._client.call("POST", path, body, timeout=seconds, request_id=request_id)
         except asyncio.CancelledError:
-            if request.id is None:  # nobody can ask for its result any more
+            if request.id is None:  # its result can no longer be fetched
                 self._client.later(self._client.call("DELETE", f"{path}/{request_id}", timeout=10.0))
             raise
         return ExecResult.model_validate_json(reply.body)
@@ -88,7 +88,7 @@ class Sandbox:
         reply = await self._client.call("POST", f"{self._path}/shells", body)
         return Shell(self._client, f"{self._path}/shells/{orjson.loads(reply.body)['id']}")
 
-    # Files. `user` is whose rights count, where the provider knows users.
+    # Files. `user` is the user whose rights apply, where the provider has users.
 
     async def put(
         self,
@@ -171,7 +171,7 @@ class Sandbox:
         await self._change("seal")
 
     async def extend(self, seconds: float) -> None:
-        """Its time ends so many seconds from now."""
+        """It expires `seconds` from now."""
         await self._change("ttl", {"seconds": seconds})
 
     async def inspect(self) -> SandboxInfo:

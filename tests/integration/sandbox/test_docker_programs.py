@@ -95,7 +95,7 @@ async def test_a_program_under_which_every_sandbox_ends_has_ended_badly(sandboxe
         async with harming(sandboxes, harm, "test -e /tmp/spinning") as harmed:
             (outcome,) = await pool.run(SPIN, [""], bounds=BOUNDS)
         assert (outcome.end, len(harmed)) == ("broken", TRIES)
-        assert outcome.error.startswith("it ended what runs it: ")
+        assert outcome.error.startswith("it ended the process that runs it: ")
         (after,) = await pool.run("print(1)", [""], bounds=BOUNDS)
         assert after.stdout == "1\n"
 
@@ -117,7 +117,7 @@ async def test_where_every_sandbox_ends_whatever_runs_in_it_nobody_is_to_blame(
 ) -> None:
     pool = Doomed(sandboxes, image=IMAGE, max_sandboxes=1, memory=256 << 20)
     pool.harm = harm
-    with pytest.raises(RolloutError, match="no program ends well in such a sandbox") as failed:
+    with pytest.raises(RolloutError, match="no program succeeds in such a sandbox") as failed:
         await pool.run("print(1)", [""], bounds=BOUNDS)
     assert (failed.value.kind, failed.value.retryable) == ("sandbox", True)
     await pool.aclose()

@@ -147,7 +147,10 @@ def test_what_looks_like_a_list_is_one() -> None:
             Ran(None, "its reply is no JSON value: a set"),
         ),
         (ProgramOutcome("error", error="ValueError('no')"), Ran(None, "ValueError('no')")),
-        (ProgramOutcome("broken", error="it ended what runs it: x"), Ran(None, "it ended what runs it: x")),
+        (
+            ProgramOutcome("broken", error="it ended the process that runs it: x"),
+            Ran(None, "it ended the process that runs it: x"),
+        ),
         (ProgramOutcome("time"), Ran(None, "transform took more than 5 s of CPU time, or slept as long")),
         (ProgramOutcome("output"), Ran(None, "transform returned or printed too much")),
     ],
