@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from gym.broker.egress.config import EgressConfig
-from gym.broker.egress.gate import Gate
+from gym.broker.egress.gate import RelayEgressGate
 from gym.broker.providers.docker.docker_provider import Docker
 from gym.server.testing import Caller
 from gym.wire.sandbox import Grant
@@ -51,7 +51,7 @@ async def stand(folder: Path, grant: Grant) -> AsyncIterator[Stand]:
     write_wheel(folder / "index", "tinydep", "answer = 42\n")
     config = make_config(grant).model_copy(update={"stack": f"setup-{secrets.token_hex(4)}"})
     async with package_index(folder / "index") as index:
-        gate = Gate(EgressConfig(ports=(index.port,), private=HERE), resolve=resolve)
+        gate = RelayEgressGate(EgressConfig(ports=(index.port,), private=HERE), resolve=resolve)
         async with broker_running(Docker(need_engine(), gate=gate), config) as running:
             gate.note = running.broker.audit.note
             async with serving(folder, running) as swe:
@@ -79,7 +79,7 @@ async def test_what_a_row_installs_is_there_for_the_agent_and_the_tests_and_its_
             assert (await caller.post("/bash", {"command": USE})).body == "42\n"
             fetched = python(GET, f"http://{GOOD}:{made.packages.port}/")
             assert (await caller.post("/bash", {"command": fetched})).body.startswith("none")
-            assert [one.info().network for one in made.running.broker.boxes if one.id == box] == ["none"]
+            assert [one.info().network for one in made.running.broker.registry if one.id == box] == ["none"]
             asked = len(made.packages.heads)
             told = await caller.post("/verify", {**task, "model_patch": task["patch"], "response": answer()})
         assert (told.status, told.body["reward"]) == (200, 1.0), told.body
@@ -97,7 +97,7 @@ async def test_a_setup_that_fails_is_a_failure_and_not_a_reward(tmp_path: Path) 
                 failed = await caller.post(path, body)
                 assert (failed.status, failed.body["error"]["kind"]) == (500, "sandbox"), failed.body
                 assert "exit code 4: no such thing" in failed.body["error"]["message"]
-        assert not len(made.running.broker.boxes)
+        assert not len(made.running.broker.registry)
 
 
 @pytest.mark.parametrize("hosts", [(GOOD,), (GOOD, ALSO)])
