@@ -23,7 +23,7 @@ JSON_SECONDS = 1.0
 
 @contextmanager
 def follow_progress(*, bad_rows: bool = True, as_json: bool = False) -> Iterator[OnEvent]:
-    """Without `bad_rows` none is told when it is met: a run that ends on them lists them in its error."""
+    """Without `bad_rows` none is reported as it is read: a run that ends on them lists them in its error."""
     with _follow_json() if as_json else _follow() as report:
         yield lambda event: report(event) if bad_rows or not isinstance(event, BadRow) else None
 
@@ -51,9 +51,9 @@ def _follow_json() -> Iterator[OnEvent]:
             if now < next_at:
                 return
             next_at = now + JSON_SECONDS
-        told = event.to_dict() if isinstance(event, Progress) else {"text": remark(event)}
+        fields = event.to_dict() if isinstance(event, Progress) else {"text": remark(event)}
         name = {Progress: "progress", Notice: "notice", BadRow: "bad_row"}[type(event)]
-        console.note_line(json.dumps({"event": name, "after": round(now - begun, 3), **told}, ensure_ascii=False))
+        console.note_line(json.dumps({"event": name, "after": round(now - begun, 3), **fields}, ensure_ascii=False))
 
     yield report
 

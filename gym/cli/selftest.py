@@ -1,4 +1,4 @@
-"""Is a server whole, and do its own tests and its verifier's cases pass in its own environment?"""
+"""Checks a server: its folder, its own tests and its verifier's cases, in its own environment."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from gym.cli.audit.subject import Finding
+from gym.cli.audit.subject import AuditFinding
 from gym.cli.summary import EXAMPLE
 from gym.cli.verifying import FindPython, audit_server, run_verifier_cases
 from gym.config import CatalogEntry, is_foreign
@@ -24,11 +24,11 @@ from gym.wire.rows import Row
 
 EXAMPLE_ROWS = 5
 ENTRYPOINT = "app.py"
-MAKER = Path("scripts") / "examples"  # of a checkout; elsewhere nobody could make these
+EXAMPLES_SCRIPT = Path("scripts") / "examples"  # of a checkout; elsewhere they cannot be made
 EXAMPLE_RESULTS = ("data/example_rollouts.jsonl", "data/example_metrics.json")
-TEST_SECONDS = 3600.0  # only what hangs takes so long, on however busy a machine
+TEST_SECONDS = 3600.0  # only a run that hangs takes so long, even on a busy machine
 OPTIONS = ("-q", "--tb=short", "--import-mode=importlib", "-p", "no:cacheprovider")
-STEADY = ("-p", "gym.server.steady")  # of the SDK, which who is written against nemo_gym has not
+STEADY = ("-p", "gym.server.steady")  # of the SDK, which a server written against nemo_gym does not have
 # Tests mean the same wherever a server's folder lies: settings of a folder above it do not apply, its own do.
 SETTINGS = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 NO_SETTINGS = (
@@ -44,15 +44,15 @@ class Report(NamedTuple):
     output: str  # all that pytest said, when tests failed
     seconds: float
     outcomes: tuple[Outcome, ...] = ()  # of the verifier's cases
-    findings: tuple[Finding, ...] = ()  # of a quick audit
-    hints: tuple[str, ...] = ()  # what is worth making, and no fault while it is not there
+    findings: tuple[AuditFinding, ...] = ()  # of a quick audit
+    hints: tuple[str, ...] = ()  # what could still be made; not an error
 
     @property
     def differing(self) -> tuple[Outcome, ...]:
         return tuple(one for one in self.outcomes if not one.passed)
 
     @property
-    def failed_checks(self) -> tuple[Finding, ...]:
+    def failed_checks(self) -> tuple[AuditFinding, ...]:
         return tuple(one for one in self.findings if not one.passed)
 
     @property
@@ -76,14 +76,14 @@ def check_server(
     tests, output = _run_tests(entry, find_pytest)
     problems = list(find_gaps(entry))
     outcomes: tuple[Outcome, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[AuditFinding, ...] = ()
     if find_python is not None and (entry.directory / CASES).is_file():
         try:
             outcomes = run_verifier_cases(entry, find_python)
             outcomes += run_verifier_cases(entry, find_python, strict=True) if strict else ()
             findings = audit_server(entry, find_python, quick=True) if audit else ()
         except ProgramFailed as error:
-            problems.append(_last_words(error.output))
+            problems.append(_last_lines(error.output))
         except GymError as error:
             problems.append(str(error))
     seconds, hints = time.monotonic() - began, tuple(find_hints(entry))
@@ -91,7 +91,7 @@ def check_server(
 
 
 def find_gaps(entry: CatalogEntry) -> Iterator[str]:
-    """What every server has and this one has not."""
+    """What this server lacks of what every server has."""
     for name in ("README.md", "tests", "app.py"):
         if not (entry.directory / name).exists():
             yield f"no {name}"
@@ -109,11 +109,11 @@ def find_gaps(entry: CatalogEntry) -> Iterator[str]:
 
 def find_hints(entry: CatalogEntry) -> Iterator[str]:
     """What a checkout can make of an environment that is finished."""
-    if entry.type != "resources_servers" or not (entry.directory.parents[2] / MAKER).is_file():
+    if entry.type != "resources_servers" or not (entry.directory.parents[2] / EXAMPLES_SCRIPT).is_file():
         return
     lacking = [name for name in EXAMPLE_RESULTS if not (entry.directory / name).is_file()]
     if lacking:
-        yield f"no {' and no '.join(lacking)} yet; once it is finished: {MAKER} {entry.name}"
+        yield f"no {' and no '.join(lacking)} yet; once it is finished: {EXAMPLES_SCRIPT} {entry.name}"
 
 
 def _verifier_gaps(entry: CatalogEntry) -> Iterator[str]:
@@ -129,7 +129,7 @@ def _verifier_gaps(entry: CatalogEntry) -> Iterator[str]:
 
 
 def _config_problems(folder: Path) -> Iterator[str]:
-    """`gym list` shows a server whose file cannot be read; here it is told."""
+    """`gym list` shows a server whose file cannot be read; here it is a problem."""
     for path in sorted((folder / "configs").glob("*.y*ml")):
         try:
             read_yaml(path, str(path.relative_to(folder)))
@@ -140,7 +140,7 @@ def _config_problems(folder: Path) -> Iterator[str]:
 def _row_problems(example: Path) -> Iterator[str]:
     lines = [line for line in example.read_bytes().splitlines() if line.strip()]
     if len(lines) != EXAMPLE_ROWS:
-        yield f"{EXAMPLE}: {len(lines)} rows, {EXAMPLE_ROWS} are asked for"
+        yield f"{EXAMPLE}: {len(lines)} rows; there must be {EXAMPLE_ROWS}"
     for number, line in enumerate(lines, 1):
         try:
             Row.model_validate_json(line)
@@ -177,7 +177,7 @@ def _upstream_tree(entry: CatalogEntry, scratch: Path) -> str:
     return str(scratch / "tree")
 
 
-def _last_words(output: str) -> str:
+def _last_lines(output: str) -> str:
     """The end of what a program said: its error, or a traceback's last lines."""
     return "\n".join(output.strip().splitlines()[-8:])
 

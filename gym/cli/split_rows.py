@@ -9,12 +9,12 @@ from typing import get_args
 
 from gym.cli import console
 from gym.cli.data.download import describe_received
-from gym.cli.session import load_named
+from gym.cli.stack_session import load_named
 from gym.config import search_roots
-from gym.data.blocks import Listed, Split, list_data_sets
-from gym.data.output import whole_file
+from gym.data.data_sets import Listed, Split, list_data_sets
+from gym.data.line_source import read_lines
 from gym.data.registries import choose_place, fetch
-from gym.data.source import read_lines
+from gym.data.whole_files import whole_file
 from gym.errors import UserError
 
 AGENTS = "responses_api_agents"
@@ -41,7 +41,7 @@ def find_split_rows(
 
 def _no_split(named: list[str], split: str, everything: tuple[Listed, ...]) -> UserError:
     have = ", ".join(sorted({one.data.type for one in everything}))
-    what = f"it has {have}" if have else "it lists none at all"
+    what = f"it has {have}" if have else "it lists none"
     return UserError(
         f"{' '.join(named)}: no data set of type {split} is listed; {what}",
         "Add one to `datasets` in its configuration, or name a file: gym rollouts ROWS.jsonl -o OUT.jsonl",
@@ -66,7 +66,7 @@ def _find_file(listed: Listed, settings: dict[str, object]) -> Path:
 
 
 def _slice(path: Path, start: int | None, end: int | None) -> Path:
-    """Only the rows that the data set is; the same file each time, as a resumed collection asks."""
+    """Only the rows that the data set is; the same file each time, so that a collection can be resumed."""
     begin = start or 0
     place = Path("data") / f"{path.stem}.{begin}-{'' if end is None else end}.jsonl"
     with whole_file(place) as out:

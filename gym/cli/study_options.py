@@ -13,10 +13,10 @@ from rich.status import Status
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.session import read_token, router_of
+from gym.cli.stack_session import read_token, router_of
 from gym.collect.study.rerun import OnProgress, RerunOptions, RerunResult
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 
 Rollouts = Annotated[Path, typer.Argument(metavar="X.jsonl", help="What gym rollouts -o wrote.")]
 InputsFile = Annotated[
@@ -68,8 +68,8 @@ def show_outcome(outcome: RerunResult) -> None:
 
 
 def show_some(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    console.show(console.make_table(columns, rows[:MOST_SHOWN], right=right))
-    if len(rows) > MOST_SHOWN:
+    console.show(console.make_table(columns, rows[:MAX_SHOWN], right=right))
+    if len(rows) > MAX_SHOWN:
         console.show(f"... and more: --json lists {len(rows):,}")
 
 

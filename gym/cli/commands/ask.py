@@ -13,7 +13,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, AsJson, StackName
-from gym.cli.session import read_token, router_of
+from gym.cli.stack_session import read_token, router_of
 from gym.client import Stack, conversation
 from gym.errors import UserError
 
@@ -72,7 +72,7 @@ def read_row(where: str) -> dict[str, Any]:
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise UserError(f"{path}:{number}: no JSON: {error}", "A row is one JSON object a line.") from None
+        raise UserError(f"{path}:{number}: not JSON: {error}", "A row is one JSON object a line.") from None
     if not isinstance(row, dict):
         raise UserError(f"{path}:{number}: a row is a JSON object", "A row is one JSON object a line.")
     return row

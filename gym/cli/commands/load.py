@@ -1,4 +1,4 @@
-"""`gym load`: bring up a stack from a file of `gym save`. Nothing is built and nothing is fetched."""
+"""`gym load`: bring up a stack from a file of `gym save`. Nothing is built or fetched."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.live import live_status
 from gym.cli.options import DEFAULT_STACK, StackName, StartTimeout
-from gym.cli.session import home_here, open_session
+from gym.cli.replica_table import live_status
+from gym.cli.stack_session import home_here, open_session
 from gym.cli.summary import show_started
 from gym.errors import UserError
 from gym.labels import ROUTER_PORT
@@ -21,7 +21,7 @@ from gym.runtime.compose.ship import describe_saved, find_loosened, load_stack_f
 Source = Annotated[Path, typer.Argument(metavar="FILE", help="What `gym save` wrote.")]
 Port = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The router's port; 0: any.")]
 Secrets = Annotated[Path | None, typer.Option("--secrets", metavar="DIR", help="A folder with one file a secret.")]
-Trust = Annotated[bool, typer.Option("--trust", help="Load it although it loosens the isolation of its containers.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Load it even if it weakens the isolation of its containers.")]
 OnlyImages = Annotated[bool, typer.Option("--no-start", help="Load the images and start nothing.")]
 
 

@@ -1,4 +1,4 @@
-"""`gym lock`: write down the images, installed versions and data sets of a stack; `gym up --locked` insists on them."""
+"""`gym lock`: write down the images, installed versions and data sets of a stack; `gym up --locked` requires them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, StackName
-from gym.cli.session import find_session
+from gym.cli.stack_session import find_session
 from gym.runtime.compose import ComposeRuntime
 
 Target = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write it.")]

@@ -1,4 +1,4 @@
-"""`gym replay X`: the recorded tool calls and the verifier once more, without a model; whatever comes out otherwise."""
+"""`gym replay X`: runs recorded tool calls and the verifier again, without a model; shows what differs."""
 
 from __future__ import annotations
 

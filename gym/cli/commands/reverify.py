@@ -1,4 +1,4 @@
-"""`gym reverify X`: the verifiers once more, on what was recorded; which rewards are others now."""
+"""`gym reverify X`: runs the verifiers again on recorded rollouts; shows which rewards changed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from gym.collect.study.reverification import reverify_rollouts
 from gym.collect.study.verifiers import run_in_loop
 
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="The rollouts as verified now.")]
-Force = Annotated[bool, typer.Option("--force", help="Even verifiers that are not known to need no session.")]
+Force = Annotated[bool, typer.Option("--force", help="Also verifiers that may need a session.")]
 
 
 def command(

@@ -11,11 +11,11 @@ from typing import Annotated, Literal, NamedTuple
 import typer
 
 from gym.cli import console
-from gym.cli.live import live_status
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName, StartTimeout, Strict
 from gym.cli.planning import plan_stack
-from gym.cli.sandbox.builds import show_builds
-from gym.cli.session import Session, choose_runtime, load_named, open_session, read_token
+from gym.cli.replica_table import live_status
+from gym.cli.sandbox.build_progress import show_builds
+from gym.cli.stack_session import StackSession, choose_runtime, load_named, open_session, read_token
 from gym.cli.summary import show_started
 from gym.config import Stack, collect_secrets
 from gym.errors import GymError, NotUp, UserError
@@ -96,7 +96,7 @@ class Started(NamedTuple):
 
 
 class Starter(NamedTuple):
-    session: Session
+    session: StackSession
     stack: str
     router: RouterPlan
     token: str
@@ -163,7 +163,7 @@ def _check_address(host: str) -> None:
         raise UserError(f"--bind {host}: not an address.", "Use 127.0.0.1, or 0.0.0.0 with a token.") from error
 
 
-def _attach(session: Session) -> int:
+def _attach(session: StackSession) -> int:
     try:
         for line in session.runtime.logs(session.home, (), follow=True, tail=20):
             console.show_line(line.rstrip("\n"))

@@ -15,7 +15,7 @@ import pytest
 from gym import labels
 from gym.broker.providers.docker.garbage import is_ours
 from gym.broker.providers.docker.image_build import build_image
-from gym.cli.sandbox.leftovers import labelled_sandboxes
+from gym.cli.sandbox.sandbox_list import labelled_sandboxes
 from gym.runtime.compose.containers import HASH, NUMBER, PROJECT, SERVICE, list_containers
 from gym.runtime.compose.teardown import remove_stack
 from gym.sandbox.client import Sandboxes

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gym.cli.sandbox.websocket import upgrade
+from gym.cli.sandbox.websocket_upgrade import upgrade
 from gym.errors import InfraError
 from gym.http.websocket import accept_key
 from gym.wire.failures import RolloutError
@@ -46,5 +46,5 @@ def test_a_refusal_is_told_in_the_brokers_words() -> None:
 def test_a_peer_that_is_no_websocket_server_is_found_out() -> None:
     with answering(SWITCHED, honest=False) as line, pytest.raises(InfraError, match="a key of somebody else"):
         upgrade(line, "/attach", "token")
-    with answering(b"") as line, pytest.raises(InfraError, match="closed the line"):
+    with answering(b"") as line, pytest.raises(InfraError, match="closed the connection"):
         upgrade(line, "/attach", "token")

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from gym.cli.audit.answers import HOSTILE, OVERSIZED, PIECES, Answer, worthless_answers
+from gym.cli.audit.worthless_answers import HOSTILE, OVERSIZED, PIECES, WorthlessAnswer, worthless_answers
 from gym.wire import items
 
 
-def answers_to(output: list[dict[str, Any]], **row: Any) -> list[Answer]:
+def answers_to(output: list[dict[str, Any]], **row: Any) -> list[WorthlessAnswer]:
     return list(
         worthless_answers({"responses_create_params": {"input": "How many?"}, "response": {"output": output}, **row})
     )
 
 
-def texts(answers: list[Answer], check: str) -> set[str]:
+def texts(answers: list[WorthlessAnswer], check: str) -> set[str]:
     return {items.output_text(one.output) for one in answers if one.check == check}
 
 

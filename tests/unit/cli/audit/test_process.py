@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from gym.cli.audit.process import BLOCKED, audit
-from gym.cli.audit.subject import Finding
+from gym.cli.audit.audit_process import BLOCKED, audit
+from gym.cli.audit.subject import AuditFinding
 from gym.errors import UserError
 from gym.server import ResourcesServer, VerifyRequest, tool
 from gym.server.base import ServerApp
@@ -174,13 +174,15 @@ def make_case(name: str = "right", answer: str = "blue", **more: Any) -> Case:
     return Case.model_validate({"name": name, **fields, **more})
 
 
-async def findings_of(app: ServerApp, *cases: Case, only: tuple[str, ...] = (), **fields: Any) -> dict[str, Finding]:
+async def findings_of(
+    app: ServerApp, *cases: Case, only: tuple[str, ...] = (), **fields: Any
+) -> dict[str, AuditFinding]:
     chosen = cases or (make_case(),)
     told = await audit(app, "audited", fields, chosen, ROWS, quick=True, only=only)
     return {one.check: one for one in told}
 
 
-def failed(found: dict[str, Finding]) -> set[str]:
+def failed(found: dict[str, AuditFinding]) -> set[str]:
     return {name for name, one in found.items() if not one.passed}
 
 
@@ -256,7 +258,7 @@ async def test_a_judged_server_is_audited_with_what_an_honest_judge_says() -> No
 
 def test_the_process_runs_on_the_sdk_alone(tmp_path: Path) -> None:
     extras = {"typer", "rich", "docker", "jinja2", "httpx"}
-    probe = f"import sys, gym.cli.audit.process, gym.server.cases; print(sorted({extras} & set(sys.modules)))"
+    probe = f"import sys, gym.cli.audit.audit_process, gym.server.cases; print(sorted({extras} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -270,7 +272,7 @@ def test_a_server_without_oracle_cases_is_told_to_mark_some(tmp_path: Path, orac
     if oracle is not None:
         case = make_case().model_copy(update={"oracle": oracle})
         (tmp_path / "data" / "verifier_cases.jsonl").write_text(case.model_dump_json() + "\n")
-    argv = [sys.executable, "-m", "gym.cli.audit.process", str(tmp_path), str(tmp_path / "out")]
+    argv = [sys.executable, "-m", "gym.cli.audit.audit_process", str(tmp_path), str(tmp_path / "out")]
     spec = json.dumps({"name": "mine", "fields": {}, "quick": True})
     done = subprocess.run(argv, input=spec, capture_output=True, text=True, check=False)
     assert done.returncode == 1

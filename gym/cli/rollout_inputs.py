@@ -1,0 +1,77 @@
+"""The inputs of `gym rollouts`: files, or a server's name for its example rows."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from gym.cli.summary import EXAMPLE
+from gym.config import find_server, path_variants, search_roots
+from gym.errors import UserError
+
+
+def find_rows(
+    named: list[str], rows: list[str], agent: str, split: str = "", configs: list[Path] | None = None
+) -> tuple[tuple[str, ...], str]:
+    """`gym rollouts ROWS...` or `gym rollouts AGENT --input ROWS`: the files, and the agent of rows that name none."""
+    if split and rows:
+        raise UserError("--split names the rows of a server, and --input names files.", "Leave one of them out.")
+    if configs and not split:
+        raise UserError("-c names configurations whose data sets --split chooses from.", "Add --split train.")
+    if split:
+        from gym.cli.split_rows import find_split_rows  # here: 0.2 s that a file's rows need not wait for
+
+        return find_split_rows(named, split, agent, configs)
+    if not rows and not named:
+        raise UserError(
+            "Which rows?", "Name a JSONL file, or a server for its examples: gym rollouts mcqa -o mcqa.jsonl"
+        )
+    agents = {one for one in (agent, *(named if rows else [])) if one}
+    if len(agents) > 1:
+        raise UserError(
+            f"{' and '.join(sorted(agents))}: with --input the argument is the one agent of rows that name none.",
+            "Give more rows with another --input.",
+        )
+    return tuple(_find_input(one) for one in rows or named), next(iter(agents), "")
+
+
+def _find_input(given: str) -> str:
+    """A file of that name wins over a server's; a path of NeMo Gym's tree is found where the server is here."""
+    if Path(given).is_file() or not re.fullmatch(r"[A-Za-z_][\w-]*", given):
+        return _find_file(given)
+    entry = find_server(given, search_roots(Path.cwd(), os.environ))
+    example = entry.directory / EXAMPLE
+    if not example.is_file():
+        raise UserError(
+            f"{given}: that server has no example rows ({example} is not there).",
+            f"Give a JSONL file: gym rollouts ROWS.jsonl -o {given}.jsonl",
+        )
+    return str(example)
+
+
+def _find_file(given: str) -> str:
+    variants = [] if Path(given).is_file() else path_variants(given)[1:]
+    found = (root / one for root in search_roots(Path.cwd(), os.environ) for one in variants)
+    return str(next((path for path in found if path.is_file()), given))
+
+
+def parse_params(text: str) -> dict[str, Any]:
+    try:
+        params = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"--params is not JSON: {error}", """--params '{"temperature": 1}'""") from None
+    if not isinstance(params, dict):
+        raise UserError("--params is a JSON object.", """--params '{"temperature": 1}'""")
+    if wrong := {"input", "tools"} & params.keys():
+        raise UserError(f"--params would give every row the same {min(wrong)}.", "Write that into the rows.")
+    return params
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found:
+        raise UserError(f"--shard {text}: expected I/N, the part and how many there are, e.g. 2/8.")
+    return int(found[1]), int(found[2])
