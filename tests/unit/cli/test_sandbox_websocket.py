@@ -44,7 +44,7 @@ def test_a_refusal_is_told_in_the_brokers_words() -> None:
 
 
 def test_a_peer_that_is_no_websocket_server_is_found_out() -> None:
-    with answering(SWITCHED, honest=False) as line, pytest.raises(InfraError, match="a key of somebody else"):
+    with answering(SWITCHED, honest=False) as line, pytest.raises(InfraError, match="a a wrong key"):
         upgrade(line, "/attach", "token")
     with answering(b"") as line, pytest.raises(InfraError, match="closed the connection"):
         upgrade(line, "/attach", "token")

@@ -44,6 +44,6 @@ def test_lines_of_any_bytes_come_back_whole(tmp_path: Path) -> None:
     assert sorted(shuffle_lines(lines, 3, tmp_path, in_memory=0)) == sorted(lines)
 
 
-@pytest.mark.parametrize("held", [0, 1 << 20])
-def test_nothing_stays_nothing(tmp_path: Path, held: int) -> None:
+@pytest.mark.parametrize("in_memory", [0, 1 << 20])
+def test_nothing_stays_nothing(tmp_path: Path, in_memory: int) -> None:
     assert list(shuffle_lines([], 1, tmp_path, in_memory=in_memory)) == []
