@@ -26,7 +26,19 @@ ORDER = (
         "render",
         "runtime",
     ),
-    *("server", "sandbox", "broker", "data", "collect", "client", "trainers", "console", "cli", "__main__"),
+    *(
+        "server",
+        "sandbox",
+        "broker",
+        "data",
+        "collect",
+        "client",
+        "trainers",
+        "console",
+        "cli",
+        "pytest_plugin",
+        "__main__",
+    ),
 )
 # What a server image has to pay for: the SDK, its words and the contract.
 SDK_MAY_IMPORT = {"errors", "labels", "files", "wire", "http", "server"}

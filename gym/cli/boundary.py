@@ -1,4 +1,4 @@
-"""One boundary for errors: a known error is one paragraph and exit code 1, Ctrl-C is 130, a bug is 3 with a report."""
+"""One boundary for errors: known trouble is one paragraph and exit code 1, Ctrl-C is 130, a bug is 3 with a report."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from gym.errors import GymError, InfraError
 
 KNOWN, BUG, INTERRUPTED, TERMINATED = 1, 3, 130, 143
 
-# Errors of the machine that any write may meet: the message, and what helps.
-MACHINE_ERRORS = {
+# Trouble with the machine that any write may meet: what it is called, and what helps.
+MACHINE_TROUBLE = {
     errno.ENOSPC: ("no space is left on the disk", "Free some space (`df -h` shows where), then run this again."),
     errno.EDQUOT: ("the disk quota is used up", "Free some space, then run this again."),
     errno.EROFS: ("the file system is read-only", "Run this from a folder you can write to."),
@@ -36,11 +36,11 @@ MACHINE_ERRORS = {
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM or SIGHUP: handled as Ctrl-C is, with the same clean-up."""
+    """SIGTERM or SIGHUP: the same way out as Ctrl-C, so the same things are put in order."""
 
 
 def guarded(function: Callable[..., int]) -> Callable[..., Any]:
-    """The function as a command: its int, or the exit code of its error, becomes the exit code."""
+    """The function as a command: its int, or the code of the trouble it met, becomes the exit code."""
 
     @functools.wraps(function)
     def command(*args: Any, **kwargs: Any) -> None:
@@ -83,8 +83,8 @@ def interruptible() -> Iterator[None]:
 
 
 def _known_or_bug(error: Exception) -> int:
-    if isinstance(error, OSError) and error.errno in MACHINE_ERRORS:
-        what, hint = MACHINE_ERRORS[error.errno]
+    if isinstance(error, OSError) and error.errno in MACHINE_TROUBLE:
+        what, hint = MACHINE_TROUBLE[error.errno]
         console.show_error(InfraError(f"{error.filename or 'A write'}: {what}.", hint))
         return KNOWN
     console.show_bug(error, _write_report(error))
@@ -92,7 +92,7 @@ def _known_or_bug(error: Exception) -> int:
 
 
 def _write_report(error: Exception) -> Path | None:
-    """Everything a maintainer needs, without the values of options: those may be secrets."""
+    """Everything a maintainer needs, and no value of any option: those may be secrets."""
     words = [word.partition("=")[0] + "=..." if "=" in word else word for word in sys.argv[1:]]
     text = "".join(traceback.format_exception(error))
     try:

@@ -1,4 +1,4 @@
-"""The one place that prints: results to stdout, notes and errors to stderr."""
+"""The one place that prints: results to stdout, everything said beside them to stderr."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STATE_STYLE = {
     "unhealthy": "red",
     "exited": "red",
 }
-# Escape sequences of colour are dropped, all other control characters are shown: the writer of a description, a log or
+# Escape sequences of colour are dropped, all other control characters are shown: the author of a description, a log or
 # an error's text may move no cursor, set no title or clipboard, and turn no text around.
 COLOURS = re.compile(r"(?:\x1b\[|\x9b)[0-9;:]*m")
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -51,7 +51,7 @@ class SafeConsole(Console):
 
 
 def out() -> Console:
-    """Standard output as it is now; made new each time, so a redirected stream is honoured."""
+    """Standard output as it is now; made again each time, so a redirected stream is honoured."""
     return _console(stderr=False)
 
 
@@ -68,7 +68,7 @@ def show(renderable: RenderableType = "") -> None:
         return
     with console.capture() as captured:
         console.print(whole)
-    # Columns are filled up with blanks, which a file does not need.
+    # Columns are filled up with blanks, which a file should not have.
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
@@ -96,7 +96,7 @@ def show_json(value: Any) -> None:
 
 
 def note(text: str, style: str = "dim") -> None:
-    """A note beside the result."""
+    """Something said beside the result."""
     err().print(Text(text, style=style))
 
 
@@ -133,7 +133,7 @@ def make_table(
     right: Sequence[str] = (),
     lines: bool = False,
 ) -> Table:
-    """A quiet table: no rules, a bold head, columns that align; an empty column is left out.
+    """A quiet table: no rules, a bold head, columns that align; one that nothing stands in is left out.
 
     `lines`: every row is one line; the last column is cut where it does not fit.
     """

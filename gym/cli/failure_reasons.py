@@ -1,4 +1,4 @@
-"""The commonest reasons in a file of failures, a line each."""
+"""Why rollouts failed, from the file of failures: the commonest reasons, one a line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 
 MAX_READ = 10_000
 MAX_SHOWN = 3
-MAX_LENGTH = 300
+MAX_LETTERS = 300
 
 
 def commonest_reasons(failures: Path) -> tuple[str, ...]:
@@ -33,4 +33,4 @@ def _reason(line: bytes) -> str:
     except (ValueError, LookupError, TypeError):
         return "a line that cannot be read"
     first = " ".join(text.split())
-    return first if len(first) <= MAX_LENGTH else f"{first[:MAX_LENGTH]}…"
+    return first if len(first) <= MAX_LETTERS else f"{first[:MAX_LETTERS]}…"

@@ -1,4 +1,4 @@
-"""Files on a terminal: a README without empty space, code and rows with an ellipsis where they are cut."""
+"""Files shown on a terminal: a README without empty space, code and rows of which nothing is cut off unseen."""
 
 from __future__ import annotations
 

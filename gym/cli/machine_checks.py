@@ -1,4 +1,4 @@
-"""The checks of `gym doctor`. Each returns a finding; none raises, none changes anything."""
+"""What `gym doctor` looks at. Every check returns a finding; none raises, none changes anything."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gym.errors import GymError, InfraError, ProgramFailed
 from gym.labels import ENV_PATH, ROUTER_PORT
 from gym.programs import find_program, run_program
 from gym.runtime.compose import find_engine
-from gym.runtime.compose.fitness import examine_engine
+from gym.runtime.compose.engine_checks import examine_engine
 from gym.runtime.local.listeners import listen_for_router
 from gym.venvs import cache_dir
 
@@ -72,7 +72,7 @@ def check_bubblewrap() -> MachineFinding:
     """What makes sandboxes where no engine does; it needs user namespaces, which a machine may forbid."""
     path = shutil.which("bwrap")
     if path is None:
-        found = "not installed: without an engine, sandboxes need it"
+        found = "not here: without an engine, sandboxes need it"
         return MachineFinding("warn", "bubblewrap", found, "apt-get install bubblewrap (or your system's way)")
     try:
         run_program((path, "--unshare-all", "--ro-bind", "/", "/", "true"), timeout=10)
@@ -116,7 +116,7 @@ def check_folder(folder: Path) -> MachineFinding:
 
 
 def check_port(port: int = ROUTER_PORT) -> MachineFinding:
-    """Checks that the router's usual port is free, and names the process that has it."""
+    """Is the router's usual port free, and who has it otherwise?"""
     try:
         listen_for_router("127.0.0.1", port).close()
     except GymError as error:

@@ -32,21 +32,21 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "rollouts": ("Collect", "Collect verified rollouts over a data set."),
     "view": ("Collect", "Read rollouts in a browser, or write them as a page."),
     "data": ("Data sets", "Check, measure, collate, fetch and make data sets."),
-    "profile": ("After collecting", "Show how hard each task was; keep those in a range."),
+    "profile": ("After collecting", "Show how hard each task was; keep those between."),
     "compare": ("After collecting", "Compare two collections, paired by task."),
     "reverify": ("After collecting", "Run the verifiers of a collection again."),
     "replay": ("After collecting", "Run recorded tool calls and verifiers again, without a model."),
     "export": ("After collecting", "Write training data: sft, dpo, parquet."),
     "merge": ("After collecting", "Join the shards of a collection."),
     "list": ("Write servers", "List the servers that can be named."),
-    "info": ("Write servers", "Show what a server is, where it is and how to start it."),
+    "info": ("Write servers", "Show what a server is, where it lives and how to start it."),
     "new": ("Write servers", "Make a new server from a template."),
     "migrate": ("Write servers", "Copy servers of a NeMo Gym checkout into our layout."),
     "test": ("Write servers", "Run a server's own tests and verifier cases in its own environment."),
     "audit": ("Write servers", "Measure how good an environment's verifier is."),
     "config": ("Look inside", "Print the merged, checked configuration, secrets masked."),
     "render": ("Look inside", "Print what a runtime would be given."),
-    "doctor": ("Look inside", "Check this machine; show how to fix what is missing."),
+    "doctor": ("Look inside", "Check this machine; say what fixes what is missing."),
     "version": ("Look inside", "Print versions."),
 }
 
@@ -54,9 +54,9 @@ GROUPS = frozenset({"data", "sandbox"})  # commands of several words: the module
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """The command line's exit code: 0 fine, 1 a known error, 2 wrong usage, 3 a bug, 130 Ctrl-C."""
+    """The command line's exit code: 0 fine, 1 known trouble, 2 wrong usage, 3 a bug, 130 Ctrl-C."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:2] == ["rollouts", "merge"]:  # people look for it under `gym rollouts merge`
+    if arguments[:2] == ["rollouts", "merge"]:  # `gym rollouts merge` is where one looks for it
         del arguments[0]
     # Completion asks about any command, so it needs them all.
     wanted = COMMANDS if "_GYM_COMPLETE" in os.environ else COMMANDS.keys() & set(arguments)

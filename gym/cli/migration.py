@@ -1,4 +1,4 @@
-"""A server's folder of a NeMo Gym checkout -> one of ours: what is copied, and what is rewritten.
+"""A server's folder of a NeMo Gym checkout -> one of ours: what is copied where, and what is written differently.
 
 A plan first, then the copy. The source is only ever read.
 """
@@ -28,7 +28,7 @@ _PATH: Final = re.compile(
 
 @dataclass
 class Move:
-    """One server: from where to where, and what differs in its copy."""
+    """One server: from where to where, and what its copy says otherwise."""
 
     type: ServerType
     source: Path
@@ -46,7 +46,7 @@ class Move:
 def find_sources(folder: Path) -> list[tuple[ServerType, Path]]:
     """The folder of one server, of all servers of a type, or of a whole checkout."""
     if not folder.is_dir():
-        raise UserError(f"{folder} is not a folder.", "gym migrate ~/Gym/resources_servers/my_env")
+        raise UserError(f"{folder} is no folder.", "gym migrate ~/Gym/resources_servers/my_env")
     folder = Path(os.path.realpath(folder))
     for type_ in SERVER_TYPES:
         if folder.parent.name == type_:
@@ -72,13 +72,13 @@ def plan_move(type_: ServerType, source: Path, servers: Path) -> Move:
 
 
 def is_there_already(move: Move, known: Iterable[str]) -> str:
-    """Our name for it, or ""."""
+    """The name under which we have it, or nothing."""
     names = frozenset(known)
     return next((one for one in (move.name, *other_names(move.name, move.type)) if one in names), "")
 
 
 def carry_out(move: Move) -> None:
-    """Copies beside the target, then renames: never leaves half a server."""
+    """Beside its place, then renamed: half a server is worse than none."""
     if move.target.exists():
         raise UserError(f"{move.target} is already there; nothing was changed.", "Move it away first, or use --to.")
     unfinished = move.target.with_name(f".{move.name}.{os.getpid()}")

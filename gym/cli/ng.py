@@ -1,4 +1,4 @@
-"""NeMo Gym's commands, as its documentation writes them: each is translated to one of ours.
+"""NeMo Gym's commands, as its documentation writes them: each is one of ours with the words turned round.
 
 `ng_run "+config_paths=[...]" +policy_model.x=1` is `gym up ... --attach`. docs/nemo-gym.md has the table.
 """

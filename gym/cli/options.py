@@ -41,7 +41,7 @@ StartTimeout = Annotated[
         "--timeout",
         metavar="SECONDS",
         min=1,
-        help="How long servers may take to get healthy; default: 120, more where many servers share few cores.",
+        help="How long servers may take to get healthy; default: 120, more where many share few cores.",
     ),
 ]
 Items = Annotated[

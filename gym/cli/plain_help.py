@@ -1,4 +1,4 @@
-"""Help that shows a type only where the user types one: typer would print `--json <bool>` and `INPUT <list[str]>`."""
+"""Help that shows a type only where one is typed: typer would print `--json <bool>` and `INPUT <list[str]>`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class PlainCommand(TyperCommand):
         return _without_types(super().get_params(ctx))
 
 
-# Commands of other programs, and what they are called here.
+# Words that people bring along from other programs, and what they are called here.
 INSTEAD = {
     "run": "gym up NAMES starts servers, gym rollouts collects, gym ask AGENT asks one question",
     "start": "gym up NAMES",

@@ -15,7 +15,7 @@ from rich.text import Text
 from gym.cli import console
 from gym.labels import SERVER_PREFIX
 from gym.plan import SANDBOX
-from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
+from gym.runtime.protocol import OnStatus, ReplicaStatus, StackStatus
 
 KINDS = {
     "responses_api_models": "model",
@@ -49,7 +49,7 @@ def replica_table(status: StackStatus) -> Table:
 
 
 def _fit(make: Callable[[ShowUrl], Table], terminal: Console) -> Table:
-    """Shortens addresses where lines would be folded: first to their path, then to nothing."""
+    """Addresses give way where lines would be folded: first what stands before the path, then all of them."""
     unbounded = terminal.options.update_width(console.PIPE_WIDTH)
     for show_url in (_url, _path):
         table = make(show_url)
@@ -63,14 +63,14 @@ def _url(one: ReplicaStatus, status: StackStatus) -> str:
     if status.runtime == "local":
         return one.url
     if one.type == SANDBOX:
-        return ""  # unreachable from outside its network
+        return ""  # it cannot be reached from outside of its network
     if one.type not in KINDS:
         return status.router
     return f"{status.router}{SERVER_PREFIX}{one.instance}" if status.router else ""
 
 
 def _path(one: ReplicaStatus, status: StackStatus) -> str:
-    """Below the router's address, which every command prints beside the table."""
+    """Below the router's address, which every command tells beside the table."""
     url = _url(one, status)
     return url if status.runtime == "local" or not url else url.removeprefix(status.router) or "/"
 
@@ -129,5 +129,5 @@ class _LineReporter:
     def report(self, status: StackStatus) -> None:
         for one in status.replicas:
             before, self.last[one.replica] = self.last.get(one.replica, "healthy"), one.state
-            if before != one.state:  # a replica that is healthy from the beginning needs no line
+            if before != one.state:  # what is well from the beginning is not worth a line
                 console.note(f"{one.replica}: {one.state}" + (f" ({one.detail})" if one.detail else ""), style="")

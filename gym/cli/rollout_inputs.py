@@ -1,4 +1,4 @@
-"""The inputs of `gym rollouts`: files, or a server's name for its example rows."""
+"""What `gym rollouts` may be given besides a file: a server's name stands for its example rows."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def parse_params(text: str) -> dict[str, Any]:
     try:
         params = json.loads(text)
     except ValueError as error:
-        raise UserError(f"--params is not JSON: {error}", """--params '{"temperature": 1}'""") from None
+        raise UserError(f"--params is no JSON: {error}", """--params '{"temperature": 1}'""") from None
     if not isinstance(params, dict):
         raise UserError("--params is a JSON object.", """--params '{"temperature": 1}'""")
     if wrong := {"input", "tools"} & params.keys():

@@ -1,4 +1,4 @@
-"""Templates to folders: what `gym new` writes. A name that cannot work is refused, with one that can."""
+"""Templates to folders: what `gym new` writes. A name that would not work is refused, with one that would."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def check_name(name: str) -> None:
             f"The nearest one that can: {nearest_name(name)}",
         )
     if keyword.iskeyword(name) or name in sys.stdlib_module_names:
-        raise UserError(f"'{name}' is a name of Python itself.", f"Try: {name}_server")
+        raise UserError(f"'{name}' means something to Python itself.", f"Try: {name}_server")
 
 
 def nearest_name(name: str) -> str:
@@ -69,7 +69,7 @@ def write_tree(folder: Path, files: Mapping[Path, str]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, "utf-8")
     except BaseException as error:
-        shutil.rmtree(folder)  # never leave half a server
+        shutil.rmtree(folder)  # half a server is worse than none
         if isinstance(error, OSError):
             error.filename = error.filename or str(folder)  # a full disk does not say where it is full
         raise

@@ -1,4 +1,4 @@
-"""Checks a server: its folder, its own tests and its verifier's cases, in its own environment."""
+"""Is a server whole, and do its own tests and its verifier's cases pass in its own environment?"""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ from gym.wire.rows import Row
 
 EXAMPLE_ROWS = 5
 ENTRYPOINT = "app.py"
-EXAMPLES_SCRIPT = Path("scripts") / "examples"  # of a checkout; elsewhere they cannot be made
+MAKER = Path("scripts") / "examples"  # of a checkout; these are made nowhere else
 EXAMPLE_RESULTS = ("data/example_rollouts.jsonl", "data/example_metrics.json")
-TEST_SECONDS = 3600.0  # only a run that hangs takes so long, even on a busy machine
+TEST_SECONDS = 3600.0  # only what hangs takes so long, on however busy a machine
 OPTIONS = ("-q", "--tb=short", "--import-mode=importlib", "-p", "no:cacheprovider")
-STEADY = ("-p", "gym.server.steady")  # of the SDK, which a server written against nemo_gym does not have
+# Of the SDK, which who is written against nemo_gym has not. The cases are run, and shown, by themselves.
+PLUGINS = ("-p", "gym.server.steady", "-p", "gym.pytest_plugin", "--no-verifier-cases")
 # Tests mean the same wherever a server's folder lies: settings of a folder above it do not apply, its own do.
 SETTINGS = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 NO_SETTINGS = (
@@ -45,7 +46,7 @@ class Report(NamedTuple):
     seconds: float
     outcomes: tuple[Outcome, ...] = ()  # of the verifier's cases
     findings: tuple[AuditFinding, ...] = ()  # of a quick audit
-    hints: tuple[str, ...] = ()  # what could still be made; not an error
+    hints: tuple[str, ...] = ()  # what is worth making, and no fault while it is not there
 
     @property
     def differing(self) -> tuple[Outcome, ...]:
@@ -83,7 +84,7 @@ def check_server(
             outcomes += run_verifier_cases(entry, find_python, strict=True) if strict else ()
             findings = audit_server(entry, find_python, quick=True) if audit else ()
         except ProgramFailed as error:
-            problems.append(_last_lines(error.output))
+            problems.append(_last_words(error.output))
         except GymError as error:
             problems.append(str(error))
     seconds, hints = time.monotonic() - began, tuple(find_hints(entry))
@@ -91,7 +92,7 @@ def check_server(
 
 
 def find_gaps(entry: CatalogEntry) -> Iterator[str]:
-    """What this server lacks of what every server has."""
+    """What every server has and this one has not."""
     for name in ("README.md", "tests", "app.py"):
         if not (entry.directory / name).exists():
             yield f"no {name}"
@@ -109,11 +110,11 @@ def find_gaps(entry: CatalogEntry) -> Iterator[str]:
 
 def find_hints(entry: CatalogEntry) -> Iterator[str]:
     """What a checkout can make of an environment that is finished."""
-    if entry.type != "resources_servers" or not (entry.directory.parents[2] / EXAMPLES_SCRIPT).is_file():
+    if entry.type != "resources_servers" or not (entry.directory.parents[2] / MAKER).is_file():
         return
     lacking = [name for name in EXAMPLE_RESULTS if not (entry.directory / name).is_file()]
     if lacking:
-        yield f"no {' and no '.join(lacking)} yet; once it is finished: {EXAMPLES_SCRIPT} {entry.name}"
+        yield f"no {' and no '.join(lacking)} yet; once it is finished: {MAKER} {entry.name}"
 
 
 def _verifier_gaps(entry: CatalogEntry) -> Iterator[str]:
@@ -129,7 +130,7 @@ def _verifier_gaps(entry: CatalogEntry) -> Iterator[str]:
 
 
 def _config_problems(folder: Path) -> Iterator[str]:
-    """`gym list` shows a server whose file cannot be read; here it is a problem."""
+    """`gym list` shows a server whose file cannot be read; here it is an error."""
     for path in sorted((folder / "configs").glob("*.y*ml")):
         try:
             read_yaml(path, str(path.relative_to(folder)))
@@ -140,7 +141,7 @@ def _config_problems(folder: Path) -> Iterator[str]:
 def _row_problems(example: Path) -> Iterator[str]:
     lines = [line for line in example.read_bytes().splitlines() if line.strip()]
     if len(lines) != EXAMPLE_ROWS:
-        yield f"{EXAMPLE}: {len(lines)} rows; there must be {EXAMPLE_ROWS}"
+        yield f"{EXAMPLE}: {len(lines)} rows, {EXAMPLE_ROWS} are asked for"
     for number, line in enumerate(lines, 1):
         try:
             Row.model_validate_json(line)
@@ -155,8 +156,8 @@ def _run_tests(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequen
     if not (folder / "tests").is_dir():
         return "no tests", ""
     own = any((folder / name).is_file() for name in SETTINGS)
-    plugin = () if is_foreign(folder, ENTRYPOINT) else STEADY
-    options = (*OPTIONS, *plugin, *(() if own else NO_SETTINGS), f"--rootdir={folder}", "tests")
+    plugins = () if is_foreign(folder, ENTRYPOINT) else PLUGINS
+    options = (*OPTIONS, *plugins, *(() if own else NO_SETTINGS), f"--rootdir={folder}", "tests")
     try:
         with tempfile.TemporaryDirectory() as scratch:  # tests leave nothing in the server's folder
             env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_STORAGE_DIRECTORY": scratch}
@@ -177,7 +178,7 @@ def _upstream_tree(entry: CatalogEntry, scratch: Path) -> str:
     return str(scratch / "tree")
 
 
-def _last_lines(output: str) -> str:
+def _last_words(output: str) -> str:
     """The end of what a program said: its error, or a traceback's last lines."""
     return "\n".join(output.strip().splitlines()[-8:])
 

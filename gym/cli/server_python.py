@@ -13,7 +13,7 @@ from pathlib import Path
 from gym.config import CatalogEntry, is_foreign, requirements_digest, satisfied_extras
 from gym.plan import Service, slugify
 from gym.programs import find_program, run_program
-from gym.runtime.local.environments import prepare_environment
+from gym.runtime.local.server_environments import prepare_environment
 from gym.venvs import cache_dir
 
 PYTEST = ("pytest>=8.3,<10", "pytest-asyncio>=0.25,<2", "hypothesis>=6.120,<7")

@@ -41,7 +41,7 @@ def find_split_rows(
 
 def _no_split(named: list[str], split: str, everything: tuple[Listed, ...]) -> UserError:
     have = ", ".join(sorted({one.data.type for one in everything}))
-    what = f"it has {have}" if have else "it lists none"
+    what = f"it has {have}" if have else "it lists none at all"
     return UserError(
         f"{' '.join(named)}: no data set of type {split} is listed; {what}",
         "Add one to `datasets` in its configuration, or name a file: gym rollouts ROWS.jsonl -o OUT.jsonl",
@@ -66,7 +66,7 @@ def _find_file(listed: Listed, settings: dict[str, object]) -> Path:
 
 
 def _slice(path: Path, start: int | None, end: int | None) -> Path:
-    """Only the rows that the data set is; the same file each time, so that a collection can be resumed."""
+    """Only the rows that the data set is; the same file each time, as a resumed collection asks."""
     begin = start or 0
     place = Path("data") / f"{path.stem}.{begin}-{'' if end is None else end}.jsonl"
     with whole_file(place) as out:

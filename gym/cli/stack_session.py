@@ -1,4 +1,4 @@
-"""Which stack a command means: its folder, its runtime, and the configuration the user named."""
+"""Which stack a command means: its folder, its runtime, and what the user asked to be loaded."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from gym.cli.options import parse_counts, split_items
 from gym.config import LoadRequest, Stack, load_stack, search_roots
 from gym.errors import InfraError, UserError
 from gym.files import write_atomically
-from gym.runtime.base import Runtime, StackStatus
 from gym.runtime.compose import find_engine
-from gym.runtime.compose.runtime import ComposeRuntime
+from gym.runtime.compose.compose_runtime import ComposeRuntime
 from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import prepare_home
+from gym.runtime.protocol import Runtime, StackStatus
 from gym.wire.discovery import Discovery
 
 RuntimeName = Literal["compose", "local"]
@@ -31,27 +31,27 @@ SESSION_FILE = "session.json"
 
 
 class StackSession(NamedTuple):
-    """A stack that was started: the folder of its state, and its runtime."""
+    """A stack that was started: where its state is, and the runtime that holds it."""
 
     home: Path
     runtime: Runtime
 
 
 def home_here(stack: str) -> Path:
-    """Where `gym up` puts a stack's state: below the working directory."""
+    """Where `gym up` keeps a stack's state: below the working directory."""
     return Path.cwd() / STATE_DIR / stack
 
 
 def open_session(
     stack: str, runtime: RuntimeName, overrides: tuple[Path, ...] = (), locked: Path | None = None
 ) -> StackSession:
-    """The stack's folder here, private to its owner, with a note of its runtime."""
+    """The stack's folder here, private to its owner, with a note of the runtime that will hold it."""
     home = home_here(stack)
-    recorded = _recorded_runtime(home)
+    held = _recorded_runtime(home)
     chosen = make_runtime(runtime, overrides, locked)
-    if recorded and recorded != runtime and _runs(recorded, home):
+    if held and held != runtime and _runs(held, home):
         raise UserError(
-            f"Stack '{stack}' runs on the {recorded} runtime already.",
+            f"Stack '{stack}' runs on the {held} runtime already.",
             "Stop it first (gym down), or give this one another name (--stack).",
         )
     prepare_home(home)
@@ -60,7 +60,7 @@ def open_session(
 
 
 def _runs(runtime: RuntimeName, home: Path) -> bool:
-    """False where the engine does not answer: `--runtime local` must work without one."""
+    """What an engine that does not answer would say cannot be waited for: `--runtime local` is the way without one."""
     try:
         return make_runtime(runtime).status(home) is not None
     except InfraError:
@@ -90,7 +90,7 @@ def running(session: StackSession) -> StackStatus:
 
 
 def strict_verifiers(home: Path) -> tuple[str, ...]:
-    """Those in their strict mode, as the stack's discovery document says."""
+    """Those in their strict mode, as the stack itself tells."""
     for path in (home / "discovery.json", home / "discovery" / "discovery.json"):
         with contextlib.suppress(OSError, ValidationError):
             found = Discovery.model_validate_json(path.read_bytes())
@@ -99,19 +99,19 @@ def strict_verifiers(home: Path) -> tuple[str, ...]:
 
 
 def router_of(stack: str) -> str:
-    """Where the stack that runs here answers; notes unhealthy replicas, since callers would wait for them."""
+    """Where the stack that runs here answers. Shows replicas that are not healthy: callers would wait for them."""
     status = running(find_session(stack))
-    for line in describe_unhealthy(status):
+    for line in unhealthy_replicas(status):
         console.note(line, style="yellow")
     return status.router
 
 
-def describe_unhealthy(status: StackStatus) -> list[str]:
+def unhealthy_replicas(status: StackStatus) -> list[str]:
     """A line for each replica that is not healthy."""
+    unhealthy = [one for one in status.replicas if one.state != "healthy"]
     return [
         f"{one.replica} is {one.state}{f' ({one.detail})' if one.detail else ''}: gym logs {one.instance}"
-        for one in status.replicas
-        if one.state != "healthy"
+        for one in unhealthy
     ]
 
 

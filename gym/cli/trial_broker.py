@@ -16,14 +16,14 @@ from typing import Any
 
 from gym import labels
 from gym.runtime.local.listeners import address_of, listen_on_loopback
-from gym.runtime.sandbox import access_environ
+from gym.runtime.sandbox_access import access_environ
 
 STOP_SECONDS = 40.0  # it removes its sandboxes before it ends
 
 
 @contextmanager
 def trial_broker(grant: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yields the environment variables of a server with this grant; the best provider of this machine serves it."""
+    """The environment of a server with this grant; the best provider of this machine answers it."""
     token = secrets.token_hex(32)
     access = {"token_sha256": hashlib.sha256(token.encode()).hexdigest(), "grant": dict(grant)}
     config = {"stack": f"trial-{secrets.token_hex(4)}", "instances": {"trial": access}}

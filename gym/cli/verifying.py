@@ -18,7 +18,7 @@ from gym.data.row_servers import known_fields
 from gym.programs import run_program
 from gym.server.cases import CASES, Outcome
 
-SECONDS = 3600.0  # only a run that hangs takes so long, even on a busy machine
+SECONDS = 3600.0  # only what hangs takes so long, on however busy a machine
 FindPython = Callable[[CatalogEntry], Path]
 
 
@@ -36,7 +36,7 @@ def audit_server(
     entry: CatalogEntry, find_python: FindPython, *, quick: bool, only: Sequence[str] = (), strict: bool = False
 ) -> tuple[AuditFinding, ...]:
     options = {"quick": quick, "only": list(only), "strict": strict}
-    return tuple(AuditFinding(**one) for one in _run("gym.cli.audit.audit_process", entry, find_python, options))
+    return tuple(AuditFinding(**one) for one in _run("gym.cli.audit.process", entry, find_python, options))
 
 
 def case_fields(entry: CatalogEntry) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class ServerFacts(BaseModel):
 
 
 class ConsoleConfig(BaseModel):
-    """The file that `gym.render.console` writes."""
+    """The file that `gym.render.console_document` writes."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 

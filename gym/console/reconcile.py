@@ -15,7 +15,7 @@ from gym.console.engine_dns import ContainerAddress, ContainerNames
 from gym.console.health import Health
 from gym.http.pool import HttpClient
 from gym.render.routes import next_discovery, router_text
-from gym.render.wanted import Leavers, Sight, discovery_of
+from gym.render.wanted_stack import Leavers, Sight, discovery_of
 from gym.server.waiting import wait_for_event
 from gym.wire.discovery import Discovery
 from gym.wire.route_files import read_discovery, write_routes

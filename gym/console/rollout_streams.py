@@ -121,7 +121,7 @@ class RolloutService:
     async def _prepare(self, rows: Iterable[object], order: RolloutRequest, body: IO[bytes]) -> AsyncIterator[bytes]:
         http = HttpClient()
         found = await self.sources.discovery()
-        targets = Targets(http, found.router or "http://router", self.token, look=self.sources.discovery)
+        targets = Targets(http, found.router or "http://router", self.token, read=self.sources.discovery)
         await targets.connect()
         targets.check_agent(order.agent)
         await asyncio.to_thread(_refuse_bad_rows, rows, "rows", order.agent, targets.agents)

@@ -12,7 +12,7 @@ from gym.config.redact import redact
 from gym.console.discovery_sources import ConsoleConfig, ServerFacts
 from gym.console.origin import Origin
 from gym.console.probes import Probe
-from gym.render.text import escape_interpolation, to_yaml
+from gym.render.yaml_text import escape_interpolation, to_yaml
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView
 from gym.wire.failures import FailureKind, RolloutError
 

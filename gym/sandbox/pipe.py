@@ -11,12 +11,13 @@ from urllib.parse import quote
 
 import orjson
 
+from gym.http.dial import parse_url
 from gym.http.peer_health import PeerHealth
-from gym.http.pool import CONNECT_SECONDS, parse_url
+from gym.http.pool import CONNECT_SECONDS
 from gym.http.streams import Line, read_head
 from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, BadFrame, Decoder, Message, accept_key, encode
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.failures import failure
+from gym.sandbox.sandbox_errors import failure
 from gym.wire.failures import RolloutError
 
 PIECE = 256 << 10
@@ -57,7 +58,7 @@ class Pipe:
             if answer.status != 101:
                 raise failure(answer.status, await answer.whole())
             if answer.headers.get(b"sec-websocket-accept") != accept_key(key):
-                raise ConnectionError("the broker answered somebody else's handshake")
+                raise ConnectionError("the broker's handshake does not match ours")
         except (OSError, TimeoutError) as error:
             raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from None
         line = Line(address.peer, reader, writer)
@@ -106,8 +107,8 @@ class Pipe:
 def how_ended(message: Message) -> Exception:
     if message.kind == CLOSE:
         return RolloutError("sandbox", "the broker closed the line into a sandbox", server="sandbox")
-    told = orjson.loads(message.data)
-    if "result" not in told:
+    fields = orjson.loads(message.data)
+    if "result" not in fields:
         return failure(500, message.data)
-    code, signal = told["result"]["exit_code"], told["result"]["signal"]
+    code, signal = fields["result"]["exit_code"], fields["result"]["signal"]
     return PipeEnded(f"exit code {code}" if signal is None else f"signal {signal}")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from gym.server.model import Model, ModelConfig, ProviderConfig
     from gym.server.resources import ResourcesConfig, ResourcesServer
     from gym.server.rollout_client import RolloutClient
+    from gym.server.score import Score
     from gym.server.tolerated import Tolerated
     from gym.server.tools import tool
     from gym.wire.rows import MultiRewardResponse, Row, VerifyRequest, VerifyResponse
@@ -25,6 +26,7 @@ _HOMES = {
     **dict.fromkeys(("MultiRewardResponse", "Row", "VerifyRequest", "VerifyResponse"), "gym.wire.rows"),
     "Problem": "gym.errors",
     "RolloutClient": "gym.server.rollout_client",
+    "Score": "gym.server.score",
     "Tolerated": "gym.server.tolerated",
     "tool": "gym.server.tools",
 }
@@ -44,6 +46,7 @@ __all__ = [
     "Route",
     "Row",
     "RunRow",
+    "Score",
     "Server",
     "ServerApp",
     "ServerConfig",

@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self, cast, get_type_hints
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar, cast, get_type_hints
 
 import orjson
 from fastapi import FastAPI
@@ -29,6 +31,7 @@ from gym.wire import sse
 from gym.wire.json_text import write_json
 
 log = logging.getLogger("gym.server")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -43,16 +46,32 @@ class Route:
     method: str = "POST"
 
 
+class Part:
+    """A class attribute in whose place every server gets a value made of its own configuration: `judged` is one."""
+
+    def make(self, server: Any) -> Any:
+        """The value; it is made when the server is, so that a wrong setting ends the start."""
+        raise NotImplementedError
+
+
 class Server:
     """One server. Subclasses are written against ResourcesServer, Agent or Model, not against this."""
 
     role: ClassVar[str] = "agent"  # the kind of failure a bug in it is
     server_type: ClassVar[str] = ""
+    here: ClassVar[Path]  # the folder of the file that defines the class: its prompts and workers lie there
     config: ServerConfig
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.here = Path(getattr(sys.modules.get(cls.__module__), "__file__", None) or ".").absolute().parent
 
     def __init__(self, config: ServerConfig, settings: Settings) -> None:
         self.config = config
         self.settings = settings
+        self._owned: list[Any] = []
+        for name, part in find_parts(type(self)).items():
+            setattr(self, name, part.make(self))
 
     @property
     def name(self) -> str:
@@ -68,7 +87,22 @@ class Server:
         """Load what the server needs. It is not ready before this returns; whatever it raises ends the process."""
 
     async def stop(self) -> None:
-        """Let go of it again, after the last request."""
+        """Let go of it again, after the last request. What it owns is closed afterwards."""
+
+    def own(self, thing: T) -> T:
+        """`thing`, which is closed when the server has stopped, the last one first: by its `aclose`, or its `close`."""
+        self._owned.append(thing)
+        return thing
+
+    async def close_owned(self) -> None:
+        """One that cannot be closed keeps none of the others open."""
+        while self._owned:
+            thing = self._owned.pop()
+            close: Callable[[], Awaitable[None]] = getattr(thing, "aclose", None) or thing.close
+            try:
+                await close()
+            except Exception as error:  # noqa: BLE001 (whatever a library raises: the server is going down)
+                log.error("%s could not be closed", type(thing).__name__, exc_info=error)
 
     def routes(self) -> list[Route]:
         return []
@@ -124,8 +158,12 @@ class ServerApp:
             Settings(**self._settings, fields=self._fields) if self._fields is not None else read_settings(os.environ)
         )
         server = self._make(settings)
-        await server.begin()
-        await server.start()
+        try:
+            await server.begin()
+            await server.start()
+        except BaseException:
+            await server.close_owned()
+            raise
         routes = server.routes()
         table = {(route.method, route.path): route.handler for route in routes}
         self.server = server
@@ -134,8 +172,11 @@ class ServerApp:
 
     async def stop(self) -> None:
         if self.server is not None:
-            await self.server.stop()
-            await self.server.end()
+            try:
+                await self.server.stop()
+                await self.server.end()
+            finally:
+                await self.server.close_owned()
 
     async def _start_once(self) -> HotRoutes:
         """Without a lifespan the first request starts the server; the others wait for it."""
@@ -160,6 +201,14 @@ class ServerApp:
         await receive()
         await self.stop()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def find_parts(kind: type[Server]) -> dict[str, Part]:
+    """Of the class and what it is derived from; a subclass that gives the name to something else has no such part."""
+    named: dict[str, Any] = {}
+    for one in reversed(kind.__mro__):
+        named |= vars(one)
+    return {name: value for name, value in named.items() if isinstance(value, Part)}
 
 
 def _make_fastapi(server: Server, routes: list[Route]) -> FastAPI:
@@ -216,4 +265,4 @@ def json_answer(value: Any, headers: tuple[tuple[bytes, bytes], ...] = ()) -> An
     return Answer(write_json(value, option=orjson.OPT_NON_STR_KEYS), headers=headers)
 
 
-__all__ = ["Answer", "Call", "Route", "Server", "ServerApp", "event_answer", "json_answer"]
+__all__ = ["Answer", "Call", "Part", "Route", "Server", "ServerApp", "event_answer", "json_answer"]

@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import Field
 
 from gym.errors import UserError
+from gym.server.base import Part
 from gym.server.config import Reference
 from gym.server.resources import ResourcesConfig, ResourcesServer
 from gym.server.rollout_client import RolloutClient
@@ -136,8 +137,16 @@ class Prompt:
 class Judge:
     """Of one server. `ask` raises RolloutError of kind `judge` or `timeout`; a collector tries again, never scores."""
 
-    def __init__(self, server: ResourcesServer[Any], config: JudgeConfig) -> None:
+    def __init__(
+        self,
+        server: ResourcesServer[Any],
+        config: JudgeConfig,
+        prompt: Prompt | None = None,
+        untrusted: Sequence[str] = (),
+    ) -> None:
         self._server = server
+        self._prompt = prompt
+        self._untrusted = untrusted
         self._config = config
         self.instance = config.judge_model_server.name
         most = config.judge_endpoint_max_concurrency
@@ -152,6 +161,16 @@ class Judge:
             return JudgeReply(params, await self._answer(params))
         async with self._places:
             return JudgeReply(params, await self._answer(params))
+
+    @property
+    def prompt(self) -> Prompt:
+        """The template that `judged` read."""
+        assert self._prompt is not None, "this judge was made without a prompt"
+        return self._prompt
+
+    async def verdict(self, read: Callable[[str], str | None], /, **values: str) -> tuple[JudgeReply, str]:
+        """`ask_verdict` of its own prompt, filled in with these values."""
+        return await self.ask_verdict(self.prompt.fill(values, untrusted=self._untrusted), read)
 
     async def ask_verdict(
         self, prompt: str, read: Callable[[str], str | None], *, system: str | None = None
@@ -220,6 +239,42 @@ class Judge:
             server=error.server or self.instance,
             retryable=error.retryable,
         )
+
+
+def judged(
+    file: str | Callable[[Any], str] | None = None,
+    *,
+    text: str | None = None,
+    required: Sequence[str],
+    optional: Sequence[str] = (),
+    untrusted: Sequence[str] = (),
+    setting: str = "judge_prompt_template",
+) -> Any:
+    """`judge: Judge = judged("prompt.txt", required=("response",))` in a class whose `config` is a JudgeConfig.
+
+    The prompt is a file beside the server (or what a function of the configuration names), or a text. Where the
+    configuration has `judge_prompt_template` or `judge_prompt_template_fpath`, they win. `untrusted` values are the
+    policy's words.
+    """
+    return _Judged(file, text, required, optional, untrusted, setting)
+
+
+@dataclass(frozen=True)
+class _Judged(Part):
+    file: str | Callable[[Any], str] | None
+    text: str | None
+    required: Sequence[str]
+    optional: Sequence[str]
+    untrusted: Sequence[str]
+    setting: str
+
+    def make(self, server: Any) -> Judge:
+        config = server.config
+        text, path = getattr(config, self.setting, None), getattr(config, f"{self.setting}_fpath", None)
+        if text is None and path is None:
+            text, path = self.text, self.file(config) if callable(self.file) else self.file
+        prompt = Prompt.load(text, path, self.required, self.optional, folder=type(server).here, where=self.setting)
+        return Judge(server, config, prompt, self.untrusted)
 
 
 def not_for_a_judge(text: str) -> str:

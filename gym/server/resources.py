@@ -26,12 +26,14 @@ from gym.server.config import ServerConfig, Settings, addresses
 from gym.server.errors import error_text, own_validation_error, validation_detail, validation_message
 from gym.server.replicas import Peers
 from gym.server.rollout_client import RolloutClient
+from gym.server.score import Score
 from gym.server.session import Session, SessionStore
 from gym.server.tolerated import Tolerated
 from gym.server.tools import Tool, collect_tools, result_to_json
 from gym.server.workers import AnswerTooCostly
 from gym.wire import metrics
 from gym.wire.failures import RolloutError
+from gym.wire.pass_rates import pass_and_majority
 from gym.wire.rows import ReverifyMode, Row, VerifyRequest, VerifyResponse, read_body
 from gym.wire.splice import splice
 
@@ -58,6 +60,7 @@ class ResourcesServer(Server, Generic[S]):
     reward_floor_reason: ClassVar[str] = ""  # why, where that is not 0
     constant_floor: ClassVar[float] = 0.0  # what always the same answer may earn a row, on average
     constant_floor_reason: ClassVar[str] = ""
+    answer: ClassVar[str] = ""  # the field of a reply that `aggregate` counts majorities over
     tolerates: ClassVar[tuple[Tolerated, ...]] = ()  # harmless changes that cost, near misses that pay, and why
     config: ResourcesConfig
 
@@ -84,7 +87,10 @@ class ResourcesServer(Server, Generic[S]):
         return None
 
     async def verify(self, rollout: Any, *args: Any, **kwargs: Any) -> float | VerifyResponse | Mapping[str, Any]:
-        """The reward, alone or with more fields. Type `rollout` with a `VerifyRequest` subclass; `state` is offered."""
+        """The reward, alone or in a `Score` with more fields.
+
+        Type `rollout` with a `VerifyRequest` subclass; a parameter called `state` is given the session's.
+        """
         raise NotImplementedError(f"{type(self).__name__} has no verify")
 
     async def check_row(self, row: Any) -> Iterable[Problem]:
@@ -107,8 +113,9 @@ class ResourcesServer(Server, Generic[S]):
         """Let go of what a state holds: after verify, at close_session, at its TTL and when the server stops."""
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
-        """Metrics of your own over all verify replies of an agent, added to `agent_metrics`."""
-        return {}
+        """Metrics over all verify replies of an agent, added to `agent_metrics`: pass@k, and majorities of `answer`."""
+        answer = self.answer if isinstance(self.answer, str) else ""  # a tool, or a method, may be called so
+        return dict(pass_and_majority(replies, answer=answer))
 
     # What an author may call.
 
@@ -243,7 +250,9 @@ class ResourcesServer(Server, Generic[S]):
         return ((b"set-cookie", f"{self._cookie}={session_id}; Path=/; HttpOnly; SameSite=lax".encode()),)
 
     def _reward_fields(self, outcome: Any) -> dict[str, Any]:
-        if isinstance(outcome, BaseModel):
+        if isinstance(outcome, Score):
+            fields = outcome.to_fields()
+        elif isinstance(outcome, BaseModel):
             fields = outcome.model_dump(mode="json")
         elif isinstance(outcome, Mapping):
             fields = dict(outcome)

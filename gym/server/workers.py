@@ -115,6 +115,21 @@ class Workers:
             pass  # what a blank answer is worth is not asked here
         raise AnswerTooCostly(f"checking the answer costs too much: {message}", cause)
 
+    async def judge(
+        self, function: str, answer: Any, *arguments: Any, field: str, blank: Any = "", refusal: str = ""
+    ) -> Any:
+        """`check` of a function whose first argument is the answer, with `blank` as the blank one.
+
+        An exception of the type named `refusal` blames the row: RolloutError, which names `field` before its message.
+        """
+        try:
+            return await self.check(function, answer, *arguments, blank=(blank, *arguments), field=field)
+        except WorkerRaised as error:
+            if error.type_name != refusal:
+                raise
+            told = error.message if error.message.startswith(field) else f"{field}: {error.message}"
+            raise RolloutError("row", told) from None
+
     async def call(self, function: str, *arguments: Any, timeout: float | None = None) -> Any:
         """What `module.function(*arguments)` returns; both ways it is JSON. Raises one of the errors above."""
         limit = self._timeout if timeout is None else timeout

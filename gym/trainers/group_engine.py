@@ -50,7 +50,7 @@ class GroupEngine:
         try:
             async with asyncio.TaskGroup() as tasks:
                 self._tasks = tasks
-                watching = [self.attempts.watch(), self.attempts.targets.keep_fresh(), *beside]
+                watching = [self.attempts.end_pauses(), self.attempts.targets.keep_fresh(), *beside]
                 helpers = [tasks.create_task(one) for one in watching]
                 tasks.create_task(self._feed())
                 while not self._is_over:

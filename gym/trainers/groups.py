@@ -176,10 +176,10 @@ class GroupRoll:
         """None when not one attempt of it has begun: there is nothing to tell."""
         if not self.began:
             return None
-        how = Circumstances(self.tries, self.began, time.monotonic() - self._clock, told=dict(self._noted))
+        how = Circumstances(self.tries, self.began, time.monotonic() - self._clock, facts=dict(self._noted))
         return _called_off(self.task, how, why)
 
 
 def _called_off(task: Task, how: Circumstances, why: Why) -> Rollout:
     failure = RolloutError("cancelled", WORDS[why], server=task.agent, retryable=False)
-    return ended_to_rollout(task, TaskResult(None, failure, replace(how, told={**how.told, "why": why})))
+    return ended_to_rollout(task, TaskResult(None, failure, replace(how, facts={**how.facts, "why": why})))

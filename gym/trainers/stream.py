@@ -198,7 +198,7 @@ class GroupStream:
         allow_connections(options.concurrency)
         http = HttpClient()
         self._exits.push_async_callback(http.aclose)
-        targets = Targets(http, self._url, self._token, routed=options.through_router, look=self._look)
+        targets = Targets(http, self._url, self._token, routed=options.through_router, read=self._look)
         await targets.connect()
         for source in self._sources:
             targets.check_agent(source.agent)

@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager
 import orjson
 import pytest
 
-from gym.cli.audit.audit_process import refuse_bad_rows
 from gym.cli.audit.bad_rows import WRONG, bad_rows
+from gym.cli.audit.process import refuse_bad_rows
 from gym.cli.audit.subject import AuditSubject
 from gym.cli.audit.worthless_answers import worthless_answers
 from gym.cli.verifying import case_fields

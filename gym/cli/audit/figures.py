@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-LEAK_PER_VERIFY = 1024.0  # bytes; a row that is never freed is more
+LEAK_PER_VERIFY = 1024.0  # bytes; an echo of a row kept for ever is more
 LEAK_IN_ALL = 3 << 20  # below it a slope says nothing: allocators take memory in steps
 
 

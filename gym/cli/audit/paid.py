@@ -19,7 +19,7 @@ NEAR_ENOUGH = 1e-9
 
 
 async def always_the_same(subject: AuditSubject) -> AuditFinding:
-    """The mean over the example rows of each constant answer, in the form with the highest reward."""
+    """The mean over the example rows of each constant answer, in the form that earns most."""
     rows = subject.rows[:2] if subject.is_slow else subject.rows
     means: dict[str, float] = {}
     wrong: list[str] = []
@@ -62,7 +62,7 @@ async def repeat(subject: AuditSubject) -> AuditFinding:
         first, second = [reward_of(await subject.bench.ask(case, request, raw=body)) for _ in range(2)]
         if first != second:
             wrong.append(f"{case.name}: {first}, then {second}")
-    return finding("same twice", wrong, f"{count} bodies, sent twice, score the same")
+    return finding("same twice", wrong, f"{count} bodies, sent twice, score the same again")
 
 
 def _repeated(subject: AuditSubject) -> Iterator[tuple[Case, dict[str, Any]]]:

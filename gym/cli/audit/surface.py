@@ -1,4 +1,4 @@
-"""Checks that a verifier pays for what an answer says, not for how it looks: false fails and near misses, counted.
+"""Does a verifier pay for what an answer says, and not for how it looks? False fails and near misses, counted.
 
 Each check names what went wrong; what a server `tolerates` is counted apart, with its reason.
 """
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from gym.cli.audit.constants import golds_of
 from gym.cli.audit.gold import Gold, find_gold, with_text
-from gym.cli.audit.harmless import ChangedAnswer, harmless_changes
+from gym.cli.audit.harmless import HarmlessChange, harmless_changes
 from gym.cli.audit.near_misses import all_options, near_misses, right_then_wrong
 from gym.cli.audit.subject import AuditFinding, AuditSubject, finding, reward_of, with_output
 from gym.server.cases import Case
@@ -60,8 +60,8 @@ async def refuse_near_misses(subject: AuditSubject) -> AuditFinding:
             tried += 1
             got = reward_of(await subject.bench.ask(_refused(subject, place), with_output(place.case, change.output)))
             tolerated = _tolerated(subject, change.name)
-            allowed_reward = max(place.floor, tolerated.reward if tolerated else 0.0)
-            if not isinstance(got, float) or got > allowed_reward + ENOUGH:
+            most = max(place.floor, tolerated.reward if tolerated else 0.0)
+            if not isinstance(got, float) or got > most + ENOUGH:
                 wrong.append((change.name, f"{place.case.name}: {change.name}: {_shown(place, change)} got {got}"))
             elif got > place.floor + ENOUGH and tolerated:
                 allowed.add(f"{tolerated.change}: {tolerated.reason}")
@@ -77,7 +77,7 @@ async def pay_right_then_wrong(subject: AuditSubject) -> AuditFinding:
 
 
 async def _mean_of(subject: AuditSubject, check: str, make: Callable[[Gold, Sequence[str]], list[str]]) -> AuditFinding:
-    """The wording with the highest reward, on average over the cases."""
+    """The way of saying it that earns most, on average over the cases."""
     earned: dict[int, list[float]] = {}
     places = [place for place in await _places(subject) if make(place.gold, ())]
     wrong = []
@@ -90,9 +90,9 @@ async def _mean_of(subject: AuditSubject, check: str, make: Callable[[Gold, Sequ
     best = max((sum(some) / len(some) for some in earned.values()), default=0.0)
     floor = max((place.floor for place in places), default=0.0)
     tolerated = _tolerated(subject, check)
-    allowed_reward = max(floor, tolerated.reward if tolerated else 0.0)
-    if best > allowed_reward + ENOUGH:
-        wrong.append(f"earns {best:.2g} a row, {allowed_reward:.2g} at most is declared")
+    most = max(floor, tolerated.reward if tolerated else 0.0)
+    if best > most + ENOUGH:
+        wrong.append(f"earns {best:.2g} a row, {most:.2g} at most is declared")
     if not places:
         return AuditFinding(check, True, NOT_MEASURED + "no answer names a value", {"tried": 0})
     why = f" ({tolerated.reason})" if tolerated and best > floor + ENOUGH else ""
@@ -113,7 +113,7 @@ async def _places(subject: AuditSubject) -> list[GoldCase]:
     return found
 
 
-def _few(subject: AuditSubject, changes: Iterator[ChangedAnswer]) -> Iterable[ChangedAnswer]:
+def _few(subject: AuditSubject, changes: Iterator[HarmlessChange]) -> Iterable[HarmlessChange]:
     """Of a slow server one of each name."""
     return {one.name: one for one in changes}.values() if subject.is_slow else changes
 
@@ -130,12 +130,12 @@ def _refused(subject: AuditSubject, place: GoldCase) -> Case:
 
 
 def _sort(
-    subject: AuditSubject, change: ChangedAnswer, message: str, wrong: list[tuple[str, str]], allowed: set[str]
+    subject: AuditSubject, change: HarmlessChange, result: str, wrong: list[tuple[str, str]], allowed: set[str]
 ) -> None:
     if tolerated := _tolerated(subject, change.name):
         allowed.add(f"{tolerated.change}: {tolerated.reason}")
     else:
-        wrong.append((change.name, message))
+        wrong.append((change.name, result))
 
 
 def _tolerated(subject: AuditSubject, change: str) -> Tolerated | None:
@@ -145,7 +145,7 @@ def _tolerated(subject: AuditSubject, change: str) -> Tolerated | None:
     return next((one for one in declared if one.change == change and one.holds_in(mode)), None)
 
 
-def _lost(place: GoldCase, change: ChangedAnswer, got: float | str) -> str:
+def _lost(place: GoldCase, change: HarmlessChange, got: float | str) -> str:
     return f"{place.case.name}: {change.name}: {_shown(place, change)} got {got}, not {place.paid:g}"
 
 
@@ -159,12 +159,12 @@ def _finding(
     why = "".join(f"; but {one}" for one in sorted(allowed))
     if not wrong:
         return AuditFinding(check, True, f"{tried} ({forms}) {fine}{why}", {"tried": tried, "wrong": 0})
-    first = {name: message for name, message in reversed(wrong)}
+    first = {name: result for name, result in reversed(wrong)}
     detail = f"{len(wrong)} of {tried} ({', '.join(names)}): " + "; ".join(first[name] for name in names[:4])
     return AuditFinding(check, False, detail, {"tried": tried, "wrong": len(wrong)})
 
 
-def _shown(place: GoldCase, change: ChangedAnswer) -> str:
+def _shown(place: GoldCase, change: HarmlessChange) -> str:
     """The place where it differs from the right answer."""
     if place.gold.form == "calls":
         return repr(str(next((one for one in change.output if one not in place.output), ""))[:160])

@@ -24,7 +24,7 @@ RowAt = Annotated[
 ]
 NoTools = Annotated[bool, typer.Option("--no-tools", help="Offer the model no tools of the environment.")]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="For the answer.")]
-Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack that is not of this folder.")]
+Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack of another folder.")]
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", metavar="FILE", help="The bearer token of that router.")
 ]
@@ -72,7 +72,7 @@ def read_row(where: str) -> dict[str, Any]:
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise UserError(f"{path}:{number}: not JSON: {error}", "A row is one JSON object a line.") from None
+        raise UserError(f"{path}:{number}: no JSON: {error}", "A row is one JSON object a line.") from None
     if not isinstance(row, dict):
         raise UserError(f"{path}:{number}: a row is a JSON object", "A row is one JSON object a line.")
     return row

@@ -1,4 +1,4 @@
-"""`gym doctor`: checks that this machine can run stacks; each finding has the command that fixes it."""
+"""`gym doctor`: is this machine fit to run stacks? Each finding with the command that fixes it."""
 
 from __future__ import annotations
 

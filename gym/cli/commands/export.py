@@ -1,4 +1,4 @@
-"""`gym export X --to sft|dpo|parquet`: rollouts in the formats that trainers read."""
+"""`gym export X --to sft|dpo|parquet`: rollouts as trainers eat them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`gym info NAME`: what a server is, where it is, which instances its config starts, and how to start it."""
+"""`gym info NAME`: what a server is, where it lives, which instances its config starts, and how to start it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from gym.cli import console
+from gym.cli.catalog_page import example_rows, row_fields
 from gym.cli.file_view import code, readme, row_code
 from gym.cli.options import AsJson
 from gym.cli.replica_table import KINDS
-from gym.cli.server_table import example_rows, row_fields
 from gym.cli.summary import EXAMPLE, relative
 from gym.config import CatalogEntry, find_server, own_fields, search_roots
 from gym.config.strict import VERIFIERS, declares_strict

@@ -9,8 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from gym.cli import console
+from gym.cli.catalog_page import WIDE, CatalogFilter, check_domain, entry_table, servers_to_markdown
 from gym.cli.options import AsJson
-from gym.cli.server_table import WIDE, ServerFilter, check_domain, entry_table, servers_to_markdown
 from gym.config import list_servers, search_roots
 
 Type = Annotated[
@@ -31,7 +31,7 @@ def command(
     """List the servers that can be named."""
     everything = list_servers(search_roots(Path.cwd(), os.environ))
     check_domain(domain, everything)
-    wanted = ServerFilter(type_ or "", kind or "", domain)
+    wanted = CatalogFilter(type_ or "", kind or "", domain)
     servers = [one for one in everything if wanted.fits(one)]
     if as_json:
         console.show_json([one.model_dump(mode="json") for one in servers])
@@ -39,7 +39,7 @@ def command(
         console.show_raw(servers_to_markdown(servers))
     elif not servers:
         where = "No servers here: go to a checkout, or name folders in GYM_PATH."
-        console.note("No server matches." if any(wanted) else where)
+        console.note("No server is all of that." if any(wanted) else where)
     else:
         terminal = console.out()
         columns, rows = entry_table(servers, terminal.width if terminal.is_terminal else None)

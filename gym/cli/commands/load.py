@@ -1,4 +1,4 @@
-"""`gym load`: bring up a stack from a file of `gym save`. Nothing is built or fetched."""
+"""`gym load`: bring up a stack from a file of `gym save`. Nothing is built and nothing is fetched."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from gym.errors import UserError
 from gym.labels import ROUTER_PORT
 from gym.plan import RouterPlan
 from gym.runtime.compose import ComposeRuntime
-from gym.runtime.compose.ship import describe_saved, find_loosened, load_stack_file, read_saved
+from gym.runtime.compose.archive import describe_saved, find_loosened, load_stack_file, read_saved
 
 Source = Annotated[Path, typer.Argument(metavar="FILE", help="What `gym save` wrote.")]
 Port = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The router's port; 0: any.")]
 Secrets = Annotated[Path | None, typer.Option("--secrets", metavar="DIR", help="A folder with one file a secret.")]
-Trust = Annotated[bool, typer.Option("--trust", help="Load it even if it weakens the isolation of its containers.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Load it although it loosens the isolation of its containers.")]
 OnlyImages = Annotated[bool, typer.Option("--no-start", help="Load the images and start nothing.")]
 
 

@@ -1,4 +1,4 @@
-"""`gym lock`: write down the images, installed versions and data sets of a stack; `gym up --locked` requires them."""
+"""`gym lock`: write down the images, installed versions and data sets of a stack; `gym up --locked` insists on them."""
 
 from __future__ import annotations
 

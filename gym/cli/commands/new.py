@@ -31,7 +31,8 @@ def command(
     if taken:
         raise UserError(f"There is a server '{name}' already: {taken[0].directory}.", "Choose another name.")
     folder = (_parent(kind) if to is None else to.absolute()) / name
-    values = {"name": name, "class_name": class_name(name), "title": name.replace("_", " ").capitalize()}
+    title = name.replace("_", " ").capitalize()
+    values = {"name": name, "class_name": class_name(name), "title": title, "path": relative(folder)}
     write_tree(folder, render_tree(asset_dir("templates") / kind, values))
     console.show(Text.assemble(("made     ", "bold"), relative(folder)))
     console.show(Text.assemble(("test it  ", "bold"), f"gym test {name}"))

@@ -1,4 +1,4 @@
-"""`gym profile X`: how hard each task was, and a data set without tasks that are too easy or too hard."""
+"""`gym profile X`: how hard each task was, and a data set without what is too easy or too hard."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Hard = Annotated[float, typer.Option("--too-hard", metavar="MEAN", help="A task'
 Keep = Annotated[
     tuple[float, float] | None, typer.Option("--keep-between", metavar="LO HI", help="Write the rows between, to -o.")
 ]
-Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="Where those rows go.")]
+Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="The data set that is kept.")]
 Partial = Annotated[bool, typer.Option("--partial", help="Even if rollouts are missing.")]
 
 

@@ -10,26 +10,26 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, AsJson, StackName
-from gym.cli.sandbox.broker_connection import find_broker
-from gym.cli.sandbox.broker_requests import (
+from gym.cli.sandbox.broker_calls import (
     find_sandbox,
     list_sandboxes,
     remove_sandbox,
     stream_exec,
 )
-from gym.cli.sandbox.sandbox_list import find_leftovers
+from gym.cli.sandbox.broker_channel import find_broker
+from gym.cli.sandbox.leftovers import find_leftovers
 from gym.cli.sandbox.show import exit_code, sandbox_table, show_output
 from gym.cli.sandbox.terminal import attach_terminal
 from gym.cli.stack_session import find_session
 from gym.errors import UserError
 
-MAX_OUTPUT: Final = 16 << 20  # of each stream: its head as it comes, its tail at the end
+MOST_OUTPUT: Final = 16 << 20  # of each stream: its head as it comes, its tail at the end
 
 Sandbox = Annotated[str, typer.Argument(metavar="ID", help="A sandbox, or the beginning of its id.")]
 Words = Annotated[list[str], typer.Argument(metavar="COMMAND...", help="What to run, word by word.")]
 User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="As whom; default: the sandbox's own user.")]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="Then it is killed.")]
-Stdin = Annotated[bool, typer.Option("-i", "--stdin", help="Pass our standard input to it, to the end.")]
+Stdin = Annotated[bool, typer.Option("-i", "--stdin", help="Give it our standard input, to its end.")]
 Folder = Annotated[str | None, typer.Option("--cwd", metavar="PATH", help="Where, inside.")]
 
 
@@ -56,7 +56,7 @@ def exec_(
 ) -> int:
     """Run a command in a sandbox, with its output and exit code: gym sandbox exec ID -- ls -l /"""
     broker = find_broker(find_session(stack))
-    request: dict[str, Any] = {"argv": words, "timeout": timeout, "user": user, "cwd": cwd, "max_output": MAX_OUTPUT}
+    request: dict[str, Any] = {"argv": words, "timeout": timeout, "user": user, "cwd": cwd, "max_output": MOST_OUTPUT}
     lines = stream_exec(broker, find_sandbox(broker, sandbox), request, sys.stdin.buffer.read() if stdin else b"")
     return exit_code(show_output(lines), timeout)
 

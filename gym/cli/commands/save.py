@@ -10,7 +10,7 @@ import typer
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, StackName
 from gym.cli.stack_session import find_session
-from gym.runtime.compose.ship import save_stack
+from gym.runtime.compose.archive import save_stack
 
 Target = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write it.")]
 

@@ -1,4 +1,4 @@
-"""`gym test NAME`: a server's folder, own tests and verifier cases, in its own environment."""
+"""`gym test NAME`: a server's own tests and verifier cases in its own environment; is its folder whole?"""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from gym.config import Stack, collect_secrets
 from gym.errors import GymError, NotUp, UserError
 from gym.labels import ENV_TOKEN, ROUTER_PORT
 from gym.plan import Change, Plan, RouterPlan, changes_to_text, is_loopback
-from gym.runtime.watch import Stamps, take_stamps, wait_for_change, watched_folders
+from gym.runtime.file_watch import Stamps, take_stamps, wait_for_change, watched_folders
 from gym.wire.sandbox import ProviderName
 
 Port = Annotated[
@@ -74,8 +74,7 @@ def command(
 
     Example: gym up simple_weather mcqa --model scripted
     """
-    token = read_token(token_file)
-    router = _router(bind, port, token)
+    router = _router(bind, port, token := read_token(token_file))
     words = [*(items or []), *([f"sandbox_provider={sandbox_provider}"] if sandbox_provider else [])]
     load = partial(load_named, words, model=model, files=files, replicas=replicas, strict=strict)
     loaded = load()
@@ -83,7 +82,7 @@ def command(
     for line in (*loaded.notices, why):
         console.note(line)
     session = open_session(stack, name, tuple(overrides or ()), lock_file if locked else None)
-    starter = Starter(session, stack, router, token, timeout, watch)
+    starter = StackStarter(session, stack, router, token, timeout, watch)
     started = starter.start(loaded)
     if watch:
         return _watch(started, lambda: starter.start(load()))
@@ -95,7 +94,7 @@ class Started(NamedTuple):
     stamps: Stamps  # of the servers' files, taken before they were started
 
 
-class Starter(NamedTuple):
+class StackStarter(NamedTuple):
     session: StackSession
     stack: str
     router: RouterPlan

@@ -57,8 +57,10 @@ def find_inputs(given: DataArguments, stack: Stack | None) -> tuple[tuple[Input,
         raise UserError("Which rows?", "Name files, or a server for its data sets: gym data validate mcqa")
     found, missing = _data_sets(stack)
     if not found:
-        files = f": {',  '.join(missing)}" if missing else ""
-        raise UserError(f"No data set of these servers is here{files}", "`gym data sets NAMES` lists them")
+        names = f": {', '.join(missing)}" if missing else ""
+        raise UserError(
+            f"No data set of these servers is here{names}", "`gym data sets NAMES` shows where each is from"
+        )
     return found, missing
 
 

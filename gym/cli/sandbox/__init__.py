@@ -1,1 +1,1 @@
-"""What `gym sandbox` is made of: a connection to the broker of a stack, and a terminal."""
+"""What `gym sandbox` is made of: a line to the broker of a stack, and a terminal at its other end."""

@@ -1,4 +1,4 @@
-"""The images that the broker builds for sandboxes after a start, as `gym up` shows them."""
+"""What the broker builds for sandboxes after a start, as `gym up` shows it: a line while it is built, then its end."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from rich.status import Status
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.sandbox.broker_connection import find_broker
-from gym.cli.sandbox.broker_requests import follow_builds
+from gym.cli.sandbox.broker_calls import follow_builds
+from gym.cli.sandbox.broker_channel import find_broker
 from gym.cli.stack_session import StackSession
 from gym.errors import GymError
 
@@ -23,15 +23,15 @@ Show = Callable[[str], None]
 
 
 def show_builds(session: StackSession) -> None:
-    """Returns when all builds have ended. Ctrl-C stops the waiting, not the builds."""
+    """Returns when all of it is there, or cannot be. Ctrl-C ends the waiting, not the building."""
     try:
         with _progress() as show:
             for line in follow_builds(find_broker(session)):
                 _show_line(line, show)
     except KeyboardInterrupt:
-        console.note("stopped waiting: the images of sandboxes are still being built (gym logs sandbox)")
+        console.note("not waited for: what sandboxes are made from goes on being built (gym logs sandbox)")
     except GymError as error:
-        console.note(f"the builds of sandbox images cannot be shown: {error.what}")
+        console.note(f"what is built for sandboxes cannot be shown: {error.what}")
 
 
 def _show_line(line: dict[str, Any], show: Show) -> None:
@@ -42,7 +42,7 @@ def _show_line(line: dict[str, Any], show: Show) -> None:
     elif "error" in line:
         console.note(f"{whose} could not be built: {line['error']['message']}", style="yellow")
     elif line["seconds"] > SHORT_SECONDS:
-        console.note(f"{whose} is ready, after {console.format_duration(line['seconds'])}", style="")
+        console.note(f"{whose} is there, after {console.format_duration(line['seconds'])}", style="")
 
 
 @contextmanager
@@ -50,14 +50,14 @@ def _progress() -> Iterator[Show]:
     """On a terminal one line that changes; elsewhere a line now and then."""
     terminal = console.err()
     if not terminal.is_terminal:
-        yield _Lines().show
+        yield _BuildLines().show
         return
-    status = Status(Text("looking for images that are being built for sandboxes", style="dim"), console=terminal)
+    status = Status(Text("looking for what is being built for sandboxes", style="dim"), console=terminal)
     with status:
         yield lambda text: status.update(Text(text, style="dim"))
 
 
-class _Lines:
+class _BuildLines:
     def __init__(self) -> None:
         self._next = 0.0
 

@@ -20,14 +20,14 @@ TIMED_OUT, SIGNALLED = 124, 128  # as `timeout` and shells say it
 
 
 def sandbox_table(found: Sequence[SandboxInfo]) -> Table:
-    """Names the stack of each where there are several."""
+    """Whose they are is said where they are not all of one stack."""
     several = len({one.stack for one in found}) > 1
     rows = [_row(one, time.time(), one.stack if several else "") for one in found]
     return console.make_table(COLUMNS, rows, right=("AGE", "LEFT"))
 
 
 def show_output(lines: Iterable[dict[str, Any]]) -> ExecResult:
-    """Both streams as they come, then the end of each as the result has it; returns the result."""
+    """Both streams as they come, then the end of each that was kept inside; the result."""
     shown = {STDOUT: 0, STDERR: 0}
     for line in lines:
         if "data" in line:
@@ -36,12 +36,12 @@ def show_output(lines: Iterable[dict[str, Any]]) -> ExecResult:
             console.show_bytes(data, error=line["stream"] == STDERR)
         elif "result" in line:
             result = ExecResult.model_validate(line["result"])
-            for stream, output in ((STDOUT, result.stdout), (STDERR, result.stderr)):
-                console.show_bytes((output.head + output.tail)[shown[stream] :], error=stream == STDERR)
+            for stream, kept in ((STDOUT, result.stdout), (STDERR, result.stderr)):
+                console.show_bytes((kept.head + kept.tail)[shown[stream] :], error=stream == STDERR)
             return result
         elif "error" in line:
             raise InfraError(str(line["error"].get("message", line["error"])), "gym logs sandbox")
-    raise InfraError("The connection broke before the command ended.", "gym sandbox ls; gym logs sandbox")
+    raise InfraError("The line to the sandbox broke before the command ended.", "gym sandbox ls; gym logs sandbox")
 
 
 def exit_code(result: ExecResult, timeout: float) -> int:

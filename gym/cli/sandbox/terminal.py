@@ -1,4 +1,4 @@
-"""Connects a person's terminal with a shell in a sandbox, and restores the terminal afterwards."""
+"""A person's terminal at one end of the line, a shell in a sandbox at the other. The terminal is put back as it was."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from urllib.parse import urlencode
 import orjson
 
 from gym.cli import console
-from gym.cli.sandbox.broker_connection import BrokerAddress, connect
+from gym.cli.sandbox.broker_channel import BrokerAccess, connect
 from gym.cli.sandbox.show import SIGNALLED
-from gym.cli.sandbox.websocket_upgrade import upgrade
+from gym.cli.sandbox.terminal_socket import upgrade
 from gym.errors import UserError
 from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, Decoder, encode
 from gym.wire.failures import RolloutError
@@ -28,7 +28,7 @@ from gym.wire.failures import RolloutError
 CHUNK: Final = 65536
 
 
-def attach_terminal(broker: BrokerAddress, sandbox: str, words: tuple[str, ...], user: str | None) -> int:
+def attach_terminal(broker: BrokerAccess, sandbox: str, words: tuple[str, ...], user: str | None) -> int:
     """Until the shell ends: its exit code."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError("attach needs a terminal.", f"Without one: gym sandbox exec {sandbox} -- COMMAND")
@@ -44,9 +44,9 @@ def _pump(line: socket.socket, rest: bytes, resized: int) -> int:
     decoder = Decoder(masked=False)
     code = _take(line, decoder, rest)
     keyboard = sys.stdin.fileno()
-    sources: list[Any] = [line, keyboard, resized]
+    watched: list[Any] = [line, keyboard, resized]
     while code is None:
-        ready, _, _ = select.select(sources, [], [])
+        ready, _, _ = select.select(watched, [], [])
         if resized in ready:
             os.read(resized, CHUNK)
             line.sendall(encode(TEXT, orjson.dumps(_size()), masked=True))
@@ -55,7 +55,7 @@ def _pump(line: socket.socket, rest: bytes, resized: int) -> int:
             if typed:
                 line.sendall(encode(BINARY, typed, masked=True))
             else:
-                sources.remove(keyboard)
+                watched.remove(keyboard)
         if line in ready:
             data = line.recv(CHUNK)
             code = _take(line, decoder, data) if data else SIGNALLED + signal.SIGHUP
@@ -63,7 +63,7 @@ def _pump(line: socket.socket, rest: bytes, resized: int) -> int:
 
 
 def _take(line: socket.socket, decoder: Decoder, data: bytes) -> int | None:
-    """Shows what came; the exit code when it comes."""
+    """Shows what came; the exit code once it comes."""
     for message in decoder.feed(data):
         if message.kind == BINARY:
             console.show_bytes(message.data)
@@ -71,16 +71,16 @@ def _take(line: socket.socket, decoder: Decoder, data: bytes) -> int | None:
             line.sendall(encode(PONG, message.data, masked=True))
         elif message.kind == CLOSE:
             return SIGNALLED + signal.SIGHUP
-        elif message.kind == TEXT and (code := _exit_code(message.data)) is not None:
+        elif message.kind == TEXT and (code := _told(message.data)) is not None:
             return code
     return None
 
 
-def _exit_code(text: bytes) -> int | None:
-    reply = orjson.loads(text)
-    if "error" in reply:
-        raise RolloutError("sandbox", str(reply["error"].get("message", "")), server="sandbox")
-    result = reply.get("result")
+def _told(text: bytes) -> int | None:
+    message = orjson.loads(text)
+    if "error" in message:
+        raise RolloutError("sandbox", str(message["error"].get("message", "")), server="sandbox")
+    result = message.get("result")
     if result is None:
         return None
     code = result.get("exit_code")
@@ -88,7 +88,7 @@ def _exit_code(text: bytes) -> int | None:
 
 
 def _size() -> dict[str, Any]:
-    """A terminal without a set size gets the usual 24 by 80."""
+    """A terminal without a size gets the usual one."""
     size = os.get_terminal_size(sys.stdout.fileno())
     return {"rows": size.lines or 24, "columns": size.columns or 80}
 

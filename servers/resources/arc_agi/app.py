@@ -5,8 +5,7 @@ from typing import Any
 from grids import read_grid
 from pydantic import Field
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
+from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
 
 
 class ArcAgiConfig(ResourcesConfig):
@@ -20,22 +19,22 @@ class ArcAgiTask(VerifyRequest):
     task_id: str | None = None
 
 
+class ArcAgiScore(Score):
+    predicted_output: list[list[Any]] | None
+    extraction_successful: bool
+
+
 class ArcAgi(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: ArcAgiConfig
 
-    def __init__(self, config: ArcAgiConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.strict = config.strict
-
-    async def verify(self, rollout: ArcAgiTask) -> dict[str, Any]:
+    async def verify(self, rollout: ArcAgiTask) -> ArcAgiScore:
         """1.0 for the very grid."""
-        grid = read_grid(rollout.joined_text, strict=self.strict)
+        grid = read_grid(rollout.joined_text, strict=self.config.strict)
         right = grid == rollout.expected_output
-        fields = {"reward": float(right), "predicted_output": grid, "extraction_successful": grid is not None}
-        if right:
-            return fields
-        return {**fields, "reason": "the answer holds no grid" if grid is None else "the grid is another one"}
+        reason = "" if right else "the answer holds no grid" if grid is None else "the grid is another one"
+        found = grid is not None
+        return ArcAgiScore(reward=float(right), predicted_output=grid, extraction_successful=found, reason=reason)
 
 
 app = ArcAgi.app()

@@ -2,13 +2,13 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import Field, StringConstraints
+from pydantic import Field
+from rows import BirdSqlScore, BirdSqlTask
 from sql_block import clean, last_block
 
-from gym.server import Problem, ResourcesConfig, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
+from gym.server import Problem, ResourcesConfig, ResourcesServer
 from gym.server.workers import Workers
 from gym.wire.failures import RolloutError
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
@@ -28,48 +28,41 @@ class BirdSqlConfig(ResourcesConfig):
     strict: bool = False
 
 
-class BirdSqlTask(VerifyRequest):
-    question: str
-    gt_sql: Annotated[str, StringConstraints(pattern=r"\S")]
-    db_id: str
-    difficulty: str | None = None
-
-
 class BirdSql(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: BirdSqlConfig
 
-    def __init__(self, config: BirdSqlConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.config = config
+    async def start(self) -> None:
+        config = self.config
         self.folder = find_folder(config.bird_sql_dir)
-        self.workers = Workers(
-            "sql_results",
-            count=config.max_concurrency,
-            timeout=2 * config.sql_execution_timeout_s,
-            memory=MEMORY,
-            folder=HERE,
-        )
+        count, timeout = config.max_concurrency, 2 * config.sql_execution_timeout_s
+        workers = Workers("sql_results", count=count, timeout=timeout, memory=MEMORY, folder=self.here)
+        self.workers = self.own(workers)
 
-    async def verify(self, rollout: BirdSqlTask) -> dict[str, Any]:
+    async def verify(self, rollout: BirdSqlTask) -> BirdSqlScore:
         """1.0 when the two results are equal."""
         database = self.database(rollout.db_id)
         text = rollout.output_text
         block = last_block(text, strict=self.config.strict)
         query = None if block is None else block.strip() if self.config.strict else clean(block)
-        fields = {"model_output": text, "extracted_sql": query, "had_codeblock": block is not None}
+
+        def score(right: bool, code: str, reason: str = "") -> BirdSqlScore:
+            found = {"model_output": text, "extracted_sql": query, "had_codeblock": block is not None}
+            said = {"execution_match": right, "failure_reason": code, "reason": reason}
+            return BirdSqlScore(reward=float(right), **found, **said)
+
         if not query:
-            return _failed(fields, "no_sql_extracted", "no query stands in a fence marked sql")
+            return score(False, "no_sql_extracted", "no query stands in a fence marked sql")
         told = await self.workers.call(
             "compare", str(database), rollout.gt_sql, query, self.config.max_steps, self.config.strict
         )
         if "gold" in told:
             raise RolloutError("row", f"gt_sql: the expected query gives no result: {told['gold']}")
         if "predicted" in told:
-            return _failed(fields, "execution_error", f"the query gives no result: {told['predicted']}")
+            return score(False, "execution_error", f"the query gives no result: {told['predicted']}")
         if not told["match"]:
-            return _failed(fields, "execution_error", "the results differ")
-        return {**fields, "reward": 1.0, "execution_match": True, "failure_reason": "none"}
+            return score(False, "execution_error", "the results differ")
+        return score(True, "none")
 
     async def check_row(self, row: BirdSqlTask) -> list[Problem]:
         """Is its database here, and does the expected query have a result on it?"""
@@ -102,19 +95,11 @@ class BirdSql(ResourcesServer[None]):
         rates = pass_and_majority(replies, answer="extracted_sql")
         return rates | pass_and_majority_by("difficulty", replies, answer="extracted_sql")
 
-    async def stop(self) -> None:
-        await super().stop()
-        await self.workers.close()
-
 
 def find_folder(text: str) -> Path:
     """Relative to the working directory or to this folder; the benchmark's archive has its databases further in."""
     found = next((one for one in (Path(text), HERE / text) if one.is_dir()), HERE / text)
     return next((one for one in sorted(found.glob("**/dev_databases")) if one.is_dir()), found)
-
-
-def _failed(fields: dict[str, Any], code: str, reason: str) -> dict[str, Any]:
-    return {**fields, "reward": 0.0, "execution_match": False, "failure_reason": code, "reason": reason}
 
 
 app = BirdSql.app()

@@ -1,54 +1,26 @@
 """Scheduling by conversation: the calendar that the last answer gives, held against what the user asked for."""
 
-from typing import Any
+from rows import CalendarTask, ExpectedEvent
+from schedule import find_events, find_fault
 
-from pydantic import PrivateAttr, model_validator
-from schedule import Wanted, find_events, find_fault, read_wanted
-
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
+from gym.server import ResourcesConfig, ResourcesServer, Score
 from gym.wire.items import Item
-from gym.wire.rows import Tolerant
 
 THINK = "<think>"
-
-
-class ExpectedEvent(Tolerant):
-    duration: float
-    min_time: str
-    max_time: str
-    constraint: str | None = None
-    _wanted: Wanted = PrivateAttr()
-
-    @model_validator(mode="after")
-    def _times_can_be_read(self) -> "ExpectedEvent":
-        wanted = self._wanted = read_wanted(self.duration, self.min_time, self.max_time, self.constraint)
-        begins = wanted.earliest if wanted.starts is None else wanted.starts
-        if begins < wanted.earliest or begins + wanted.duration > wanted.latest:
-            raise ValueError("nothing of this duration fits between these times and keeps to the constraint")
-        return self
 
 
 class CalendarConfig(ResourcesConfig):
     strict: bool = False
 
 
-class CalendarTask(VerifyRequest):
-    exp_cal_state: dict[str, ExpectedEvent]
-
-
 class Calendar(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: CalendarConfig
 
-    def __init__(self, config: CalendarConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.strict = config.strict
-
-    async def verify(self, rollout: CalendarTask) -> dict[str, Any]:
+    async def verify(self, rollout: CalendarTask) -> Score:
         """1.0 when every event is where it may be and none overlaps another."""
         reason = self.find_fault(last_text(rollout.response.output), rollout.exp_cal_state)
-        return {"reward": 0.0, "reason": reason} if reason else {"reward": 1.0}
+        return Score(reward=float(not reason), reason=reason)
 
     def find_fault(self, answer: str, expected: dict[str, ExpectedEvent]) -> str:
         if not answer:
@@ -59,7 +31,7 @@ class Calendar(ResourcesServer[None]):
             return ""  # a turn that changes nothing: whatever is said, is said
         wanted = {key: event._wanted for key, event in expected.items()}
         try:
-            return find_fault(find_events(answer), wanted, strict=self.strict)
+            return find_fault(find_events(answer), wanted, strict=self.config.strict)
         except (RecursionError, OverflowError):  # nested as deep as the parser lets, or numbers without end
             return "error_in_grading"
 

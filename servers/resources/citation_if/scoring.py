@@ -120,7 +120,7 @@ def _compile(grammar: Grammar, id_regex: str) -> re.Pattern[str]:
     try:
         return re.compile(f"{grammar.before}(?P<_ids>{ids}){grammar.after}")
     except (re.error, RecursionError, OverflowError) as error:
-        raise BadPattern(f"id_regex: {id_regex!r:.100} is no pattern: {error}") from None
+        raise BadPattern(f"{id_regex!r:.100} is no pattern: {error}") from None
 
 
 def _without(spans: list[Span], text: str, *, keep_claims: bool) -> str:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
 from typing import Any, Final
 
-from grading import Grade, Grader
+from grading import Grader
 from pydantic import Field
 from rows import Metadata, extract_code
 
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import Bounds, Programs
-from gym.sandbox.pythons import source_of
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
+from gym.sandbox.programs import ProgramLimits, Programs
+from gym.sandbox.python_sandboxes import source_of
+from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 from gym.wire.sandbox import Size
 
-HERE: Final = Path(__file__).parent
+FIELDS = ("extracted_model_output", "extracted_model_code", "result", "metadata", "unit_tests_time_taken")
+NOTHING: Final[dict[str, Any]] = {**dict.fromkeys(FIELDS), "reasoning_format_violation_rate": 0.0}
 
 
 class CodeGenConfig(ResourcesConfig):
@@ -38,63 +38,62 @@ class CodeGenTask(VerifyRequest):
     verifier_metadata: Metadata
 
 
+class CodeGenScore(Score):
+    extracted_model_output: str | None = None
+    extracted_model_code: str | None = None
+    result: Any = None
+    metadata: Any = None
+    unit_tests_time_taken: float | None = None
+    reasoning_format_violation_rate: float = 0.0
+    difficulty: Any = None
+
+
 class CodeGen(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: CodeGenConfig
 
     async def start(self) -> None:
-        self.sandboxes = Sandboxes.from_settings(self.settings)
+        self.sandboxes = self.own(Sandboxes.from_settings(self.settings))
         await self.sandboxes.begin()
         config = self.config
-        bounds = Bounds(cpu=config.unit_test_timeout_secs, memory=config.memory_limit, output=config.output_limit)
-        self.programs = Programs(
-            self.sandboxes,
-            source=source_of(config.sandbox_image, config.sandbox_build, HERE),
-            most=config.num_processes,
-            memory=config.memory_limit,
-            fresh=config.sandbox_per_rollout,
+        bounds = ProgramLimits(
+            cpu=config.unit_test_timeout_secs, memory=config.memory_limit, output=config.output_limit
         )
-        await self.programs.begin()
-        self.grader = Grader(self.programs, bounds, strict=config.strict)
+        source = source_of(config.sandbox_image, config.sandbox_build, self.here)
+        limits = {
+            "max_sandboxes": config.num_processes,
+            "memory": config.memory_limit,
+            "fresh": config.sandbox_per_rollout,
+        }
+        programs = self.own(Programs(self.sandboxes, source=source, **limits))
+        await programs.begin()
+        self.programs = programs
+        self.grader = Grader(programs, bounds, strict=config.strict)
         self.turns = asyncio.Semaphore(config.num_processes)
 
-    async def stop(self) -> None:
-        await super().stop()
-        await self.programs.aclose()
-        await self.sandboxes.aclose()
-
-    async def verify(self, rollout: CodeGenTask) -> dict[str, Any]:
+    async def verify(self, rollout: CodeGenTask) -> CodeGenScore:
         """1.0 when the code passes every test, and nobody thinks aloud in the answer."""
         metadata, text = rollout.verifier_metadata, rollout.output_text
-        fields: dict[str, Any] = {
-            "reward": 0.0,
-            "extracted_model_output": None,
-            "extracted_model_code": None,
-            "result": None,
-            "metadata": None,
-            "unit_tests_time_taken": None,
-            "reasoning_format_violation_rate": 0.0,
-            "difficulty": metadata.difficulty,
-        }
+        score = CodeGenScore(reward=0.0, difficulty=metadata.difficulty, **NOTHING)
         if not text.strip():
-            return {**fields, "reason": "the answer is empty"}
-        fields["extracted_model_output"] = text
+            score.reason = "the answer is empty"
+            return score
+        score.extracted_model_output = text
         code = extract_code(text, strict=self.config.strict)
         if not code:
-            return {**fields, "reason": "the answer holds no fenced code"}
+            score.reason = "the answer holds no fenced code"
+            return score
         async with self.turns:
             began = time.monotonic()
             grade = await self.grader.grade(code, metadata.unit_tests)
-            fields["unit_tests_time_taken"] = time.monotonic() - began
-        fields |= {"extracted_model_code": code, "result": grade.result, "metadata": grade.metadata}
-        return {**fields, **self.reward(rollout, grade)}
-
-    def reward(self, rollout: CodeGenTask, grade: Grade) -> dict[str, Any]:
+            score.unit_tests_time_taken = time.monotonic() - began
+        score.extracted_model_code, score.result, score.metadata = code, grade.result, grade.metadata
         if thinks_aloud(rollout):
-            reason = "think tags where none belong"
-            penalty = self.config.reasoning_format_penalty
-            return {"reward": penalty, "reasoning_format_violation_rate": 1.0, "reason": reason}
-        return {"reward": 1.0} if grade.passed else {"reward": 0.0, "reason": grade.reason}
+            score.reward, score.reasoning_format_violation_rate = self.config.reasoning_format_penalty, 1.0
+            score.reason = "think tags where none belong"
+        else:
+            score.reward, score.reason = float(grade.passed), "" if grade.passed else grade.reason
+        return score
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         answer = "extracted_model_code"

@@ -1,21 +1,18 @@
 """Short answers that a judge compares with the expected one: which part of an answer is shown, and in what order."""
 
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import Field
+from rows import EquivalenceLlmJudgeScore, EquivalenceTask
 
 from gym.server import VerifyRequest
-from gym.server.config import Settings
-from gym.server.judge import Comparison, Judge, JudgeConfig, Prompt, not_for_a_judge
+from gym.server.judge import Comparison, Judge, JudgeConfig, judged, not_for_a_judge
 from gym.server.patterns import BadPattern, Patterns, SlowPattern
 from gym.server.resources import ResourcesServer
 from gym.server.workers import AnswerTooCostly
 from gym.wire import items
 from gym.wire.failures import RolloutError
-from gym.wire.rows import Tolerant
 
-HERE = Path(__file__).parent
 PLACES = ("question", "expected_answer", "generated_answer")
 SWAPPED = ("expected_answer", "generated_answer")
 DIFFERS = "the judge says that the answer differs"
@@ -39,28 +36,6 @@ class EquivalenceConfig(JudgeConfig):
     strict: bool = False  # an answer that the row's pattern missed is not rescued: it may be a list of guesses
 
 
-class Template(Tolerant):
-    output_regex: str | None = None
-
-
-class Facts(Tolerant):
-    expected_answer: str | int | float | None = None
-
-
-class EquivalenceTask(VerifyRequest):
-    expected_answer: str | None = None
-    metadata: Facts | None = None
-    template_metadata: Template | None = None
-
-    @property
-    def truth(self) -> str:
-        """A row without one cannot be judged."""
-        told = self.expected_answer or (self.metadata.expected_answer if self.metadata else None)
-        if told is None or not str(told).strip():
-            raise RolloutError("row", "expected_answer: a text is needed, here or in metadata.expected_answer")
-        return str(told)
-
-
 class Reading(NamedTuple):
     """What the judge is shown of an answer; `rows_own`: by the row's own pattern; `long`: all, of a long truth."""
 
@@ -72,25 +47,24 @@ class Reading(NamedTuple):
 class EquivalenceLlmJudge(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: EquivalenceConfig
+    judge: Judge = judged("prompt_templates/equivalence_llm_judge.txt", required=PLACES[1:], optional=PLACES[:1])
 
-    def __init__(self, config: EquivalenceConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.config = config
-        self.judge = Judge(self, config)
-        self.prompt = load_prompt(config)
-        self.patterns = Patterns()
+    async def start(self) -> None:
+        self.patterns = self.own(Patterns())
 
-    async def verify(self, rollout: EquivalenceTask) -> dict[str, Any]:
+    async def verify(self, rollout: EquivalenceTask) -> EquivalenceLlmJudgeScore:
         """1.0 when the judge finds the two equal (in both orders, if asked to), less for a rescued answer."""
         truth, answer = rollout.truth, last_answer(rollout)
         if reason := not_for_a_judge(answer):
-            return _reply(truth, 0.0, [], reason)
+            return EquivalenceLlmJudgeScore(reward=0.0, expected_answer=truth, judge_evaluations=[], reason=reason)
         question = items.last_user_text(rollout.responses_create_params.input)
         if question and (found := await self._search(self.config.question_extract_regex, question, "question_extract")):
             question = found
         reading = await self._read(rollout, truth, answer)
         reward, evaluations, reason = await self._judge(question, truth, answer, reading)
-        return _reply(truth, reward, evaluations, reason)
+        return EquivalenceLlmJudgeScore(
+            reward=reward, expected_answer=truth, judge_evaluations=evaluations, reason=reason
+        )
 
     async def _judge(
         self, question: str, truth: str, answer: str, reading: Reading
@@ -114,7 +88,7 @@ class EquivalenceLlmJudge(ResourcesServer[None]):
 
     async def _compare(self, values: dict[str, str], swap: bool) -> Comparison:
         return await self.judge.compare(
-            self.prompt,
+            self.judge.prompt,
             values,
             equal=self.config.judge_equal_label,
             not_equal=self.config.judge_not_equal_label,
@@ -147,27 +121,11 @@ class EquivalenceLlmJudge(ResourcesServer[None]):
                 raise RolloutError("row", f"{name}_regex: {error}") from None
             raise AnswerTooCostly(f"{name}_regex: {error}") from None
 
-    async def stop(self) -> None:
-        await super().stop()
-        await self.patterns.close()
-
-
-def load_prompt(config: EquivalenceConfig) -> Prompt:
-    path = config.judge_prompt_template_fpath
-    if config.judge_prompt_template is None and path is None:
-        path = "prompt_templates/equivalence_llm_judge.txt"
-    return Prompt.load(config.judge_prompt_template, path, PLACES[1:], PLACES[:1], folder=HERE)
-
 
 def last_answer(rollout: VerifyRequest) -> str:
     """The last message of the assistant, its parts on lines of their own."""
     said = [one for one in rollout.response.output if items.is_message(one)]
     return items.item_text(said[-1], "\n").strip() if said else ""
-
-
-def _reply(truth: str, reward: float, evaluations: list[dict[str, Any]], reason: str) -> dict[str, Any]:
-    fields = {"reward": reward, "expected_answer": truth, "judge_evaluations": evaluations}
-    return {**fields, "reason": reason} if reason else fields
 
 
 app = EquivalenceLlmJudge.app()

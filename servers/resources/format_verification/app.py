@@ -1,18 +1,14 @@
 """Formats: does the answer have enough lines of a form, or all the markers it was told to use and no other?"""
 
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 from pydantic import Field
+from rows import FormatTask, FormatVerificationScore, LineFormat, MarkerFormat
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
-from gym.server.workers import WorkerRaised, Workers
+from gym.server import ResourcesConfig, ResourcesServer
+from gym.server.workers import Workers
 from gym.wire.answers import plain_lines, repeats_only, says_something
-from gym.wire.failures import RolloutError
 from gym.wire.items import last_user_text
-from gym.wire.pass_rates import pass_and_majority
-from gym.wire.rows import Tolerant
 
 
 class FormatConfig(ResourcesConfig):
@@ -23,32 +19,16 @@ class FormatConfig(ResourcesConfig):
     cpu_seconds: float = Field(5.0, gt=0)  # for one answer; more is a failure of kind timeout, never a reward
 
 
-class LineFormat(Tolerant):
-    type: Literal["regex", "inline_prose"]
-    verify_regex: list[str] = []
-    verify_min_matches: int = Field(1, ge=0)
-
-
-class MarkerFormat(Tolerant):
-    type: Literal["string_match"]
-    expected_markers: list[str] = []
-    patterns: list[str] = []
-
-
-class FormatTask(VerifyRequest):
-    verifier: Annotated[LineFormat | MarkerFormat, Field(discriminator="type")]
-
-
 class FormatVerification(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: FormatConfig
 
-    def __init__(self, config: FormatConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        folder = Path(__file__).parent
-        self.workers = Workers("matching", count=config.worker_count, timeout=config.cpu_seconds, folder=folder)
+    async def start(self) -> None:
+        self.workers = self.own(
+            Workers("matching", count=self.config.worker_count, timeout=self.config.cpu_seconds, folder=self.here)
+        )
 
-    async def verify(self, rollout: FormatTask) -> dict[str, Any]:
+    async def verify(self, rollout: FormatTask) -> FormatVerificationScore:
         """1.0 when the format is kept; what the answer says is not looked at."""
         wanted, text = rollout.verifier, rollout.output_text
         if self.config.strict:
@@ -57,8 +37,7 @@ class FormatVerification(ResourcesServer[None]):
         reason = "" if details["passed"] else reason_of(details)
         if self.config.strict and not reason:
             reason = objection(text, wanted, last_user_text(rollout.responses_create_params.input))
-        fields: dict[str, Any] = {"reward": float(not reason), "match_details": details}
-        return {**fields, "reason": reason} if reason else fields
+        return FormatVerificationScore(reward=float(not reason), match_details=details, reason=reason)
 
     async def match(self, text: str, wanted: LineFormat | MarkerFormat) -> dict[str, Any]:
         asked: tuple[Any, ...]
@@ -66,22 +45,7 @@ class FormatVerification(ResourcesServer[None]):
             function, asked = "match_lines", (wanted.verify_regex, wanted.verify_min_matches)
         else:
             function, asked = "match_markers", (wanted.expected_markers, wanted.patterns)
-        try:
-            details: dict[str, Any] = await self.workers.check(
-                function, text, *asked, blank=("", *asked), field="verifier"
-            )
-        except WorkerRaised as error:
-            if error.type_name != "BadPattern":
-                raise
-            raise RolloutError("row", f"verifier.{error.message}") from None
-        return details
-
-    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
-        return dict(pass_and_majority(replies))
-
-    async def stop(self) -> None:
-        await super().stop()
-        await self.workers.close()
+        return await self.workers.judge(function, text, *asked, field="verifier", refusal="BadPattern")
 
 
 def reason_of(details: dict[str, Any]) -> str:

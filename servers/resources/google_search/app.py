@@ -12,14 +12,12 @@ from pydantic import BaseModel
 from recorded_web import RecordedWeb
 
 from gym.errors import UserError
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest, tool
+from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest, tool
 from gym.server.config import Settings
 from gym.server.workers import Workers
 from gym.wire.failures import RolloutError
-from gym.wire.pass_rates import pass_and_majority
 
 log = logging.getLogger("gym.server")
-HERE = Path(__file__).parent
 DEFAULT_WEB = "data/web.jsonl"
 API = "https://www.googleapis.com/customsearch/v1"
 
@@ -53,33 +51,32 @@ class PageReply(BaseModel):
     page_content: str
 
 
+class GoogleSearchScore(Score):
+    parsed_option: str | None
+
+
 class GoogleSearch(ResourcesServer[None]):
     reverify_mode = "stateless"
+    answer = "parsed_option"
     config: GoogleSearchConfig
+    web: Web
 
     def __init__(self, config: GoogleSearchConfig, settings: Settings) -> None:
         super().__init__(config, settings)
-        self.strict = config.strict
         self.live = _is_live(config)
-        self.guard = Guard(config.allowed_networks)
-        self.readers = Workers("page_text", count=2, timeout=10.0, folder=HERE)
-        self.web: Web | None = None
 
     async def start(self) -> None:
+        config = self.config
+        self.readers = self.own(Workers("page_text", count=2, timeout=10.0, folder=self.here))
         if self.live:
             from live_web import LiveWeb  # aiohttp, which a recorded web does not pay for
 
-            config = self.config
-            self.web = LiveWeb(config.google_api_key, config.google_cx, config.search_url, self.guard)
+            guard = Guard(config.allowed_networks)
+            self.web = self.own(LiveWeb(config.google_api_key, config.google_cx, config.search_url, guard))
         else:
-            self.web = RecordedWeb(HERE / (self.config.recorded or DEFAULT_WEB))
-            if not self.config.recorded:
+            self.web = self.own(RecordedWeb(self.here / (config.recorded or DEFAULT_WEB)))
+            if not config.recorded:
                 log.warning("no google_api_key and google_cx: the recorded web of %s answers", DEFAULT_WEB)
-
-    async def stop(self) -> None:
-        await self.readers.close()
-        if self.web is not None:
-            await self.web.close()
 
     def health(self) -> dict[str, Any]:
         return {**super().health(), "web": "live" if self.live else "recorded"}
@@ -87,7 +84,6 @@ class GoogleSearch(ResourcesServer[None]):
     @tool
     async def search(self, query: str) -> SearchReply:
         """Search the web."""
-        assert self.web is not None
         try:
             results = await self.web.search(query)
         except Exception as error:  # noqa: BLE001 (whatever the web does, the model reads it and goes on)
@@ -98,7 +94,6 @@ class GoogleSearch(ResourcesServer[None]):
     @tool
     async def browse(self, url: str) -> PageReply:
         """Read the text of a web page."""
-        assert self.web is not None
         try:
             html = await self.web.fetch(url)
             if not html:
@@ -108,21 +103,16 @@ class GoogleSearch(ResourcesServer[None]):
         except Exception as error:  # noqa: BLE001 (as above)
             return PageReply(page_content=f"Error: Unexpected error = {_told(error)}")
 
-    async def verify(self, rollout: SearchTask) -> dict[str, Any]:
+    async def verify(self, rollout: SearchTask) -> GoogleSearchScore:
         """1.0 when the box of the last message holds the expected option."""
-        option, reason = parse_option(rollout.response.output, strict=self.strict)
-        right = same_option(option, rollout.expected_answer, strict=self.strict)
-        fields: dict[str, Any] = {"reward": float(right), "parsed_option": option}
-        if not right:
-            fields["reason"] = reason or f"the box holds {(option or '')[:80]!r}"
-        return fields
-
-    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
-        return pass_and_majority(replies, answer="parsed_option")
+        option, reason = parse_option(rollout.response.output, strict=self.config.strict)
+        right = same_option(option, rollout.expected_answer, strict=self.config.strict)
+        reason = "" if right else reason or f"the box holds {(option or '')[:80]!r}"
+        return GoogleSearchScore(reward=float(right), parsed_option=option, reason=reason)
 
     async def _record(self, entry: dict[str, Any]) -> None:
         if self.live and self.config.record_to:
-            await asyncio.to_thread(_append, HERE / self.config.record_to, json.dumps(entry) + "\n")
+            await asyncio.to_thread(_append, self.here / self.config.record_to, json.dumps(entry) + "\n")
 
 
 def _is_live(config: GoogleSearchConfig) -> bool:

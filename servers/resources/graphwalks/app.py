@@ -1,33 +1,19 @@
 """Walks in a graph that the prompt lists: a node's parents, or what a search reaches; F1 over the node sets."""
 
-from typing import Annotated, Any
+from typing import Any
 
 from node_lists import above_all_nodes, f1_score, nodes_of_graph, read_nodes, read_nodes_strictly
-from pydantic import BeforeValidator, Json, StrictInt, StrictStr
+from rows import GraphwalksScore, GraphwalksTask
 
-from gym.server import ResourcesConfig, ResourcesServer, Tolerated, VerifyRequest
-from gym.server.config import Settings
+from gym.server import ResourcesConfig, ResourcesServer, Tolerated
 from gym.wire.items import input_items, item_text
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 
 PART = "F1 pays for the nodes that are right: a list in which one name is wrong earns its share"
 
 
-def _text(value: Any) -> Any:
-    if not isinstance(value, str):
-        raise ValueError("a JSON list of node names, as text, is needed")  # noqa: TRY004 (pydantic's protocol)
-    return value
-
-
 class GraphwalksConfig(ResourcesConfig):
     strict: bool = False
-
-
-class GraphwalksTask(VerifyRequest):
-    expected_answer: Annotated[Json[list[StrictStr | StrictInt]], BeforeValidator(_text)]
-    problem_type: str
-    n_tokens: int | None = None
-    prompt_chars: int | None = None
 
 
 class Graphwalks(ResourcesServer[None]):
@@ -35,25 +21,20 @@ class Graphwalks(ResourcesServer[None]):
     tolerates = tuple(Tolerated(change, PART, 0.95) for change in ("wrong value", "all options", "right then wrong"))
     config: GraphwalksConfig
 
-    def __init__(self, config: GraphwalksConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.strict = config.strict
-
-    async def verify(self, rollout: GraphwalksTask) -> dict[str, Any]:
+    async def verify(self, rollout: GraphwalksTask) -> GraphwalksScore:
         """F1 between the nodes of the answer's last line and the expected ones."""
-        nodes = (read_nodes_strictly if self.strict else read_nodes)(rollout.output_text)
+        nodes = (read_nodes_strictly if self.config.strict else read_nodes)(rollout.output_text)
         if nodes is None:
             reason = "the last line is not `Final Answer: [node, …]`"
-            return {"reward": 0.0, "f1": 0.0, "parse_failed": True, "predicted_nodes": [], "reason": reason}
+            return GraphwalksScore(reward=0.0, f1=0.0, parse_failed=True, predicted_nodes=[], reason=reason)
         expected = {str(node) for node in rollout.expected_answer}
         reward = f1 = f1_score(set(nodes), expected)
-        if self.strict:
+        if self.config.strict:
             asked = input_items(rollout.responses_create_params.input)
             reward = above_all_nodes(f1, expected, nodes_of_graph("\n".join(map(item_text, asked))))
-        fields = {"reward": reward, "f1": f1, "parse_failed": False, "predicted_nodes": nodes}
         right = len(set(nodes) & expected)
-        reason = f"{right} of {len(expected)} expected nodes are among the {len(set(nodes))} given"
-        return fields if f1 == 1.0 else {**fields, "reason": reason}
+        reason = "" if f1 == 1.0 else f"{right} of {len(expected)} expected nodes are among the {len(set(nodes))} given"
+        return GraphwalksScore(reward=reward, f1=f1, parse_failed=False, predicted_nodes=nodes, reason=reason)
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         by_type = pass_and_majority_by("problem_type", replies)

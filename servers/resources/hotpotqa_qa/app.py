@@ -6,8 +6,7 @@ from pydantic import StringConstraints
 from scores import Scores, equals_any, read_answer, score
 from spellings import why_unreliable
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
+from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
 from gym.server.slots import is_withdrawn
 from gym.wire.pass_rates import pass_and_majority
 
@@ -21,33 +20,39 @@ class HotpotqaTask(VerifyRequest):
     expected_answer: Annotated[str, StringConstraints(pattern=r"\S")]
 
 
+class HotpotqaScore(Score):
+    extracted_answer: str | None
+    gt_should_remove: bool
+    gt_remove_reason: Any
+
+
 class Hotpotqa(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: HotpotqaConfig
 
-    def __init__(self, config: HotpotqaConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.strict = config.strict
-        self.filtered = config.report_filtered_metrics
-
-    async def verify(self, rollout: HotpotqaTask) -> dict[str, Any]:
+    async def verify(self, rollout: HotpotqaTask) -> HotpotqaScore:
         """1.0 when the truth stands in the answer as an answer would: early, and as a word of its own."""
         truth = rollout.expected_answer
         answer, as_json = read_answer(rollout.output_text)
         scores = score(answer, truth) if answer.strip() else Scores(0.0, 0.0, 0.0, 0.0)
         reward = scores.is_correct_strict
         reason = "" if reward else "the expected answer does not stand in the answer as one would"
-        if self.strict:
+        if self.config.strict:
             reward, reason = strict_reward(rollout.output_text, answer if as_json else None, truth)
         unreliable = why_unreliable(truth)
-        fields: dict[str, Any] = {"reward": reward, "extracted_answer": answer or None, **scores._asdict()}
-        fields |= {"gt_should_remove": bool(unreliable), "gt_remove_reason": unreliable}
-        return {**fields, "reason": reason} if reason else fields
+        return HotpotqaScore(
+            reward=reward,
+            extracted_answer=answer or None,
+            gt_should_remove=bool(unreliable),
+            gt_remove_reason=unreliable,
+            reason=reason,
+            **scores._asdict(),
+        )
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         """Each score over all tasks, and over those whose truth can be searched for."""
         rates = _rates(replies)
-        if self.filtered:
+        if self.config.report_filtered_metrics:
             rates |= {f"filtered_{name}": rate for name, rate in _rates(_reliable(replies)).items()}
         return rates
 

@@ -1,20 +1,17 @@
 """Verifiable instructions: does the answer keep to a number of words, a format, a letter …? Rules only, no judge."""
 
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
+from rows import GradingMode, Instructions, InstructionTask
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
+from gym.server import ResourcesConfig, ResourcesServer
 from gym.server.workers import Workers
 from gym.wire.answers import repeats_only, says_something
 from gym.wire.failures import RolloutError
 from gym.wire.items import last_user_text
 from gym.wire.pass_rates import pass_and_majority
-from gym.wire.rows import Tolerant
 
-GradingMode = Literal["binary", "fraction"]
 # To follow these is to copy, and may be to copy the whole prompt.
 COPIES = frozenset(
     ("copy:copy", "copy:copying_simple", "copy:copying_multiple", "new:copy_span_idx", "repeat:repeat_span")
@@ -29,37 +26,13 @@ class InstructionConfig(ResourcesConfig):
     cpu_seconds: float = Field(20.0, gt=0)  # for one answer; more is a failure of kind timeout, never a reward
 
 
-class Instructions(Tolerant):  # type: ignore[no-redef]  # the plug-in gives __init__ a **kwargs of its own
-    instruction_id_list: list[str] | None = None
-    kwargs: list[dict[str, Any] | None] | None = None
-    prompt: str | None = None
-    grading_mode: GradingMode | None = None
-
-
-class InstructionTask(VerifyRequest):  # type: ignore[no-redef]  # the same
-    id: int | str | None = None
-    verifier_metadata: Instructions | None = None
-    instruction_id_list: list[str] | None = None
-    kwargs: list[dict[str, Any] | None] | None = None
-    prompt: str | None = None
-    grading_mode: GradingMode | None = None
-
-    def instructions(self) -> Instructions:
-        """Of both places a data set may keep them in, `verifier_metadata` wins."""
-        inner = self.verifier_metadata or Instructions()
-        own = {name: getattr(self, name) for name in Instructions.model_fields}
-        told = {name: getattr(inner, name) for name in Instructions.model_fields}
-        return Instructions.model_validate({name: own[name] if told[name] is None else told[name] for name in own})
-
-
 class InstructionFollowing(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: InstructionConfig
 
-    def __init__(self, config: InstructionConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.workers = Workers(
-            "following", count=config.worker_count, timeout=config.cpu_seconds, folder=Path(__file__).parent
+    async def start(self) -> None:
+        self.workers = self.own(
+            Workers("following", count=self.config.worker_count, timeout=self.config.cpu_seconds, folder=self.here)
         )
 
     async def verify(self, rollout: InstructionTask) -> dict[str, Any]:
@@ -89,10 +62,7 @@ class InstructionFollowing(ResourcesServer[None]):
         loose = self.config.suite == "ifbench"
         empty_follows = not (loose or self.config.strict)
         asked = (ids, kwargs, empty_follows, loose, self.config.strict)
-        told: dict[str, Any] = await self.workers.check(
-            "worker_follow", text, *asked, blank=("", *asked), field="verifier_metadata.kwargs"
-        )
-        return told
+        return await self.workers.judge("worker_follow", text, *asked, field="verifier_metadata.kwargs")
 
     def grade(self, told: dict[str, Any], mode: GradingMode) -> dict[str, Any]:
         followed = told["followed"]
@@ -117,10 +87,6 @@ class InstructionFollowing(ResourcesServer[None]):
         if every:
             rates["mean/instruction_accuracy"] = sum(map(bool, every)) / len(every)
         return rates
-
-    async def stop(self) -> None:
-        await super().stop()
-        await self.workers.close()
 
 
 def answers_nothing(text: str, rollout: InstructionTask, asked: Instructions) -> bool:

@@ -1,13 +1,10 @@
 """Arithmetic whose functions do something else than their names say: the tools must be used, and their values found."""
 
-from typing import Any
-
 from grading import read_truth, score
 from pydantic import BaseModel
 from universe import evaluate
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest, tool
-from gym.server.config import Settings
+from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest, tool
 from gym.wire.failures import RolloutError
 
 
@@ -29,10 +26,6 @@ class Solution(BaseModel):
 class MathAdvancedCalculations(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: CalculationsConfig
-
-    def __init__(self, config: CalculationsConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.strict = config.strict
 
     @tool
     async def add(self, a: float, b: float) -> Solution:
@@ -89,10 +82,10 @@ class MathAdvancedCalculations(ResourcesServer[None]):
         """Give a number back as it is."""
         return solve("return_constant", a=a)
 
-    async def verify(self, rollout: CalculationsTask) -> dict[str, Any]:
+    async def verify(self, rollout: CalculationsTask) -> Score:
         """1.0 when every wanted value is among those that the tools gave."""
-        reward, reason = score(rollout.response.output, read_truth(rollout.ground_truth), strict=self.strict)
-        return {"reward": reward, "reason": reason} if reason else {"reward": reward}
+        reward, reason = score(rollout.response.output, read_truth(rollout.ground_truth), strict=self.config.strict)
+        return Score(reward=reward, reason=reason)
 
 
 def solve(name: str, **arguments: float) -> Solution:

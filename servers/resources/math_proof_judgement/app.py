@@ -1,21 +1,14 @@
 """Judging proofs: the policy reads a problem and a proof and says whether the proof is right."""
 
-from typing import Annotated, Any
+from typing import Any
 
 from judgement import LABELS, classifier_rates, confusion, read_judgement, without_thoughts
-from pydantic import AfterValidator
+from rows import MathProofJudgementScore, MathProofJudgementTask
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
+from gym.server import ResourcesConfig, ResourcesServer
 from gym.wire.pass_rates import pass_and_majority
 
 COUNTED = {"tp": "true_positive", "fp": "false_positive", "fn": "false_negative", "tn": "true_negative"}
-
-
-def _is_judgement(text: str) -> str:
-    if read_judgement(text) is None:
-        raise ValueError("`Judgement: Yes` or `Judgement: No` is needed")
-    return text
 
 
 class MathProofJudgementConfig(ResourcesConfig):
@@ -23,31 +16,22 @@ class MathProofJudgementConfig(ResourcesConfig):
     strict: bool = False
 
 
-class MathProofJudgementTask(VerifyRequest):
-    expected_judgement: Annotated[str, AfterValidator(_is_judgement)]
-    problem_id: str | None = None
-    problem: str | None = None
-    proof: str | None = None
-
-
 class MathProofJudgement(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: MathProofJudgementConfig
 
-    def __init__(self, config: MathProofJudgementConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.strict = config.strict
-        self.with_thoughts = config.skills_parity_mode
-
-    async def verify(self, rollout: MathProofJudgementTask) -> dict[str, Any]:
+    async def verify(self, rollout: MathProofJudgementTask) -> MathProofJudgementScore:
         """1.0 when the judgement is the expected one."""
         text = rollout.joined_text
-        said = read_judgement(text if self.with_thoughts else without_thoughts(text), strict=self.strict)
+        said = read_judgement(
+            text if self.config.skills_parity_mode else without_thoughts(text), strict=self.config.strict
+        )
         truth = read_judgement(rollout.expected_judgement)
-        fields = {"reward": float(said is truth), "extracted_judgement": LABELS[said], **confusion(said, truth)}
-        if said is truth:
-            return fields
-        return {**fields, "reason": "no judgement was given" if said is None else "the judgement is wrong"}
+        reason = "" if said is truth else "no judgement was given" if said is None else "the judgement is wrong"
+        counts = confusion(said, truth)
+        return MathProofJudgementScore(
+            reward=float(said is truth), extracted_judgement=LABELS[said], reason=reason, **counts
+        )
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         rates = pass_and_majority(replies, answer="extracted_judgement")

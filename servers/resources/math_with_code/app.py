@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from answers import find_answer, same_answer
-from pydantic import Field, field_validator
+from pydantic import Field
+from rows import MathTask, MathWithCodeScore
 from session import Limits, Session
 
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.pythons import Pythons, source_of
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest, tool
-from gym.wire.pass_rates import pass_and_majority
+from gym.sandbox.python_sandboxes import PythonSandboxes, source_of
+from gym.server import ResourcesConfig, ResourcesServer, tool
 from gym.wire.rows import Row
 from gym.wire.sandbox import Size
 
-HERE: Final = Path(__file__).parent
 ENDED: dict[str, Any] = {"success": True, "stdout": "", "stderr": "", "error_message": None, "result": None}
 
 
@@ -29,35 +27,20 @@ class MathWithCodeConfig(ResourcesConfig):
     strict: bool = False
 
 
-class MathTask(VerifyRequest):
-    expected_result: str
-    expected_code_contains: str = ""
-
-    @field_validator("expected_result")
-    @classmethod
-    def _not_empty(cls, given: str) -> str:
-        if not given.strip():
-            raise ValueError("an empty expected_result equals no answer")
-        return given
-
-
 class MathWithCode(ResourcesServer[Session]):
     reverify_mode = "stateless"
+    answer = "extracted_answer"
     config: MathWithCodeConfig
 
     async def start(self) -> None:
-        self.sandboxes = Sandboxes.from_settings(self.settings)
+        self.sandboxes = self.own(Sandboxes.from_settings(self.settings))
         await self.sandboxes.begin()
         config = self.config
         limits = {"memory": config.memory_limit + (256 << 20), "pids": 128}
-        source = source_of(config.sandbox_image, config.sandbox_build, HERE)
-        self.pythons = Pythons(self.sandboxes, source, limits=limits, ttl=config.session_ttl_seconds + 60)
+        source = source_of(config.sandbox_image, config.sandbox_build, self.here)
+        ttl = config.session_ttl_seconds + 60
+        self.pythons = self.own(PythonSandboxes(self.sandboxes, source, limits=limits, ttl=ttl))
         await self.pythons.begin()
-
-    async def stop(self) -> None:
-        await super().stop()
-        await self.pythons.aclose()
-        await self.sandboxes.aclose()
 
     async def seed(self, row: Row) -> Session:
         return await self.unseeded()
@@ -82,16 +65,12 @@ class MathWithCode(ResourcesServer[Session]):
         await state.close()
         return ENDED
 
-    async def verify(self, rollout: MathTask, state: Session | None) -> dict[str, Any]:
+    async def verify(self, rollout: MathTask, state: Session | None) -> MathWithCodeScore:
         """1.0 when the boxed answer is the expected one. Nothing runs for it."""
         answer = find_answer(rollout.response.output, strict=self.config.strict)
         right = same_answer(answer, rollout.expected_result, strict=self.config.strict)
-        fields = {"reward": float(right), "extracted_answer": answer, "accuracy": right}
-        reason = "the answer holds no box" if answer is None else "the boxed answer is another one"
-        return fields if right else {**fields, "reason": reason}
-
-    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
-        return pass_and_majority(replies, answer="extracted_answer")
+        reason = "" if right else "the answer holds no box" if answer is None else "the boxed answer is another one"
+        return MathWithCodeScore(reward=float(right), extracted_answer=answer, accuracy=right, reason=reason)
 
 
 app = MathWithCode.app()

@@ -6,8 +6,7 @@ from math_prompts import EQUAL, NOT_EQUAL, QUESTION, SYSTEM
 from pydantic import Field, StringConstraints
 
 from gym.errors import UserError
-from gym.server import Reference, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
+from gym.server import Reference, ResourcesServer, Score, VerifyRequest
 from gym.server.judge import Judge, JudgeConfig, Prompt
 from gym.server.mathematics import Mathematics
 from gym.wire.failures import RolloutError
@@ -41,31 +40,36 @@ class Found(NamedTuple):
     hedged: bool = False  # strict: nothing that a judge is asked about
 
 
+class MathWithJudgeScore(Score):
+    extracted_answer: str | None
+    library_reward: float
+    judge_evaluations: list[dict[str, Any]] | None
+    library_error: str = ""  # why the library could not compare
+
+
 class MathWithJudge(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: MathWithJudgeConfig
 
-    def __init__(self, config: MathWithJudgeConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.config = config
-        self.judge = _judge_of(self, config)
-        self.prompt = Prompt.parse(QUESTION, ("question", "first_answer", "second_answer"))
-        self.mathematics = Mathematics(
-            seconds=config.library_verifier_timeout_seconds, count=config.library_verifier_max_concurrency
+    async def start(self) -> None:
+        config = self.config
+        self.judge = judge_of(self) if config.should_use_judge else None
+        self.mathematics = self.own(
+            Mathematics(seconds=config.library_verifier_timeout_seconds, count=config.library_verifier_max_concurrency)
         )
 
-    async def verify(self, rollout: MathTask) -> dict[str, Any]:
+    async def verify(self, rollout: MathTask) -> MathWithJudgeScore:
         """1.0 when the library or, in both orders, the judge finds the answer equal to the expected one."""
         text = rollout.output_text
         if not text.strip():
-            return _reply(0.0, Found(False, None, ""), None, "the answer is empty")
+            return score(0.0, Found(False, None, ""), "the answer is empty")
         found = await self._ask_library(rollout.expected_answer, text)
         if found.equal or found.hedged:
-            return _reply(float(found.equal), found, None, found.reason)
+            return score(float(found.equal), found, found.reason)
         if self.judge is None and found.trouble is not None:
             raise found.trouble
         if self.judge is None:
-            return _reply(0.0, found, None, found.reason)
+            return score(0.0, found, found.reason)
         return await self._ask_judge(self.judge, rollout, found, found.extracted or text[-LONGEST_SHOWN:])
 
     async def _ask_library(self, expected: str, text: str) -> Found:
@@ -83,14 +87,14 @@ class MathWithJudge(ResourcesServer[None]):
             return Found(told.equal, None, "the answer holds no mathematics")
         return Found(told.equal, told.extracted, "" if told.equal else "the answer is not equal")
 
-    async def _ask_judge(self, judge: Judge, rollout: MathTask, found: Found, answer: str) -> dict[str, Any]:
+    async def _ask_judge(self, judge: Judge, rollout: MathTask, found: Found, answer: str) -> MathWithJudgeScore:
         values = {
             "question": rollout.question,
             "first_answer": rollout.expected_answer,
             "second_answer": answer,
         }
         told = await judge.compare(
-            self.prompt,
+            judge.prompt,
             values,
             equal=EQUAL,
             not_equal=NOT_EQUAL,
@@ -99,9 +103,9 @@ class MathWithJudge(ResourcesServer[None]):
             system=SYSTEM,
         )
         if told.equal and told.swapped:
-            return _reply(1.0, found, told.evaluations, "")
+            return score(1.0, found, "", told.evaluations)
         said = "otherwise in the other order" if told.equal else "that the answers differ"
-        return _reply(0.0, found, told.evaluations, f"{found.reason}; the judge says {said}")
+        return score(0.0, found, f"{found.reason}; the judge says {said}", told.evaluations)
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         """What the library found, and what it and the judge found together."""
@@ -111,32 +115,30 @@ class MathWithJudge(ResourcesServer[None]):
             rates |= pass_and_majority(replies, answer="extracted_answer", name="judge_accuracy")
         return rates
 
-    async def stop(self) -> None:
-        await super().stop()
-        await self.mathematics.close()
 
-
-def _judge_of(server: ResourcesServer[Any], config: MathWithJudgeConfig) -> Judge | None:
-    if not config.should_use_judge:
-        return None
+def judge_of(server: MathWithJudge) -> Judge:
+    config = server.config
     if not config.judge_model_server.name:
         raise UserError(
             f"{config.name}: should_use_judge is true, and judge_model_server names no model.",
             "Name one, or set should_use_judge: false.",
         )
-    return Judge(server, config)
+    return Judge(server, config, Prompt.parse(QUESTION, ("question", "first_answer", "second_answer")))
 
 
-def _reply(reward: float, found: Found, evaluations: list[dict[str, Any]] | None, reason: str) -> dict[str, Any]:
-    fields = {
-        "reward": reward,
-        "extracted_answer": found.extracted,
-        "library_reward": float(found.equal),
-        "judge_evaluations": evaluations,
-    }
+def score(
+    reward: float, found: Found, reason: str, evaluations: list[dict[str, Any]] | None = None
+) -> MathWithJudgeScore:
+    said = MathWithJudgeScore(
+        reward=reward,
+        extracted_answer=found.extracted,
+        library_reward=float(found.equal),
+        judge_evaluations=evaluations,
+        reason=reason,
+    )
     if found.library_error:
-        fields["library_error"] = found.library_error
-    return {**fields, "reason": reason} if reason else fields
+        said.library_error = found.library_error
+    return said
 
 
 app = MathWithJudge.app()

@@ -3,31 +3,14 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import BaseModel
+from rows import McpWeatherScore, Report, Truth, WeatherRow, WeatherTask
 
-from gym.server import ResourcesConfig, ResourcesServer, Row, VerifyRequest, tool
+from gym.server import ResourcesConfig, ResourcesServer, tool
 from gym.wire import items
-from gym.wire.rows import Tolerant
 
 
 class McpWeatherConfig(ResourcesConfig):
     expose_tools_over_mcp: bool = True
-
-
-class Truth(Tolerant):
-    expected_city: str = "Paris"
-
-
-class WeatherRow(Row):
-    verifier_metadata: Truth | None = None
-
-
-class WeatherTask(VerifyRequest):
-    verifier_metadata: Truth | None = None
-
-
-class Report(BaseModel):
-    weather: str
 
 
 @dataclass
@@ -53,22 +36,23 @@ class McpWeather(ResourcesServer[Calls]):
         state.cities.append(city)
         return Report(weather=report(city))
 
-    async def verify(self, rollout: WeatherTask, state: Calls | None) -> dict[str, Any]:
+    async def verify(self, rollout: WeatherTask, state: Calls | None) -> McpWeatherScore:
         """1.0 when the tool was called for the expected city and the answer holds its report."""
         city = (rollout.verifier_metadata or Truth()).expected_city
         called = state is not None and any(one.casefold() == city.casefold() for one in state.cities)
         mentioned = report(city).casefold() in answer_text(rollout.response.output).casefold()
-        fields: dict[str, Any] = {
-            "reward": float(called and mentioned),
-            "expected_weather": report(city),
-            "tool_call_seen": called,
-            "final_response_mentions_weather": mentioned,
-        }
+        reason = ""
         if state is None:
-            return {**fields, "reason": "no session: verify came without the cookie of seed_session"}
-        if called and mentioned:
-            return fields
-        return {**fields, "reason": "the answer does not hold the report" if called else f"no call for {city!r}"}
+            reason = "no session: verify came without the cookie of seed_session"
+        elif not (called and mentioned):
+            reason = "the answer does not hold the report" if called else f"no call for {city!r}"
+        return McpWeatherScore(
+            reward=float(called and mentioned),
+            expected_weather=report(city),
+            tool_call_seen=called,
+            final_response_mentions_weather=mentioned,
+            reason=reason,
+        )
 
 
 def report(city: str) -> str:

@@ -4,12 +4,10 @@ from typing import Any
 
 from grading import GradingMode, extract_answer, strict_answer
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
+from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
 from gym.server.choices import Template, choose_by_pattern
-from gym.server.config import Settings
 from gym.server.patterns import Patterns
 from gym.wire.choices import Options
-from gym.wire.pass_rates import pass_and_majority
 
 
 class McqaConfig(ResourcesConfig):
@@ -24,44 +22,40 @@ class McqaTask(VerifyRequest):
     template_metadata: Template | None = None
 
 
+class McqaScore(Score):
+    extracted_answer: str | None
+    expected_answer: str = ""  # where the row spells it in another way
+
+
 class Mcqa(ResourcesServer[None]):
     reverify_mode = "stateless"
+    answer = "extracted_answer"
     config: McqaConfig
 
-    def __init__(self, config: McqaConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.mode = config.grading_mode
-        self.strict = config.strict
-        self.patterns = Patterns()
+    async def start(self) -> None:
+        self.patterns = self.own(Patterns())
 
-    async def verify(self, rollout: McqaTask) -> dict[str, Any]:
+    async def verify(self, rollout: McqaTask) -> McqaScore:
         """1.0 when the chosen letter is the expected one."""
         gold = rollout.expected_answer.strip().upper()
         text = rollout.output_text.strip()
         chosen, reason = await self.choose(rollout, text) if text else (None, "the answer is empty")
         right = bool(gold) and chosen == gold
-        fields: dict[str, Any] = {"reward": float(right), "extracted_answer": chosen}
         if not right:
             reason = reason or ("the answer names no option" if chosen is None else f"{chosen} is not the expected one")
+        score = McqaScore(reward=float(right), extracted_answer=chosen, reason=reason)
         if gold != rollout.expected_answer:
-            fields["expected_answer"] = gold  # else the echo says it already
-        return {**fields, "reason": reason} if reason else fields
+            score.expected_answer = gold  # else the echo says it already
+        return score
 
     async def choose(self, rollout: McqaTask, text: str) -> tuple[str | None, str]:
         """The letter, and what a person should know about it."""
         options = Options.of(rollout.options or ())
         chosen, reason = await choose_by_pattern(self.patterns, rollout.template_metadata, text, options)
         if chosen is None:
-            mode = self.mode or rollout.grading_mode or "strict_single_letter_boxed"
-            chosen = (strict_answer if self.strict else extract_answer)(text, options, mode)
+            mode = self.config.grading_mode or rollout.grading_mode or "strict_single_letter_boxed"
+            chosen = (strict_answer if self.config.strict else extract_answer)(text, options, mode)
         return chosen, reason or ("" if options.texts else "the row has no options")
-
-    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
-        return pass_and_majority(replies, answer="extracted_answer")
-
-    async def stop(self) -> None:
-        await super().stop()
-        await self.patterns.close()
 
 
 app = Mcqa.app()

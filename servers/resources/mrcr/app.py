@@ -4,8 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import StringConstraints
 
-from gym.server import ResourcesConfig, ResourcesServer, Tolerated, VerifyRequest
-from gym.server.config import Settings
+from gym.server import ResourcesConfig, ResourcesServer, Score, Tolerated, VerifyRequest
 from gym.server.workers import Workers
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 
@@ -29,28 +28,31 @@ class MrcrTask(VerifyRequest):
     n_tokens: int
 
 
+class MrcrScore(Score):
+    prefix_matched: bool
+    seq_match_ratio: float
+
+
 class Mrcr(ResourcesServer[None]):
     reverify_mode = "stateless"
     tolerates = tuple(Tolerated(change, LIKENESS, 0.98) for change in LONGER)
     config: MrcrConfig
 
-    def __init__(self, config: MrcrConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.strict = config.strict
-        self.workers = Workers("likeness", count=2, timeout=20.0)
+    async def start(self) -> None:
+        self.workers = self.own(Workers("likeness", count=2, timeout=20.0))
 
-    async def verify(self, rollout: MrcrTask) -> dict[str, Any]:
+    async def verify(self, rollout: MrcrTask) -> MrcrScore:
         """How alike the answer and the expected text are behind the code; nothing without the code."""
         code, answer = rollout.random_string_to_prepend, rollout.output_text.strip()
         matched = answer.startswith(code)
         ratio, reason = 0.0, f"the answer does not begin with {code[:80]!r}"
         if matched:
             ratio, reason = await self.compare(answer.removeprefix(code), rollout.expected_answer.removeprefix(code))
-        fields = {"reward": ratio, "prefix_matched": matched, "seq_match_ratio": ratio}
-        return fields if ratio == 1.0 else {**fields, "reason": reason}
+        reason = "" if ratio == 1.0 else reason
+        return MrcrScore(reward=ratio, prefix_matched=matched, seq_match_ratio=ratio, reason=reason)
 
     async def compare(self, answer: str, expected: str) -> tuple[float, str]:
-        if self.strict:
+        if self.config.strict:
             answer, expected = (text.replace("\r\n", "\n").strip() for text in (answer, expected))
         if not answer.strip():
             return 0.0, "nothing stands behind the code"
@@ -59,16 +61,12 @@ class Mrcr(ResourcesServer[None]):
         if answer == expected:
             return 1.0, ""
         ratio = float(await self.workers.call("ratio", answer, expected))
-        if self.strict and ratio < ENOUGH:
+        if self.config.strict and ratio < ENOUGH:
             return 0.0, f"the answer is {ratio:.2f} like the expected text, and strict asks for {ENOUGH:g}"
         return ratio, f"the answer is {ratio:.2f} like the expected text"
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         return pass_and_majority(replies) | pass_and_majority_by("n_needles", replies)
-
-    async def stop(self) -> None:
-        await super().stop()
-        await self.workers.close()
 
 
 app = Mrcr.app()

@@ -1,17 +1,14 @@
 """The tasks of the reasoning-gym package: procedural puzzles, each scored by the package's own rule."""
 
-from typing import Any
-
 from doubtful import LONGEST
 from pydantic import Field
+from rows import ReasoningGymScore, ReasoningTask
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
+from gym.server import ResourcesConfig, ResourcesServer
 from gym.server.slots import kept, last_box, last_pair
 from gym.server.workers import AnswerTooCostly, WorkerRaised, Workers
 from gym.wire.answers import cut_out
 from gym.wire.failures import RolloutError
-from gym.wire.rows import Tolerant
 
 BOX = "\\boxed{"
 FLOOR = 0.05  # the most that a task gives to an answer for being there
@@ -23,27 +20,21 @@ class ReasoningGymConfig(ResourcesConfig):
     verifier_workers: int = Field(default=2, ge=1)
 
 
-class Metadata(Tolerant):
-    source_dataset: str = Field(min_length=1)
-
-
-class ReasoningTask(VerifyRequest):
-    question: str
-    answer: str | None = None
-    metadata: Metadata
-
-
 class ReasoningGym(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: ReasoningGymConfig
 
-    def __init__(self, config: ReasoningGymConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.workers = Workers(
-            "scoring", count=config.verifier_workers, timeout=config.verifier_timeout_seconds, memory=4 << 30
+    async def start(self) -> None:
+        self.workers = self.own(
+            Workers(
+                "scoring",
+                count=self.config.verifier_workers,
+                timeout=self.config.verifier_timeout_seconds,
+                memory=4 << 30,
+            )
         )
 
-    async def verify(self, rollout: ReasoningTask) -> dict[str, Any]:
+    async def verify(self, rollout: ReasoningTask) -> ReasoningGymScore:
         """The package's score of the answer, between 0 and 1; many tasks know partial ones."""
         task = rollout.metadata.source_dataset
         if rollout.answer and len(rollout.answer) > LONGEST:
@@ -53,8 +44,8 @@ class ReasoningGym(ResourcesServer[None]):
         reward, reason = (0.0, "the answer is empty") if not answer else await self.score(task, answer, rollout)
         if self.config.strict and reward <= FLOOR:
             reward = 0.0
-        fields = {"reward": reward, "task_name": task, "score": reward, "extracted_answer": answer}
-        return fields if reward >= 1.0 else {**fields, "reason": reason or f"{task} gives it {reward:g}"}
+        reason = "" if reward >= 1.0 else reason or f"{task} gives it {reward:g}"
+        return ReasoningGymScore(reward=reward, task_name=task, score=reward, extracted_answer=answer, reason=reason)
 
     async def score(self, task: str, answer: str, rollout: ReasoningTask) -> tuple[float, str]:
         if len(answer) > LONGEST:
@@ -70,10 +61,6 @@ class ReasoningGym(ResourcesServer[None]):
             if error.type_name == "UnknownTask":
                 raise RolloutError("row", f"metadata.source_dataset: reasoning-gym has no task {task!r}") from None
             return 0.0, f"{task} cannot read it: {error.type_name}: {error.message[:200]}"
-
-    async def stop(self) -> None:
-        await super().stop()
-        await self.workers.close()
 
 
 def extract(text: str, *, strict: bool) -> str:

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 from guesses import is_alone, plain, precision
 from pydantic import Field, StringConstraints
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
+from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
 from gym.wire.items import input_items, item_text
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 
@@ -25,38 +24,40 @@ class RulerTask(VerifyRequest):
     subset: str
 
 
+class RulerScore(Score):
+    string_match_all_single: float
+    string_match_part_single: float
+
+
 class Ruler(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: RulerConfig
 
-    def __init__(self, config: RulerConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.strict = config.strict
-
-    async def verify(self, rollout: RulerTask) -> dict[str, Any]:
+    async def verify(self, rollout: RulerTask) -> RulerScore:
         """The share of the strings that the answer holds; for questions, whether it holds any."""
         answer, reason = self.read(rollout)
         held = [self.holds(answer, text.lower()) for text in rollout.outputs]
         share, some = sum(held) / len(held), float(any(held))
         reward = some if rollout.subset.startswith(QUESTIONS) else share
-        if self.strict and reward:
+        if self.config.strict and reward:
             reward *= precision(answer, [text.lower() for text in rollout.outputs])
-        fields = {"reward": reward, "string_match_all_single": share, "string_match_part_single": some}
-        fields |= {f"{rollout.subset}_{name}": fields[name] for name in list(fields)[1:]}
-        return fields if reward == 1.0 else {**fields, "reason": reason or f"{sum(held)} of {len(held)} strings found"}
+        matches = {"string_match_all_single": share, "string_match_part_single": some}
+        matches |= {f"{rollout.subset}_{name}": value for name, value in matches.items()}
+        reason = "" if reward == 1.0 else reason or f"{sum(held)} of {len(held)} strings found"
+        return RulerScore(reward=reward, reason=reason, **matches)
 
     def holds(self, answer: str, text: str) -> bool:
         """Strictly as a word of its own: 12 is not in 123."""
-        return is_alone(text, answer) if self.strict else text in answer
+        return is_alone(text, answer) if self.config.strict else text in answer
 
     def read(self, rollout: RulerTask) -> tuple[str, str]:
         """The text to search, and why it is none."""
         answer = rollout.output_text.strip().lower()
         if _repeats(answer, rollout):
             return "", "the answer repeats the prompt"
-        if self.strict and len(answer) > SPACE_OF_STRICT + 2 * sum(map(len, rollout.outputs)):
+        if self.config.strict and len(answer) > SPACE_OF_STRICT + 2 * sum(map(len, rollout.outputs)):
             return "", "the answer is too long for what was asked"
-        return plain(answer) if self.strict else answer, ""
+        return plain(answer) if self.config.strict else answer, ""
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         return pass_and_majority(replies) | pass_and_majority_by("subset", replies)

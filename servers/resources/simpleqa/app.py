@@ -1,20 +1,18 @@
 """Short facts: a judge says whether an answer is correct, incorrect, or was not attempted."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import yaml
 from grades import GRADES, read_grade
-from pydantic import StringConstraints
+from rows import SimpleqaScore, SimpleqaTask
 
 from gym.errors import UserError
-from gym.server import ResourcesServer, VerifyRequest
-from gym.server.config import Settings
+from gym.server import ResourcesServer
 from gym.server.judge import Judge, JudgeConfig, Prompt, find_file, not_for_a_judge
 from gym.wire import items
 from gym.wire.pass_rates import pass_and_majority
 
-HERE = Path(__file__).parent
 VERDICTS = ("correct", "incorrect", "not_attempted")
 
 
@@ -24,31 +22,24 @@ class SimpleqaConfig(JudgeConfig):
     strict: bool = False
 
 
-class SimpleqaTask(VerifyRequest):
-    question: str = ""
-    expected_answer: Annotated[str, StringConstraints(pattern=r"\S")]
-
-
 class Simpleqa(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: SimpleqaConfig
 
-    def __init__(self, config: SimpleqaConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.judge = Judge(self, config)
-        self.prompt = load_prompt(config.judge_prompt_path)
+    async def start(self) -> None:
+        self.judge = Judge(self, self.config, load_prompt(self.config.judge_prompt_path, self.here), ("generation",))
 
-    async def verify(self, rollout: SimpleqaTask) -> dict[str, Any]:
+    async def verify(self, rollout: SimpleqaTask) -> SimpleqaScore:
         """1.0 for what the judge grades A."""
         said = [one for one in rollout.response.output if items.is_message(one)]
         answer = items.item_text(said[-1], "\n").strip() if said else ""
         if reason := not_for_a_judge(answer):
-            return _reply("not_attempted", answer, None, [], reason)
+            return score("not_attempted", answer, None, [], reason)
         question = rollout.question or items.last_user_text(rollout.responses_create_params.input)
         values = {"question": question, "expected_answer": rollout.expected_answer, "generation": answer}
-        said, grade = await self.judge.ask_verdict(self.prompt.fill(values, untrusted=("generation",)), read_grade)
+        said, grade = await self.judge.verdict(read_grade, **values)
         verdict = GRADES[grade]
-        return _reply(verdict, answer, said.text, [said.evaluation(grade)], f"the judge says: {verdict}")
+        return score(verdict, answer, said.text, [said.evaluation(grade)], f"the judge says: {verdict}")
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         """Each verdict as a score of its own; F1 of correctness over the questions and over the attempts."""
@@ -59,8 +50,8 @@ class Simpleqa(ResourcesServer[None]):
         return rates | {name: rate for at in list(rates) for name, rate in _attempted(at, rates)}
 
 
-def load_prompt(path: str) -> Prompt:
-    file = find_file(path, HERE, "judge_prompt")
+def load_prompt(path: str, folder: Path) -> Prompt:
+    file = find_file(path, folder, "judge_prompt")
     told = yaml.safe_load(file.read_text("utf-8"))
     text = told.get("user") if isinstance(told, dict) else None
     if not isinstance(text, str):
@@ -78,13 +69,16 @@ def _attempted(name: str, rates: dict[str, Any]) -> list[tuple[str, float]]:
     return [(f"{at}/f1", f1), (f"{at}/accuracy_given_attempted", given)]
 
 
-def _reply(
-    verdict: str, answer: str, told: str | None, evaluations: list[dict[str, Any]], reason: str
-) -> dict[str, Any]:
-    fields: dict[str, Any] = {"reward": float(verdict == "correct"), "extracted_answer": answer, "verdict": verdict}
-    fields |= {f"is_{one}": float(one == verdict) for one in VERDICTS}
-    fields |= {"judge_output": told, "judge_evaluations": evaluations}
-    return fields if verdict == "correct" else {**fields, "reason": reason}
+def score(verdict: str, answer: str, told: str | None, evaluations: list[dict[str, Any]], reason: str) -> SimpleqaScore:
+    return SimpleqaScore(
+        reward=float(verdict == "correct"),
+        extracted_answer=answer,
+        verdict=verdict,
+        judge_output=told,
+        judge_evaluations=evaluations,
+        reason="" if verdict == "correct" else reason,
+        **{f"is_{one}": float(one == verdict) for one in VERDICTS},
+    )
 
 
 app = Simpleqa.app()

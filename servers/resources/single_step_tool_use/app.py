@@ -1,54 +1,25 @@
 """The next step of a conversation, compared with an expert's: a tool call, several at once, or a message."""
 
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
 from comparison import Call, Comparator, Verdict, read_call
-from pydantic import AfterValidator, Field
+from rows import ExpectedCall, ExpectedCalls, ExpectedMessage, SingleStepTask, SingleStepToolUseScore
 from rules import Category, ComparatorConfig
 from texts import is_about, is_copy
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
+from gym.server import ResourcesConfig, ResourcesServer
 from gym.server.workers import Workers
 from gym.wire import items
-from gym.wire.calls import greatest_pairing, read_arguments, refuse_unoffered
+from gym.wire.calls import greatest_pairing, refuse_unoffered
 from gym.wire.failures import RolloutError
-from gym.wire.rows import Tolerant
 
 MAX_CALLS = 200  # in one step
-
-
-def _is_object(text: str) -> str:
-    if not isinstance(read_arguments(text), dict):
-        raise ValueError("the JSON text of an object is needed")
-    return text
-
-
-class ExpectedMessage(Tolerant):
-    type: Literal["message"]
-    content: str
-
-
-class ExpectedCall(Tolerant):
-    type: Literal["function_call"]
-    name: str
-    arguments: Annotated[str, AfterValidator(_is_object)]
-
-
-class ExpectedCalls(Tolerant):
-    type: Literal["function_call_batch"]
-    calls: list[ExpectedCall] = Field(min_length=1)
 
 
 class SingleStepConfig(ResourcesConfig):
     tool_call_comparator_config: ComparatorConfig = ComparatorConfig()
     strict: bool = False
-
-
-class SingleStepTask(VerifyRequest):
-    expected_action: Annotated[ExpectedMessage | ExpectedCall | ExpectedCalls, Field(discriminator="type")]
 
 
 class SingleStepToolUse(ResourcesServer[None]):
@@ -57,20 +28,19 @@ class SingleStepToolUse(ResourcesServer[None]):
     constant_floor_reason = "one example of five asks for a message, and any message is one"
     config: SingleStepConfig
 
-    def __init__(self, config: SingleStepConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.config = config
-        self.rules = config.tool_call_comparator_config
-        self.counts_calls = config.strict or self.rules.counts_calls
-        self.one = Comparator(self.rules, strict=config.strict)
-        self.several = Comparator(self.rules.for_several(), strict=config.strict)
-        self.workers = Workers("schemas", count=1, folder=Path(__file__).parent)
+    async def start(self) -> None:
+        strict, rules = self.config.strict, self.config.tool_call_comparator_config
+        self.rules = rules
+        self.counts_calls = strict or rules.counts_calls
+        self.one = Comparator(rules, strict=strict)
+        self.several = Comparator(rules.for_several(), strict=strict)
+        self.workers = self.own(Workers("schemas", count=1, folder=self.here))
 
-    async def verify(self, rollout: SingleStepTask) -> dict[str, Any]:
+    async def verify(self, rollout: SingleStepTask) -> SingleStepToolUseScore:
         """1.0 when the step may pass for the expected one."""
         verdict = await self.judge(rollout)
-        fields = {"reward": verdict.score, "category": verdict.category}
-        return fields if verdict.score == 1.0 else {**fields, "reason": str(verdict.category).replace("_", " ")}
+        reason = "" if verdict.score == 1.0 else str(verdict.category).replace("_", " ")
+        return SingleStepToolUseScore(reward=verdict.score, category=verdict.category, reason=reason)
 
     async def judge(self, rollout: SingleStepTask) -> Verdict:
         expected, calls = rollout.expected_action, rollout.function_calls
@@ -118,7 +88,7 @@ class SingleStepToolUse(ResourcesServer[None]):
         if call.arguments is None:
             return Category.NO_JSON
         field = f"the schema of {call.name}"
-        conforms = await self.workers.check("conforms", call.arguments, schema, blank=({}, schema), field=field)
+        conforms = await self.workers.judge("conforms", call.arguments, schema, blank={}, field=field)
         return None if conforms else Category.NOT_CONFORMING
 
     def judge_several(self, wanted: Sequence[Call], given: Sequence[Call]) -> Verdict:
@@ -147,10 +117,6 @@ class SingleStepToolUse(ResourcesServer[None]):
         if mode == "f1":
             return 2 * matched / (wanted + given)
         return matched / required if mode == "fractional" else float(matched == required)
-
-    async def stop(self) -> None:
-        await super().stop()
-        await self.workers.close()
 
 
 def _calls_of(expected: ExpectedCall | ExpectedCalls) -> list[Call]:

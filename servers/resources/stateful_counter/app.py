@@ -1,9 +1,8 @@
 """A counter of one's own for each rollout: shows that state is kept by session and that verify can see it."""
 
 from dataclasses import dataclass
-from typing import Any
 
-from gym.server import ResourcesServer, Row, VerifyRequest, tool
+from gym.server import ResourcesServer, Row, Score, VerifyRequest, tool
 
 
 class CounterRow(Row):
@@ -42,14 +41,13 @@ class StatefulCounter(ResourcesServer[Counter]):
         """Read the counter."""
         return {"count": state.count}
 
-    async def verify(self, rollout: CounterTask, state: Counter | None) -> dict[str, Any]:
+    async def verify(self, rollout: CounterTask, state: Counter | None) -> Score:
         """1.0 when this rollout's counter stands where it should."""
         if state is None:
-            return {"reward": 0.0, "reason": "no counter: verify came without the cookie of seed_session"}
-        if state.count == rollout.expected_count:
-            return {"reward": 1.0, "final_count": state.count}
-        reason = f"the counter stands at {state.count}, not at {rollout.expected_count}"
-        return {"reward": 0.0, "final_count": state.count, "reason": reason}
+            return Score(reward=0.0, reason="no counter: verify came without the cookie of seed_session")
+        right = state.count == rollout.expected_count
+        reason = "" if right else f"the counter stands at {state.count}, not at {rollout.expected_count}"
+        return Score(reward=float(right), final_count=state.count, reason=reason)
 
 
 app = StatefulCounter.app()

@@ -6,10 +6,8 @@ from extraction import ExtractionMode, extract_answer, strict_answer
 from matching import score
 from pydantic import StringConstraints
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
+from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
 from gym.server.slots import unwrapped
-from gym.wire.pass_rates import pass_and_majority
 
 
 class StringMatchConfig(ResourcesConfig):
@@ -23,30 +21,28 @@ class StringMatchTask(VerifyRequest):
     metadata: dict[str, Any] | None = None
 
 
+class StringMatchScore(Score):
+    extracted_answer: str | None
+
+
 class StringMatch(ResourcesServer[None]):
     reverify_mode = "stateless"
+    answer = "extracted_answer"
     config: StringMatchConfig
 
-    def __init__(self, config: StringMatchConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.strict = config.strict
-
-    async def verify(self, rollout: StringMatchTask) -> dict[str, Any]:
+    async def verify(self, rollout: StringMatchTask) -> StringMatchScore:
         """1.0 when the extracted answer is the expected one, 0.98 when it is a number that is nearly it."""
-        answer = (strict_answer if self.strict else extract_answer)(rollout.joined_text, rollout.extraction_mode)
+        answer = (strict_answer if self.config.strict else extract_answer)(rollout.joined_text, rollout.extraction_mode)
         if answer is None:
             reason = f"no answer in the form {rollout.extraction_mode!r}"
-            return {"reward": 0.0, "extracted_answer": None, "reason": reason}
-        forms = (answer, unwrapped(answer)) if self.strict else (answer,)
+            return StringMatchScore(reward=0.0, extracted_answer=None, reason=reason)
+        forms = (answer, unwrapped(answer)) if self.config.strict else (answer,)
         wanted, exact = rollout.expected_answer, rollout.case_sensitive
-        reward = max(score(form, wanted, case_sensitive=exact, strict=self.strict) for form in dict.fromkeys(forms))
-        fields = {"reward": reward, "extracted_answer": answer}
-        if reward == 1.0:
-            return fields
-        return {**fields, "reason": "the number is not exact" if reward else "the answer is another one"}
-
-    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
-        return pass_and_majority(replies, answer="extracted_answer")
+        reward = max(
+            score(form, wanted, case_sensitive=exact, strict=self.config.strict) for form in dict.fromkeys(forms)
+        )
+        reason = "" if reward == 1.0 else "the number is not exact" if reward else "the answer is another one"
+        return StringMatchScore(reward=reward, extracted_answer=answer, reason=reason)
 
 
 app = StringMatch.app()

@@ -1,16 +1,13 @@
 """StructEval: an answer in JSON, YAML, TOML, XML or CSV, scored by whether it parses and by the paths that it has."""
 
 from collections import defaultdict
-from pathlib import Path
 from statistics import mean
 from typing import Any
 
 from pydantic import Field
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
-from gym.server.workers import WorkerRaised, Workers
-from gym.wire.failures import RolloutError
+from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
+from gym.server.workers import Workers
 
 NOTHING = {"reward": 0.0, "render_score": 0.0, "key_validation_score": 0.0, "raw_output_score": 0.0}
 
@@ -34,34 +31,21 @@ class StructEval(ResourcesServer[None]):
     reverify_mode = "stateless"
     config: StructEvalConfig
 
-    def __init__(self, config: StructEvalConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        folder = Path(__file__).parent
-        self.workers = Workers("scoring", count=config.worker_count, timeout=config.cpu_seconds, folder=folder)
+    async def start(self) -> None:
+        self.workers = self.own(
+            Workers("scoring", count=self.config.worker_count, timeout=self.config.cpu_seconds, folder=self.here)
+        )
 
-    async def verify(self, rollout: StructEvalTask) -> dict[str, Any]:
+    async def verify(self, rollout: StructEvalTask) -> Score:
         """0.2 for code that parses and 0.8 by the share of expected paths that it has."""
         text = rollout.output_text
         if not text.strip():
             message = "No assistant response text"
-            return {**NOTHING, "error_type": "empty_response", "error_message": message, "reason": message}
-        told = await self.score(text, rollout)
-        missing = told.pop("missing")
-        if told["reward"] < 1.0:
-            told["reason"] = reason_of(told, missing)
-        return told
-
-    async def score(self, text: str, rollout: StructEvalTask) -> dict[str, Any]:
+            return Score(**NOTHING, error_type="empty_response", error_message=message, reason=message)
         asked = (rollout.output_type, rollout.raw_output_metric, self.config.strict)
-        try:
-            told: dict[str, Any] = await self.workers.check(
-                "score", text, *asked, blank=("", *asked), field="raw_output_metric"
-            )
-        except WorkerRaised as error:
-            if error.type_name != "BadPath":
-                raise
-            raise RolloutError("row", f"raw_output_metric: {error.message}") from None
-        return told
+        told = await self.workers.judge("score", text, *asked, field="raw_output_metric", refusal="BadPath")
+        missing = told.pop("missing")
+        return Score(**told, reason="" if told["reward"] == 1.0 else reason_of(told, missing))
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         """Means of the scores: over all, by input type, by output type, by task."""
@@ -75,10 +59,6 @@ class StructEval(ResourcesServer[None]):
                 found[score].append(float(reply.get(score) or 0.0))
                 found[f"{score}_{kind}"].append(float(reply.get(score) or 0.0))
         return {f"mean/{name}": mean(values) for name, values in found.items()}
-
-    async def stop(self) -> None:
-        await super().stop()
-        await self.workers.close()
 
 
 def reason_of(told: dict[str, Any], missing: list[str]) -> str:

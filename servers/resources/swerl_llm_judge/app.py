@@ -4,10 +4,8 @@ from typing import Any
 
 from choice import GradingMode, extract_choice
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
+from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
 from gym.wire.failures import RolloutError
-from gym.wire.pass_rates import pass_and_majority
 
 
 class SwerlLlmJudgeConfig(ResourcesConfig):
@@ -33,31 +31,29 @@ class SwerlLlmJudgeTask(VerifyRequest):
         return [one for one in wanted if one in self.letters]
 
 
+class SwerlLlmJudgeScore(Score):
+    expected_answer: str | list[str]
+    extracted_answer: str | None
+
+
 class SwerlLlmJudge(ResourcesServer[None]):
     reverify_mode = "stateless"
+    answer = "extracted_answer"
     config: SwerlLlmJudgeConfig
 
-    def __init__(self, config: SwerlLlmJudgeConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.strict = config.strict
-
-    async def verify(self, rollout: SwerlLlmJudgeTask) -> dict[str, Any]:
+    async def verify(self, rollout: SwerlLlmJudgeTask) -> SwerlLlmJudgeScore:
         """1.0 for the letter of a right fix."""
         golds = rollout.golds
         if not golds:
             raise RolloutError("row", "expected_answer: a letter of one of the options is needed")
-        chosen = extract_choice(rollout.joined_text, rollout.letters, rollout.grading_mode, only=self.strict)
-        fields: dict[str, Any] = {
-            "reward": float(chosen in golds),
-            "expected_answer": golds[0] if len(golds) == 1 else golds,
-            "extracted_answer": chosen,
-        }
-        if chosen in golds:
-            return fields
-        return {**fields, "reason": "another fix was chosen" if chosen else "no fix was chosen in <solution>"}
-
-    def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
-        return pass_and_majority(replies, answer="extracted_answer")
+        chosen = extract_choice(rollout.joined_text, rollout.letters, rollout.grading_mode, only=self.config.strict)
+        right = chosen in golds
+        return SwerlLlmJudgeScore(
+            reward=float(right),
+            expected_answer=golds[0] if len(golds) == 1 else golds,
+            extracted_answer=chosen,
+            reason="" if right else "another fix was chosen" if chosen else "no fix was chosen in <solution>",
+        )
 
 
 app = SwerlLlmJudge.app()

@@ -20,7 +20,7 @@ from office.toolbox import run_tool
 from office.truth import Calls, WrongTruth, replay_truth
 from pydantic import BaseModel, ConfigDict
 
-from gym.server import Problem, ResourcesConfig, ResourcesServer, Row, Tolerated, VerifyRequest
+from gym.server import Problem, ResourcesConfig, ResourcesServer, Row, Score, Tolerated, VerifyRequest
 from gym.server.config import Settings
 from gym.server.tools import Tool
 from gym.wire.failures import RolloutError
@@ -82,7 +82,6 @@ class WorkplaceAssistant(ResourcesServer[Office]):
 
     def __init__(self, config: WorkplaceConfig, settings: Settings) -> None:
         super().__init__(config, settings)
-        self.strict = config.strict
         self.seed_tables = load_seed(HERE / config.tables)
         self.tools = {name: _make_tool(name) for name in SPECS}
 
@@ -95,7 +94,7 @@ class WorkplaceAssistant(ResourcesServer[Office]):
         """The ids that the tables lack; where they have all of them, the call that does nothing there."""
         calls = _calls(row.ground_truth)
         try:
-            await asyncio.to_thread(replay_truth, self.seed_tables, calls, strict=self.strict)
+            await asyncio.to_thread(replay_truth, self.seed_tables, calls, strict=self.config.strict)
         except WrongTruth as error:
             hint = (
                 f"looked in {HERE / self.config.tables}; set `tables` to the folder of the six CSV files of these rows"
@@ -107,27 +106,27 @@ class WorkplaceAssistant(ResourcesServer[Office]):
     async def unseeded(self) -> Office:
         raise RolloutError("row", NO_SESSION, status=400)
 
-    async def verify(self, rollout: WorkplaceTask) -> dict[str, Any]:
+    async def verify(self, rollout: WorkplaceTask) -> Score:
         """1.0 when the calls of the response leave the same office behind as those of the row's truth."""
         wanted = await self.replay_truth(_calls(rollout.ground_truth))
         made = [(str(call.get("name")), call.get("arguments")) for call in rollout.function_calls]
         found = await self.replay(made)
-        if tables := differing(found, wanted, strict=self.strict):
-            return {"reward": 0.0, "reason": f"the end state differs in: {', '.join(tables)}"}
-        if self.strict and (reason := _why_idle(made, rollout)):
-            return {"reward": 0.0, "reason": reason}
-        return {"reward": 1.0}
+        tables = differing(found, wanted, strict=self.config.strict)
+        reason = f"the end state differs in: {', '.join(tables)}" if tables else ""
+        if self.config.strict and not reason:
+            reason = _why_idle(made, rollout)
+        return Score(reward=float(not reason), reason=reason)
 
     async def replay(self, calls: list[tuple[str, Any]]) -> Office:
         if len(calls) <= MANY_CALLS:  # a call takes a tenth of a millisecond
-            return replay(self.seed_tables, calls, drop_nulls=self.strict)
-        return await asyncio.to_thread(replay, self.seed_tables, calls, drop_nulls=self.strict)
+            return replay(self.seed_tables, calls, drop_nulls=self.config.strict)
+        return await asyncio.to_thread(replay, self.seed_tables, calls, drop_nulls=self.config.strict)
 
     async def replay_truth(self, truth: Calls) -> Office:
         try:
             if len(truth) <= MANY_CALLS:
-                return replay_truth(self.seed_tables, truth, strict=self.strict)
-            return await asyncio.to_thread(replay_truth, self.seed_tables, truth, strict=self.strict)
+                return replay_truth(self.seed_tables, truth, strict=self.config.strict)
+            return await asyncio.to_thread(replay_truth, self.seed_tables, truth, strict=self.config.strict)
         except WrongTruth as error:
             which = f"the setting `tables` is {self.config.tables}: is the row made for other tables?"
             raise RolloutError("row", f"ground_truth: {error}. {which}") from None

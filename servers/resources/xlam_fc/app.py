@@ -1,36 +1,18 @@
 """Function calling: every expected call, and no other, made with the expected arguments."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import AfterValidator, Field
+from rows import XlamFcScore, XlamFcTask
 
-from gym.server import ResourcesConfig, ResourcesServer, VerifyRequest
-from gym.server.config import Settings
+from gym.server import ResourcesConfig, ResourcesServer
 from gym.wire.calls import greatest_matching, read_arguments, refuse_unoffered, same_json
 from gym.wire.items import Item
-from gym.wire.rows import Tolerant
 
 MAX_CALLS = 1_000  # more are no answer
 
 
-def _is_object(arguments: dict[str, Any] | str) -> dict[str, Any] | str:
-    """Of an expected call: without arguments that can be read, any call of the function would be right."""
-    if not isinstance(read_arguments(arguments), dict):
-        raise ValueError("an object is needed, or its JSON text")
-    return arguments
-
-
-class ExpectedCall(Tolerant):
-    name: str
-    arguments: Annotated[dict[str, Any] | str, AfterValidator(_is_object)] = Field(default_factory=dict)
-
-
 class XlamFcConfig(ResourcesConfig):
     strict: bool = False
-
-
-class XlamFcTask(VerifyRequest):
-    expected_answers: list[ExpectedCall]
 
 
 class Call:
@@ -57,11 +39,7 @@ class XlamFc(ResourcesServer[None]):
     constant_floor_reason = "for one example of five no call is right, and a text makes none"
     config: XlamFcConfig
 
-    def __init__(self, config: XlamFcConfig, settings: Settings) -> None:
-        super().__init__(config, settings)
-        self.strict = config.strict
-
-    async def verify(self, rollout: XlamFcTask) -> dict[str, Any]:
+    async def verify(self, rollout: XlamFcTask) -> XlamFcScore:
         """1.0 when the calls are the expected ones, in any order."""
         names = (one.name for one in rollout.expected_answers)
         refuse_unoffered(names, rollout.responses_create_params.tools, field="expected_answers")
@@ -69,18 +47,18 @@ class XlamFc(ResourcesServer[None]):
         given = [Call(one.get("name"), one.get("arguments")) for one in rollout.function_calls]
         correct = self.count(wanted, given) if len(given) <= MAX_CALLS else 0
         reason = _reason(rollout.function_calls, rollout.output_text, len(wanted), correct)
-        fields: dict[str, Any] = {
-            "reward": float(not reason),
-            "num_expected": len(wanted),
-            "num_predicted": len(given),
-            "num_correct": correct,
-            "predicted_calls": [{"name": one.name, "arguments": one.arguments} for one in given],
-        }
-        return {**fields, "reason": reason} if reason else fields
+        return XlamFcScore(
+            reward=float(not reason),
+            num_expected=len(wanted),
+            num_predicted=len(given),
+            num_correct=correct,
+            predicted_calls=[{"name": one.name, "arguments": one.arguments} for one in given],
+            reason=reason,
+        )
 
     def count(self, wanted: list[Call], given: list[Call]) -> int:
         """How many expected calls were made. Strict pairs them as well as can be; else the first that fits is taken."""
-        if self.strict:
+        if self.config.strict:
             return greatest_matching(
                 len(wanted), len(given), lambda one, number: given[number].answers(wanted[one], strict=True)
             )

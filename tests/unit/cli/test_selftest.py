@@ -201,7 +201,7 @@ def test_bad_rows_are_named_by_line_and_field(entry: CatalogEntry) -> None:
         ROW + '{"responses_create_params": {"input": 3}}\nnot json\n'
     )
     gaps = list(find_gaps(entry))
-    assert gaps[0] == "data/example.jsonl: 3 rows; there must be 5"
+    assert gaps[0] == "data/example.jsonl: 3 rows, 5 are asked for"
     assert gaps[1].startswith("data/example.jsonl:2: responses_create_params.input")
     assert gaps[2].startswith("data/example.jsonl:3: Invalid JSON")
 

@@ -16,7 +16,7 @@ from gym.console.probes import Prober
 from gym.files import write_atomically
 from gym.http.pool import HttpClient, Reply
 from gym.plan import Plan, make_plan
-from gym.render.console import console_document
+from gym.render.console_document import console_document
 from gym.server.refusing import Refusing, Rules
 from gym.server.testing import running
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView

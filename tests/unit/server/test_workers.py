@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from gym.errors import UserError
-from gym.server.workers import WorkerDied, WorkerOutOfMemory, WorkerRaised, Workers, WorkerTimeout
+from gym.server.workers import AnswerTooCostly, WorkerDied, WorkerOutOfMemory, WorkerRaised, Workers, WorkerTimeout
 from gym.wire.failures import RolloutError
 
 pytestmark = pytest.mark.asyncio
@@ -37,6 +37,13 @@ def crash(): os.kill(os.getpid(), signal.SIGSEGV)
 def leave(): os._exit(3)
 def eat(): return len([0] * (1 << 34))
 def boom(): raise ValueError("bad")
+class BadRow(ValueError): pass
+def grade(answer, pattern):
+    if pattern == "(": raise BadRow("( is not a pattern")
+    if pattern == "spec: [": raise BadRow("spec: [ is not a pattern")
+    if answer == "spin": spin()
+    if answer == "raise": raise ValueError("odd")
+    return len(answer)
 def exits(): raise SystemExit("gone")
 def give_set(): return {1}
 def deep(): return deep()
@@ -315,3 +322,18 @@ async def test_a_call_that_does_not_return_is_named_by_its_line(
         assert await workers.call("add", 1, 2) == 3
     assert f"(graders.py:{lines.index('    while True: pass') + 1} in spin)" in str(spun.value)
     assert f"(graders.py:{lines.index('        time.sleep(1e6)') + 1} in hold)" in str(slept.value)
+
+
+async def test_a_judged_answer_is_scored_and_each_failure_is_told_as_what_it_is(folder: Path) -> None:
+    async with started(folder, count=1, timeout=0.3) as workers:
+        assert await workers.judge("grade", "four", "x", field="spec") == 4
+        for pattern in ("(", "spec: ["):
+            with pytest.raises(RolloutError, match=r"^spec: [(\[] is not a pattern$") as caught:
+                await workers.judge("grade", "four", pattern, field="spec", refusal="BadRow")
+            assert caught.value.kind == "row"
+        with pytest.raises(AnswerTooCostly, match="checking the answer costs too much"):
+            await workers.judge("grade", "spin", "x", field="spec")
+        with pytest.raises(RolloutError, match="spec: even with a blank answer"):
+            await workers.judge("grade", "spin", "x", field="spec", blank="spin")
+        with pytest.raises(WorkerRaised, match="odd"):
+            await workers.judge("grade", "raise", "x", field="spec", refusal="BadRow")

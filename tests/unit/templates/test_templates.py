@@ -8,9 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-import yaml
 
 from gym.cli.scaffold import class_name, render_tree, write_tree
+from gym.config.default_agent import add_default_agents
+from gym.config.nodes import plain
+from gym.config.yaml_source import read_yaml
 from gym.files import asset_dir
 from gym.wire.rows import Row
 
@@ -22,7 +24,7 @@ SETTINGS = Path(__file__).parents[3] / "pyproject.toml"
 
 @pytest.fixture(params=KINDS)
 def scaffold(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    values = {"name": NAME, "class_name": class_name(NAME), "title": NAME.replace("_", " ").capitalize()}
+    values = {"name": NAME, "class_name": class_name(NAME), "title": NAME.replace("_", " ").capitalize(), "path": NAME}
     write_tree(tmp_path / NAME, render_tree(asset_dir("templates") / request.param, values))
     return tmp_path / NAME
 
@@ -52,7 +54,7 @@ def test_a_scaffold_has_all_a_server_has(scaffold: Path) -> None:
 
 
 def test_a_scaffold_s_rows_name_an_agent_of_its_config(scaffold: Path) -> None:
-    config = yaml.safe_load((scaffold / "configs" / f"{NAME}.yaml").read_text("utf-8"))
+    config = plain(add_default_agents(read_yaml(scaffold / "configs" / f"{NAME}.yaml", NAME)))
     agents = {name for name, block in config.items() if "responses_api_agents" in block}
     rows = [json.loads(line) for line in (scaffold / "data" / "example.jsonl").read_text("utf-8").splitlines()]
     assert {row["agent_ref"]["name"] for row in rows if "agent_ref" in row} <= agents

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from gym.errors import GymError
+from gym.server import ServerApp
 from gym.server.judge_noise import STYLES
 from gym.server.serve import load_app
 from gym.server.testing import Caller, running
@@ -38,9 +39,9 @@ async def test_other_questions_get_other_verdicts() -> None:
     assert set(texts) == {"A", "B", "C"}
 
 
-async def test_the_styles_can_be_chosen_and_a_wrong_name_is_refused() -> None:
+async def test_the_styles_can_be_chosen_and_a_wrong_name_is_refused(app: ServerApp) -> None:
     assert await said("[[A=B]] or [[A!=B]]", 1, styles=["refusal"]) == [STYLES["refusal"].text]
-    app = load_app(HERE / "app.py").configured({"styles": ["loud"]}, name="judge_model")
+    app = app.configured({"styles": ["loud"]}, name="judge_model")
     with pytest.raises(GymError, match="there is no loud"):
         await app.start()
 

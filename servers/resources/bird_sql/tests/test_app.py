@@ -15,32 +15,22 @@ from hypothesis import strategies as st
 from sql_block import clean, last_block
 from sql_results import compare
 
-from gym.server import Problem
-from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server import Problem, ServerApp
 from gym.server.check_rows import RowChecker
 from gym.server.fuzz import fuzz_verify
 from gym.server.serve import load_app
-from gym.server.testing import Caller, running
+from gym.server.testing import Caller, Rows, read_lines, running
 from gym.wire.items import message, response
 
 HERE = Path(__file__).parents[1]
-ROWS: list[dict[str, Any]] = [
-    json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()
-]
-
-
-async def test_every_case_ends_as_its_line_says() -> None:
-    cases = load_cases(HERE / CASES)
-    outcomes = await run_cases(load_app(HERE / "app.py"), "bird_sql", {}, cases)
-    assert not [one for one in outcomes if not one.passed]
-    assert not list(missing_kinds(cases))
+ROWS = read_lines(HERE / "data" / "example.jsonl")
 
 
 @pytest.mark.parametrize("fields", [{}, {"strict": True}])
-def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
+def test_no_well_formed_request_breaks_it(app: ServerApp, rows: Rows, fields: dict[str, Any]) -> None:
     fuzz_verify(
-        load_app(HERE / "app.py").configured({**fields, "max_steps": 1_000_000}),
-        ROWS,
+        app.configured({**fields, "max_steps": 1_000_000}),
+        rows,
         texts=["```sql\nSELECT 1\n```", "```sql\nSELECT", "```sql\n--\nx```", "```sql /* a ```", "```sql\n\x00a\n```"],
         values={
             "db_id": st.sampled_from(["library", "workshop", "..", "no"]),
@@ -139,13 +129,13 @@ def test_a_database_file_is_read_and_left_as_it_was(tmp_path: Path) -> None:
     assert [one.name for one in tmp_path.iterdir()] == ["shop.sqlite"]
 
 
-async def test_the_benchmarks_own_folders_are_found(tmp_path: Path) -> None:
+async def test_the_benchmarks_own_folders_are_found(app: ServerApp, rows: Rows, tmp_path: Path) -> None:
     folder = tmp_path / "dev_20240627" / "dev_databases" / "shop"
     folder.mkdir(parents=True)
     with closing(sqlite3.connect(folder / "shop.sqlite")) as database:
         database.executescript("CREATE TABLE things (name TEXT); INSERT INTO things VALUES ('ax');")
-    row = ROWS[0] | {"db_id": "shop", "gt_sql": "SELECT name FROM things"}
-    app = load_app(HERE / "app.py").configured({"bird_sql_dir": str(tmp_path)})
+    row = rows[0] | {"db_id": "shop", "gt_sql": "SELECT name FROM things"}
+    app = app.configured({"bird_sql_dir": str(tmp_path)})
     async with running(app) as url, Caller(url) as caller:
         text = "```sql\nSELECT max(name) FROM things\n```"
         answered = await caller.post("/verify", row | {"response": response([message(text)], model="m")})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +10,8 @@ from hypothesis import strategies as st
 from scoring import GRAMMARS
 
 from gym.server.fuzz import fuzz_verify
-from gym.server.testing import read_lines
+from gym.server.testing import Rows
 
-ROWS = read_lines(Path(__file__).parents[1] / "data" / "example.jsonl")
 TEXTS = ("a", "[a]", "a <cite>a</cite>", "citation_1", "<cite>")
 IDS = st.lists(st.sampled_from(["citation_4kq2", "", "a"]) | st.text(max_size=4), max_size=3)
 VERIFIERS = st.fixed_dictionaries(
@@ -31,5 +29,5 @@ VALUES = {"verifier": VERIFIERS | st.none()}
 
 
 @pytest.mark.parametrize("settings", [{}], ids=str)
-def test_no_request_breaks_the_verifier(settings: dict[str, Any]) -> None:
-    fuzz_verify(CitationIf.app(settings, name="citation_if"), ROWS, texts=TEXTS, values=VALUES)
+def test_no_request_breaks_the_verifier(rows: Rows, settings: dict[str, Any]) -> None:
+    fuzz_verify(CitationIf.app(settings, name="citation_if"), rows, texts=TEXTS, values=VALUES)

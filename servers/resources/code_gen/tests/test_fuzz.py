@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from app import CodeGen
 from hypothesis import strategies as st
 
 from gym.server.fuzz import ANYTHING, fuzz_verify
-from gym.server.testing import read_lines
+from gym.server.testing import Rows
 from tests.support.sandbox_programs import broker_process
 
-ROWS = read_lines(Path(__file__).parents[1] / "data" / "example.jsonl")
 TEXTS = (
     "```python\nprint(input())\n```",
     "```\n1 /\n```",
@@ -24,9 +21,9 @@ TESTS = st.fixed_dictionaries(
 )
 
 
-def test_no_well_formed_request_breaks_it() -> None:
+def test_no_well_formed_request_breaks_it(rows: Rows) -> None:
     metadata = st.fixed_dictionaries({"unit_tests": TESTS | ANYTHING}, optional={"difficulty": ANYTHING})
     with broker_process() as access:
         fields = {"num_processes": 2, "unit_test_timeout_secs": 2}
         app = CodeGen.app(fields, name="code_gen", **access.settings)
-        fuzz_verify(app, ROWS, texts=TEXTS, values={"verifier_metadata": metadata}, examples=100)
+        fuzz_verify(app, rows, texts=TEXTS, values={"verifier_metadata": metadata}, examples=100)

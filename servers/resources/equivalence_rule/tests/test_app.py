@@ -2,38 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from rules import exact, is_hopeless, likeness
 
-from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server import ServerApp
 from gym.server.fuzz import fuzz_verify
-from gym.server.serve import load_app
-
-HERE = Path(__file__).parents[1]
-ROWS: list[dict[str, Any]] = [
-    json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()
-]
-
-
-async def test_every_case_ends_as_its_line_says() -> None:
-    cases = load_cases(HERE / CASES)
-    outcomes = await run_cases(load_app(HERE / "app.py"), "equivalence_rule", {}, cases)
-    assert not [one for one in outcomes if not one.passed]
-    assert not list(missing_kinds(cases))
+from gym.server.testing import Rows
 
 
 @pytest.mark.parametrize(
     "fields",
     [{}, {"strict": True}, {"grading_rule": "seq_match"}, {"grading_rule": "weighted_seq_match", "strict": True}],
 )
-def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
-    fuzz_verify(
-        load_app(HERE / "app.py").configured(fields), ROWS, texts=["carbon dioxide", "Carbon  dioxide"], examples=80
-    )
+def test_no_well_formed_request_breaks_it(app: ServerApp, rows: Rows, fields: dict[str, Any]) -> None:
+    fuzz_verify(app.configured(fields), rows, texts=["carbon dioxide", "Carbon  dioxide"], examples=80)
 
 
 @pytest.mark.parametrize(("answer", "score"), [("the cat", 1.0), ("The  CAT\n", 1.0), ("the cat.", 0.0), ("cat", 0.0)])

@@ -9,23 +9,22 @@ from typing import Any
 import pytest
 from app import FormatVerification
 
+from gym.server import ServerApp
 from gym.server.cases import CASES, load_cases, run_cases
-from gym.server.serve import load_app
-from gym.server.testing import Caller, body_of, read_lines, running, verify
+from gym.server.testing import Caller, Rows, body_of, running, verify
 
 HERE = Path(__file__).parents[1]
-ROWS = read_lines(HERE / "data" / "example.jsonl")
 BULLETS = "▪ A lamp\n▪ A mat\n▪ Matches\n▪ Warm socks"
 
 
-async def test_every_case_ends_as_its_line_says() -> None:
-    outcomes = await run_cases(load_app(HERE / "app.py"), "format_verification", {}, load_cases(HERE / CASES))
+async def test_every_case_ends_as_its_line_says(app: ServerApp) -> None:
+    outcomes = await run_cases(app, "format_verification", {}, load_cases(HERE / CASES))
     assert not [one for one in outcomes if not one.passed]
     assert not [one for one in outcomes if one.got == "reward 0" and not one.reason]
 
 
-async def test_the_request_is_echoed_with_what_matched() -> None:
-    body = body_of(ROWS[3] | {"odd": {"kept": [None]}}, "Moss [ref:1] [ref:7].")
+async def test_the_request_is_echoed_with_what_matched(rows: Rows) -> None:
+    body = body_of(rows[3] | {"odd": {"kept": [None]}}, "Moss [ref:1] [ref:7].")
     told = (await verify(FormatVerification.app({}, name="f"), body)).body
     assert told | body == told
     assert told["match_details"]["missing"] == ["[ref:2]"]
@@ -40,33 +39,33 @@ async def test_the_request_is_echoed_with_what_matched() -> None:
     ],
 )
 async def test_an_answer_on_which_a_pattern_of_the_row_never_ends_is_worth_0_and_no_new_attempt(
-    verifier: dict[str, Any],
+    rows: Rows, verifier: dict[str, Any]
 ) -> None:
     async with (
         running(FormatVerification.app({"cpu_seconds": 0.5}, name="f")) as url,
         Caller(url) as one,
         Caller(url) as other,
     ):
-        slow = asyncio.create_task(one.post("/verify", body_of(ROWS[0] | {"verifier": verifier}, "a" * 64 + "b")))
-        assert (await other.post("/verify", body_of(ROWS[0], BULLETS))).body["reward"] == 1.0
+        slow = asyncio.create_task(one.post("/verify", body_of(rows[0] | {"verifier": verifier}, "a" * 64 + "b")))
+        assert (await other.post("/verify", body_of(rows[0], BULLETS))).body["reward"] == 1.0
         told = await slow
     assert (told.status, told.body["reward"], told.body["library_error"]) == (200, 0.0, "timeout")
     assert "checking the answer costs too much" in told.body["reason"]
 
 
-async def test_a_pattern_that_is_none_names_its_field() -> None:
-    row = ROWS[0] | {"verifier": {"type": "string_match", "patterns": ["("]}}
+async def test_a_pattern_that_is_none_names_its_field(rows: Rows) -> None:
+    row = rows[0] | {"verifier": {"type": "string_match", "patterns": ["("]}}
     told = await verify(FormatVerification.app({}, name="f"), body_of(row, "x"))
     assert told.body["error"]["message"].startswith("verifier.patterns: '(' is no pattern")
 
 
-async def test_an_answer_of_five_megabytes_is_scored_and_its_markers_not_all_listed() -> None:
-    told = await verify(FormatVerification.app({}, name="f"), body_of(ROWS[3], "[ref:9] " * 650_000))
+async def test_an_answer_of_five_megabytes_is_scored_and_its_markers_not_all_listed(rows: Rows) -> None:
+    told = await verify(FormatVerification.app({}, name="f"), body_of(rows[3], "[ref:9] " * 650_000))
     assert (told.status, told.body["reward"], len(told.body["match_details"]["spurious"])) == (200, 0.0, 100)
 
 
-async def test_a_hundred_at_once_are_scored_as_one_by_one() -> None:
-    bodies = [body_of(ROWS[index % 5], BULLETS * (index % 2)) for index in range(100)]
+async def test_a_hundred_at_once_are_scored_as_one_by_one(rows: Rows) -> None:
+    bodies = [body_of(rows[index % 5], BULLETS * (index % 2)) for index in range(100)]
     async with running(FormatVerification.app({}, name="f")) as url, Caller(url) as caller:
         alone = [(await caller.post("/verify", body)).body["reward"] for body in bodies]
         told = await asyncio.gather(*(caller.post("/verify", body) for body in bodies))

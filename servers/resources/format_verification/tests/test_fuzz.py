@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +9,8 @@ from app import FormatVerification
 from hypothesis import strategies as st
 
 from gym.server.fuzz import fuzz_verify
-from gym.server.testing import read_lines
+from gym.server.testing import Rows
 
-ROWS = read_lines(Path(__file__).parents[1] / "data" / "example.jsonl")
 TEXTS = ("a", "1", "a\n1", "[a]")
 PATTERNS = st.lists(
     st.sampled_from(["a", "(", r"\d+", "^", "", "[", "(?P<x>a)(?P=x)"]) | st.text(max_size=4), max_size=3
@@ -30,5 +28,5 @@ VALUES = {"verifier": VERIFIERS | st.none()}
 
 
 @pytest.mark.parametrize("settings", [{}, {"strict": True}], ids=str)
-def test_no_request_breaks_the_verifier(settings: dict[str, Any]) -> None:
-    fuzz_verify(FormatVerification.app(settings, name="format_verification"), ROWS, texts=TEXTS, values=VALUES)
+def test_no_request_breaks_the_verifier(rows: Rows, settings: dict[str, Any]) -> None:
+    fuzz_verify(FormatVerification.app(settings, name="format_verification"), rows, texts=TEXTS, values=VALUES)

@@ -18,11 +18,10 @@ from recorded_web import RecordedWeb
 
 from gym.errors import UserError
 from gym.server.config import Settings, parse_config
-from gym.server.testing import Caller, running
+from gym.server.testing import Caller, Rows, running
 from gym.wire.items import function_call, message, response
 
 DATA = Path(__file__).parents[1] / "data"
-ROWS = [json.loads(line) for line in (DATA / "example.jsonl").read_text("utf-8").splitlines()]
 CASES = [json.loads(line) for line in (DATA / "verifier_cases.jsonl").read_text("utf-8").splitlines()]
 
 
@@ -49,10 +48,10 @@ async def test_a_case_of_the_folder_scores_as_it_says(case: dict[str, Any]) -> N
     assert ("reason" in told.body) == (told.body["reward"] == 0.0)
 
 
-async def test_every_example_can_be_solved_with_the_recorded_web() -> None:
+async def test_every_example_can_be_solved_with_the_recorded_web(rows: Rows) -> None:
     facts = ("red paint", "131 km", "nine arches", "flood of 1803", "glass bells")
     async with web() as caller:
-        for row, fact in zip(ROWS, facts, strict=True):
+        for row, fact in zip(rows, facts, strict=True):
             question = row["responses_create_params"]["input"].partition("\n")[0]
             found = json.loads((await caller.post("/search", {"query": question})).body["search_results"])
             links = [item["link"] for item in found["items"][:3]]
@@ -162,8 +161,8 @@ def test_an_answer_of_megabytes_is_read_in_linear_time(piece: str) -> None:
     assert time.process_time() - begun < 20.0  # seconds at most; quadratic: hours
 
 
-async def test_the_response_is_echoed() -> None:
-    body = ROWS[0] | {"response": response([message(r"\boxed{B}")], model="m")}
+async def test_the_response_is_echoed(rows: Rows) -> None:
+    body = rows[0] | {"response": response([message(r"\boxed{B}")], model="m")}
     async with web() as caller:
         told = (await caller.post("/verify", body)).body
     assert told == body | {"reward": 1.0, "parsed_option": "B"}

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from letters import extract_letter, strict_letter
 
-from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server import ServerApp
 from gym.server.fuzz import fuzz_verify
-from gym.server.serve import load_app
-from gym.server.testing import Caller, running
+from gym.server.testing import Caller, Rows, running
 from gym.wire.choices import Options
-
-HERE = Path(__file__).parents[1]
-ROWS: list[dict[str, Any]] = [
-    json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()
-]
-
-
-async def test_every_case_ends_as_its_line_says() -> None:
-    cases = load_cases(HERE / CASES)
-    outcomes = await run_cases(load_app(HERE / "app.py"), "gpqa_diamond", {}, cases)
-    assert not [one for one in outcomes if not one.passed]
-    assert not list(missing_kinds(cases))
 
 
 @pytest.mark.parametrize("fields", [{}, {"strict": True}])
-def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
+def test_no_well_formed_request_breaks_it(app: ServerApp, rows: Rows, fields: dict[str, Any]) -> None:
     fuzz_verify(
-        load_app(HERE / "app.py").configured(fields),
-        ROWS,
+        app.configured(fields),
+        rows,
         texts=["\\boxed{B}", "Answer: 1.2 eV", "\\boxed{\\mathrm{b}}"],
     )
 
@@ -83,12 +68,12 @@ def test_strict_takes_a_slot_that_names_one_option_and_no_other(form: str) -> No
     assert strict_letter(form.format("B") + r" No wait, \boxed{C}", options) == "C"
 
 
-async def test_metrics_count_majorities_and_silence() -> None:
+async def test_metrics_count_majorities_and_silence(app: ServerApp) -> None:
     replies = [
         {"_ng_task_index": 0, "reward": reward, "extracted_answer": answer}
         for reward, answer in ((1.0, "B"), (0.0, None), (1.0, "B"))
     ]
-    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+    async with running(app) as url, Caller(url) as caller:
         told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
     assert told["majority@3/accuracy"] == 100.0
     assert told["pass@1[avg-of-3]/no_answer"] == pytest.approx(100 / 3)

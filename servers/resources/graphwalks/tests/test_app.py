@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 from node_lists import f1_score, read_nodes
 
-from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server import ServerApp
 from gym.server.fuzz import fuzz_verify
-from gym.server.serve import load_app
-from gym.server.testing import Caller, running
+from gym.server.testing import Caller, Rows, running
 from gym.wire.items import message, response
-
-HERE = Path(__file__).parents[1]
-ROWS: list[dict[str, Any]] = [
-    json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()
-]
-
-
-async def test_every_case_ends_as_its_line_says() -> None:
-    cases = load_cases(HERE / CASES)
-    outcomes = await run_cases(load_app(HERE / "app.py"), "graphwalks", {}, cases)
-    assert not [one for one in outcomes if not one.passed]
-    assert not list(missing_kinds(cases))
 
 
 @pytest.mark.parametrize("fields", [{}, {"strict": True}])
-def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
+def test_no_well_formed_request_breaks_it(app: ServerApp, rows: Rows, fields: dict[str, Any]) -> None:
     fuzz_verify(
-        load_app(HERE / "app.py").configured(fields),
-        ROWS,
+        app.configured(fields),
+        rows,
         texts=["Final Answer: []", 'Final Answer: ["a"]'],
         values={"expected_answer": st.sampled_from(["[]", "[1]", "{}", "null", "[null]", "[true]"])},
     )
@@ -66,16 +51,16 @@ def test_how_well_two_sets_agree(predicted: str, expected: str, f1: float) -> No
 
 
 @pytest.mark.parametrize("expected", ['["1", "2"]', "[1, 2]"])
-async def test_nodes_may_be_numbers(expected: str) -> None:
-    body = ROWS[0] | {"expected_answer": expected, "response": response([message("Final Answer: [2, 1]")], model="m")}
-    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+async def test_nodes_may_be_numbers(app: ServerApp, rows: Rows, expected: str) -> None:
+    body = rows[0] | {"expected_answer": expected, "response": response([message("Final Answer: [2, 1]")], model="m")}
+    async with running(app) as url, Caller(url) as caller:
         told = (await caller.post("/verify", body)).body
     assert told["reward"] == 1.0
     assert told["expected_answer"] == expected
 
 
-async def test_metrics_are_told_for_each_type() -> None:
+async def test_metrics_are_told_for_each_type(app: ServerApp) -> None:
     replies = [{"_ng_task_index": 0, "reward": 0.5, "problem_type": "bfs"}]
-    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+    async with running(app) as url, Caller(url) as caller:
         told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
     assert told["problem_type=bfs/pass@1/accuracy"] == 50.0

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from scores import MAX_TRIES, read_answer, score
 from spellings import spellings, why_unreliable
 
-from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server import ServerApp
 from gym.server.fuzz import fuzz_verify
-from gym.server.serve import load_app
-from gym.server.testing import Caller, running
-
-HERE = Path(__file__).parents[1]
-ROWS: list[dict[str, Any]] = [
-    json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()
-]
-
-
-async def test_every_case_ends_as_its_line_says() -> None:
-    cases = load_cases(HERE / CASES)
-    outcomes = await run_cases(load_app(HERE / "app.py"), "hotpotqa_qa", {}, cases)
-    assert not [one for one in outcomes if not one.passed]
-    assert not list(missing_kinds(cases))
+from gym.server.testing import Caller, Rows, running
 
 
 @pytest.mark.parametrize("fields", [{}, {"strict": True}])
-def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
+def test_no_well_formed_request_breaks_it(app: ServerApp, rows: Rows, fields: dict[str, Any]) -> None:
     fuzz_verify(
-        load_app(HERE / "app.py").configured(fields),
-        ROWS,
+        app.configured(fields),
+        rows,
         texts=['{"answer": "1954"}', '{"answer": {"a": [1]}}', '{"answer": "\\\\ud800"}', "{{{", "The Danube"],
     )
 
@@ -108,13 +93,13 @@ def test_of_many_texts_that_might_be_json_the_last_are_tried() -> None:
     assert read_answer(text) == (text, False)
 
 
-async def test_metrics_come_with_and_without_unreliable_truths() -> None:
+async def test_metrics_come_with_and_without_unreliable_truths(app: ServerApp) -> None:
     ones = {"answer_em": 1.0, "answer_f1": 1.0, "is_correct": 1.0, "is_correct_strict": 1.0, "extracted_answer": "a"}
     replies = [
         {"_ng_task_index": 0, "reward": 1.0, **ones, "gt_should_remove": False},
         {"_ng_task_index": 1, "reward": 0.0, **dict.fromkeys(ones, 0.0), "gt_should_remove": True},
     ]
-    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+    async with running(app) as url, Caller(url) as caller:
         told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
     assert told["pass@1/answer_em"] == 50.0
     assert told["filtered_pass@1/is_correct_strict"] == 100.0

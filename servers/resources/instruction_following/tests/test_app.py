@@ -10,24 +10,23 @@ import pytest
 from app import InstructionFollowing
 from instruction_samples import IFBENCH, IFEVAL, IFTRAIN, STRICT_GOOD
 
+from gym.server import ServerApp
 from gym.server.cases import CASES, load_cases, run_cases
-from gym.server.serve import load_app
-from gym.server.testing import Caller, body_of, read_lines, running, verify
+from gym.server.testing import Caller, Rows, body_of, running, verify
 
 HERE = Path(__file__).parents[1]
-ROWS = read_lines(HERE / "data" / "example.jsonl")
 TITLE = "<<A walk>>\nUp the hill."
 
 
-async def test_every_case_ends_as_its_line_says() -> None:
-    outcomes = await run_cases(load_app(HERE / "app.py"), "instruction_following", {}, load_cases(HERE / CASES))
+async def test_every_case_ends_as_its_line_says(app: ServerApp) -> None:
+    outcomes = await run_cases(app, "instruction_following", {}, load_cases(HERE / CASES))
     assert not [one for one in outcomes if not one.passed]
     assert not [one for one in outcomes if one.got == "reward 0" and not one.reason]
 
 
-async def test_each_instruction_is_reported_and_the_request_echoed() -> None:
-    body = body_of(ROWS[0] | {"odd": {"kept": [None]}}, "<<A walk>>\nUp, up the hill.")
-    told = (await verify(load_app(HERE / "app.py"), body)).body
+async def test_each_instruction_is_reported_and_the_request_echoed(app: ServerApp, rows: Rows) -> None:
+    body = body_of(rows[0] | {"odd": {"kept": [None]}}, "<<A walk>>\nUp, up the hill.")
+    told = (await verify(app, body)).body
     assert told | body == told
     assert told["follow_instruction_list"] == [True, False, True]
     assert told["follow_all_instructions"] is False
@@ -35,32 +34,32 @@ async def test_each_instruction_is_reported_and_the_request_echoed() -> None:
     assert told["reason"] == "punctuation:no_comma: not followed"
 
 
-async def test_the_configuration_overrules_how_a_row_is_graded() -> None:
+async def test_the_configuration_overrules_how_a_row_is_graded(rows: Rows) -> None:
     app = InstructionFollowing.app({"grading_mode": "fraction"}, name="i")
-    assert (await verify(app, body_of(ROWS[0], "<<A walk>>\nUp, up."))).body["reward"] == pytest.approx(2 / 3)
+    assert (await verify(app, body_of(rows[0], "<<A walk>>\nUp, up."))).body["reward"] == pytest.approx(2 / 3)
 
 
-async def test_an_answer_on_which_a_pattern_of_the_row_never_ends_is_worth_0_and_no_new_attempt() -> None:
-    row = ROWS[0] | {"verifier_metadata": {"instruction_id_list": ["keywords:existence"], "kwargs": None}}
+async def test_an_answer_on_which_a_pattern_of_the_row_never_ends_is_worth_0_and_no_new_attempt(rows: Rows) -> None:
+    row = rows[0] | {"verifier_metadata": {"instruction_id_list": ["keywords:existence"], "kwargs": None}}
     row["verifier_metadata"]["kwargs"] = [{"keywords": ["(a+)+$"]}]
     app = InstructionFollowing.app({"cpu_seconds": 0.5}, name="i")
     async with running(app) as url, Caller(url) as one, Caller(url) as other:
         slow = asyncio.create_task(one.post("/verify", body_of(row, "a" * 64 + "b")))
-        quick = await other.post("/verify", body_of(ROWS[0], TITLE))
+        quick = await other.post("/verify", body_of(rows[0], TITLE))
         assert quick.body["reward"] == 1.0
         told = await slow
     assert (told.status, told.body["reward"], told.body["library_error"]) == (200, 0.0, "timeout")
     assert "checking the answer costs too much" in told.body["reason"]
 
 
-async def test_an_answer_of_five_megabytes_follows_nothing_and_says_why() -> None:
-    told = await verify(InstructionFollowing.app({}, name="i"), body_of(ROWS[0], "word. " * 900_000))
+async def test_an_answer_of_five_megabytes_follows_nothing_and_says_why(rows: Rows) -> None:
+    told = await verify(InstructionFollowing.app({}, name="i"), body_of(rows[0], "word. " * 900_000))
     assert (told.status, told.body["follow_instruction_list"]) == (200, [False, False, False])
     assert told.body["reason"] == "the answer is longer than 500,000 characters"
 
 
-async def test_a_hundred_at_once_are_graded_as_one_by_one() -> None:
-    bodies = [body_of(ROWS[index % 5], TITLE * (index % 3)) for index in range(100)]
+async def test_a_hundred_at_once_are_graded_as_one_by_one(rows: Rows) -> None:
+    bodies = [body_of(rows[index % 5], TITLE * (index % 3)) for index in range(100)]
     async with running(InstructionFollowing.app({}, name="i")) as url, Caller(url) as caller:
         alone = [(await caller.post("/verify", body)).body["follow_instruction_list"] for body in bodies]
         told = await asyncio.gather(*(caller.post("/verify", body) for body in bodies))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +10,8 @@ from hypothesis import strategies as st
 from instruction_samples import SAMPLES
 
 from gym.server.fuzz import fuzz_verify
-from gym.server.testing import read_lines
+from gym.server.testing import Rows
 
-ROWS = read_lines(Path(__file__).parents[1] / "data" / "example.jsonl")
 TEXTS = (
     "{",
     "[1]",
@@ -39,5 +37,5 @@ VALUES = {"verifier_metadata": ASKED | st.none(), "kwargs": ASKED, "instruction_
 
 
 @pytest.mark.parametrize("settings", [{}, {"strict": True}, {"suite": "ifbench"}], ids=str)
-def test_no_request_breaks_the_verifier(settings: dict[str, Any]) -> None:
-    fuzz_verify(InstructionFollowing.app(settings, name="instruction_following"), ROWS, texts=TEXTS, values=VALUES)
+def test_no_request_breaks_the_verifier(rows: Rows, settings: dict[str, Any]) -> None:
+    fuzz_verify(InstructionFollowing.app(settings, name="instruction_following"), rows, texts=TEXTS, values=VALUES)

@@ -14,12 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from universe import FUNCTIONS
 
-from gym.server.testing import Answered, Caller, running
+from gym.server.testing import Answered, Caller, Rows, running
 from gym.wire.failures import RolloutError
 from gym.wire.items import function_call, function_call_output, message
 
 DATA = Path(__file__).parents[1] / "data"
-ROWS = [json.loads(line) for line in (DATA / "example.jsonl").read_text("utf-8").splitlines()]
 CASES = [json.loads(line) for line in (DATA / "verifier_cases.jsonl").read_text("utf-8").splitlines()]
 
 
@@ -88,8 +87,8 @@ async def test_a_bad_or_missing_argument_is_named_and_an_unknown_function_is_not
     assert (await call("/tan", {"radians": 1})).status == 404
 
 
-async def test_the_tools_of_a_row_are_the_functions() -> None:
-    for row in ROWS:
+async def test_the_tools_of_a_row_are_the_functions(rows: Rows) -> None:
+    for row in rows:
         assert {tool["name"] for tool in row["responses_create_params"]["tools"]} == set(FUNCTIONS)
 
 

@@ -13,8 +13,8 @@ import pytest
 from generate import LEVELS, NAMES, WORDINGS, MathAdvancedCalculationsGenerator, tools
 from universe import FUNCTIONS
 
+from gym.server import ServerApp
 from gym.server.generating import Made, generate, prove, prove_difficulties
-from gym.server.serve import load_app
 
 HERE = Path(__file__).parents[1]
 GENERATOR = MathAdvancedCalculationsGenerator()
@@ -116,24 +116,24 @@ def test_a_harder_question_takes_more_calls_and_more_words() -> None:
         assert all(more > 1.5 * less for less, more in zip(measured, measured[1:], strict=False)), (calls, words)
 
 
-async def test_the_tools_lead_to_full_reward_and_no_answer_to_none_also_when_strict() -> None:
+async def test_the_tools_lead_to_full_reward_and_no_answer_to_none_also_when_strict(app: ServerApp) -> None:
     for strict in (False, True):
-        proofs = await prove_difficulties(
-            load_app(HERE / "app.py"), GENERATOR, 20, fields={"strict": strict}, steps=not strict
-        )
+        proofs = await prove_difficulties(app, GENERATOR, 20, fields={"strict": strict}, steps=not strict)
         assert all(proof.holds for proof in proofs.values()), proofs
 
 
-async def test_the_last_value_alone_is_not_enough() -> None:
+async def test_the_last_value_alone_is_not_enough(app: ServerApp) -> None:
     unworked = [Made(one.row, answer=one.answer, key=one.key) for one in made(20, "medium")]
-    proof = await prove(load_app(HERE / "app.py"), unworked, steps=False)
+    proof = await prove(app, unworked, steps=False)
     assert len(proof.unpaid) == 20
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("strict", [False, True])
-async def test_ten_thousand_rows_of_each_difficulty_are_paid(strict: bool, capsys: pytest.CaptureFixture[str]) -> None:
-    proofs = await prove_difficulties(load_app(HERE / "app.py"), GENERATOR, 10_000, fields={"strict": strict})
+async def test_ten_thousand_rows_of_each_difficulty_are_paid(
+    app: ServerApp, strict: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proofs = await prove_difficulties(app, GENERATOR, 10_000, fields={"strict": strict})
     with capsys.disabled():
         for difficulty, proof in proofs.items():
             print(f"\n{difficulty}: {proof.rows} rows, {proof.mean_length:.0f} characters", end="")  # noqa: T201

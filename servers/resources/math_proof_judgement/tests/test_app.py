@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 from judgement import classifier_rates, confusion, read_judgement, without_thoughts
 
-from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server import ServerApp
 from gym.server.fuzz import fuzz_verify
-from gym.server.serve import load_app
-from gym.server.testing import Caller, running
-
-HERE = Path(__file__).parents[1]
-ROWS: list[dict[str, Any]] = [
-    json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()
-]
-
-
-async def test_every_case_ends_as_its_line_says() -> None:
-    cases = load_cases(HERE / CASES)
-    outcomes = await run_cases(load_app(HERE / "app.py"), "math_proof_judgement", {}, cases)
-    assert not [one for one in outcomes if not one.passed]
-    assert not list(missing_kinds(cases))
+from gym.server.testing import Caller, Rows, running
 
 
 @pytest.mark.parametrize("fields", [{}, {"strict": True}])
-def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
+def test_no_well_formed_request_breaks_it(app: ServerApp, rows: Rows, fields: dict[str, Any]) -> None:
     fuzz_verify(
-        load_app(HERE / "app.py").configured(fields),
-        ROWS,
+        app.configured(fields),
+        rows,
         texts=["Judgement: Yes", "**Judgement**: no"],
         values={"expected_judgement": st.sampled_from(["Judgement: yes", "No", "Judgement:"])},
     )
@@ -76,12 +61,12 @@ def test_thoughts_are_taken_out(text: str, left: str) -> None:
     assert without_thoughts(text) == left
 
 
-async def test_metrics_are_those_of_a_classifier() -> None:
+async def test_metrics_are_those_of_a_classifier(app: ServerApp) -> None:
     replies = [
         reply(0, "Yes", "Yes"), reply(0, "No", "Yes"), reply(1, "Yes", "No"), reply(1, "No", "No"),
         reply(2, "Yes", "Yes"), reply(2, None, "Yes"),
     ]  # fmt: skip
-    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+    async with running(app) as url, Caller(url) as caller:
         told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
     assert told["pass@1[avg-of-2]/accuracy"] == 50.0
     assert told["pass@2/accuracy"] == 100.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +14,10 @@ from hypothesis import strategies as st
 
 from gym.sandbox.client import SandboxEnded, Sandboxes
 from gym.sandbox.pipe import Pipe
-from gym.server.testing import Caller, running
+from gym.server.testing import Caller, Rows, running
 from gym.wire.items import message, response
 from tests.support.sandbox_programs import Access, answer, broker_process
 
-HERE = Path(__file__).parents[1]
-ROWS = [json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()]
 ROW = {"responses_create_params": {"input": "?"}, "expected_result": "42"}
 
 
@@ -242,6 +239,6 @@ async def test_no_output_and_no_row_is_a_fault_of_the_server(access: Access) -> 
             assert (await caller.post("/verify", body)).status in (200, 422), body
 
 
-def test_the_example_rows_name_their_agent() -> None:
-    assert len(ROWS) == 5
-    assert {row["agent_ref"]["name"] for row in ROWS} == {"math_with_code_simple_agent"}
+def test_the_example_rows_name_their_agent(rows: Rows) -> None:
+    assert len(rows) == 5
+    assert {row["agent_ref"]["name"] for row in rows} == {"math_with_code_simple_agent"}

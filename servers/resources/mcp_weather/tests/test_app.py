@@ -17,11 +17,11 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import TextContent
 
-from gym.server.testing import Caller, running
+from gym.server.testing import Caller, read_lines, running
 from gym.wire.items import function_call, message, response
 
 DATA = Path(__file__).parents[1] / "data"
-ROWS = [json.loads(line) for line in (DATA / "example.jsonl").read_text("utf-8").splitlines()]
+ROWS = read_lines(DATA / "example.jsonl")
 CASES = [json.loads(line) for line in (DATA / "verifier_cases.jsonl").read_text("utf-8").splitlines()]
 PARIS = ROWS[0]
 SUNNY = "The weather in Paris is sunny and 72 F."

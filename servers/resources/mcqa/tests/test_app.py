@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from app import Mcqa
 
-from gym.server.serve import load_app
-from gym.server.testing import Answered, Caller, running
+from gym.server import ServerApp
+from gym.server.testing import Answered, Caller, read_lines, running
 from gym.wire.items import message, response
 
 HERE = Path(__file__).parents[1]
-ROWS = [json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()]
+ROWS = read_lines(HERE / "data" / "example.jsonl")
 ROW = {
     "responses_create_params": {"input": "A, B or C?"},
     "options": [{"A": "Paris"}, {"B": "Rome"}, {"C": "Oslo"}],
@@ -33,8 +32,8 @@ async def verify(answer: str, settings: dict[str, Any] | None = None, **changes:
 
 
 @pytest.mark.parametrize("row", ROWS)
-async def test_of_each_example_the_expected_letter_alone_is_worth_1(row: dict[str, Any]) -> None:
-    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+async def test_of_each_example_the_expected_letter_alone_is_worth_1(app: ServerApp, row: dict[str, Any]) -> None:
+    async with running(app) as url, Caller(url) as caller:
         for letter in "ABCD":
             answer = response([message(rf"It must be \boxed{{{letter}}}.")], model="test")
             told = await caller.post("/verify", row | {"response": answer})
@@ -111,12 +110,12 @@ async def test_a_row_that_is_wrong_is_the_rows_fault(changes: dict[str, Any], pl
     assert place in told.body["error"]["message"]
 
 
-async def test_metrics_count_majorities_and_silence() -> None:
+async def test_metrics_count_majorities_and_silence(app: ServerApp) -> None:
     replies = [
         {"_ng_task_index": 0, "reward": reward, "extracted_answer": answer}
         for reward, answer in ((1.0, "B"), (0.0, "A"), (1.0, "B"), (0.0, None))
     ]
-    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+    async with running(app) as url, Caller(url) as caller:
         told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
         mode = await caller.get("/reverify_mode")
     assert mode.body == "stateless"

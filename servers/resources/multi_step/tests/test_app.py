@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from gym.server import ServerApp
 from gym.server.serve import load_app
-from gym.server.testing import Answered, Caller, running
+from gym.server.testing import Answered, Caller, read_lines, running
 from gym.wire.items import Item, function_call, message, response
 
 HERE = Path(__file__).parents[1]
-ROWS = [json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()]
+ROWS = read_lines(HERE / "data" / "example.jsonl")
 ROW = {
     "responses_create_params": {"input": "values of warm: Blazing, Warm"},
     "id": 0,
@@ -35,8 +36,8 @@ def hand_in(values: Any) -> Item:
     return function_call("extract_synonym_values", json.dumps({"synonym_values": values}))
 
 
-async def test_the_tools_answer() -> None:
-    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+async def test_the_tools_answer(app: ServerApp) -> None:
+    async with running(app) as url, Caller(url) as caller:
         assert (await caller.post("/get_synonym_value", {"synonym": "Blazing"})).body == {"synonym_value": 711}
         assert (await caller.post("/extract_synonym_values", {"synonym_values": [1]})).body == {"success": True}
         assert (await caller.post("/extract_synonym_values", {"synonym_values": ["x"]})).status == 422
@@ -106,16 +107,16 @@ async def test_a_row_whose_values_the_tool_does_not_give_is_the_rows_fault(
     assert said in told.body["error"]["message"]
 
 
-async def test_a_row_without_its_fields_is_the_rows_fault() -> None:
-    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+async def test_a_row_without_its_fields_is_the_rows_fault(app: ServerApp) -> None:
+    async with running(app) as url, Caller(url) as caller:
         told = await caller.post("/verify", {"responses_create_params": {"input": "x"}, "response": {"output": []}})
     assert (told.status, told.body["error"]["kind"]) == (422, "row")
     assert "expected_synonym_values: Field required" in told.body["error"]["message"]
 
 
 @pytest.mark.parametrize("row", ROWS)
-async def test_the_values_of_the_examples_are_what_the_tool_says(row: dict[str, Any]) -> None:
-    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+async def test_the_values_of_the_examples_are_what_the_tool_says(app: ServerApp, row: dict[str, Any]) -> None:
+    async with running(app) as url, Caller(url) as caller:
         told = [await caller.post("/get_synonym_value", {"synonym": one}) for one in row["expected_synonyms"]]
     assert [one.body["synonym_value"] for one in told] == row["expected_synonym_values"]
     assert ", ".join(row["expected_synonyms"]) in row["responses_create_params"]["input"][-1]["content"]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,24 +11,17 @@ from candidate import MAX_OUTPUT, Candidates, Ran, read_outcome
 from harness import answer
 from hypothesis import strategies as st
 
-from gym import labels
 from gym.errors import UserError
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import Outcome, Programs
-from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.sandbox.programs import ProgramOutcome, Programs
+from gym.server import ServerApp
 from gym.server.fuzz import fuzz_verify
-from gym.server.serve import load_app
-from gym.server.testing import Caller, running
+from gym.server.testing import Caller, Rows, running
 from gym.wire.failures import RolloutError
 from gym.wire.items import message, response
 from tests.support.hostile import HOSTILE
 from tests.support.sandbox_programs import Access, broker_process, fenced
 from tests.support.sandbox_programs import answer as answer_of
-
-HERE = Path(__file__).parents[1]
-ROWS: list[dict[str, Any]] = [
-    json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()
-]
 
 
 @pytest.fixture(scope="module")
@@ -39,20 +30,11 @@ def access() -> Iterator[Access]:
         yield found
 
 
-async def test_every_case_ends_as_its_line_says(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(labels.ENV_SANDBOX_URL, access.url)
-    monkeypatch.setenv(labels.ENV_SANDBOX_TOKEN, access.token)
-    cases = load_cases(HERE / CASES)
-    outcomes = await run_cases(load_app(HERE / "app.py"), "nvarc", {"python_max_concurrency": 1}, cases)
-    assert not [one for one in outcomes if not one.passed]
-    assert not list(missing_kinds(cases))
-
-
 @pytest.mark.parametrize("fields", [{}, {"strict": True}])
-def test_no_well_formed_request_breaks_it(access: Access, fields: dict[str, Any]) -> None:
+def test_no_well_formed_request_breaks_it(app: ServerApp, rows: Rows, access: Access, fields: dict[str, Any]) -> None:
     fuzz_verify(
-        load_app(HERE / "app.py").configured({"python_max_concurrency": 1, **fields}, **access.settings),
-        ROWS,
+        app.configured({"python_max_concurrency": 1, **fields}, **access.settings),
+        rows,
         texts=["\\boxed{1 2}", "```python\ndef transform(g): return g\n```"],
         values={"agent_mode": st.sampled_from([None, "transductive", "other"])},
     )
@@ -157,30 +139,36 @@ def test_what_looks_like_a_list_is_one() -> None:
 @pytest.mark.parametrize(
     ("outcome", "ran"),
     [
-        (Outcome("ok", value="[[1]]"), Ran([[1]])),
-        (Outcome("ok", value="[["), Ran(None, "transform returned no JSON value")),
-        (Outcome("ok", value="9" * 5000), Ran(None, "transform returned no JSON value")),
-        (Outcome("ok", error="its reply is no JSON value: a set"), Ran(None, "its reply is no JSON value: a set")),
-        (Outcome("error", error="ValueError('no')"), Ran(None, "ValueError('no')")),
-        (Outcome("broken", error="it ended what runs it: x"), Ran(None, "it ended what runs it: x")),
-        (Outcome("time"), Ran(None, "transform took more than 5 s of CPU time, or slept as long")),
-        (Outcome("output"), Ran(None, "transform returned or printed too much")),
+        (ProgramOutcome("ok", value="[[1]]"), Ran([[1]])),
+        (ProgramOutcome("ok", value="[["), Ran(None, "transform returned no JSON value")),
+        (ProgramOutcome("ok", value="9" * 5000), Ran(None, "transform returned no JSON value")),
+        (
+            ProgramOutcome("ok", error="its reply is no JSON value: a set"),
+            Ran(None, "its reply is no JSON value: a set"),
+        ),
+        (ProgramOutcome("error", error="ValueError('no')"), Ran(None, "ValueError('no')")),
+        (
+            ProgramOutcome("broken", error="it ended the process that runs it: x"),
+            Ran(None, "it ended the process that runs it: x"),
+        ),
+        (ProgramOutcome("time"), Ran(None, "transform took more than 5 s of CPU time, or slept as long")),
+        (ProgramOutcome("output"), Ran(None, "transform returned or printed too much")),
     ],
 )
-def test_an_outcome_is_a_value_or_a_reason(outcome: Outcome, ran: Ran) -> None:
+def test_an_outcome_is_a_value_or_a_reason(outcome: ProgramOutcome, ran: Ran) -> None:
     assert read_outcome(outcome, 5) == ran
 
 
 def test_a_machine_that_gave_no_time_is_not_the_codes_fault() -> None:
     with pytest.raises(RolloutError, match="too little of the machine") as caught:
-        read_outcome(Outcome("wall", cpu=0.1, seconds=99), 5)
+        read_outcome(ProgramOutcome("wall", cpu=0.1, seconds=99), 5)
     assert caught.value.kind == "timeout"
 
 
 @pytest.fixture
 async def candidates(access: Access) -> AsyncIterator[Candidates]:
     async with Sandboxes(access.url, access.token) as sandboxes:
-        found = Candidates(Programs(sandboxes, image="python:3.13-slim", most=1), seconds=2, memory=1 << 30)
+        found = Candidates(Programs(sandboxes, image="python:3.13-slim", max_sandboxes=1), seconds=2, memory=1 << 30)
         yield found
         await found.aclose()
 
@@ -201,15 +189,15 @@ async def test_what_code_does_in_its_sandbox_is_its_own(candidates: Candidates) 
 async def test_code_sees_no_secret_of_the_server(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLICY_API_KEY", "hidden")
     async with Sandboxes(access.url, access.token) as sandboxes:
-        found = Candidates(Programs(sandboxes, image="python:3.13-slim", most=1), seconds=2, memory=1 << 30)
+        found = Candidates(Programs(sandboxes, image="python:3.13-slim", max_sandboxes=1), seconds=2, memory=1 << 30)
         names = (await found.run("import sys\n" + transform("return sorted(sys.modules['os'].environ)"), [[1]])).value
         await found.aclose()
     assert "PATH" in names
     assert "POLICY_API_KEY" not in names
 
 
-async def test_without_a_sandbox_grids_are_read_and_code_is_a_failure() -> None:
-    async with running(load_app(HERE / "app.py").configured({}, name="nvarc")) as url, Caller(url) as caller:
+async def test_without_a_sandbox_grids_are_read_and_code_is_a_failure(app: ServerApp) -> None:
+    async with running(app.configured({}, name="nvarc")) as url, Caller(url) as caller:
         answers = []
         for mode, text in (("transductive", "1 2"), ("inductive", "no code"), ("inductive", transform("return grid"))):
             row = {"responses_create_params": {"input": []}, "expected_output": [[1, 2]], "agent_mode": mode}
@@ -219,16 +207,16 @@ async def test_without_a_sandbox_grids_are_read_and_code_is_a_failure() -> None:
     assert (answers[2].body["error"]["kind"], answers[2].body["error"]["retryable"]) == ("sandbox", False)
 
 
-async def test_a_server_for_code_does_not_start_without_a_sandbox() -> None:
-    app = load_app(HERE / "app.py").configured({"agent_mode": "inductive"}, name="nvarc")
+async def test_a_server_for_code_does_not_start_without_a_sandbox(app: ServerApp) -> None:
+    app = app.configured({"agent_mode": "inductive"}, name="nvarc")
     with pytest.raises(UserError, match="grants it none"):
         await app.start()
 
 
-async def test_whatever_code_does_to_be_let_off_is_worth_nothing(access: Access) -> None:
+async def test_whatever_code_does_to_be_let_off_is_worth_nothing(app: ServerApp, access: Access) -> None:
     fields = {"agent_mode": "inductive", "python_max_concurrency": 1, "python_timeout_seconds": 1}
     settings = {**fields, "memory_limit": "256m", "sandbox_image": "python:3.13-slim"}
-    app = load_app(HERE / "app.py").configured(settings, **access.settings)
+    app = app.configured(settings, **access.settings)
     row = {"responses_create_params": {"input": "?"}, "test_input": [[1]], "expected_output": [[2]]}
     async with running(app) as url, Caller(url) as caller:
         for name, code in HOSTILE.items():
@@ -241,9 +229,11 @@ async def test_whatever_code_does_to_be_let_off_is_worth_nothing(access: Access)
         assert (await caller.post("/verify", row | {"response": answer_of(fenced(right))})).body["reward"] == 1.0
 
 
-async def test_a_package_that_the_sandbox_lacks_is_a_failure(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_package_that_the_sandbox_lacks_is_a_failure(
+    app: ServerApp, access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("gym.sandbox.programs.PACKAGES", ("no_such_package",))
-    app = load_app(HERE / "app.py").configured({"agent_mode": "inductive"}, **access.settings)
+    app = app.configured({"agent_mode": "inductive"}, **access.settings)
     row = {"responses_create_params": {"input": "?"}, "test_input": [[1]], "expected_output": [[2]]}
     code = "import no_such_package\ndef transform(grid): return [[2]]"
     async with running(app) as url, Caller(url) as caller:

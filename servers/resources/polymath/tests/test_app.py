@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import strategies as st
 
-from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server import ServerApp
 from gym.server.fuzz import fuzz_verify
 from gym.server.mathematics import Mathematics, without_delimiters
-from gym.server.serve import load_app
-from gym.server.testing import Caller, running
+from gym.server.testing import Caller, Rows, running
 from gym.wire.failures import RolloutError
 from gym.wire.items import message, response
 
-HERE = Path(__file__).parents[1]
-ROWS: list[dict[str, Any]] = [
-    json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()
-]
-
-
-async def test_every_case_ends_as_its_line_says() -> None:
-    cases = load_cases(HERE / CASES)
-    outcomes = await run_cases(load_app(HERE / "app.py"), "polymath", {}, cases)
-    assert not [one for one in outcomes if not one.passed]
-    assert not list(missing_kinds(cases))
-
 
 @pytest.mark.parametrize("fields", [{}, {"strict": True}])
-def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
+def test_no_well_formed_request_breaks_it(app: ServerApp, rows: Rows, fields: dict[str, Any]) -> None:
     fuzz_verify(
-        load_app(HERE / "app.py").configured(fields),
-        ROWS,
+        app.configured(fields),
+        rows,
         texts=["\\boxed{3}", "$x=3$", "\\boxed{x}"],
         values={"expected_answer": st.sampled_from(["1", "x", "\\frac{1}{2}"])},
         examples=60,
@@ -67,14 +52,14 @@ async def test_what_is_equal(expected: str, answer: str, equal: bool) -> None:
         await mathematics.close()
 
 
-async def test_an_answer_that_never_ends_is_worth_0_and_the_next_one_is_compared() -> None:
-    app = load_app(HERE / "app.py").configured({"library_verifier_timeout_seconds": 1.0})
+async def test_an_answer_that_never_ends_is_worth_0_and_the_next_one_is_compared(app: ServerApp, rows: Rows) -> None:
+    app = app.configured({"library_verifier_timeout_seconds": 1.0})
     endless = r"\boxed{9^{9^{9^{9}}}}"
     async with running(app) as url, Caller(url) as caller:
-        told = await caller.post("/verify", ROWS[1] | {"response": response([message(endless)], model="m")})
+        told = await caller.post("/verify", rows[1] | {"response": response([message(endless)], model="m")})
         assert (told.status, told.body["reward"], told.body["library_error"]) == (200, 0.0, "timeout")
         assert "costs too much" in told.body["reason"]
-        told = await caller.post("/verify", ROWS[1] | {"response": response([message(r"\boxed{3}")], model="m")})
+        told = await caller.post("/verify", rows[1] | {"response": response([message(r"\boxed{3}")], model="m")})
         assert told.body["reward"] == 1.0
 
 
@@ -88,20 +73,20 @@ async def test_an_expected_answer_that_takes_too_long_by_itself_is_the_rows_faul
     assert told.value.kind == "row"
 
 
-async def test_a_box_that_stands_before_a_long_tail_counts() -> None:
+async def test_a_box_that_stands_before_a_long_tail_counts(app: ServerApp, rows: Rows) -> None:
     text = r"So \boxed{3}. " + "That was long. " * 2_000
-    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
-        told = await caller.post("/verify", ROWS[1] | {"response": response([message(text)], model="m")})
+    async with running(app) as url, Caller(url) as caller:
+        told = await caller.post("/verify", rows[1] | {"response": response([message(text)], model="m")})
     assert told.body["reward"] == 1.0
 
 
-async def test_metrics_come_for_each_language_and_weighted() -> None:
+async def test_metrics_come_for_each_language_and_weighted(app: ServerApp) -> None:
     replies = [
         {"_ng_task_index": 0, "reward": 1.0, "extracted_answer": "1", "language": "de", "weight": 1.0},
         {"_ng_task_index": 1, "reward": 0.0, "extracted_answer": "2", "language": "en", "weight": 3},
         {"_ng_task_index": 2, "reward": 1.0, "extracted_answer": None},
     ]
-    async with running(load_app(HERE / "app.py")) as url, Caller(url) as caller:
+    async with running(app) as url, Caller(url) as caller:
         told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
     assert told["pass@1/symbolic_accuracy"] == pytest.approx(200 / 3)
     assert told["de/pass@1/symbolic_accuracy"] == 100.0

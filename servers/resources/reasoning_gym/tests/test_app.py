@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,23 +11,13 @@ from app import ReasoningGym, extract
 from generate import entry_to_row, make_entry
 from reasoning_gym.factory import DATASETS
 
-from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server import ServerApp
 from gym.server.fuzz import fuzz_verify
-from gym.server.serve import load_app
-from gym.server.testing import Caller, running
+from gym.server.testing import Caller, Rows, running
 from gym.wire.items import message, response
 
-HERE = Path(__file__).parents[1]
-ROWS: list[dict[str, Any]] = [json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text().splitlines()]
 TASKS = sorted(set(DATASETS) - {"composite"})
 MANY_ANSWERS = {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
-
-
-async def test_every_case_ends_as_its_line_says() -> None:
-    cases = load_cases(HERE / CASES)
-    outcomes = await run_cases(load_app(HERE / "app.py"), "reasoning_gym", {}, cases)
-    assert not [one for one in outcomes if not one.passed]
-    assert not list(missing_kinds(cases))
 
 
 async def test_every_task_gives_its_own_answer_full_marks_and_nothing_to_an_empty_one() -> None:
@@ -71,9 +60,9 @@ async def _score(caller: Caller, row: dict[str, Any], text: str) -> float:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_no_well_formed_request_breaks_it(strict: bool) -> None:
-    app = load_app(HERE / "app.py").configured({"strict": strict})
-    fuzz_verify(app, ROWS, texts=["<answer>3</answer>", "<answer>1 2</answer>", "\\boxed{4}"], examples=80)
+def test_no_well_formed_request_breaks_it(app: ServerApp, rows: Rows, strict: bool) -> None:
+    app = app.configured({"strict": strict})
+    fuzz_verify(app, rows, texts=["<answer>3</answer>", "<answer>1 2</answer>", "\\boxed{4}"], examples=80)
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,12 @@ from generate import LEFT_OUT, LEVELS, SOLVERS, TASKS, ReasoningGymGenerator, is
 from puzzle_solvers import follows
 from reasoning_gym.factory import DATASETS
 
+from gym.server import ServerApp
 from gym.server.generating import generate, prove_difficulties
-from gym.server.serve import load_app
+from gym.server.testing import Rows
 
 HERE = Path(__file__).parents[1]
-ROWS: list[dict[str, Any]] = [json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text().splitlines()]
+
 # Quick ones, of every kind.
 SOME = ("gcd", "caesar_cipher", "binary_matrix", "self_reference", "maze", "knights_knaves", "number_sorting", "ab")
 
@@ -32,9 +33,9 @@ def test_every_task_of_the_package_is_either_made_or_left_out_for_a_reason() -> 
     assert not [task for task in LEFT_OUT if f"`{task}`" not in readme]
 
 
-def test_the_example_rows_hold_by_solvers() -> None:
-    assert not [row["question"] for row in ROWS if not is_right(row) or row["metadata"]["source_dataset"] in DOUBTFUL]
-    assert all(row["metadata"]["source_dataset"] in SOLVERS for row in ROWS)
+def test_the_example_rows_hold_by_solvers(rows: Rows) -> None:
+    assert not [row["question"] for row in rows if not is_right(row) or row["metadata"]["source_dataset"] in DOUBTFUL]
+    assert all(row["metadata"]["source_dataset"] in SOLVERS for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -103,9 +104,8 @@ def _given(difficulty: str) -> dict[str, Any]:
     return {"seed": 3, "split": "train", "difficulty": difficulty}
 
 
-async def test_the_verifier_pays_every_solution_and_no_empty_answer_also_when_strict() -> None:
+async def test_the_verifier_pays_every_solution_and_no_empty_answer_also_when_strict(app: ServerApp) -> None:
     for strict in (False, True):
-        app = load_app(HERE / "app.py")
         proofs = await prove_difficulties(app, ReasoningGymGenerator(SOME), 10, fields={"strict": strict})
         assert all(proof.holds for proof in proofs.values())
 
@@ -133,8 +133,9 @@ def test_no_row_wants_an_answer_that_is_longer_than_what_is_looked_at() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("strict", "count"), [(False, 10_000), (True, 500)])
 @pytest.mark.parametrize("difficulty", LEVELS)
-async def test_ten_thousand_rows_of_each_difficulty_are_paid(difficulty: str, strict: bool, count: int) -> None:
-    app = load_app(HERE / "app.py")
+async def test_ten_thousand_rows_of_each_difficulty_are_paid(
+    app: ServerApp, difficulty: str, strict: bool, count: int
+) -> None:
     generator = ReasoningGymGenerator()
     generator.difficulties = (difficulty,)
     proof = (await prove_difficulties(app, generator, count, fields={"strict": strict}))[difficulty]

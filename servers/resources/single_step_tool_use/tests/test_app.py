@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,22 +14,10 @@ from rules import ArgumentRules, Category, ComparatorConfig
 from schemas import conforms
 from texts import split_keeping_quotes
 
-from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server import ServerApp
 from gym.server.config import Settings
 from gym.server.fuzz import fuzz_verify
-from gym.server.serve import load_app
-
-HERE = Path(__file__).parents[1]
-ROWS: list[dict[str, Any]] = [
-    json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()
-]
-
-
-async def test_every_case_ends_as_its_line_says() -> None:
-    cases = load_cases(HERE / CASES)
-    outcomes = await run_cases(load_app(HERE / "app.py"), "single_step_tool_use", {}, cases)
-    assert not [one for one in outcomes if not one.passed]
-    assert not list(missing_kinds(cases))
+from gym.server.testing import Rows
 
 
 @pytest.mark.parametrize(
@@ -50,8 +36,8 @@ async def test_every_case_ends_as_its_line_says() -> None:
         },
     ],
 )
-def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
-    fuzz_verify(load_app(HERE / "app.py").configured(fields), ROWS, tools=["find_booking", "search_flights", "refund"])
+def test_no_well_formed_request_breaks_it(app: ServerApp, rows: Rows, fields: dict[str, Any]) -> None:
+    fuzz_verify(app.configured(fields), rows, tools=["find_booking", "search_flights", "refund"])
 
 
 @pytest.mark.parametrize(

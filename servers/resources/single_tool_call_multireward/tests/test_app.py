@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scoring import Call, read_calls, required_of, score
 
-from gym.server.testing import Answered, Caller, running
+from gym.server.testing import Answered, Caller, read_lines, running
 from gym.wire.items import function_call, message, response
 
 DATA = Path(__file__).parents[1] / "data"
-ROWS = [json.loads(line) for line in (DATA / "example.jsonl").read_text("utf-8").splitlines()]
+ROWS = read_lines(DATA / "example.jsonl")
 CASES = [json.loads(line) for line in (DATA / "verifier_cases.jsonl").read_text("utf-8").splitlines()]
 LISBON = ROWS[0]
 

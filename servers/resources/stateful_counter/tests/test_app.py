@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,10 +11,10 @@ from typing import Any
 import pytest
 
 from gym.server.serve import load_app
-from gym.server.testing import Caller, running
+from gym.server.testing import Caller, read_lines, running
 
 HERE = Path(__file__).parents[1]
-ROWS = [json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()]
+ROWS = read_lines(HERE / "data" / "example.jsonl")
 
 pytestmark = pytest.mark.asyncio
 

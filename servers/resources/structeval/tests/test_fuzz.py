@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,9 +9,8 @@ from app import StructEval
 from hypothesis import strategies as st
 
 from gym.server.fuzz import fuzz_verify
-from gym.server.testing import read_lines
+from gym.server.testing import Rows
 
-ROWS = read_lines(Path(__file__).parents[1] / "data" / "example.jsonl")
 TEXTS = (
     "{",
     "[1]",
@@ -36,5 +34,5 @@ VALUES = {
 
 
 @pytest.mark.parametrize("settings", [{}, {"strict": True}], ids=str)
-def test_no_request_breaks_the_verifier(settings: dict[str, Any]) -> None:
-    fuzz_verify(StructEval.app(settings, name="structeval"), ROWS, texts=TEXTS, values=VALUES)
+def test_no_request_breaks_the_verifier(rows: Rows, settings: dict[str, Any]) -> None:
+    fuzz_verify(StructEval.app(settings, name="structeval"), rows, texts=TEXTS, values=VALUES)

@@ -8,24 +8,23 @@ from pathlib import Path
 import pytest
 from app import StructuredOutputs
 
+from gym.server import ServerApp
 from gym.server.cases import CASES, load_cases, run_cases
-from gym.server.serve import load_app
-from gym.server.testing import Caller, body_of, read_lines, running, verify
+from gym.server.testing import Caller, Rows, body_of, running, verify
 from gym.wire.items import function_call, message, response
 
 HERE = Path(__file__).parents[1]
-ROWS = read_lines(HERE / "data" / "example.jsonl")
 BOOK = '{"title": "A", "pages": 3, "tags": []}'
 
 
-async def test_every_case_ends_as_its_line_says() -> None:
-    outcomes = await run_cases(load_app(HERE / "app.py"), "structured_outputs", {}, load_cases(HERE / CASES))
+async def test_every_case_ends_as_its_line_says(app: ServerApp) -> None:
+    outcomes = await run_cases(app, "structured_outputs", {}, load_cases(HERE / CASES))
     assert not [one for one in outcomes if not one.passed]
     assert not [one for one in outcomes if one.got == "reward 0" and not one.reason]
 
 
-async def test_the_request_is_echoed_and_an_error_named() -> None:
-    body = body_of(ROWS[0] | {"odd": {"kept": [None]}}, BOOK.replace("3", "0"))
+async def test_the_request_is_echoed_and_an_error_named(rows: Rows) -> None:
+    body = body_of(rows[0] | {"odd": {"kept": [None]}}, BOOK.replace("3", "0"))
     told = (await verify(StructuredOutputs.app({}, name="s"), body)).body
     assert told | body == told
     assert (told["reward"], told["error_type"]) == (0.0, "validation_error")
@@ -33,13 +32,13 @@ async def test_the_request_is_echoed_and_an_error_named() -> None:
     assert told["reason"].startswith("validation_error: ")
 
 
-async def test_all_parts_of_the_answer_are_one_text() -> None:
-    body = ROWS[0] | {"response": response([message(BOOK[:9]), message(BOOK[9:])], model="m")}
+async def test_all_parts_of_the_answer_are_one_text(rows: Rows) -> None:
+    body = rows[0] | {"response": response([message(BOOK[:9]), message(BOOK[9:])], model="m")}
     assert (await verify(StructuredOutputs.app({}, name="s"), body)).body["reward"] == 1.0
 
 
-async def test_a_failed_reply_is_told_from_one_without_a_call() -> None:
-    row = ROWS[0] | {"response_mode": "tool_call"}
+async def test_a_failed_reply_is_told_from_one_without_a_call(rows: Rows) -> None:
+    row = rows[0] | {"response_mode": "tool_call"}
     reply = response([function_call("any", BOOK)], model="m")
     app = StructuredOutputs.app({}, name="s")
     assert (await verify(app, row | {"response": reply})).body["reward"] == 1.0
@@ -56,9 +55,9 @@ async def test_xml_texts_stay_texts_where_types_are_not_wanted() -> None:
     assert (told["reward"], told["error_type"]) == (0.0, "validation_error")
 
 
-async def test_an_answer_on_which_a_pattern_of_the_schema_never_ends_is_worth_0_and_no_new_attempt() -> None:
+async def test_an_answer_on_which_a_pattern_of_the_schema_never_ends_is_worth_0_and_no_new_attempt(rows: Rows) -> None:
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
-    row = ROWS[0] | {"schema_str": json.dumps(schema)}
+    row = rows[0] | {"schema_str": json.dumps(schema)}
     told = await verify(
         StructuredOutputs.app({"cpu_seconds": 0.5}, name="s"), body_of(row, json.dumps({"x": "a" * 64 + "b"}))
     )
@@ -66,21 +65,21 @@ async def test_an_answer_on_which_a_pattern_of_the_schema_never_ends_is_worth_0_
     assert "checking the answer costs too much" in told.body["reason"]
 
 
-async def test_a_reference_to_an_address_is_an_error_and_not_a_download() -> None:
+async def test_a_reference_to_an_address_is_an_error_and_not_a_download(rows: Rows) -> None:
     asked: list[str] = []
 
     async with running(StructuredOutputs.app({}, name="s")) as url, Caller(url) as caller:
         schema = {"$ref": f"{url}/healthz"}
-        told = await caller.post("/verify", body_of(ROWS[0] | {"schema_str": json.dumps(schema)}, BOOK))
+        told = await caller.post("/verify", body_of(rows[0] | {"schema_str": json.dumps(schema)}, BOOK))
     assert (told.body["reward"], told.body["error_type"]) == (0.0, "validation_error")
     assert "nresolvable" in told.body["error_message"]
     assert asked == []
 
 
 @pytest.mark.parametrize("kind", ["json", "yaml", "toml", "xml", "csv"])
-async def test_an_answer_of_five_megabytes_is_worth_0(kind: str) -> None:
+async def test_an_answer_of_five_megabytes_is_worth_0(rows: Rows, kind: str) -> None:
     told = await verify(
-        StructuredOutputs.app({}, name="s"), body_of(ROWS[0] | {"schema_type": kind}, "[1, " * 1_250_000)
+        StructuredOutputs.app({}, name="s"), body_of(rows[0] | {"schema_type": kind}, "[1, " * 1_250_000)
     )
     assert (told.status, told.body["error_type"]) == (200, "parse_error")
 

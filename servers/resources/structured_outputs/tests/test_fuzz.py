@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,9 +10,8 @@ from app import StructuredOutputs
 from hypothesis import strategies as st
 
 from gym.server.fuzz import ANYTHING, fuzz_verify
-from gym.server.testing import read_lines
+from gym.server.testing import Rows
 
-ROWS = read_lines(Path(__file__).parents[1] / "data" / "example.jsonl")
 TEXTS = (
     "{",
     "[1]",
@@ -51,5 +49,5 @@ VALUES = {
 
 
 @pytest.mark.parametrize("settings", [{}, {"strict": True}, {"xml_coerce_types": False}], ids=str)
-def test_no_request_breaks_the_verifier(settings: dict[str, Any]) -> None:
-    fuzz_verify(StructuredOutputs.app(settings, name="structured_outputs"), ROWS, texts=TEXTS, values=VALUES)
+def test_no_request_breaks_the_verifier(rows: Rows, settings: dict[str, Any]) -> None:
+    fuzz_verify(StructuredOutputs.app(settings, name="structured_outputs"), rows, texts=TEXTS, values=VALUES)

@@ -2,37 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 from choice import extract_choice
 from hypothesis import strategies as st
 
-from gym.server.cases import CASES, load_cases, missing_kinds, run_cases
+from gym.server import ServerApp
 from gym.server.fuzz import fuzz_verify
-from gym.server.serve import load_app
-
-HERE = Path(__file__).parents[1]
-ROWS: list[dict[str, Any]] = [
-    json.loads(line) for line in (HERE / "data" / "example.jsonl").read_text("utf-8").splitlines()
-]
-
-
-async def test_every_case_ends_as_its_line_says() -> None:
-    cases = load_cases(HERE / CASES)
-    outcomes = await run_cases(load_app(HERE / "app.py"), "swerl_llm_judge", {}, cases)
-    assert not [one for one in outcomes if not one.passed]
-    assert not list(missing_kinds(cases))
+from gym.server.testing import Rows
 
 
 @pytest.mark.parametrize("fields", [{}, {"strict": True}])
-def test_no_well_formed_request_breaks_it(fields: dict[str, Any]) -> None:
+def test_no_well_formed_request_breaks_it(app: ServerApp, rows: Rows, fields: dict[str, Any]) -> None:
     fuzz_verify(
-        load_app(HERE / "app.py").configured(fields),
-        ROWS,
+        app.configured(fields),
+        rows,
         texts=["<solution>A</solution>", "<solution>", "</solution>", "<SOLUTION>[b]"],
         values={"grading_mode": st.sampled_from(["lenient", "strict"])},
     )

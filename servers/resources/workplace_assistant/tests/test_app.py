@@ -27,11 +27,11 @@ from office.truth import WrongTruth, replay_truth
 from gym.errors import UserError
 from gym.server import Problem
 from gym.server.check_rows import RowChecker
-from gym.server.testing import Caller, running
+from gym.server.testing import Caller, Rows, read_lines, running
 from gym.wire.items import function_call, response
 
 DATA = Path(__file__).parents[1] / "data"
-ROWS = [json.loads(line) for line in (DATA / "example.jsonl").read_text("utf-8").splitlines()]
+ROWS = read_lines(DATA / "example.jsonl")
 CASES = [json.loads(line) for line in (DATA / "verifier_cases.jsonl").read_text("utf-8").splitlines()]
 VERDICTS = [
     json.loads(line) for line in (Path(__file__).parent / "frame_verdicts.jsonl").read_text("utf-8").splitlines()
@@ -60,11 +60,11 @@ async def test_a_case_of_the_folder_scores_as_it_says(case: dict[str, Any]) -> N
     assert ("reason" in told.body) == (told.body["reward"] == 0.0)
 
 
-async def test_the_27_tools_are_offered_as_the_rows_offer_them() -> None:
+async def test_the_27_tools_are_offered_as_the_rows_offer_them(rows: Rows) -> None:
     async with office() as caller:
         tools = (await caller.get("/tools")).body
     assert len(tools) == 27
-    assert all(row["responses_create_params"]["tools"] == tools for row in ROWS)
+    assert all(row["responses_create_params"]["tools"] == tools for row in rows)
 
 
 async def test_two_rollouts_have_two_offices() -> None:
@@ -80,9 +80,9 @@ async def test_two_rollouts_have_two_offices() -> None:
     assert seen == {"output": {"subject": SEED.emails.rows[7]["subject"]}}
 
 
-async def test_what_a_call_breaks_is_told_to_the_model() -> None:
+async def test_what_a_call_breaks_is_told_to_the_model(rows: Rows) -> None:
     async with office() as caller:
-        await caller.post("/seed_session", ROWS[0])
+        await caller.post("/seed_session", rows[0])
 
         async def told(tool: str, **arguments: Any) -> Any:
             answered = await caller.post(f"/{tool}", arguments)
@@ -117,30 +117,30 @@ async def test_a_cell_that_is_empty_is_null() -> None:
     assert told["customers"][0]["customer_phone"] is None
 
 
-async def test_verify_needs_no_session_and_may_be_asked_again() -> None:
-    calls = [function_call(one["name"], one["arguments"]) for one in ROWS[3]["ground_truth"]]
-    body = ROWS[3] | {"response": response(calls, model="m")}
+async def test_verify_needs_no_session_and_may_be_asked_again(rows: Rows) -> None:
+    calls = [function_call(one["name"], one["arguments"]) for one in rows[3]["ground_truth"]]
+    body = rows[3] | {"response": response(calls, model="m")}
     async with office() as caller:
         assert (await caller.get("/reverify_mode")).body == "stateless"
         assert [(await caller.post("/verify", body)).body["reward"] for _ in range(2)] == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("strict", [False, True])
-async def test_a_row_of_other_tables_is_refused_before_a_policy_works_on_it(strict: bool) -> None:
+async def test_a_row_of_other_tables_is_refused_before_a_policy_works_on_it(rows: Rows, strict: bool) -> None:
     truth = [{"name": "email_delete_email", "arguments": '{"email_id": "00000999"}'}]
-    row = ROWS[0] | {"ground_truth": truth}
+    row = rows[0] | {"ground_truth": truth}
     async with office({"strict": strict}) as caller:
         asked = [
             await caller.post("/seed_session", row),
             await caller.post("/verify", row | {"response": response([], model="m")}),
             await caller.post("/seed_session", row | {"ground_truth": truth * (MANY_CALLS + 1)}),
         ]
-        good = [await caller.post("/seed_session", one) for one in ROWS]
+        good = [await caller.post("/seed_session", one) for one in rows]
     for told in asked:
         assert (told.status, told.body["error"]["kind"], told.body["error"]["retryable"]) == (422, "row", False)
         for part in ("email_delete_email", "00000999", "Email not found", "`tables` is data/tables"):
             assert part in told.body["error"]["message"]
-    assert [told.status for told in good] == [200] * len(ROWS)
+    assert [told.status for told in good] == [200] * len(rows)
 
 
 def test_a_truth_that_only_reads_is_an_empty_one() -> None:
@@ -150,9 +150,9 @@ def test_a_truth_that_only_reads_is_an_empty_one() -> None:
         replay_truth(SEED, [("email_search_emails", '{"cc": 1}')], strict=False)
 
 
-async def test_the_tools_are_the_same_over_mcp() -> None:
+async def test_the_tools_are_the_same_over_mcp(rows: Rows) -> None:
     async with office({"expose_tools_over_mcp": True}) as caller:
-        advert = (await caller.post("/seed_session", ROWS[0])).body["mcp"]
+        advert = (await caller.post("/seed_session", rows[0])).body["mcp"]
         async with (
             httpx2.AsyncClient(headers=advert["headers"]) as http,
             Client(streamable_http_client(caller.url + advert["url_path"], http_client=http)) as client,
@@ -201,17 +201,17 @@ def test_the_default_says_what_data_frames_say(verdict: dict[str, Any]) -> None:
     assert (differing(*offices, strict=False) == []) is verdict["equal"]
 
 
-async def test_a_response_of_thousands_of_calls_is_replayed_beside_the_event_loop() -> None:
+async def test_a_response_of_thousands_of_calls_is_replayed_beside_the_event_loop(rows: Rows) -> None:
     made = [function_call("email_send_email", json.dumps(NOTE)) for _ in range(MANY_CALLS + 1)]
-    body = ROWS[0] | {"response": response(made, model="m")}
+    body = rows[0] | {"response": response(made, model="m")}
     async with office() as caller, Caller(caller.url) as other:
         asked = asyncio.create_task(caller.post("/verify", body))
         assert (await other.get("/healthz")).status == 200
         assert (await asked).body["reward"] == 0.0
 
 
-def test_the_same_calls_in_any_order_leave_the_same_office_when_strict() -> None:
-    calls = [(one["name"], one["arguments"]) for row in ROWS for one in row["ground_truth"]]
+def test_the_same_calls_in_any_order_leave_the_same_office_when_strict(rows: Rows) -> None:
+    calls = [(one["name"], one["arguments"]) for row in rows for one in row["ground_truth"]]
     offices = [replay(SEED, order) for order in (calls, calls[::-1])]
     assert differing(*offices, strict=True) == []
     assert differing(*offices, strict=False) == ["plots"]
@@ -254,9 +254,9 @@ async def check(truth: list[dict[str, Any]], config: dict[str, Any] | None = Non
 
 
 @pytest.mark.parametrize("config", [{}, {"strict": True}])
-async def test_the_rows_here_fit_the_tables_here(config: dict[str, Any]) -> None:
+async def test_the_rows_here_fit_the_tables_here(rows: Rows, config: dict[str, Any]) -> None:
     checker = RowChecker.of(WorkplaceAssistant.app(), "workplace_assistant", config)
-    assert [await checker.check(json.dumps(row).encode()) for row in ROWS] == [[]] * len(ROWS)
+    assert [await checker.check(json.dumps(row).encode()) for row in rows] == [[]] * len(rows)
 
 
 async def test_every_id_that_the_tables_lack_is_told_with_its_table_and_the_setting() -> None:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import pytest
 
-from gym.cli.audit.audit_process import SURFACE, audit
+from gym.cli.audit.process import SURFACE, audit
 from gym.cli.audit.subject import AuditFinding
 from gym.server import ResourcesServer, Tolerated, VerifyRequest
 from gym.server.cases import Case

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from gym.cli.audit.audit_process import BLOCKED, audit
+from gym.cli.audit.process import BLOCKED, audit
 from gym.cli.audit.subject import AuditFinding
 from gym.errors import UserError
 from gym.server import ResourcesServer, VerifyRequest, tool
@@ -258,7 +258,7 @@ async def test_a_judged_server_is_audited_with_what_an_honest_judge_says() -> No
 
 def test_the_process_runs_on_the_sdk_alone(tmp_path: Path) -> None:
     extras = {"typer", "rich", "docker", "jinja2", "httpx"}
-    probe = f"import sys, gym.cli.audit.audit_process, gym.server.cases; print(sorted({extras} & set(sys.modules)))"
+    probe = f"import sys, gym.cli.audit.process, gym.server.cases; print(sorted({extras} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
@@ -272,7 +272,7 @@ def test_a_server_without_oracle_cases_is_told_to_mark_some(tmp_path: Path, orac
     if oracle is not None:
         case = make_case().model_copy(update={"oracle": oracle})
         (tmp_path / "data" / "verifier_cases.jsonl").write_text(case.model_dump_json() + "\n")
-    argv = [sys.executable, "-m", "gym.cli.audit.audit_process", str(tmp_path), str(tmp_path / "out")]
+    argv = [sys.executable, "-m", "gym.cli.audit.process", str(tmp_path), str(tmp_path / "out")]
     spec = json.dumps({"name": "mine", "fields": {}, "quick": True})
     done = subprocess.run(argv, input=spec, capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -1,0 +1,148 @@
+"""The pytest plug-in for a server's own tests: `gym test` loads it, and pytest itself where compose-gym is installed.
+
+In the `tests` folder of a server its modules are importable, `app` and `rows` are fixtures, and every case of
+`data/verifier_cases.jsonl` is a test. Elsewhere it does nothing, and imports nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from gym.server.base import ServerApp
+    from gym.server.cases import Case, Outcome
+    from gym.server.testing import Rows
+
+NO_CASES = "--no-verifier-cases"
+ENTRYPOINT = "app.py"
+ROWS = Path("data") / "example.jsonl"
+CASES = Path("data") / "verifier_cases.jsonl"
+
+
+@pytest.fixture
+def app(request: pytest.FixtureRequest) -> ServerApp:
+    """The server's app with the settings of its own configuration, not started: `async with running(app) as url`."""
+    return configured_app(folder_of(request.path))
+
+
+@pytest.fixture
+def rows(request: pytest.FixtureRequest) -> Rows:
+    """The example rows."""
+    from gym.server.testing import read_lines  # noqa: PLC0415 (as below: who tests something else pays nothing)
+
+    return read_lines(folder_of(request.path) / ROWS)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(NO_CASES, action="store_true", help="Leave out the cases of a server's data/verifier_cases.jsonl.")
+
+
+def pytest_collectstart(collector: pytest.Collector) -> None:
+    if isinstance(collector, pytest.Directory) and is_of_a_server(collector.path):
+        sys.path.insert(0, str(collector.path.parent))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """The cases come behind what lies in the folder."""
+    report = yield
+    if isinstance(collector, pytest.Directory) and is_of_a_server(collector.path) and report.passed:
+        path = collector.path.parent / CASES
+        if path.is_file() and not collector.config.getoption(NO_CASES):
+            report.result = [*report.result, CaseFile.from_parent(collector, path=path)]
+    return report
+
+
+class CaseFile(pytest.File):
+    """All cases run when the first outcome is asked for, since those with the same settings share an app."""
+
+    outcomes: dict[str, Outcome] | None = None
+
+    def collect(self) -> Iterator[pytest.Item]:
+        from gym.server.cases import load_cases  # noqa: PLC0415
+
+        for case in load_cases(self.path):
+            yield CaseTest.from_parent(self, name=case.name, case=case)
+
+    def outcome(self, name: str) -> Outcome:
+        from gym.server.cases import run_cases  # noqa: PLC0415
+
+        if self.outcomes is None:
+            folder = self.path.parents[1]
+            cases = [item.case for item in self.session.items if isinstance(item, CaseTest) and item.parent is self]
+            found = asyncio.run(run_cases(configured_app(folder), folder.name, own_settings(folder), cases))
+            self.outcomes = {one.name: one for one in found}
+        return self.outcomes[name]
+
+
+class CaseTest(pytest.Item):
+    def __init__(self, *, case: Case, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.case = case
+
+    def runtest(self) -> None:
+        assert isinstance(self.parent, CaseFile)
+        if needs_sandbox(self.path.parents[1]):
+            pytest.skip("it needs a sandbox: `gym test` brings one")
+        outcome = self.parent.outcome(self.name)
+        if not outcome.passed:
+            raise CaseDiffers(f"expected {outcome.expected}, got {outcome.got}: {outcome.reason}")
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        return str(excinfo.value) if isinstance(excinfo.value, CaseDiffers) else super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.path, None, self.name
+
+
+class CaseDiffers(AssertionError):
+    """A verifier did not say what its case expects."""
+
+
+def is_of_a_server(path: Path) -> bool:
+    """One of this SDK: it has an app and configurations, and is not written against nemo_gym."""
+    folder = path.parent
+    if path.name != "tests" or not (folder / ENTRYPOINT).is_file() or not (folder / "configs").is_dir():
+        return False
+    from gym.config import is_foreign  # noqa: PLC0415
+
+    return not is_foreign(folder, ENTRYPOINT)
+
+
+def folder_of(path: Path) -> Path:
+    return next(one for one in path.parents if (one / ENTRYPOINT).is_file())
+
+
+def configured_app(folder: Path) -> ServerApp:
+    from gym.server.serve import load_app  # noqa: PLC0415
+
+    loaded: ServerApp = load_app(folder / ENTRYPOINT)
+    return loaded.configured(own_settings(folder), name=folder.name)
+
+
+def own_settings(folder: Path) -> dict[str, Any]:
+    from gym.data.row_servers import known_fields  # noqa: PLC0415
+
+    return known_fields(written_fields(folder))
+
+
+def needs_sandbox(folder: Path) -> bool:
+    from gym.labels import ENV_SANDBOX_URL  # noqa: PLC0415
+
+    return "sandbox" in written_fields(folder) and not os.environ.get(ENV_SANDBOX_URL)
+
+
+def written_fields(folder: Path) -> dict[str, Any]:
+    """What the server's configuration says of it."""
+    from gym.config import find_server, own_fields  # noqa: PLC0415
+
+    return own_fields(find_server(folder.name, [folder]))
