@@ -17,11 +17,11 @@ Split = Literal["train", "validation", "example", "benchmark"]
 LISTS: Final = "datasets"
 
 
-class Given(BaseModel):
+class OpenModel(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
 
-class HubSource(Given):
+class HubSource(OpenModel):
     """A file or a split of a data set on a Hugging Face hub."""
 
     type: Literal["huggingface"] = "huggingface"
@@ -30,7 +30,7 @@ class HubSource(Given):
     revision: str | None = None
 
 
-class RegistrySource(Given):
+class RegistrySource(OpenModel):
     """A file of a version in a GitLab or MLflow model registry."""
 
     type: Literal["gitlab"] = "gitlab"
@@ -42,7 +42,7 @@ class RegistrySource(Given):
 Source = Annotated[HubSource | RegistrySource, Field(discriminator="type")]
 
 
-class DataSet(Given):
+class DataSet(OpenModel):
     """One entry of `datasets:`. A `source` stands alone; of the two older identifiers both may be there."""
 
     name: str
@@ -65,7 +65,7 @@ class DataSet(Given):
         return self
 
     def sources(self) -> tuple[HubSource | RegistrySource, ...]:
-        """Where it can be had from, the hub first."""
+        """The registries that have it, the hub first."""
         found = (self.source, self.huggingface_identifier, self.gitlab_identifier)
         return tuple(one for one in found if one is not None)
 
@@ -90,7 +90,7 @@ class Listed(BaseModel):
 
 
 def path_below_data(path: str) -> str:
-    """Where rows are put that have no place in a server's folder: `data/SERVER/FILE`; other paths are as they are."""
+    """`data/SERVER/FILE` for rows that cannot lie in a server's folder; other paths stay."""
     parts = path_variants(path)[-1].split("/")
     if len(path_variants(path)) == 1 or len(parts) < 3:
         return path
@@ -100,7 +100,7 @@ def path_below_data(path: str) -> str:
 
 
 def list_data_sets(stack: Stack, *, splits: Iterable[Split] = ()) -> tuple[Listed, ...]:
-    """Those of all instances, in their order; every entry that is wrong is told at once."""
+    """Those of all instances, in their order; all wrong entries are in one error."""
     problems: list[Problem] = []
     licences = _licences(stack.settings, problems)
     found = [
@@ -164,7 +164,7 @@ def _licence_problem(data: DataSet, licences: tuple[str, ...]) -> tuple[str, str
         return None
     near = difflib.get_close_matches(data.license, licences, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"one of: {'; '.join(licences)}, or add it to `{SETTING}`"
-    return f"{data.license!r} is no licence that is known here", hint
+    return f"{data.license!r} is not a known licence", hint
 
 
 def _licences(settings: Mapping[str, Any], problems: list[Problem]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What the console was told at its start."""
+"""The console's settings, read at its start."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gym.errors import UserError
 
 
 @dataclass(frozen=True)
-class Settings:
+class ConsoleSettings:
     discovery: str  # path or URL
     config: Path | None = None
     listen: str = "127.0.0.1:0"
@@ -22,7 +22,7 @@ class Settings:
     upstreams: Path | None = None  # with a folder for each model
 
 
-def read_settings(environ: Mapping[str, str]) -> Settings:
+def read_settings(environ: Mapping[str, str]) -> ConsoleSettings:
     discovery = environ.get(labels.ENV_DISCOVERY, "")
     if not discovery:
         raise UserError(
@@ -30,7 +30,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
             "`gym up NAMES` starts a console beside the stack",
         )
     config = environ.get(labels.ENV_CONSOLE, "")
-    return Settings(
+    return ConsoleSettings(
         discovery=discovery,
         config=Path(config) if config else None,
         listen=environ.get(labels.ENV_LISTEN, "127.0.0.1:0"),

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from gym.data.registries.address import Address
+from gym.data.registries.address import RegistryAddress
 
 Verified = Literal["sha256", "git", "size", ""]
 
 
 @dataclass(frozen=True)
-class Entry:
+class RegistryEntry:
     """A data set, a version of one, or a file in it."""
 
     kind: Literal["data set", "version", "file"]
@@ -34,7 +34,7 @@ class Received:
 
 
 @dataclass(frozen=True)
-class Change:
+class UploadOptions:
     """How an upload is made. What a registry has no place for is refused by it."""
 
     file_name: str = ""  # in the registry; the file's own when empty
@@ -61,13 +61,13 @@ class Stored:
 class Registry(Protocol):
     """A new one is a class with these four; `gym.data.registries.fetch.open_registry` chooses."""
 
-    def entries(self, address: Address) -> tuple[Entry, ...]:
+    def entries(self, address: RegistryAddress) -> tuple[RegistryEntry, ...]:
         """What is directly below the address: data sets, versions or files."""
 
-    def download(self, address: Address, destination: Path, *, file: str = "", split: str = "") -> Received:
+    def download(self, address: RegistryAddress, destination: Path, *, file: str = "", split: str = "") -> Received:
         """One file, or the rows of a split as JSONL. Whole and checked, or not there."""
 
-    def upload(self, address: Address, source: Path, change: Change) -> Stored: ...
+    def upload(self, address: RegistryAddress, source: Path, change: UploadOptions) -> Stored: ...
 
-    def remove(self, address: Address, file: str = "") -> str:
+    def remove(self, address: RegistryAddress, file: str = "") -> str:
         """A file, a version or the whole data set; says what is gone."""

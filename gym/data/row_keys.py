@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gym.data.rows import PARAMS
+from gym.data.row_parsing import PARAMS
 from gym.data.statistics import digest, user_messages
 
 

@@ -1,4 +1,4 @@
-"""How long a row's prompt is in tokens: an estimate that needs nothing, or a tokenizer that the user names."""
+"""Counts the tokens of a row's prompt: an estimate without a package, or a tokenizer that the user names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gym.errors import UserError
 
 ESTIMATE: Final = "estimate"
 # In fifths of a token, fitted to cl100k on the example rows of all servers: half of them within 6 %, nine of ten within
-# 15 %. A word is mostly one token, and begins at a blank; other marks and digits are less than one.
+# 15 %. A word is usually one token, and begins at a blank; other marks and digits are less than one.
 _FIFTHS: Final = bytes(
     6 if chr(one) == " " else 2 if one > 127 else 0 if chr(one).isalpha() else 3 for one in range(256)
 )

@@ -14,15 +14,15 @@ from gym.collect.provenance import Circumstances
 from gym.collect.task_reader import Task
 from gym.errors import GymError, InfraError, UserError
 from gym.trainers.blend import Blend, Draw
+from gym.trainers.group_options import GroupOptions
 from gym.trainers.groups import WORDS, GroupRoll, GrowingGroup, RolloutGroup, Why
-from gym.trainers.options import GroupOptions
 from gym.trainers.pace import Pace
 from gym.wire.failures import RolloutError
 
 _DROP_HINT = "take rows that the policy passes sometimes, a higher temperature or a curriculum; or raise max_drops"
 
 
-class Engine:
+class GroupEngine:
     """One TaskGroup owns every rollout. Groups wait in `ready` until they are taken, and hold their place till then."""
 
     def __init__(self, attempts: Attempts, blend: Blend, options: GroupOptions) -> None:
@@ -95,7 +95,7 @@ class Engine:
             self._renew(group, oldest)
 
     def cancel_under_way(self, why: Why) -> int:
-        """Cancels the rollouts that have begun; how many. Drained ones are begun again, the others are not."""
+        """Cancels the rollouts that have begun; how many. Drained ones are restarted, the others are not."""
         found = [roll for group in self.growing if why == "drained" or group.has_begun for roll in group.running]
         inside = [roll for roll in found if roll.inside]
         for roll in inside if why == "drained" else found:
@@ -120,8 +120,8 @@ class Engine:
     async def _wait_for_room(self) -> bool:
         """False when there will never be any: the limit is reached, or something went wrong."""
         while self.error is None:
-            held = len(self.growing) + len(self.ready)
-            if held < self.options.groups_ahead and not self._has_enough(held):
+            waiting = len(self.growing) + len(self.ready)
+            if waiting < self.options.groups_ahead and not self._has_enough(waiting):
                 return True
             if self._has_enough(0):
                 return False
@@ -129,9 +129,9 @@ class Engine:
             await self._room.wait()
         return False
 
-    def _has_enough(self, held: int) -> bool:
+    def _has_enough(self, waiting: int) -> bool:
         limit = self.options.limit
-        return limit is not None and self.delivered + held >= limit
+        return limit is not None and self.delivered + waiting >= limit
 
     def _begin(self, draw: Draw) -> None:
         group = GrowingGroup(draw, self.options.size)
@@ -172,7 +172,7 @@ class Engine:
             self._restart(group, roll.task, roll.tries, roll.why)
 
     def _restart(self, group: GrowingGroup, task: Task, tries: int, why: Why) -> None:
-        """Once more, under the policy of then; bounded, or frequent updates would let no long rollout ever end."""
+        """Restarts it under the new policy; bounded, or frequent updates would let no long rollout ever end."""
         restarts = group.restarts[task.key] = group.restarts.get(task.key, 0) + 1
         if restarts < self.options.max_attempts:
             self._start(group, task, tries=tries)
@@ -182,7 +182,7 @@ class Engine:
         group.add(task, TaskResult(None, failure, Circumstances(max(tries, 1), 0.0, 0.0)), self.pace.version)
 
     def _renew(self, group: GrowingGroup, oldest: int) -> None:
-        """Begins again what is too old, in a group under way or in one that waits to be taken."""
+        """Restarts what is too old, in a group under way or in one that waits to be taken."""
         for roll in tuple(group.running):
             if roll.inside and roll.version < oldest:
                 roll.cancel("stale")
@@ -244,7 +244,7 @@ class Engine:
     # How it ends.
 
     def _fail(self, error: GymError) -> None:
-        """Nothing is begun any more; what is under way ends and may be taken."""
+        """Starts nothing new; rollouts under way finish and may be taken."""
         self.error = self.error or error
         self._room.set()
 
@@ -252,7 +252,7 @@ class Engine:
         """What is under way was cancelled with everything; its groups are delivered as far as they came."""
         if isinstance(error, GaveUp):
             error = InfraError(
-                str(error), "look: gym ps, gym logs; then begin a stream again with the rows that are left"
+                str(error), "look: gym ps, gym logs; then start a new stream with the rows that are left"
             )
         if not isinstance(error, GymError):
             self._bug = error

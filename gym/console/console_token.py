@@ -1,4 +1,4 @@
-"""Who may come in: a bearer token, or a browser's log-in with it as the password; compared in constant time."""
+"""Who may use the console: a bearer token, or a browser's log-in with it as the password; compared in constant time."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import hmac
 
 
 def is_admitted(authorization: str, token: str) -> bool:
-    """Without a token of our own nobody is: we are only asked where one is needed."""
+    """Never without a token of our own: this is only asked where one is needed."""
     scheme, _, value = authorization.partition(" ")
     given = value.strip() if scheme.lower() == "bearer" else _password(value) if scheme.lower() == "basic" else ""
     return bool(token) and hmac.compare_digest(given.encode(), token.encode())

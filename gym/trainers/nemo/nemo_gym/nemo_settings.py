@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
-from nemo_gym.failures import StackError
+from nemo_gym.nemo_failures import StackError
 from nemo_gym.server_utils import HEAD_SERVER_KEY_NAME
 
 BLOCK: Final = "compose_gym"
@@ -17,7 +17,7 @@ ANY_HOST: Final = ("", "0.0.0.0", "::")  # where a trainer would have a head ser
 
 
 @dataclass(frozen=True)
-class Options:
+class NemoOptions:
     """What a user may say: `compose_gym: {url: ...}`, or `COMPOSE_GYM_URL`."""
 
     url: str = ""
@@ -36,8 +36,8 @@ class PolicyUrls:
 
 
 @dataclass(frozen=True)
-class Settings:
-    options: Options
+class NemoSettings:
+    options: NemoOptions
     policy: PolicyUrls
     token: str = field(default="", repr=False)
     max_connections: int = 1024
@@ -47,27 +47,27 @@ class Settings:
         return self.options.url
 
 
-def read_settings(config: Mapping[str, Any], environ: Mapping[str, str]) -> Settings:
+def read_settings(config: Mapping[str, Any], environ: Mapping[str, str]) -> NemoSettings:
     options = _read_options(dict(config.get(BLOCK) or {}), environ)
     if not options.url:
-        options = Options(**{**vars(options), "url": _head_url(config)})
+        options = NemoOptions(**{**vars(options), "url": _head_url(config)})
     if not options.url.startswith(("http://", "https://")):
         raise StackError(f"{options.url!r} is not the address of a stack: write {PREFIX}URL=http://HOST:11000")
-    return Settings(
-        options=Options(**{**vars(options), "url": options.url.rstrip("/")}),
+    return NemoSettings(
+        options=NemoOptions(**{**vars(options), "url": options.url.rstrip("/")}),
         policy=_read_policy(config),
         token=_read_token(environ),
-        max_connections=int(config.get("global_aiohttp_connector_limit_per_host") or Settings.max_connections),
+        max_connections=int(config.get("global_aiohttp_connector_limit_per_host") or NemoSettings.max_connections),
     )
 
 
-def _read_options(block: dict[str, Any], environ: Mapping[str, str]) -> Options:
-    known = {one.name: type(getattr(Options, one.name)) for one in fields(Options)}
+def _read_options(block: dict[str, Any], environ: Mapping[str, str]) -> NemoOptions:
+    known = {one.name: type(getattr(NemoOptions, one.name)) for one in fields(NemoOptions)}
     if unknown := sorted(block.keys() - known):
         raise StackError(f"{BLOCK} has no option {unknown[0]!r}: there are {', '.join(known)}")
     given = {**block, **{name: value for name in known if (value := environ.get(PREFIX + name.upper()))}}
     try:
-        options = Options(**{name: known[name](value) for name, value in given.items()})
+        options = NemoOptions(**{name: known[name](value) for name, value in given.items()})
     except (TypeError, ValueError) as error:
         raise StackError(f"{BLOCK} (or {PREFIX}...) holds what is not a number: {error}") from None
     if options.policy not in POLICIES:

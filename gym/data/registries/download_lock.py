@@ -1,4 +1,4 @@
-"""One at a time for each file that is fetched: the second waits, and finds the file there."""
+"""A lock for each file that is downloaded: a second process waits, and then finds the file there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def alone_with(destination: Path) -> Iterator[None]:
 
 
 def _locked(path: Path) -> BinaryIO:
-    """Who had the lock before may have removed its file: then the lock is on no file that others see."""
+    """The previous holder may have removed the file: then no other process sees this lock, and it is taken again."""
     while True:
         file = path.open("ab")
         try:

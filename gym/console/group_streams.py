@@ -15,17 +15,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gym.collect.tally import Tally
 from gym.console.collections import Collections
-from gym.console.sources import Sources
+from gym.console.discovery_sources import DiscoverySources
 from gym.errors import GymError, UserError
 from gym.labels import HEADER_STREAM
 from gym.trainers import GroupOptions, GroupStream, RolloutGroup, Source, read_options
 from gym.trainers.blend import check_sources
-from gym.trainers.options import read_known
+from gym.trainers.group_options import read_known
 from gym.trainers.shares import ClaimBoard
 from gym.wire.failures import RolloutError
 
-MOST_STREAMS: Final = 64
-MOST_BYTES: Final = 64 * 1024
+MAX_STREAMS: Final = 64
+MAX_BYTES: Final = 64 * 1024
 KEYS: Final = ("size", "sources")  # either of them asks for groups
 
 
@@ -45,8 +45,8 @@ class WireSource:
     agent: str = ""
 
 
-class Wish(BaseModel):
-    """What a trainer says in mid-stream: carried out in the order in which it stands here."""
+class StreamCommand(BaseModel):
+    """A trainer's commands in mid-stream, carried out in the order of the fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -70,33 +70,33 @@ class OpenStreams:
             raise UserError(f"no stream {id[:64]!r} is open", "its id is in the x-gym-stream header of POST /rollouts")
         return self.found[id]
 
-    async def obey(self, id: str, body: bytes) -> dict[str, Any]:
-        """What the stream says of itself when the wish is fulfilled."""
+    async def execute(self, id: str, body: bytes) -> dict[str, Any]:
+        """The state of the stream after the commands."""
         stream = self.find(id)
         try:
-            wish = Wish.model_validate_json(body)
+            command = StreamCommand.model_validate_json(body)
         except ValidationError as error:
             found = error.errors()[0]
             where = ".".join(map(str, found["loc"])) or "body"
-            hint = f"there are: {', '.join(Wish.model_fields)}"
+            hint = f"there are: {', '.join(StreamCommand.model_fields)}"
             raise UserError(f"{where}: {found['msg']}", hint) from None
-        if wish.pause:
+        if command.pause:
             stream.pause()
-        called_off = await stream.drain(wish.drain) if wish.drain is not None else 0
-        if wish.call_off:
+        called_off = await stream.drain(command.drain) if command.drain is not None else 0
+        if command.call_off:
             called_off = stream.call_off()
-        if wish.weights is not None:
-            stream.set_weights(wish.weights)
-        if wish.version is not None:
-            stream.set_version(wish.version)
-        if wish.resume:
+        if command.weights is not None:
+            stream.set_weights(command.weights)
+        if command.version is not None:
+            stream.set_version(command.version)
+        if command.resume:
             stream.resume()
         return {**stream.stats().to_dict(), "called_off": called_off}
 
 
-def read_group_order(rows: Iterable[object] | None, told: Mapping[str, Any]) -> GroupOrder:
+def read_group_order(rows: Iterable[object] | None, fields: Mapping[str, Any]) -> GroupOrder:
     """From the keys beside the rows. `agent` is for rows that name none."""
-    given = dict(told)
+    given = dict(fields)
     sources, agent = given.pop("sources", None), str(given.pop("agent", ""))
     if "repeats" in given:
         raise UserError("repeats is an option of single rollouts", "groups have a size: leave repeats out")
@@ -148,11 +148,13 @@ class GroupLines:
 
 
 async def open_groups(
-    order: GroupOrder, sources: Sources, streams: OpenStreams, board: Collections, token: str, body: IO[bytes]
+    order: GroupOrder, sources: DiscoverySources, streams: OpenStreams, board: Collections, token: str, body: IO[bytes]
 ) -> GroupLines:
     """Begun: whatever is wrong with the order has been raised."""
-    if len(streams.found) >= MOST_STREAMS:
-        raise UserError(f"{MOST_STREAMS} streams are open in this stack", "close some: one ends with its connection")
+    if len(streams.found) >= MAX_STREAMS:
+        raise UserError(
+            f"{MAX_STREAMS} streams are open in this stack", "close some: a stream closes with its connection"
+        )
     router = (await sources.discovery()).router or "http://router"
     stream = GroupStream(
         router, order.sources, order.options, token=token, look=sources.discovery, ask=streams.claims.ask
@@ -163,13 +165,13 @@ async def open_groups(
     return GroupLines(id, stream, streams, board, body)
 
 
-def _read_source(told: Mapping[str, Any]) -> WireSource:
+def _read_source(fields: Mapping[str, Any]) -> WireSource:
     for name in ("name", "rows"):
-        if name not in told:
+        if name not in fields:
             raise UserError(
                 f"a part of `sources` has no {name}", 'each is {"name": "math", "rows": [...], "weight": 2}'
             )
-    return read_known(WireSource, told, "sources.")
+    return read_known(WireSource, fields, "sources.")
 
 
 def _count(tally: Tally, group: RolloutGroup) -> None:
@@ -183,8 +185,8 @@ def _count(tally: Tally, group: RolloutGroup) -> None:
 def _progress(tally: Tally, stream: GroupStream) -> dict[str, Any]:
     stats = stream.stats()
     reason = "paused by its trainer" if stats.paused else stats.paused_reason
-    told = tally.progress(in_flight=stats.in_flight, retries=stats.retries, paused_reason=reason)
-    return told.to_dict()
+    progress = tally.progress(in_flight=stats.in_flight, retries=stats.retries, paused_reason=reason)
+    return progress.to_dict()
 
 
 def _error_line(error: GymError) -> bytes:

@@ -1,4 +1,4 @@
-"""A data set in parts. A row's part hangs on what it asks and on the seed alone: it stays when the file grows."""
+"""A data set in parts. A row's part depends on its input and the seed alone: it stays when the file grows."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from gym.data.asked import user_key
-from gym.data.output import WholeFiles
-from gym.data.rows import BadLine, bad_line, parse_row
-from gym.data.source import Line
+from gym.data.line_source import Line
+from gym.data.row_keys import user_key
+from gym.data.row_parsing import BadLine, bad_line, parse_row
 from gym.data.statistics import digest
+from gym.data.whole_files import WholeFiles
 from gym.errors import ConfigError, UserError
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class SplitParts:
     """Names with their shares, in order."""
 
     names: tuple[str, ...]
@@ -34,7 +34,7 @@ class Parts:
         return self.names[bisect_right(self.borders, int.from_bytes(place, "big") / 2**64)]
 
 
-def parse_ratio(text: str, *, seed: int, field: str = "") -> Parts:
+def parse_ratio(text: str, *, seed: int, field: str = "") -> SplitParts:
     """`train=0.9,validation=0.1`; the numbers are shares of their sum."""
     shares: dict[str, float] = {}
     for pair in text.split(","):
@@ -45,11 +45,11 @@ def parse_ratio(text: str, *, seed: int, field: str = "") -> Parts:
         shares[name] = share
     total = sum(shares.values())
     borders = tuple(part / total for part in accumulate(shares.values()))[:-1]
-    return Parts(tuple(shares), borders, seed, field)
+    return SplitParts(tuple(shares), borders, seed, field)
 
 
-def split_rows(lines: Iterable[Line], parts: Parts, files: Mapping[str, Path]) -> Counter[str]:
-    """How many rows went where; every line is written as it was read. A line that is no row stops all."""
+def split_rows(lines: Iterable[Line], parts: SplitParts, files: Mapping[str, Path]) -> Counter[str]:
+    """How many rows went where; every line is written as it was read. A line that is not a row is an error."""
     counts: Counter[str] = Counter(dict.fromkeys(parts.names, 0))
     with WholeFiles() as whole:
         outputs = {name: whole.open(files[name]) for name in parts.names}

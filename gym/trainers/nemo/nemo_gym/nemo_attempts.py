@@ -15,9 +15,9 @@ from urllib.parse import quote
 
 import aiohttp
 
-from nemo_gym.failures import RolloutFailed
-from nemo_gym.settings import PREFIX, PolicyUrls
-from nemo_gym.stack import TOKEN_HINT, RunningStack, bearer, said_in
+from nemo_gym.nemo_failures import RolloutFailed
+from nemo_gym.nemo_settings import PREFIX, PolicyUrls
+from nemo_gym.nemo_stack import TOKEN_HINT, RunningStack, bearer, said_in
 
 Json = dict[str, Any]
 FIRST_BACKOFF: Final = 0.5
@@ -28,7 +28,7 @@ MADE_BY_A_MODEL: Final = ("message", "function_call", "reasoning")
 KEEPALIVE: Final = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))  # seconds, seconds, times
 
 
-class Attempts:
+class NemoAttempts:
     """Of the rows of one `run_examples`."""
 
     def __init__(self, stack: RunningStack) -> None:
@@ -65,14 +65,14 @@ class Attempts:
             attempt += 1
 
     async def _send(self, session: aiohttp.ClientSession, agent: str, body: bytes, rollout: str) -> tuple[int, bytes]:
-        """Waits for a stack that cannot be connected to: nobody has seen the row yet."""
+        """Waits for a stack that cannot be connected to: no server has seen the row yet."""
         loop = asyncio.get_running_loop()
-        ends, tries = loop.time() + self._options.max_wait, 1
+        deadline, tries = loop.time() + self._options.max_wait, 1
         while True:
             try:
                 return await self._post(session, agent, body, rollout)
             except (aiohttp.ClientConnectorError, aiohttp.ServerTimeoutError) as error:
-                if loop.time() + backoff(tries) > ends:
+                if loop.time() + backoff(tries) > deadline:
                     raise self._no_stack(error) from None
             except TimeoutError:
                 what = f"{agent} gave no answer within {self._options.timeout:g} s; {PREFIX}TIMEOUT sets another time"

@@ -1,4 +1,4 @@
-"""So many rows of a data set by chance: each as likely as any other, in their order, the same for the same seed."""
+"""A random sample of a data set's rows: each equally likely, in their order, the same for the same seed."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from typing import IO
 
-from gym.data.rows import BadLine, parse_row
-from gym.data.source import STDIN, Line, read_lines
+from gym.data.line_source import STDIN, Line, read_lines
+from gym.data.row_parsing import BadLine, parse_row
 from gym.errors import ConfigError, UserError
 
 
 def sample_rows(files: Sequence[str], count: int, *, seed: int) -> Iterator[Line]:
-    """Read twice, so only numbers are held; standard input is kept in a temporary file meanwhile."""
+    """Read twice, so only numbers stay in memory; standard input is copied to a temporary file."""
     with ExitStack() as stack:
         if STDIN in files:
-            kept = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".jsonl"))
-            _copy(read_lines([STDIN]), kept)
-            files = [kept.name if one == STDIN else one for one in files]
+            copy = stack.enter_context(tempfile.NamedTemporaryFile(suffix=".jsonl"))
+            _copy(read_lines([STDIN]), copy)
+            files = [copy.name if one == STDIN else one for one in files]
         chosen = choose_places(sum(1 for _ in read_lines(files)), count, seed)
         wanted = next(chosen, -1)
         for place, line in enumerate(read_lines(files)):

@@ -1,4 +1,4 @@
-"""Files of rollouts with the failures beside them, looked at again whenever somebody asks."""
+"""Files of rollouts with the failures beside them; each request reads what was appended."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import Any
 
 from gym.collect.sidecar import OutputPaths
 from gym.console.viewer.facts import MALFORMED, Facts, parse_line, read_title
-from gym.console.viewer.lines import LineFile, Names
+from gym.console.viewer.lines import LineFile, TextNumbers
 from gym.console.viewer.query import FAILED, Found, Place, Query, find
 from gym.errors import UserError
 from gym.wire.metrics import ROLLOUT, TASK
 
 FAILURES = "_failures.jsonl"
 UNPACK = {".gz": "gunzip -k", ".zst": "zstd -d", ".zstd": "zstd -d"}
-_MOST_TEXT = 20_000  # characters shown of a line that cannot be read
+_MAX_TEXT = 20_000  # characters shown of a line that cannot be read
 
 
-class Gone(LookupError):
+class NoSuchRollout(LookupError):
     """A place that no longer is, or never was."""
 
 
-class Shelf:
+class RolloutFiles:
     """May be asked from several threads."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
-        self.names = Names()
+        self.names = TextNumbers()
         self.files: list[LineFile] = []
         self.generation = 0
         self._lock = threading.Lock()
@@ -80,15 +80,15 @@ class Shelf:
                 "notices": [_torn(file) for file in self.files if file.torn],
             }
 
-    def _tallies(self) -> dict[tuple[str, str], Tally]:
+    def _tallies(self) -> dict[tuple[str, str], RewardSum]:
         """(agent, kind) -> how many, and their rewards."""
         texts = self.names.texts
-        tallies: dict[tuple[int, int], Tally] = {}
+        tallies: dict[tuple[int, int], RewardSum] = {}
         for file in self.files:
             for agent, kind, reward in zip(file.agents, file.kinds, file.rewards, strict=True):
                 tally = tallies.get((agent, kind))
                 if tally is None:
-                    tally = tallies[agent, kind] = Tally()
+                    tally = tallies[agent, kind] = RewardSum()
                 tally.add(reward)
         return {(texts[agent], texts[kind]): tally for (agent, kind), tally in tallies.items()}
 
@@ -109,12 +109,12 @@ class Shelf:
         file, index = self._at(place)
         return file.read(index).strip()
 
-    def trouble(self, place: Place) -> dict[str, Any]:
+    def problem(self, place: Place) -> dict[str, Any]:
         """A malformed line: where it is, what is wrong with it, how it begins."""
         file, index = self._at(place)
         raw = file.read(index).strip()
         _, reason = parse_line(raw)
-        text = raw[: _MOST_TEXT * 4].decode("utf-8", "replace")[:_MOST_TEXT]
+        text = raw[: _MAX_TEXT * 4].decode("utf-8", "replace")[:_MAX_TEXT]
         return {"where": f"{file.path}:{file.numbers[index]}", "reason": reason, "bytes": len(raw), "text": text}
 
     def asked(self, place: Place) -> bytes:
@@ -132,11 +132,11 @@ class Shelf:
     def _at(self, place: Place) -> tuple[LineFile, int]:
         number, index = place
         if not (number < len(self.files) and index < len(self.files[number])):
-            raise Gone(f"no rollout {number}/{index}")
+            raise NoSuchRollout(f"no rollout {number}/{index}")
         return self.files[number], index
 
 
-class Tally:
+class RewardSum:
     def __init__(self) -> None:
         self.count = self.rewarded = 0
         self.total = 0.0
@@ -156,7 +156,7 @@ def _check(path: Path) -> None:
         raise UserError(f"{path} {what}.", "Give the file that `gym rollouts -o FILE.jsonl` wrote.")
 
 
-def _agent_views(tallies: dict[tuple[str, str], Tally]) -> list[dict[str, Any]]:
+def _agent_views(tallies: dict[tuple[str, str], RewardSum]) -> list[dict[str, Any]]:
     views: dict[str, dict[str, Any]] = {}
     for (agent, kind), tally in tallies.items():
         if kind == MALFORMED:

@@ -41,7 +41,7 @@ def expand_inputs(patterns: Iterable[str]) -> tuple[str, ...]:
 
 
 def read_lines(files: Iterable[str]) -> Iterator[Line]:
-    """Every line that is not blank. Nothing is held but the line itself."""
+    """Every line that is not blank. Only the line itself is in memory."""
     for file in files:
         number = 0
         try:
@@ -54,7 +54,7 @@ def read_lines(files: Iterable[str]) -> Iterator[Line]:
             raise
         except Exception as error:  # noqa: BLE001 (every decompressor has error classes of its own)
             what = f"{name_of(file)}:{number + 1}: cannot be read: {error}"
-            raise UserError(what, "make the file whole again and start the same command") from error
+            raise UserError(what, "fetch the file again, then run the same command") from error
 
 
 def open_input(file: str) -> BinaryIO:
@@ -79,7 +79,7 @@ def digest_inputs(files: Iterable[str]) -> str:
 
 
 def count_lines(files: Iterable[str], keep_going: Callable[[], bool]) -> int | None:
-    """How many lines there are, blank ones included; None where only reading would tell."""
+    """How many lines there are, blank ones included; None where only reading the data can say."""
     count = 0
     for file in files:
         if file == STDIN or file.endswith((".gz", ".zst", ".zstd")):

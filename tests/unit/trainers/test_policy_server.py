@@ -1,4 +1,4 @@
-"""The door of a model in a trainer's process. The model here is a stand-in that counts; a real one: tests/trainers."""
+"""A policy server in a trainer's process. The model here is a stand-in that counts; a real one: tests/trainers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import pytest
 
 from gym.http.pool import HttpClient
 from gym.server.upstream import is_overflow
-from gym.trainers.policy_door import PolicyDoor
+from gym.trainers.policy_server import PolicyServer
 from gym.wire.token_ids import read_tokens
 
 END, LONGEST, FATAL = 1, 12, 9
 
 
 class Grid(list[list[Any]]):
-    """As much of a tensor as the door touches."""
+    """As much of a tensor as the server touches."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -95,8 +95,8 @@ def _say(last: int, most: int) -> list[int]:
 
 
 @pytest.fixture
-def door() -> Iterator[PolicyDoor]:
-    made = PolicyDoor()
+def server() -> Iterator[PolicyServer]:
+    made = PolicyServer()
     yield made
     made.close()
 
@@ -111,9 +111,9 @@ async def ask(fields: dict[str, str], text: str, *, key: str = "", path: str = "
     return reply.status, json.loads(reply.body)
 
 
-async def test_a_reply_has_the_ids_and_log_probs_in_a_form_that_the_stack_reads(door: PolicyDoor) -> None:
+async def test_a_reply_has_the_ids_and_log_probs_in_a_form_that_the_stack_reads(server: PolicyServer) -> None:
     model = Model()
-    with door.serving(model, Letters()) as fields:
+    with server.serving(model, Letters()) as fields:
         status, reply = await ask(fields, "ab", max_tokens=3, temperature=0.5)
         told = read_tokens(reply)
         assert (status, told.prompt, told.generation) == (200, [97, 98], [98, 98, 98])
@@ -127,16 +127,16 @@ async def test_a_reply_has_the_ids_and_log_probs_in_a_form_that_the_stack_reads(
     assert model.training
 
 
-async def test_what_comes_together_is_generated_together_and_each_gets_its_own(door: PolicyDoor) -> None:
+async def test_what_comes_together_is_generated_together_and_each_gets_its_own(server: PolicyServer) -> None:
     model = Model()
     model.go.clear()
-    with door.serving(model, Letters()) as fields:
+    with server.serving(model, Letters()) as fields:
         async with asyncio.TaskGroup() as group:
             first = group.create_task(ask(fields, "z", max_tokens=1))
             await asyncio.to_thread(model.asked.wait, 30)
             alike = [group.create_task(ask(fields, "x" * n, max_tokens=n)) for n in range(1, 5)]
             other = group.create_task(ask(fields, "y", max_tokens=1, temperature=0.3))
-            while len(door._waiting) < 5:
+            while len(server._waiting) < 5:
                 await asyncio.sleep(0.01)
             model.go.set()
         assert [read_tokens(task.result()[1]).generation for task in alike] == [[120] * n for n in range(1, 5)]
@@ -144,8 +144,8 @@ async def test_what_comes_together_is_generated_together_and_each_gets_its_own(d
     assert sorted(one["rows"] for one in model.calls) == [1, 1, 4]
 
 
-async def test_a_prompt_that_fills_the_model_is_refused_as_one_that_leaves_no_room(door: PolicyDoor) -> None:
-    with door.serving(Model(), Letters()) as fields:
+async def test_a_prompt_that_fills_the_model_is_refused_as_one_that_leaves_no_room(server: PolicyServer) -> None:
+    with server.serving(Model(), Letters()) as fields:
         status, refused = await ask(fields, "a" * LONGEST)
         assert (status, is_overflow(refused["error"]["message"])) == (400, True)
         _, reply = await ask(fields, "a" * (LONGEST - 2), max_tokens=50)
@@ -156,22 +156,22 @@ async def test_a_prompt_that_fills_the_model_is_refused_as_one_that_leaves_no_ro
     ("more", "status"),
     [({"key": "wrong"}, 401), ({"path": "/completions"}, 404), ({"tools": [{}]}, 400), ({"stream": True}, 400)],
 )
-async def test_what_it_cannot_do_is_refused(door: PolicyDoor, more: dict[str, Any], status: int) -> None:
-    with door.serving(Model(), Letters()) as fields:
+async def test_what_it_cannot_do_is_refused(server: PolicyServer, more: dict[str, Any], status: int) -> None:
+    with server.serving(Model(), Letters()) as fields:
         assert (await ask(fields, "a", **more))[0] == status
 
 
-async def test_it_answers_only_while_a_model_is_served(door: PolicyDoor) -> None:
-    with door.serving(Model(), Letters()) as fields:
+async def test_it_answers_only_while_a_model_is_served(server: PolicyServer) -> None:
+    with server.serving(Model(), Letters()) as fields:
         pass
     assert (await ask(fields, "a"))[0] == 503
-    with door.serving(Model(), Letters()):
+    with server.serving(Model(), Letters()):
         assert (await ask(fields, "a", max_tokens=1))[0] == 200
 
 
-async def test_a_model_that_fails_is_told_to_all_who_wait_and_may_be_asked_again(door: PolicyDoor) -> None:
+async def test_a_model_that_fails_is_told_to_all_who_wait_and_may_be_asked_again(server: PolicyServer) -> None:
     model = Model()
-    with door.serving(model, Letters()) as fields:
+    with server.serving(model, Letters()) as fields:
         replies = await asyncio.gather(*(ask(fields, "a", max_tokens=FATAL) for _ in range(3)))
         assert {status for status, _ in replies} <= {500, 503}
         assert all("the model failed" in told["error"]["message"] for _, told in replies)
@@ -179,13 +179,13 @@ async def test_a_model_that_fails_is_told_to_all_who_wait_and_may_be_asked_again
         assert (await ask(fields, "a", max_tokens=1))[0] == 200
 
 
-async def test_the_weights_are_given_back_when_nothing_is_generated_any_more(door: PolicyDoor) -> None:
+async def test_the_weights_are_given_back_when_nothing_is_generated_any_more(server: PolicyServer) -> None:
     model = Model()
     model.go.clear()
     left = threading.Event()
 
     def serve_and_leave(told: list[dict[str, str]], served: threading.Event, leave: threading.Event) -> None:
-        with door.serving(model, Letters()) as fields:
+        with server.serving(model, Letters()) as fields:
             told.append(fields)
             served.set()
             leave.wait(30)

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from gym.data.source import Line
+from gym.data.line_source import Line
 from gym.errors import Problem
 from gym.wire.policy_endpoint import KEY
 
@@ -16,7 +16,7 @@ PARAMS = "responses_create_params"
 
 
 class BadLine(ValueError):
-    """A line that is no row; carries the finding."""
+    """A line that is not a row, with the finding."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(str(problem))
@@ -60,9 +60,9 @@ def _kind(value: object) -> str:
 def _json_hint(raw: bytes, place: int) -> str:
     for word in (b"NaN", b"Infinity"):
         if word in raw and raw.decode(errors="replace")[place:].startswith(word.decode()):
-            return f"{word.decode()} is no JSON: write null, or leave the field out"
+            return f"{word.decode()} is not JSON: write null, or leave the field out"
     if KEY.encode() in raw:
-        return "the line is not shown here, for it holds a key; a data set has one JSON object on each line"
+        return "the line holds a key and is not shown; a data set has one JSON object on each line"
     try:
         raw.decode()
     except UnicodeDecodeError as error:

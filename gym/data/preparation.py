@@ -15,16 +15,16 @@ from typing import Any
 
 from gym.config import Stack
 from gym.data.blending import check_shares, name_of_share
-from gym.data.blocks import Listed, Split
 from gym.data.collate import collate
+from gym.data.data_sets import Listed, Split
 from gym.data.measure import Measured, Same, Survey, stamp_of
 from gym.data.metrics_file import metrics_of
 from gym.data.metrics_writing import MetricsFiles
-from gym.data.output import WholeFiles
+from gym.data.row_rules import RowRules
 from gym.data.row_servers import agent_names
 from gym.data.scope import SPLITS, Fetch, Mode, Placed, describe, find_scope, place, refuse_missing
-from gym.data.tokens import ESTIMATE, open_tokenizer
-from gym.data.validate import Rules
+from gym.data.token_counts import ESTIMATE, open_tokenizer
+from gym.data.whole_files import WholeFiles
 from gym.errors import UserError
 
 Check = Callable[[Sequence[Placed]], None]  # raises where a server could not read a row
@@ -56,7 +56,7 @@ class PreparedSplit:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedData:
     splits: tuple[PreparedSplit, ...]
     metrics_files: tuple[Path, ...]
     dropped: int  # rows that were the same as an earlier one
@@ -70,8 +70,8 @@ def prepare(
     fetch: Fetch | None = None,
     check: Check | None = None,
     say: Say = lambda _: None,
-) -> Prepared:
-    """`fetch` brings what is missing; without it that is an error. `check` holds rows to their servers' own models."""
+) -> PreparedData:
+    """`fetch` brings what is missing; without it that is an error. `check` reads rows with their servers' models."""
     if options.output.exists() and not options.output.is_dir():
         raise UserError(f"{options.output} is a file", "name a folder: -o DIR")
     scope = find_scope(stack, options.mode)
@@ -84,7 +84,7 @@ def prepare(
         check(placed)
     options.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".prepare-", dir=options.output) as scratch:
-        survey = Survey(tokenizer, Rules(agent_names(stack)), Path(scratch), dedup=options.dedup)
+        survey = Survey(tokenizer, RowRules(agent_names(stack)), Path(scratch), dedup=options.dedup)
         for one in placed:
             say(f"measuring {one.path}")
             survey.measure(one)
@@ -98,7 +98,7 @@ def prepare(
 def find_rows(
     stack: Stack, scope: Iterable[Listed], mode: Mode, roots: Sequence[Path], fetch: Fetch | None, say: Say
 ) -> tuple[Placed, ...]:
-    """All data sets in scope with their rows; what is missing is fetched, or told."""
+    """All data sets in scope with their rows; what is missing is fetched, or an error."""
     found = [(one, one.file(roots)) for one in scope]
     for one, path in found:
         say(f"found: {describe(one)}: {path}" if path else f"missing: {describe(one)}: {one.data.jsonl_fpath}")
@@ -139,7 +139,7 @@ def _refuse_leaks(survey: Survey, options: PrepareOptions, say: Say) -> None:
 
 def _write(
     measured: Sequence[Measured], dropped: int, options: PrepareOptions, files: WholeFiles, scratch: Path, say: Say
-) -> Prepared:
+) -> PreparedData:
     metrics_files = MetricsFiles(files, overwrite=options.overwrite_conflicts, say=say)
     for one in measured:
         metrics_files.put_beside(one.placed, one.statistics)
@@ -159,4 +159,4 @@ def _write(
     for one in measured:
         if stamp_of(one.placed.path) != one.stamp:
             raise UserError(f"{one.placed.path} was written while it was prepared", "wait until it is whole")
-    return Prepared(tuple(splits), metrics_files.written, dropped)
+    return PreparedData(tuple(splits), metrics_files.written, dropped)

@@ -11,9 +11,9 @@ from urllib.error import HTTPError
 from urllib.parse import quote
 from urllib.request import ProxyHandler, Request, build_opener
 
-from nemo_gym.failures import StackError
+from nemo_gym.nemo_failures import StackError
+from nemo_gym.nemo_settings import PREFIX, NemoSettings, read_settings
 from nemo_gym.server_utils import HEAD_SERVER_KEY_NAME, BaseServerConfig
-from nemo_gym.settings import PREFIX, Settings, read_settings
 
 Json = dict[str, Any]
 SECONDS: Final = 15.0  # the stack waits 5 s for its replicas to hear of new addresses
@@ -22,7 +22,7 @@ TOKEN_HINT: Final = "set GYM_TOKEN or GYM_TOKEN_FILE to the token that `gym up` 
 
 @dataclass
 class RunningStack:
-    settings: Settings
+    settings: NemoSettings
     pushed: Json | None = field(default=None, init=False)  # what the stack answered to it
 
     def check(self) -> None:
@@ -52,7 +52,7 @@ class RunningStack:
             self._call("DELETE", self._upstreams)
 
     def poll(self) -> None:
-        """Raises what a trainer should hear of; the stack itself starts again what has died."""
+        """Raises what a trainer must know; the stack itself restarts what has died."""
         servers = self._call("GET", "/servers").get("servers") or []
         if down := [str(one.get("name")) for one in servers if _is_down(one)]:
             raise StackError(f"{', '.join(down)} of {self.settings.url} does not run: look at gym logs {down[0]}")
@@ -99,7 +99,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def said_in(body: bytes) -> str:
-    """The words of an error, whoever wrote it."""
+    """The message of an error reply, of any server."""
     text = body[:2000].decode("utf-8", "replace").strip()
     try:
         error = json.loads(body).get("error") or text
@@ -110,7 +110,7 @@ def said_in(body: bytes) -> str:
 
 
 def _is_same(view: Json, pushed: Json) -> bool:
-    """Versions begin again when addresses are taken back, so they alone do not say whose they are."""
+    """Versions restart when addresses are taken back, so they alone do not say whose they are."""
     return all(view.get(name) == pushed.get(name) for name in ("version", "base_urls", "model"))
 
 

@@ -1,6 +1,6 @@
 """A chat endpoint in front of a `transformers` model in this very process: token ids and log-probs as vLLM says them.
 
-For trainers that hold the policy themselves. It answers only while it is told which model to serve, so no weight
+For trainers that hold the policy themselves. It answers only while a model is set, so no weight
 changes in the middle of a reply. It speaks text: no tools, no streams.
 """
 
@@ -29,7 +29,7 @@ PATH: Final = "/v1/chat/completions"
 
 
 class DoorRefusal(Exception):
-    """What the door answers in the place of a completion."""
+    """The reply instead of a completion."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -48,21 +48,21 @@ class WaitingChat:
         return {name: self.body[name] for name in DIALS if self.body.get(name) is not None}
 
 
-class PolicyDoor:
-    """`with door.serving(model, tokenizer) as fields`: rows that have these fields are answered by that model."""
+class PolicyServer:
+    """`with server.serving(model, tokenizer) as fields`: rows that have these fields are answered by that model."""
 
     def __init__(self, host: str = "127.0.0.1", port: int = 0, *, seen_as: str = "", batch: int = 256) -> None:
         """`seen_as`: what the stack calls this machine, where `host` is not it: host.docker.internal in containers."""
         self._batch = batch
         self._key = secrets.token_urlsafe(24)
         self._policy: LocalPolicy | None = None
-        self._serving = threading.Lock()  # held by whoever generates or changes the policy
+        self._serving = threading.Lock()  # held while the policy generates or changes
         self._waiting: deque[WaitingChat] = deque()
         self._arriving = threading.Lock()
         self._turns = ThreadPoolExecutor(1, thread_name_prefix="gym-policy")
-        self._server = _Server((host, port), type("Handler", (_Handler,), {"door": self}))
+        self._server = _Server((host, port), type("Handler", (_Handler,), {"policy_server": self}))
         self.url = f"http://{seen_as or host}:{self._server.server_port}/v1"
-        self._listener = threading.Thread(target=self._server.serve_forever, name="gym-policy-door", daemon=True)
+        self._listener = threading.Thread(target=self._server.serve_forever, name="gym-policy-server", daemon=True)
         self._listener.start()
 
     @contextmanager
@@ -82,14 +82,14 @@ class PolicyDoor:
         self._listener.join()
         self._turns.shutdown()
 
-    def check_key(self, told: str) -> None:
-        if not secrets.compare_digest(told.encode(), f"Bearer {self._key}".encode()):
+    def check_key(self, authorization: str) -> None:
+        if not secrets.compare_digest(authorization.encode(), f"Bearer {self._key}".encode()):
             raise DoorRefusal(401, "this is not the key of the rows that are served")
 
     def complete(self, body: Json) -> Json:
         if strange := [name for name in FOREIGN if body.get(name)]:
             raise DoorRefusal(
-                400, f"the door of a model in a trainer's process knows no {', '.join(strange)}: use vLLM"
+                400, f"the server of a model in a trainer's process knows no {', '.join(strange)}: use vLLM"
             )
         asked = WaitingChat(body)
         with self._arriving:  # so that turns come in the order of requests
@@ -127,12 +127,12 @@ class PolicyDoor:
 
 
 class LocalPolicy:
-    """A model of `transformers` and its tokenizer, asked many things at once."""
+    """A model of `transformers` and its tokenizer, asked for many completions at once."""
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
         self._model, self._tokenizer = model, tokenizer
-        ends = model.generation_config.eos_token_id
-        self._ends = [tokenizer.eos_token_id] if ends is None else ends if isinstance(ends, list) else [ends]
+        eos = model.generation_config.eos_token_id
+        self._eos_ids = [tokenizer.eos_token_id] if eos is None else eos if isinstance(eos, list) else [eos]
         self._longest = int(model.config.max_position_embeddings)
 
     def answer(self, batch: Sequence[WaitingChat]) -> None:
@@ -148,9 +148,11 @@ class LocalPolicy:
                 fitting.append((asked, prompt, min(_limit(asked.body) or room, room)))
         if not fitting:
             return
-        made = self._generate([prompt for _, prompt, _ in fitting], max(most for _, _, most in fitting), batch[0].dials)
-        for (asked, prompt, most), (ids, log_probs) in zip(fitting, made, strict=True):
-            said = self._cut(ids[:most])
+        made = self._generate(
+            [prompt for _, prompt, _ in fitting], max(max_tokens for _, _, max_tokens in fitting), batch[0].dials
+        )
+        for (asked, prompt, max_tokens), (ids, log_probs) in zip(fitting, made, strict=True):
+            said = self._cut(ids[:max_tokens])
             asked.answer = self._describe(prompt, said, log_probs[: len(said)])
 
     def _read_prompt(self, body: Mapping[str, Any]) -> list[int]:
@@ -158,7 +160,9 @@ class LocalPolicy:
         ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids
 
-    def _generate(self, prompts: list[list[int]], most: int, dials: Json) -> Iterator[tuple[list[int], list[float]]]:
+    def _generate(
+        self, prompts: list[list[int]], max_tokens: int, dials: Json
+    ) -> Iterator[tuple[list[int], list[float]]]:
         """The log-probs are those of the distribution that the tokens were drawn from."""
         given = self._tokenizer.pad({"input_ids": prompts}, padding_side="left", return_tensors="pt")
         given = given.to(self._model.device)
@@ -167,8 +171,8 @@ class LocalPolicy:
             made = self._model.generate(
                 **{name: given[name] for name in ("input_ids", "attention_mask")},
                 **sampled,
-                max_new_tokens=most,
-                eos_token_id=self._ends,
+                max_new_tokens=max_tokens,
+                eos_token_id=self._eos_ids,
                 pad_token_id=self._tokenizer.pad_token_id,
                 return_dict_in_generate=True,
                 output_scores=True,
@@ -178,10 +182,10 @@ class LocalPolicy:
 
     def _cut(self, ids: list[int]) -> list[int]:
         """Up to its end; what comes after it is padding."""
-        return ids[: next((place for place, one in enumerate(ids, 1) if one in self._ends), len(ids))]
+        return ids[: next((place for place, one in enumerate(ids, 1) if one in self._eos_ids), len(ids))]
 
     def _describe(self, prompt: list[int], said: list[int], log_probs: list[float]) -> Json:
-        ended = said[-1] in self._ends
+        ended = said[-1] in self._eos_ids
         text = self._tokenizer.decode(said, skip_special_tokens=True)
         pairs = zip(said, log_probs, strict=True)
         spelled = [{"token": f"token_id:{one}", "logprob": log_prob} for one, log_prob in pairs]
@@ -226,15 +230,15 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    door: PolicyDoor
+    policy_server: PolicyServer
 
     def do_POST(self) -> None:
         data = self.rfile.read(int(self.headers.get("content-length", 0)))
         try:
-            self.door.check_key(self.headers.get("authorization", ""))
+            self.policy_server.check_key(self.headers.get("authorization", ""))
             if self.path != PATH:
                 raise DoorRefusal(404, f"there is only {PATH}")
-            self._say(200, self.door.complete(json.loads(data)))
+            self._say(200, self.policy_server.complete(json.loads(data)))
         except DoorRefusal as refusal:
             self._say(refusal.status, {"error": {"message": str(refusal), "code": refusal.status}})
 

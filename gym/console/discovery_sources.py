@@ -47,7 +47,7 @@ class ConsoleConfig(BaseModel):
     servers: dict[str, ServerFacts] = Field(default_factory=dict)
 
 
-class Sources(Protocol):
+class DiscoverySources(Protocol):
     async def discovery(self) -> Discovery: ...
 
     def config(self) -> ConsoleConfig: ...
@@ -116,5 +116,5 @@ def _parsed(kind: type[M], raw: bytes, where: str) -> M | None:
     try:
         return kind.model_validate(orjson.loads(raw))
     except (orjson.JSONDecodeError, ValidationError) as error:
-        log.warning("%s is unreadable, the last good one is kept: %s", where, error)
+        log.warning("%s is unreadable, the last good one stays in use: %s", where, error)
         return None

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gym.cli.environments import cached_python
 from gym.cli.options import split_items
+from gym.cli.server_python import cached_python
 from gym.cli.stack_session import load_named
 from gym.config import Stack, list_servers, search_roots
-from gym.data.blocks import list_data_sets
+from gym.data.data_sets import list_data_sets
+from gym.data.line_source import expand_inputs
 from gym.data.row_servers import RowServers, agent_for
-from gym.data.source import expand_inputs
 from gym.data.validation import Input
 from gym.errors import UserError
 
@@ -22,7 +22,7 @@ CONFIGS = (".yaml", ".yml")
 NAME = re.compile(r"[A-Za-z_][\w-]*")
 
 
-class Given(NamedTuple):
+class DataArguments(NamedTuple):
     """What was typed, sorted out."""
 
     rows: tuple[str, ...]
@@ -30,7 +30,7 @@ class Given(NamedTuple):
     configs: list[Path]
 
 
-def sort_out(items: Sequence[str]) -> Given:
+def sort_out(items: Sequence[str]) -> DataArguments:
     """A bare word is a server's name; whatever has a dot, a slash or a star in it is a file."""
     rows, names, configs = [], [], []
     overrides = split_items(list(items))[1]
@@ -41,15 +41,15 @@ def sort_out(items: Sequence[str]) -> Given:
             names.append(item)
         else:
             rows.append(item)
-    return Given(tuple(rows), names, configs)
+    return DataArguments(tuple(rows), names, configs)
 
 
-def find_stack(given: Given) -> Stack | None:
+def find_stack(given: DataArguments) -> Stack | None:
     """None where only files of rows are named."""
     return _load(given.names, given.configs) if given.names or given.configs else None
 
 
-def find_inputs(given: Given, stack: Stack | None) -> tuple[tuple[Input, ...], tuple[str, ...]]:
+def find_inputs(given: DataArguments, stack: Stack | None) -> tuple[tuple[Input, ...], tuple[str, ...]]:
     """The files of rows that were named, else those of the data sets that servers list; and those not here."""
     if given.rows:
         return tuple(Input(file) for file in dict.fromkeys(expand_inputs(given.rows))), ()
@@ -73,7 +73,7 @@ def row_servers(stack: Stack | None) -> RowServers:
 
 
 def _load(names: list[str], configs: list[Path]) -> Stack:
-    """What a server's judge would be is no business of its rows."""
+    """Without models: a server's judge has nothing to do with its rows."""
     return load_named(names, files=configs, without_models=True)
 
 

@@ -14,7 +14,7 @@ from gym.errors import UserError
 
 T = TypeVar("T")
 Stale = Literal["cancel", "mark"]
-MOST_IN_GROUP, MOST_AHEAD = 10_000, 100_000
+MAX_GROUP_SIZE, MAX_AHEAD = 10_000, 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +52,10 @@ class GroupOptions(AttemptOptions):
     ahead: int | None = None  # groups under way or waiting to be taken; None: what keeps `concurrency` busy
     extra: int = 0  # repeats beyond `size`: the first `size` make the group, the stragglers are cancelled
     drop_equal: bool = False  # groups whose rewards are all equal are dropped and replaced
-    max_drops: int = 100  # dropped in a row, of one part of the blend; then the stream ends with an error
+    max_drops: int = 100  # dropped in a row, of one part of the blend; then the stream fails
     version: int = 0  # of the policy, at the start
     max_stale: int | None = None  # versions that a rollout may be behind
-    stale: Stale = "cancel"  # what happens to older ones: begun again, or delivered and marked
+    stale: Stale = "cancel"  # what happens to older ones: restarted, or delivered and marked
     curriculum: Curriculum | None = None
     share: float | None = None  # of the stack's places, beside other streams that name a share; None: not counted
     name: str = "trainer"  # what the console calls it
@@ -64,11 +64,11 @@ class GroupOptions(AttemptOptions):
 
     def __post_init__(self) -> None:
         AttemptOptions.__post_init__(self)
-        _check(1 <= self.size <= MOST_IN_GROUP, "size", self.size, f"between 1 and {MOST_IN_GROUP:,}")
+        _check(1 <= self.size <= MAX_GROUP_SIZE, "size", self.size, f"between 1 and {MAX_GROUP_SIZE:,}")
         _check(self.limit is None or self.limit >= 1, "limit", self.limit, "at least 1 group, or left out")
         _check(self.epochs is None or self.epochs >= 1, "epochs", self.epochs, "at least 1, or None for ever")
-        _check(self.ahead is None or 1 <= self.ahead <= MOST_AHEAD, "ahead", self.ahead, f"1 to {MOST_AHEAD:,} groups")
-        _check(0 <= self.extra <= MOST_IN_GROUP, "extra", self.extra, f"between 0 and {MOST_IN_GROUP:,}")
+        _check(self.ahead is None or 1 <= self.ahead <= MAX_AHEAD, "ahead", self.ahead, f"1 to {MAX_AHEAD:,} groups")
+        _check(0 <= self.extra <= MAX_GROUP_SIZE, "extra", self.extra, f"between 0 and {MAX_GROUP_SIZE:,}")
         _check(self.max_drops >= 1, "max_drops", self.max_drops, "at least 1")
         _check(self.max_stale is None or self.max_stale >= 0, "max_stale", self.max_stale, "0 versions or more")
         _check(self.stale in get_args(Stale), "stale", repr(self.stale), "'cancel' or 'mark'")
@@ -81,19 +81,19 @@ class GroupOptions(AttemptOptions):
         return self.ahead or max(1, -(-self.concurrency // self.size))
 
 
-def read_options(told: Mapping[str, Any]) -> GroupOptions:
+def read_options(fields: Mapping[str, Any]) -> GroupOptions:
     """Options from a trainer's configuration or a request. An unknown one is refused with the nearest known."""
-    return read_known(GroupOptions, told)
+    return read_known(GroupOptions, fields)
 
 
-def read_known(kind: type[T], told: Mapping[str, Any], where: str = "") -> T:
+def read_known(kind: type[T], fields: Mapping[str, Any], where: str = "") -> T:
     known = list(get_type_hints(kind))
-    for name in told:
+    for name in fields:
         if name not in known:
             near = difflib.get_close_matches(str(name), known, n=1)
             hint = f"did you mean {where}{near[0]}?" if near else f"there are: {', '.join(known)}"
             raise UserError(f"there is no option {where}{name!s:.100}", hint)
-    given = dict(told)
+    given = dict(fields)
     if isinstance(given.get("curriculum"), Mapping):
         given["curriculum"] = read_known(Curriculum, given["curriculum"], "curriculum.")
     return kind(**{name: _read(kind, name, value, where) for name, value in given.items()})

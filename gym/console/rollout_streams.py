@@ -29,21 +29,21 @@ from gym.collect.tally import Tally
 from gym.collect.targets import AGENT_TYPE, Targets
 from gym.collect.task_reader import RowRules, TaskReader
 from gym.console.collections import Collections
-from gym.console.groups import KEYS, OpenStreams, open_groups, read_group_order
-from gym.console.sources import Sources
-from gym.data.source import row_to_line
+from gym.console.discovery_sources import DiscoverySources
+from gym.console.group_streams import KEYS, OpenStreams, open_groups, read_group_order
+from gym.data.line_source import row_to_line
 from gym.errors import GymError, Problem, UserError
 from gym.http.pool import HttpClient
 from gym.wire.failures import RolloutError
 from gym.wire.policy_endpoint import KEY
 
-MOST_BYTES = 1 << 30
-MOST_WITH_KEYS = 64 << 20  # of rows that bring keys of their own: they stay in memory
+MAX_BYTES = 1 << 30
+MAX_BYTES_WITH_KEYS = 64 << 20  # of rows that bring keys of their own: they stay in memory
 IN_MEMORY = 1 << 20  # of a body; more of it lies in a file
-MOST_PROBLEMS = 20
+MAX_PROBLEMS = 20
 
 
-class Order(BaseModel):
+class RolloutRequest(BaseModel):
     """What a client may ask for: keys beside `rows`, below `options`, or in the query."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -87,7 +87,7 @@ class LinesResponse(StreamingResponse):
 class RolloutService:
     """Collects inside the stack, from the console's own knowledge of it."""
 
-    sources: Sources
+    sources: DiscoverySources
     board: Collections
     token: str = ""
     streams: OpenStreams = field(default_factory=OpenStreams)
@@ -96,20 +96,20 @@ class RolloutService:
         """Whatever is wrong with the order is raised before anything begins."""
         body = await _read_body(request)
         try:
-            rows, told = _read_order(body, request.headers.get("content-type", ""), request.query_params)
-            if any(key in told for key in KEYS):
-                return await self._open_groups(rows, told, body)
+            rows, fields = _read_order(body, request.headers.get("content-type", ""), request.query_params)
+            if any(key in fields for key in KEYS):
+                return await self._open_groups(rows, fields, body)
             if rows is None:
                 raise UserError("there are no `rows`", 'send {"rows": [...]}, or one row a line')
-            order = _parse_options(told)
+            order = _parse_options(fields)
             allow_connections(order.concurrency)
             return Opened(await self._prepare(rows, order, body))
         except BaseException:
             body.close()
             raise
 
-    async def _open_groups(self, rows: Iterable[object] | None, told: Mapping[str, Any], body: IO[bytes]) -> Opened:
-        order = read_group_order(rows, told)
+    async def _open_groups(self, rows: Iterable[object] | None, fields: Mapping[str, Any], body: IO[bytes]) -> Opened:
+        order = read_group_order(rows, fields)
         found = await self.sources.discovery()
         names = [name for name, one in found.instances.items() if one.type == AGENT_TYPE]
         if not order.options.skip_bad_rows:
@@ -118,7 +118,7 @@ class RolloutService:
         lines = await open_groups(order, self.sources, self.streams, self.board, self.token, body)
         return Opened(lines.read(), lines.headers, lines.close)
 
-    async def _prepare(self, rows: Iterable[object], order: Order, body: IO[bytes]) -> AsyncIterator[bytes]:
+    async def _prepare(self, rows: Iterable[object], order: RolloutRequest, body: IO[bytes]) -> AsyncIterator[bytes]:
         http = HttpClient()
         found = await self.sources.discovery()
         targets = Targets(http, found.router or "http://router", self.token, read=self.sources.discovery)
@@ -128,7 +128,7 @@ class RolloutService:
         return self._stream(targets, http, rows, order, body)
 
     async def _stream(
-        self, targets: Targets, http: HttpClient, rows: Iterable[object], order: Order, body: IO[bytes]
+        self, targets: Targets, http: HttpClient, rows: Iterable[object], order: RolloutRequest, body: IO[bytes]
     ) -> AsyncIterator[bytes]:
         options = AttemptOptions(**order.model_dump(include={"concurrency", "timeout", "max_attempts", "max_pause"}))
         run, tally = f"console-{secrets.token_hex(4)}", Tally()
@@ -159,13 +159,13 @@ def error_body(error: GymError) -> bytes:
 async def _read_body(request: Request) -> IO[bytes]:
     """Whole before anything runs: a router may not let answers through while it still takes the question."""
     body: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 (lives as long as the stream)
-    size, end, most = 0, b"", MOST_BYTES
+    size, end, max_bytes = 0, b"", MAX_BYTES
     async for chunk in request.stream():
         size += len(chunk)
-        if most == MOST_BYTES and KEY.encode() in end + chunk:  # a key does not go to the disk
-            body, most = _in_memory(body), MOST_WITH_KEYS
-        if size > most:
-            raise UserError(f"the body is larger than {most >> 20} MiB", "send the rows in several requests")
+        if max_bytes == MAX_BYTES and KEY.encode() in end + chunk:  # a key does not go to the disk
+            body, max_bytes = _in_memory(body), MAX_BYTES_WITH_KEYS
+        if size > max_bytes:
+            raise UserError(f"the body is larger than {max_bytes >> 20} MiB", "send the rows in several requests")
         body.write(chunk)
         end = chunk[-len(KEY) :]
     body.seek(0)
@@ -186,26 +186,26 @@ def _read_order(body: IO[bytes], kind: str, query: Mapping[str, str]) -> tuple[I
         return _Lines(body), dict(query)
     body.seek(0)
     try:
-        told = orjson.loads(body.read())
+        fields = orjson.loads(body.read())
     except orjson.JSONDecodeError as error:
         raise UserError(f"the body is neither JSONL nor a JSON object: {error}", 'send {"rows": [...]}') from None
-    if not isinstance(told, dict):
+    if not isinstance(fields, dict):
         raise UserError("the body is no object", 'send {"rows": [...]}, or one row a line')
-    rows, nested = told.pop("rows", None), told.pop("options", {})
+    rows, nested = fields.pop("rows", None), fields.pop("options", {})
     if not isinstance(rows, list | None) or not isinstance(nested, dict):
         raise UserError("`rows` must be a list, and `options`, where there are any, an object", 'send {"rows": [...]}')
-    return rows, {**query, **nested, **told}
+    return rows, {**query, **nested, **fields}
 
 
-def _parse_options(told: Mapping[str, Any]) -> Order:
-    known = list(Order.model_fields)
-    for name in told:
+def _parse_options(fields: Mapping[str, Any]) -> RolloutRequest:
+    known = list(RolloutRequest.model_fields)
+    for name in fields:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known)}"
             raise UserError(f"there is no option {name!r}", hint)
     try:
-        return Order.model_validate(told)
+        return RolloutRequest.model_validate(fields)
     except ValidationError as error:
         found = error.errors()[0]
         raise UserError(f"{'.'.join(map(str, found['loc']))}: {found['msg']}, found {found['input']!r}") from None
@@ -213,10 +213,10 @@ def _parse_options(told: Mapping[str, Any]) -> Order:
 
 def _is_row(line: bytes) -> bool:
     try:
-        told = orjson.loads(line)
+        first = orjson.loads(line)
     except orjson.JSONDecodeError:
         return False
-    return isinstance(told, dict) and not {"rows", "sources"} & told.keys()
+    return isinstance(first, dict) and not {"rows", "sources"} & first.keys()
 
 
 class _Lines:
@@ -237,7 +237,7 @@ def _refuse_bad_rows(rows: Any, name: str, agent: str, agents: Collection[str]) 
     if not reader.rows:
         raise UserError("no rows", 'send {"rows": [...]}, or one row a line')
     if found:
-        raise UserError("\n".join(map(str, fold_problems(found, MOST_PROBLEMS))), "fix them; nothing was run")
+        raise UserError("\n".join(map(str, fold_problems(found, MAX_PROBLEMS))), "fix them; nothing was run")
 
 
 def _count(tally: Tally, rollout: Rollout) -> None:

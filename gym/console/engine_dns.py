@@ -1,4 +1,4 @@
-"""Which containers of a stack run, told by the engine's own DNS: it needs no socket and no rights.
+"""Which containers of a stack run, found by the engine's own DNS: it needs no socket and no rights.
 
 A service's name has the address of each of its containers that runs; an address has the name of its container.
 """
@@ -19,26 +19,26 @@ NAMELESS: Final = re.compile(r"^[0-9a-f]{12}_")  # Compose is about to rename it
 GONE: Final = frozenset({socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)})
 
 
-class Place(NamedTuple):
+class ContainerAddress(NamedTuple):
     """A container that runs: its name, and its address just now."""
 
     host: str
     address: str
 
 
-class Names:
-    """Remembers what it was told, for a name server that does not answer says nothing about containers."""
+class ContainerNames:
+    """Remembers the last replies: a name server that does not answer says nothing about containers."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[Place, ...]] = {}
+        self._known: dict[str, tuple[ContainerAddress, ...]] = {}
 
-    async def find(self, wanted: Wanted) -> Mapping[str, tuple[Place, ...]]:
+    async def find(self, wanted: Wanted) -> Mapping[str, tuple[ContainerAddress, ...]]:
         """By instance."""
         found = await asyncio.gather(*(self._look(wanted, one) for one in wanted.services))
         self._known = {one.name: places for one, places in zip(wanted.services, found, strict=True)}
         return self._known
 
-    async def _look(self, wanted: Wanted, service: WantedService) -> tuple[Place, ...]:
+    async def _look(self, wanted: Wanted, service: WantedService) -> tuple[ContainerAddress, ...]:
         addresses = await _addresses(service.host)
         if addresses is None:
             return self._known.get(service.name, ())
@@ -48,7 +48,9 @@ class Names:
         named = {address: await _name(address, wanted.network) for address in addresses}
         if not all(named.values()):
             named |= await _predicted(wanted, service)
-        places = (Place(host, address) for address, host in named.items() if host and not NAMELESS.match(host))
+        places = (
+            ContainerAddress(host, address) for address, host in named.items() if host and not NAMELESS.match(host)
+        )
         return tuple(sorted(places))
 
 
@@ -62,7 +64,7 @@ async def _predicted(wanted: Wanted, service: WantedService) -> dict[str, str]:
 
 
 async def _addresses(host: str) -> frozenset[str] | None:
-    """None when nobody could tell."""
+    """None when no name server answered."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(LOOKUP_SECONDS):

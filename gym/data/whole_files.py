@@ -14,7 +14,7 @@ from gym.errors import UserError
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """What is written takes `path`'s place when the block ends well; else `path` stays what it was."""
+    """What is written takes `path`'s place when the block ends without an error; else `path` stays what it was."""
     with WholeFiles() as files:
         yield files.open(path)
 
