@@ -1,6 +1,7 @@
-"""How much the engine is asked at once: additive increase, multiplicative decrease, and a fair queue before it.
+"""Limits concurrent calls to the engine: additive increase, multiplicative decrease, and a fair queue before it.
 
-Rollouts take turns; within one the first comes first. Who cannot be served before its deadline is told so at once.
+Rollouts take turns; within one the order is first in, first out. A request that cannot be served before its deadline
+fails at once.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SMOOTHING = 0.1
 
 @dataclass(slots=True)
 class AdmissionSlot:
-    """One visit to the engine. `seconds` is what the engine cost, where that is less than the visit lasted."""
+    """One call to the engine. `seconds` is the time the engine took, where that is less than the call lasted."""
 
     began: float
     number: int
@@ -46,7 +47,7 @@ class Admission:
 
     @asynccontextmanager
     async def slot_for(self, lane: str, deadline: float) -> AsyncIterator[AdmissionSlot]:
-        """`lane` is the rollout; `ends` the loop's time at which the asker stops waiting for a place."""
+        """`lane` is the rollout; `ends` the loop's time at which the caller stops waiting for a slot."""
         await self._enter(lane, deadline)
         slot = self._begin()
         strained = False
@@ -59,7 +60,7 @@ class Admission:
             self._leave(slot, strained=strained)
 
     def try_enter(self) -> AdmissionSlot | None:
-        """A place that nobody waits for, for work that can wait; give it back with `leave`."""
+        """A slot for work that can wait, only when no request waits for one; give it back with `leave`."""
         if self._waiting or self._in_flight >= max(self._aimd.limit - 1, 1):
             return None
         self._in_flight += 1
@@ -93,8 +94,8 @@ class Admission:
         left = deadline - asyncio.get_running_loop().time()
         if self._waiting >= self._queue:
             self.refused += 1
-            raise Busy(f"{self._waiting} requests to {self.what} wait already", estimate or 1.0)
-        if estimate > 2 * left:  # an estimate is not a promise: only a hopeless case is sent away at once
+            raise Busy(f"{self._waiting} requests to {self.what} are already waiting", estimate or 1.0)
+        if estimate > 2 * left:  # an estimate is not a promise: only a hopeless request fails at once
             self.refused += 1
             raise Busy(f"to {self.what} takes a wait of about {estimate:.0f} s, longer than the deadline", estimate)
         await self._wait(lane, deadline)
@@ -107,7 +108,7 @@ class Admission:
             async with asyncio.timeout_at(deadline):
                 await turn
         except BaseException as error:
-            if turn.done() and not turn.cancelled():  # it was given at the very moment of the end
+            if turn.done() and not turn.cancelled():  # the slot was given at the moment of the timeout
                 self._in_flight -= 1
                 self._wake()
             else:

@@ -22,7 +22,7 @@ class BackgroundTasks:
         return task
 
     async def aclose(self) -> None:
-        """Cancels what still runs, and returns when it is gone."""
+        """Cancels all tasks, and returns when they have ended."""
         own = asyncio.current_task()
         while running := [task for task in self._running if task is not own]:
             for task in running:

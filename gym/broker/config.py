@@ -1,4 +1,4 @@
-"""What the broker was told at its start: whose stack, which provider, who may ask for what. Tokens as digests only."""
+"""The broker's configuration: its stack, its provider, what each instance may ask for. Tokens as digests only."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ class BrokerConfig(BaseModel):
 
     @field_validator("instances")
     @classmethod
-    def _nobody_is_the_operator(cls, given: dict[str, InstanceAccess]) -> dict[str, InstanceAccess]:
+    def _check_names(cls, given: dict[str, InstanceAccess]) -> dict[str, InstanceAccess]:
         if OPERATOR in given:
-            raise ValueError(f"`{OPERATOR}` is the name of whoever operates the stack, and of no instance")
+            raise ValueError(f"`{OPERATOR}` is the name of the stack's operator, not of an instance")
         return given
 
 
 class BrokerCaller(NamedTuple):
-    """Who asks: an instance with its grant, or a person who operates the stack."""
+    """Who sent a request: an instance with its grant, or the operator of the stack."""
 
     instance: str
     grant: Grant
@@ -94,7 +94,9 @@ def read_config(environ: Mapping[str, str]) -> BrokerConfig:
     except OSError as error:
         raise UserError(f"{ENV_FILE}={named} cannot be read: {error.strerror}", "run `gym up` again") from None
     except (ValidationError, orjson.JSONDecodeError) as error:
-        raise UserError(f"{ENV_FILE}={named} is no configuration of a broker: {error}", "run `gym up` again") from None
+        raise UserError(
+            f"{ENV_FILE}={named} is not a configuration of a broker: {error}", "run `gym up` again"
+        ) from None
 
 
 def token_digest(token: str) -> str:
@@ -102,7 +104,7 @@ def token_digest(token: str) -> str:
 
 
 def authenticate(config: BrokerConfig, header: bytes | None) -> BrokerCaller:
-    """Every digest is compared whole, whichever fits: the time taken tells nothing."""
+    """Compares every digest in constant time, so that the time taken reveals nothing."""
     scheme, _, token = (header or b"").partition(b" ")
     given = sha256(token.strip()).hexdigest() if scheme.lower() == b"bearer" else ""
     found: BrokerCaller | None = None

@@ -1,4 +1,4 @@
-"""Starts again what ended in this stack without being asked to. It makes nothing, and touches no other stack.
+"""Restarts containers of this stack that ended without a stop. Creates nothing, and touches no other stack.
 
 While a command works on the stack, and once the stack is going down, it leaves everything as it is.
 """
@@ -36,8 +36,8 @@ SERVICE: Final = "com.docker.compose.service"
 NUMBER: Final = "com.docker.compose.container-number"
 EVENTS: Final = ("die", "kill", "stop", *sorted(GONE))
 NOTES: Final = "ended.json"
-LOOK_SECONDS: Final = 5.0  # where no event calls for a look
-SOON_SECONDS: Final = 0.5  # where somebody lies there and is not due yet
+LOOK_SECONDS: Final = 5.0  # between two looks without an event
+SOON_SECONDS: Final = 0.5  # while an ended container is not due yet
 AGAIN_SECONDS: Final = 1.0
 log = logging.getLogger("gym.broker")
 
@@ -56,12 +56,12 @@ class ContainerRestarter:
         self._news = asyncio.Event()
 
     async def run(self) -> None:
-        """For ever, whatever breaks."""
+        """Runs until cancelled; an error is logged and retried."""
         while True:
             try:
                 await self._run()
             except Exception:
-                log.exception("nothing is started again for a moment")
+                log.exception("restarts pause for a moment")
             await asyncio.sleep(AGAIN_SECONDS)
 
     async def _run(self) -> None:
@@ -91,7 +91,7 @@ class ContainerRestarter:
         try:
             write_atomically(self._path, self._notes.model_dump_json())
         except OSError as error:
-            log.warning("what ended is not written down: %s", error)
+            log.warning("the state of ended containers could not be written: %s", error)
         self._news.set()
 
     async def _keep(self, engine: EngineClient) -> None:
@@ -100,12 +100,12 @@ class ContainerRestarter:
             try:
                 waiting = await self._look(engine)
             except (GymError, ValueError, KeyError, TypeError) as error:
-                log.warning("what ended could not be started again: %s", error)
+                log.warning("an ended container could not be restarted: %s", error)
                 waiting = True
             await wait_for_event(self._news, SOON_SECONDS if waiting else LOOK_SECONDS)
 
     async def _look(self, engine: EngineClient) -> bool:
-        """Is somebody left who is not due yet?"""
+        """True when an ended container is left that is not due yet."""
         wanted = read_wanted(self._folder)
         if wanted is None or wanted.down or wanted.project != self._project or self._is_commanded():
             self._trials.see((), 0.0)
@@ -130,7 +130,7 @@ class ContainerRestarter:
             if error.status != 404:
                 log.warning("%s ended and does not start: %s", one.name, error)
             return
-        log.warning("%s is started again: %s", one.name, why_ended(facts))
+        log.warning("%s is restarted: %s", one.name, why_ended(facts))
         self._tell("start_again", container=one.name, why=why_ended(facts))
 
     async def _members(self, engine: EngineClient) -> list[StackContainer]:
@@ -161,7 +161,7 @@ async def _opened(engine: EngineClient) -> None:
             await engine.open()
             return
         except GymError as error:
-            log.warning("nothing is started again until the engine answers: %s", error)
+            log.warning("no container is restarted until the engine answers: %s", error)
             await asyncio.sleep(AGAIN_SECONDS)
 
 

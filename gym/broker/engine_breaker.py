@@ -1,4 +1,4 @@
-"""Stops asking an engine that does not answer, says why, and lets one request through when it may be well again."""
+"""A circuit breaker: stops calls to an engine that fails, says why, and lets one probe through after a while."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class EngineBreaker:
         return "open" if self._clock() < self._open_until else "half-open"
 
     def check_open(self) -> None:
-        """Raises while nobody may even try; does not count as the try."""
+        """Raises while the circuit is open. Does not count as the probe."""
         if self.state == "open":
             raise self._refusal()
 
     def check(self) -> None:
-        """Raises while the engine is to be left alone; in half-open the first who asks is the probe."""
+        """Raises while the circuit is open; in half-open the first call is the probe."""
         state = self.state
         if state == "closed":
             return
@@ -60,10 +60,10 @@ class EngineBreaker:
         self._probing = False
 
     def undecided(self) -> None:
-        """The probe ended without a word about the engine (refused, cancelled): somebody else may try."""
+        """The probe ended without a result (refused, cancelled): the next call is the probe."""
         self._probing = False
 
     def _refusal(self) -> Unavailable:
         left = max((self._open_until or 0.0) - self._clock(), 1.0)
-        why = f"the sandbox engine does not answer, so it is left alone for {left:.0f} s: {self.why}"
+        why = f"the sandbox engine does not answer; no calls are made for {left:.0f} s: {self.why}"
         return Unavailable(why, left)

@@ -1,6 +1,6 @@
-"""What an instance may ask for: a request and a grant in, the request within its limits or a refusal out.
+"""Checks a request against the grant of its instance: returns the request within its limits, or refuses it.
 
-Pure. Whatever is not granted is refused here, before an engine hears of it.
+Pure. What is not granted is refused here, before the engine is called.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ REASONS: Final[Mapping[str, str]] = {
     "ulimits": "limits are asked for by `limits`",
     "oomkilldisable": "a sandbox that takes too much memory ends",
     "oomscoreadj": "a sandbox is the first to go when memory is short",
-    "hostconfig": "this is no Docker API: say what is wanted (`image`, `limits`, `network`, ...)",
-    "config": "this is no Docker API: say what is wanted (`image`, `limits`, `network`, ...)",
+    "hostconfig": "this is not the Docker API: say what is wanted (`image`, `limits`, `network`, ...)",
+    "config": "this is not the Docker API: say what is wanted (`image`, `limits`, `network`, ...)",
     "entrypoint": "the sandbox's first process is ours; `command` runs as its first job",
     "cmd": "the sandbox's first process is ours; `command` runs as its first job",
     "hostname": "it is the sandbox's id",
@@ -80,7 +80,7 @@ REASONS: Final[Mapping[str, str]] = {
 
 
 def explain_extra(body: Any) -> str | None:
-    """Why a key that a request may not have is not to be had, in words; None where no such key is in it."""
+    """Why a key is not allowed in a request; None where it has no such key."""
     if not isinstance(body, Mapping):
         return None
     known = set(SandboxSpec.model_fields)
@@ -143,28 +143,26 @@ def check_build(build: Build, grant: Grant) -> None:
             f"`build`: ADD {sources.fetched[0]} would be fetched by the engine, from where it stands; use RUN."
         )
     if sources.unclear:
-        raise RequestRefused(
-            f"`build`: {sources.unclear[0]} is no image's name as it stands; give it a default by ARG."
-        )
+        raise RequestRefused(f"`build`: {sources.unclear[0]} is not a complete image name; give it a default by ARG.")
     for image in sources.images:
         check_image(image, grant)
 
 
 def _check_build_path(path: str) -> None:
     if path.startswith("/") or posixpath.normpath(path) != path or path.startswith("..") or "\0" in path:
-        raise RequestRefused(f"`build.files`: {path!r} is no plain path below the Dockerfile.", status=422)
+        raise RequestRefused(f"`build.files`: {path!r} is not a plain path below the Dockerfile.", status=422)
 
 
 def _check_words(spec: SandboxSpec) -> None:
     check_user(spec.user)
     if spec.workdir is not None and (not spec.workdir.startswith("/") or not spec.workdir.isprintable()):
-        raise RequestRefused(f"`workdir: {spec.workdir!r}` is no absolute path.", status=422)
+        raise RequestRefused(f"`workdir: {spec.workdir!r}` is not an absolute path.", status=422)
     if any("\0" in word for word in spec.command) or sum(map(len, spec.command)) > COMMAND_BYTES:
         raise RequestRefused(f"`command` has a NUL in it, or more than {COMMAND_BYTES} bytes.", status=422)
 
 
 def check_user(user: str | None) -> None:
-    """An engine that is asked for the impossible calls it trouble of its own."""
+    """Checked here, as the engine reports an impossible user as its own failure."""
     if user is not None and not USER.fullmatch(user):
         raise RequestRefused(f"`user: {user[:60]!r}`: write a name or a number, and a group after a colon.", status=422)
 
@@ -173,7 +171,7 @@ def _check_env(env: Mapping[str, str]) -> None:
     for name, value in env.items():
         if not VARIABLE.fullmatch(name) or "\0" in value:
             raise RequestRefused(
-                f"`env.{name}` is no variable: letters, digits and _, and no NUL in its value.", status=422
+                f"`env.{name}` is not a variable: letters, digits and _, and no NUL in its value.", status=422
             )
     if sum(len(name) + len(value) for name, value in env.items()) > ENV_BYTES:
         raise RequestRefused(f"`env` is larger than {ENV_BYTES} bytes; put a file.", status=422)
@@ -184,10 +182,12 @@ def check_labels(labels: Mapping[str, str]) -> None:
         raise RequestRefused(f"`labels`: {len(labels)} of them; at most {MAX_LABELS}.", status=422)
     for name, value in labels.items():
         if name.casefold().startswith("gym.") or name.casefold().startswith("com.docker."):
-            raise RequestRefused(f"`labels.{name}`: names that begin with gym. or com.docker. are kept for the broker.")
+            raise RequestRefused(
+                f"`labels.{name}`: names that begin with gym. or com.docker. are reserved for the broker."
+            )
         if not LABEL.fullmatch(name) or len(value) > LABEL_BYTES or "\0" in value:
             raise RequestRefused(
-                f"`labels.{name[:60]}` is no label: lower case, at most {LABEL_BYTES} bytes.", status=422
+                f"`labels.{name[:60]}` is not a label: lower case, at most {LABEL_BYTES} bytes.", status=422
             )
 
 
@@ -251,7 +251,7 @@ def _check_mounts(mounts: Mapping[str, int], grant: Grant) -> None:
     for path, size in mounts.items():
         plain = path.startswith("/") and not path.startswith("//") and posixpath.normpath(path) == path
         if not plain or not path.isprintable() or path == "/":
-            raise RequestRefused(f"`mounts`: {path!r} is no plain absolute path of a directory.", status=422)
+            raise RequestRefused(f"`mounts`: {path!r} is not a plain absolute path of a directory.", status=422)
         if path != "/dev/shm" and any(path == own or path.startswith(f"{own}/") for own in KERNEL_PATHS):
             raise RequestRefused(f"`mounts`: {path} lies in {', '.join(KERNEL_PATHS)}, which stay as they are.")
         if size > grant.max_memory:

@@ -1,4 +1,4 @@
-"""A request that is sent twice runs once: its reply is kept under its id, and who asks again waits for the same one."""
+"""A request that is sent twice runs once: its reply is stored under its id, and a retry gets the same reply."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class IdempotentRequests:
         return key in self._running or key in self._kept or key in self._spent
 
     async def run(self, key: Key, body: bytes, work: Callable[[], Coroutine[Any, Any, bytes]]) -> bytes:
-        """The work goes on when the asker leaves. What was never begun (busy, unavailable) may be asked again."""
+        """The work goes on when the caller leaves. A request that never started (busy, unavailable) may be retried."""
         digest = hashlib.sha256(body).digest()
         if key in self._spent:
             raise Conflict(f"request {key[-1]!r} has run, and its reply is no longer kept", retryable=True)
@@ -58,18 +58,18 @@ class IdempotentRequests:
             self.joined += 1
         if asked.digest != digest:
             raise RequestRefused(
-                f"the request id {key[-1]!r} was used for another request: ids are for repeating one", 422
+                f"the request id {key[-1]!r} was used for another request: an id is for retries of one request", 422
             )
         try:
             return await asyncio.shield(asked.task)
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if current is not None and current.cancelling():
-                raise  # it is this asker who leaves
-            raise RolloutError("cancelled", f"request {key[-1]!r} was taken back") from None
+                raise  # this caller was cancelled, not the work
+            raise RolloutError("cancelled", f"request {key[-1]!r} was cancelled") from None
 
     def take_back(self, key: Key) -> bool:
-        """Ends it, if it runs; it does not run again."""
+        """Cancels it, if it runs; it is not run again."""
         asked = self._running.get(key)
         return asked is not None and asked.task.cancel()
 

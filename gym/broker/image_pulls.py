@@ -1,4 +1,4 @@
-"""Images are fetched or built before a create enters the engine's queue, once however many ask, apart from it."""
+"""Pulls or builds images before a create enters the engine's queue; once for all requests that need the image."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gym.broker.provider import Progress, Provider
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxSpec
 
-TRUSTED_SECONDS = 300.0  # so long an image that was there is taken to be there still
+TRUSTED_SECONDS = 300.0  # how long a found image is not looked up again
 
 
 class PendingImage:
@@ -55,7 +55,7 @@ class ImagePulls:
     async def need(
         self, spec: SandboxSpec, deadline: float, progress: Progress | None = None, *, instance: str = ""
     ) -> None:
-        """Returns when the image is here. Who stops waiting does not stop the fetching: others may wait as well."""
+        """Returns when the image is there. A cancelled caller does not cancel the pull: others may wait for it."""
         coming = self.begin(spec, instance)
         if coming is None or coming.task is None:
             return
@@ -69,7 +69,7 @@ class ImagePulls:
             raise Busy(f"{what}; the request's deadline came first", 10.0) from None
 
     def begin(self, spec: SandboxSpec, instance: str = "") -> PendingImage | None:
-        """None where it is here already."""
+        """None where the image is there already."""
         key = source_key(spec)
         if self._here.get(key, 0.0) > self._clock():
             return None
@@ -82,11 +82,11 @@ class ImagePulls:
         return coming
 
     def builds(self) -> dict[str, PendingImage]:
-        """Those on their way that are built, and not fetched."""
+        """Pending images that are built, not pulled."""
         return {key: one for key, one in self._coming.items() if one.spec.build is not None}
 
     def forget(self) -> None:
-        """After images were removed: look again."""
+        """After images were removed: look them up again."""
         self._here.clear()
 
     def status(self) -> dict[str, object]:
@@ -96,7 +96,7 @@ class ImagePulls:
         try:
             async with self._admission.slot_for(key, float("inf")):
                 image = await self._provider.prepare(coming.spec, coming.tell)
-        except Exception as error:  # noqa: BLE001 (whatever a provider raises becomes the contract's failure)
+        except Exception as error:  # noqa: BLE001 (any error of a provider becomes the contract's failure)
             raise image_failure(error, coming.spec) from error
         finally:
             coming.ended = self._clock()
@@ -108,10 +108,10 @@ class ImagePulls:
 
 
 def image_failure(error: Exception, spec: SandboxSpec) -> RolloutError:
-    """No wish to come again soon: what a registry refuses now it refuses in a second as well."""
+    """Without `retry_after`: what a registry refuses now it refuses in a second as well."""
     if isinstance(error, RolloutError):
         return error
-    what = f"the image {spec.image or 'of this build'} could not be had: {error or type(error).__name__}"
+    what = f"the image {spec.image or 'of this build'} could not be pulled or built: {error or type(error).__name__}"
     return RolloutError("sandbox", what, retryable=True, status=503)
 
 

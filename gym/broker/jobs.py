@@ -1,4 +1,4 @@
-"""Commands that go on while others run: their output so far, who follows it, and what became of them."""
+"""Jobs: commands that run in the background. Their output so far, their followers, their results."""
 
 from __future__ import annotations
 
@@ -6,18 +6,15 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from gym.broker.errors import Busy, Unknown
 from gym.broker.provider import Channel, Process
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, ExecResult, JobInfo, Output
 
-if TYPE_CHECKING:
-    from gym.broker.registry import SandboxEntry
-
 MAX_JOBS = 256  # of one sandbox, ended ones included
-FIRST_LOOK, LONGEST_LOOK = 0.05, 1.0  # a follower looks again after so long; the helper keeps what comes between
+FIRST_LOOK, LONGEST_LOOK = 0.05, 1.0  # how often a follower polls; the helper keeps the output in between
 
 
 @dataclass(eq=False)
@@ -40,7 +37,7 @@ class BrokerJob:
             return JobInfo(id=self.id, state="lost", argv=self.argv, result=self.process.result_so_far())
 
     async def follow(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Everything from the beginning as it comes; ends with the job. A gap is marked where it is."""
+        """All output from the start, as it comes, until the job ends. A gap is marked."""
         cursor, pause = OutputCursor(), FIRST_LOOK
         while True:
             running = self.process.running
@@ -53,8 +50,19 @@ class BrokerJob:
             await wait_for_end(self.process, pause)
 
 
+class JobHost(Protocol):
+    """The sandbox that jobs run in, as far as they need it."""
+
+    jobs: dict[str, BrokerJob]
+
+    @property
+    def id(self) -> str: ...
+
+    async def channel_for(self, user: str | None = None) -> Channel: ...
+
+
 class OutputCursor:
-    """How far a reader has come in two streams of which the middle may be gone."""
+    """How far a reader is in two streams whose middle may be cut."""
 
     def __init__(self) -> None:
         self._seen = [0, 0]
@@ -82,8 +90,8 @@ def after(output: Output, seen: int) -> bytes:
     return output.tail[start:]
 
 
-async def start_job(entry: SandboxEntry, request: ExecRequest, *, job_id: str = "") -> BrokerJob:
-    """Its stdin stays open after what the request gives it, until it is closed by name."""
+async def start_job(entry: JobHost, request: ExecRequest, *, job_id: str = "") -> BrokerJob:
+    """Its stdin stays open after the request's own input, until it is closed by a request."""
     make_room(entry)
     name = job_id or f"j{secrets.token_hex(5)}"
     channel = await entry.channel_for(request.user)
@@ -94,20 +102,20 @@ async def start_job(entry: SandboxEntry, request: ExecRequest, *, job_id: str = 
     return job
 
 
-def adopt_jobs(entry: SandboxEntry, channel: Channel) -> None:
+def adopt_jobs(entry: JobHost, channel: Channel) -> None:
     """Those that an earlier broker started and that still run."""
     for process in channel.adopted:
         entry.jobs[process.name] = BrokerJob(process.name, (), process)
 
 
-def find_job(entry: SandboxEntry, job_id: str) -> BrokerJob:
+def find_job(entry: JobHost, job_id: str) -> BrokerJob:
     job = entry.jobs.get(job_id)
     if job is None:
         raise Unknown(f"sandbox {entry.id} has no job {job_id[:80]!r}")
     return job
 
 
-def make_room(entry: SandboxEntry) -> None:
+def make_room(entry: JobHost) -> None:
     if len(entry.jobs) < MAX_JOBS:
         return
     ended = next((job.id for job in entry.jobs.values() if not job.process.running), None)
@@ -117,7 +125,7 @@ def make_room(entry: SandboxEntry) -> None:
 
 
 async def wait_for_end(process: Process, seconds: float) -> None:
-    """Until it ended, or so long."""
+    """Returns when it ended, or after `seconds`."""
     ended = asyncio.ensure_future(process.wait())
     try:
         await asyncio.wait({ended}, timeout=seconds)

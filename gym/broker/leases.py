@@ -1,4 +1,4 @@
-"""Owners are client processes. One that is silent for a lease's length loses what it owns."""
+"""Owners are client processes. An owner that does not renew its lease in time loses its sandboxes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Leases:
         self._expiry: dict[Owner, float] = {}
 
     def renew(self, owner: Owner, seconds: float | None = None) -> float:
-        """Keeps it; never shortens what it has. How long the lease is from now."""
+        """Never shortens a lease. Returns its length from now."""
         length = min(seconds or self._seconds, LONGEST_SECONDS)
         self._expiry[owner] = max(self._expiry.get(owner, 0.0), self._clock() + length)
         return length
@@ -25,11 +25,11 @@ class Leases:
         self._expiry.pop(owner, None)
 
     def is_over(self, owner: Owner) -> bool:
-        """Nobody owns what has no owner's name: its TTL alone ends it."""
+        """A sandbox without an owner's name has no lease: only its TTL ends it."""
         return bool(owner[1]) and self._expiry.get(owner, 0.0) <= self._clock()
 
     def extend_all(self, seconds: float) -> None:
-        """This process itself was stopped for a while: heartbeats that came meanwhile are still to be read."""
+        """After this process itself was stopped for a while: renewals that came meanwhile are not read yet."""
         self._expiry = {owner: expires_at + seconds for owner, expires_at in self._expiry.items()}
 
     def sweep(self, in_use: set[Owner]) -> None:

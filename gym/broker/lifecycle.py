@@ -1,4 +1,4 @@
-"""The broker's life: what an earlier one left is adopted or removed, leases and TTLs are kept, nothing stays behind."""
+"""Start, loops and stop of the broker: adopts or removes what an earlier one left, enforces leases and TTLs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOST_KEPT_SECONDS = 600.0
 
 
 async def start(broker: Broker) -> None:
-    """Ready when this returns: everything of the stack that exists is known, or on its way out."""
+    """Ready when this returns: every sandbox of the stack is adopted or being removed."""
     await broker.provider.open()
     await adopt(broker)
     loops = {"reaper": reap(broker), "ping": ping(broker), "disk": collect_garbage(broker)}
@@ -36,7 +36,7 @@ async def start(broker: Broker) -> None:
 
 
 async def stop(broker: Broker) -> None:
-    """Everything of the stack goes, unless the next broker is to have it. Idempotent."""
+    """Removes all sandboxes of the stack, unless the next broker takes them over. Idempotent."""
     if broker.stopping:
         return
     broker.stopping = True
@@ -68,7 +68,7 @@ async def close(broker: Broker) -> None:
 
 
 async def adopt(broker: Broker) -> None:
-    """Those whose owner may still come stay for one lease, those that nobody owns for their TTL; the others go."""
+    """Sandboxes with an owner stay for one lease, those without one for their TTL; the others are removed."""
     keep: set[str] = set()
     gate = asyncio.Semaphore(AT_ONCE)
     async with asyncio.TaskGroup() as group:
@@ -93,7 +93,7 @@ async def adopt_one(
     try:
         async with gate, asyncio.timeout(ADOPT_SECONDS):
             sandbox = await cast(Any, take())
-    except Exception as error:  # noqa: BLE001 (one that cannot be reached is of no use to anybody)
+    except Exception as error:  # noqa: BLE001 (one that cannot be reached is of no use)
         keep.discard(tags.id)
         log.warning("sandbox %s could not be adopted and is removed: %s", tags.id, error)
         return
@@ -114,7 +114,7 @@ def admit_adopted(broker: Broker, sandbox: ProviderSandbox) -> SandboxEntry:
 
 
 async def reap(broker: Broker) -> None:
-    """What expired, what lost its owner. A pause of this very process is not held against anybody."""
+    """Removes what expired or lost its owner. When this process itself was paused, leases are extended by the pause."""
     loop = asyncio.get_running_loop()
     settings = broker.config.settings
     expected = loop.time() + settings.reap_seconds
@@ -132,7 +132,7 @@ async def reap(broker: Broker) -> None:
 def look_after(broker: Broker, entry: SandboxEntry, now: float) -> None:
     why = f"it was lost: {entry.why_lost}"
     if entry.state == "lost" and not entry.reclaimed:
-        entry.reclaimed = True  # its remains go at once; what it was can be asked for a while, why it went for longer
+        entry.reclaimed = True  # it is removed at once; its entry stays for a while, the reason for longer
         entry.expires_at = min(entry.expires_at, now + LOST_KEPT_SECONDS)
         broker.removals.begin(entry.sandbox, why)
     elif entry.reclaimed and (now >= entry.expires_at or broker.leases.is_over(entry.owner)):
@@ -145,7 +145,7 @@ def look_after(broker: Broker, entry: SandboxEntry, now: float) -> None:
 
 
 async def ping(broker: Broker) -> None:
-    """An engine that stops answering opens the breaker before a rollout finds out; one that answers again closes it."""
+    """Opens the breaker when the engine stops answering, before a rollout fails; closes it when it answers."""
     while True:
         try:
             async with asyncio.timeout(10.0):
@@ -175,7 +175,7 @@ async def collect_garbage(broker: Broker) -> None:
 async def prefetch(broker: Broker, image: str, grant: Grant) -> None:
     try:
         await broker.images.need(broker.policy(SandboxSpec(image=image), grant), float("inf"))
-    except Exception as error:  # noqa: BLE001 (said again, to whoever asks for the image)
+    except Exception as error:  # noqa: BLE001 (raised again for the request that needs the image)
         log.warning("the image %s could not be fetched ahead: %s", image, error)
         broker.audit.note("prefetch", image=image, outcome="failed", why=str(error))
     else:

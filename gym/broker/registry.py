@@ -1,4 +1,4 @@
-"""What the broker knows of each sandbox, alive or gone: whose it is, until when, and why it went."""
+"""What the broker knows of each sandbox, alive or removed: its owner, its expiry, and why it was removed."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from gym.broker.config import BrokerCaller
 from gym.broker.errors import Lost, Unknown
+from gym.broker.jobs import BrokerJob
 from gym.broker.provider import Channel, ProviderSandbox, Tags
+from gym.broker.shells import ShellSession
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxInfo, SandboxSpec, SandboxState
 
-if TYPE_CHECKING:
-    from gym.broker.jobs import BrokerJob
-    from gym.broker.shells import ShellSession
-
-NEWS_SECONDS = 5.0  # the engine tells of an end a little after it
-REMEMBERED = 20_000  # gone sandboxes of which the broker can still say why
+NEWS_SECONDS = 5.0  # the engine reports an end a little after it
+REMEMBERED = 20_000  # removed sandboxes of which the broker still knows why
 
 
 @dataclass(eq=False)
@@ -30,7 +28,7 @@ class SandboxEntry:
     """One sandbox that was handed out."""
 
     sandbox: ProviderSandbox
-    tags: Tags  # whose it is; what the engine was told may come a moment later
+    tags: Tags  # its owner; the engine gets changes a moment later
     spec: SandboxSpec
     provider: str
     expires_at: float  # the loop's time at which its TTL is over
@@ -43,7 +41,7 @@ class SandboxEntry:
     shells: dict[str, ShellSession] = field(default_factory=dict)
     reclaimed: bool = False  # it was lost, and its remains are removed or on their way
     removing: asyncio.Task[bool] | None = None
-    retagging: asyncio.Task[None] | None = None  # the engine whose it is
+    retagging: asyncio.Task[None] | None = None  # writes the new owner to the engine
     loss_watch: asyncio.Task[None] | None = None  # done when it is known why it was lost
 
     @property
@@ -63,13 +61,13 @@ class SandboxEntry:
         return self.tags.rollout or self.id
 
     async def channel_for(self, user: str | None = None) -> Channel:
-        """The open channel, as somebody else where asked; says no in words where the sandbox cannot answer."""
+        """The open channel, of another user where asked. Raises with the reason where the sandbox cannot answer."""
         if self.state == "lost":
             raise self.loss
         return self.sandbox.channel if user is None else await self.sandbox.channel_as(user)
 
     async def explain(self, error: RolloutError) -> RolloutError:
-        """A line that broke, with what ended it once that is known."""
+        """The error of a channel that broke, replaced by why the sandbox was lost, once that is known."""
         if self.loss_watch is None or not self.sandbox.channel.closed:
             return error
         await asyncio.wait({self.loss_watch}, timeout=NEWS_SECONDS)
@@ -138,7 +136,7 @@ class SandboxRegistry:
         return entry is not None and caller.may_see(entry.instance)
 
     def forget(self, entry: SandboxEntry, why: str) -> None:
-        """It cannot be reached from here on, though its remains may take a while to go."""
+        """It cannot be found from here on; removing it may take a while longer."""
         if self._alive.pop(entry.id, None) is None:
             return
         self._gone[entry.id] = RemovedSandbox(entry.instance, why, entry.own_doing)
@@ -150,7 +148,7 @@ class SandboxRegistry:
         return gone is not None and caller.may_see(gone.instance)
 
     def count(self, instance: str) -> int:
-        """Those being made count too: a limit that a burst can pass is none."""
+        """Those being made count too: else a burst would pass the limit."""
         return self._making.get(instance, 0) + sum(
             1 for entry in self._alive.values() if entry.instance == instance and entry.state != "lost"
         )

@@ -1,4 +1,4 @@
-"""A removal that was begun is not given up: it is tried again until the engine has done it, and /status shows it."""
+"""Removes sandboxes: each removal is retried until the engine has done it, and /status shows those that fail."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Removals:
         self._running: dict[str, asyncio.Task[bool]] = {}
 
     def begin(self, sandbox: ProviderSandbox, why: str) -> asyncio.Task[bool]:
-        """Await it, or do not: it goes on."""
+        """The removal goes on whether or not the task is awaited."""
         running = self._running.get(sandbox.tags.id)
         if running is None:
             self._pending[sandbox.tags.id] = PendingRemoval(why)
@@ -43,7 +43,7 @@ class Removals:
         return running
 
     async def settled(self, seconds: float) -> bool:
-        """Are all done within so long?"""
+        """True when all removals are done within `seconds`."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         while self._running and (left := deadline - loop.time()) > 0:

@@ -35,7 +35,7 @@ log = logging.getLogger("gym.broker")
 
 @dataclass(frozen=True)
 class Requester:
-    """For whom a sandbox is made, and how long they wait for it."""
+    """For whom a sandbox is made, and how long the caller waits for it."""
 
     caller: BrokerCaller
     rollout: str = ""
@@ -56,7 +56,7 @@ class Broker:
     stopping: bool = False
     ready: bool = False
     engine_seconds: float = 0.0
-    background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)  # more work, for ever
+    background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         settings = self.config.settings
@@ -103,7 +103,7 @@ class Broker:
         """From the files of a sandbox, for the same instance."""
         self._accept()
         if not self.provider.abilities.forks:
-            raise RequestRefused(f"the provider {self.provider.name} forks nothing", 422)
+            raise RequestRefused(f"the provider {self.provider.name} cannot fork", 422)
         await entry.channel_for()
         began = asyncio.get_running_loop().time()
         caller = requester.caller._replace(instance=entry.instance)
@@ -204,8 +204,8 @@ class Broker:
         self.registry.reserve(caller.instance)
 
     def _from_warm(self, requester: Requester, spec: SandboxSpec) -> SandboxEntry | None:
-        """Given at once; the engine is told meanwhile. Should the broker die before it knows, the next one sees a
-        sandbox that nobody has, and removes it."""
+        """Hands out a ready sandbox at once and writes its tags to the engine in the background. If the broker dies
+        in between, the next one sees a sandbox without an owner and removes it."""
         sandbox = self.warm.take(spec, requester.caller.instance, requester.caller.grant.warm)
         if sandbox is None:
             return None
@@ -217,8 +217,8 @@ class Broker:
     async def _retag(self, entry: SandboxEntry, tags: Tags) -> None:
         try:
             await entry.sandbox.retag(tags)
-        except Exception as error:  # noqa: BLE001 (whoever has it works on; it will not outlive this broker)
-            log.warning("sandbox %s: the engine could not be told whose it is: %s", entry.id, error)
+        except Exception as error:  # noqa: BLE001 (its owner goes on; it will not outlive this broker)
+            log.warning("sandbox %s: its new owner could not be written to the engine: %s", entry.id, error)
 
     async def _make_new(self, requester: Requester, spec: SandboxSpec) -> ProviderSandbox:
         self.breaker.check_open()
@@ -242,7 +242,7 @@ class Broker:
         return sandbox
 
     async def _make_warm(self, spec: SandboxSpec, instance: str, key: str) -> ProviderSandbox | None:
-        """At a time when nobody waits for a create."""
+        """Only while no request waits for a create."""
         if self.stopping or self.breaker.state != "closed":
             return None
         slot = self.creates.try_enter()
@@ -263,7 +263,7 @@ class Broker:
         return sandbox
 
     def _admit(self, sandbox: ProviderSandbox, spec: SandboxSpec, given_to: Tags | None = None) -> SandboxEntry:
-        """From here on it is reaped; nothing is awaited between the engine's answer and this."""
+        """Registers it, so that it is reaped. Nothing is awaited between the engine's answer and this."""
         tags = given_to or sandbox.tags
         expires_at = asyncio.get_running_loop().time() + max(tags.expires - time.time(), 0.0)
         entry = SandboxEntry(sandbox, tags, spec, self.provider.name, expires_at, sealed=spec.network.setup is None)

@@ -1,6 +1,6 @@
-"""A shell that stays: directory, variables and functions live from one command to the next, output is told apart.
+"""Shell sessions: directory, variables and functions stay from one command to the next; each has its own output.
 
-A command that takes too long is killed and the shell goes on; only one that the shell itself cannot leave ends it.
+A command that takes too long is killed and the shell goes on; the shell ends only when it does not come back.
 """
 
 from __future__ import annotations
@@ -10,21 +10,18 @@ import re
 import secrets
 import shlex
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from gym.broker.bounded_output import BoundedOutput
 from gym.broker.errors import Busy, Lost, RequestRefused, Unknown
-from gym.broker.provider import Process
+from gym.broker.provider import Channel, Process
 from gym.wire.sandbox import ExecRequest, ExecResult
-
-if TYPE_CHECKING:
-    from gym.broker.registry import SandboxEntry
 
 MAX_SHELLS = 32  # of one sandbox
 GRACE_SECONDS = 3.0  # for a shell to come back after its command was killed
 FOREVER = 86400.0
 THROTTLE_SECONDS = 0.02
-# Kills whatever descends from $1, with what every /bin/sh has by itself; again until a round finds nobody.
+# Kills whatever descends from $1, with what every /bin/sh has by itself; repeated until a round finds no process.
 KILL_CHILDREN: Final = r"""
 round() {
   found=
@@ -49,7 +46,7 @@ while round "$1" && [ $tries -lt 20 ]; do tries=$((tries+1)); done
 
 
 class MarkReader:
-    """One stream of a shell: keeps what comes before the mark, and says what stands behind it."""
+    """Reads one stream of a shell up to the mark, and the exit code behind it."""
 
     def __init__(self, mark: bytes, max_bytes: int) -> None:
         self._end = re.compile(rb"\n" + mark + rb" (\d+)\n")
@@ -96,7 +93,18 @@ class ShellSession:
             asyncio.get_running_loop().call_later(THROTTLE_SECONDS, self.process.release)
 
 
-async def open_shell(entry: SandboxEntry, request: ExecRequest) -> ShellSession:
+class ShellHost(Protocol):
+    """The sandbox that shells run in, as far as they need it."""
+
+    shells: dict[str, ShellSession]
+
+    @property
+    def id(self) -> str: ...
+
+    async def channel_for(self, user: str | None = None) -> Channel: ...
+
+
+async def open_shell(entry: ShellHost, request: ExecRequest) -> ShellSession:
     """`argv` names the shell (/bin/sh where it is empty words); cwd, env and user are as for a command."""
     if len(entry.shells) >= MAX_SHELLS:
         raise Busy(f"sandbox {entry.id} has {MAX_SHELLS} shells open", 5.0)
@@ -114,9 +122,9 @@ async def open_shell(entry: SandboxEntry, request: ExecRequest) -> ShellSession:
 
 
 async def run_in_shell(
-    entry: SandboxEntry, shell: ShellSession, command: str, timeout: float, max_bytes: int
+    entry: ShellHost, shell: ShellSession, command: str, timeout: float, max_bytes: int
 ) -> ExecResult:
-    """One at a time; who comes meanwhile waits for its turn."""
+    """One command at a time; others wait for their turn."""
     if "\0" in command:
         raise RequestRefused("command: a NUL byte cannot be part of a shell's command", 422)
     async with shell.turn:
@@ -133,14 +141,14 @@ async def run_in_shell(
             shell.seekers = None
 
 
-async def close_shell(entry: SandboxEntry, shell: ShellSession) -> None:
+async def close_shell(entry: ShellHost, shell: ShellSession) -> None:
     shell.ended = True
     entry.shells.pop(shell.id, None)
     if shell.process is not None and shell.process.running:
         await shell.process.kill()
 
 
-def find_shell(entry: SandboxEntry, shell_id: str) -> ShellSession:
+def find_shell(entry: ShellHost, shell_id: str) -> ShellSession:
     shell = entry.shells.get(shell_id)
     if shell is None:
         raise Unknown(f"sandbox {entry.id} has no shell {shell_id[:80]!r}")
@@ -148,7 +156,7 @@ def find_shell(entry: SandboxEntry, shell_id: str) -> ShellSession:
 
 
 async def _run(
-    entry: SandboxEntry, shell: ShellSession, process: Process, command: str, timeout: float, mark: str
+    entry: ShellHost, shell: ShellSession, process: Process, command: str, timeout: float, mark: str
 ) -> ExecResult:
     assert shell.seekers is not None
     out, err = shell.seekers
@@ -177,7 +185,7 @@ async def _run(
 
 
 async def _marked(process: Process, out: MarkReader, err: MarkReader, seconds: float) -> bool:
-    """Did the shell come back in time? False, too, when it ended instead."""
+    """True when the shell came back in time; False also when it ended."""
     ended: asyncio.Future[Any] = asyncio.ensure_future(process.wait())
     both: asyncio.Future[Any] = asyncio.gather(asyncio.shield(out.found), asyncio.shield(err.found))
     try:
@@ -191,7 +199,7 @@ async def _marked(process: Process, out: MarkReader, err: MarkReader, seconds: f
         await asyncio.gather(ended, both, return_exceptions=True)
 
 
-async def _kill_command(entry: SandboxEntry, shell: ShellSession) -> None:
+async def _kill_command(entry: ShellHost, shell: ShellSession) -> None:
     if not shell.pid:
         return
     channel = await entry.channel_for(shell.user)

@@ -1,6 +1,6 @@
-"""`python -m gym.broker.sweep CONFIG`: removes whatever carries the label of a stack whose broker has ended.
+"""`python -m gym.broker.sweep CONFIG`: removes everything that carries the label of a stack whose broker has ended.
 
-CONFIG is what the broker was told. `gym down` runs it, so that nothing remains whichever way the broker went.
+CONFIG is the broker's configuration. `gym down` runs this, so that nothing remains however the broker ended.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ MAX_EXTRA: Final = 256 << 10  # of pax records and GNU long names before one ent
 
 @dataclass(slots=True)
 class TarEntry:
-    """One member as its header tells it; `link` is the target of a symbolic or a hard link."""
+    """One member as its header describes it; `link` is the target of a symbolic or a hard link."""
 
     name: str
     kind: str  # file | dir | symlink | hardlink | other
@@ -100,7 +100,7 @@ async def read_entries(source: TarReader) -> AsyncIterator[TarEntry]:
         try:
             info = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
         except tarfile.HeaderError as error:
-            raise RequestRefused(f"this is no tar: {error}", 422) from None
+            raise RequestRefused(f"this is not a tar: {error}", 422) from None
         if info.type in (b"x", b"g", b"X", b"L", b"K"):
             held += info.size
             if info.size < 0 or held > MAX_EXTRA:
@@ -137,7 +137,7 @@ def to_entry(info: tarfile.TarInfo, extra: dict[str, str]) -> TarEntry:
     except ValueError:
         raise RequestRefused("the tar has a broken extended header", 422) from None
     if not abs(mtime) < LATEST:
-        raise RequestRefused(f"{info.name[:80]!r}: its time in the tar is none", 422)
+        raise RequestRefused(f"{info.name[:80]!r}: its time in the tar is invalid", 422)
     name, link = extra.get("path", info.name), extra.get("linkpath", info.linkname)
     if size < 0 or len(name) > LONGEST_NAME or len(link) > LONGEST_NAME:
         raise RequestRefused(f"the tar has an entry of a negative size or an endless name: {name[:80]!r}", 422)

@@ -20,7 +20,7 @@ SMALL = 256 << 10
 
 
 async def unpack_tree(channel: Channel, path: str, chunks: AsyncIterator[bytes], max_bytes: int) -> tuple[int, int]:
-    """How many entries and bytes. What came before a refused entry stays where it is."""
+    """Returns how many entries and bytes. Entries before a refused one stay."""
     source = TarReader(chunks)
     try:
         async with asyncio.TaskGroup() as group:
@@ -123,7 +123,9 @@ class Unpacking:
             return
         origin = plain_name(entry.link)
         if origin not in self._files:
-            raise RequestRefused(f"{entry.name!r} is a hard link to {entry.link!r}, which is no file of this tar", 422)
+            raise RequestRefused(
+                f"{entry.name!r} is a hard link to {entry.link!r}, which is not a file of this tar", 422
+            )
         await self._all_written()
         self._files.add(name)
         self.size += await self._copy(origin, name, entry)

@@ -1,4 +1,4 @@
-"""Ready sandboxes of specs that are in use: made ahead, handed out once, never used again, none where nobody asks."""
+"""Pools of ready sandboxes for specs that are in use: made ahead, handed out once, never reused."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class WarmPool:
     not_before: float = 0.0
 
     def wanted(self, now: float, window: float) -> int:
-        """One request may be the only one of its kind; from the second on there is something to be ready for."""
+        """How many to keep ready. A spec that was requested once may never be requested again."""
         while self.requests and self.requests[0] <= now - window:
             self.requests.popleft()
         return min(self.max_ready, len(self.requests)) if len(self.requests) > 1 else 0
@@ -58,7 +58,7 @@ class WarmPools:
         self._wake = asyncio.Event()
 
     def take(self, spec: SandboxSpec, instance: str, max_ready: int) -> ProviderSandbox | None:
-        """One that nobody had, or None; either way the use is counted."""
+        """A sandbox that was never used, or None. Counts the request either way."""
         if max_ready < 1 or not can_wait(spec):
             return None
         pool = self._pool(spec, instance, max_ready)
@@ -75,7 +75,7 @@ class WarmPools:
         return None
 
     async def run(self, spawn: Callable[[Any, str], object]) -> None:
-        """Refills and lets go, until cancelled."""
+        """Refills and trims the pools, until cancelled."""
         while True:
             self.tend(spawn)
             try:
@@ -91,7 +91,7 @@ class WarmPools:
             self._let_go(pool, now)
             wanted = pool.wanted(now, self._settings.warm_window_seconds)
             while len(pool.ready) > wanted:
-                self._drop(pool.ready.popleft()[0], "nobody asked for its kind any more")
+                self._drop(pool.ready.popleft()[0], "its spec was no longer requested")
             missing = min(wanted - len(pool.ready) - pool.making, self._settings.warm_total - self._total())
             for _ in range(max(missing, 0) if now >= pool.not_before else 0):
                 pool.making += 1
@@ -100,7 +100,7 @@ class WarmPools:
                 del self._pools[pool.key]
 
     def drain(self) -> list[ProviderSandbox]:
-        """Everything that waits, given up."""
+        """Empties all pools; the caller removes what is returned."""
         sandbox = [one for pool in self._pools.values() for one, _ in pool.ready]
         self._pools.clear()
         return sandbox
@@ -129,7 +129,7 @@ class WarmPools:
                 idle = min(self._pools.values(), key=lambda one: one.requests[-1] if one.requests else 0.0)
                 self._pools.pop(idle.key)
                 for sandbox, _ in idle.ready:
-                    self._drop(sandbox, "too many kinds are in use")
+                    self._drop(sandbox, "too many specs are in use")
             pool = self._pools[key] = WarmPool(key, instance, plain(spec), max_ready)
         return pool
 
@@ -158,7 +158,7 @@ class WarmPools:
         if self._pools.get(pool.key) is pool:
             pool.ready.append((made, self._clock()))
         else:
-            self._drop(made, "nobody asked for its kind any more")
+            self._drop(made, "its spec was no longer requested")
 
     def _total(self) -> int:
         return sum(len(pool.ready) + pool.making for pool in self._pools.values())

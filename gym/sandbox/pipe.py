@@ -53,7 +53,7 @@ class Pipe:
             if answer.status != 101:
                 raise failure(answer.status, await answer.whole())
             if answer.headers.get(b"sec-websocket-accept") != accept:
-                raise ConnectionError("the broker answered somebody else's handshake")
+                raise ConnectionError("the broker's handshake does not match ours")
         except (OSError, TimeoutError) as error:
             raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from None
         line = Line(address.peer, reader, writer)

@@ -1,4 +1,4 @@
-"""One sandbox, one job, one shell as a server holds them. Every method is one request to the broker."""
+"""One sandbox as a server holds it. Every method is one request to the broker."""
 
 from __future__ import annotations
 
@@ -10,33 +10,29 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self
 from urllib.parse import urlencode
 
 import orjson
 from pydantic import TypeAdapter
 
+from gym.sandbox.processes import MARGIN, SandboxClient, SandboxJob, Shell
 from gym.sandbox.sandbox_errors import FileProblem, failure
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo, JobInfo, SandboxInfo, from_bytes, to_bytes
-
-if TYPE_CHECKING:
-    from gym.sandbox.client import Sandboxes
+from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo, JobInfo, SandboxInfo, to_bytes
 
 OnOutput = Callable[[int, bytes], None]
-MARGIN = 60.0  # beyond a command's own timeout: for its turn, and for the reply
 PIECE = 1 << 20
-MOST = 1 << 30  # bytes that are taken out of a sandbox at once
-MAX_FILE = 16 << 20  # of a file that is taken into memory; who expects more says so
-FIRST_LOOK, LONGEST_LOOK = 0.02, 1.0
+MAX_BYTES = 1 << 30  # bytes that are taken out of a sandbox at once
+MAX_FILE_BYTES = 16 << 20  # of a file that is read into memory, unless the caller allows more
 FILES = TypeAdapter(tuple[FileInfo, ...])
 
 
 class Sandbox:
     """`async with` removes it at the end."""
 
-    def __init__(self, sandboxes: Sandboxes, info: SandboxInfo) -> None:
-        self._all = sandboxes
+    def __init__(self, client: SandboxClient, info: SandboxInfo) -> None:
+        self._client = client
         self.info = info
         self.id = info.id
         self._path = f"/sandboxes/{info.id}"
@@ -52,32 +48,32 @@ class Sandbox:
         command: str | Sequence[str] | ExecRequest,
         *,
         on_output: OnOutput | None = None,
-        patience: float = MARGIN,
+        margin: float = MARGIN,
         **options: Any,
     ) -> ExecResult:
-        """A text is a line for /bin/sh, a sequence an argv; options are those of `ExecRequest`. Runs once."""
+        """A str is a line for /bin/sh, a sequence an argv; options are those of `ExecRequest`. Runs once."""
         request = to_request(command, options)
-        seconds = request.timeout + patience
+        seconds = request.timeout + margin
         if on_output is not None:
             return await self._stream(request, on_output, seconds)
         body, path = request.model_dump(mode="json", exclude_unset=True), f"{self._path}/exec"
         request_id = request.id or secrets.token_hex(12)
         try:
-            reply = await self._all.call("POST", path, body, timeout=seconds, request_id=request_id)
+            reply = await self._client.call("POST", path, body, timeout=seconds, request_id=request_id)
         except asyncio.CancelledError:
-            if request.id is None:  # nobody can ask for its result any more
-                self._all.later(self._all.call("DELETE", f"{path}/{request_id}", timeout=10.0))
+            if request.id is None:  # its result can no longer be fetched
+                self._client.later(self._client.call("DELETE", f"{path}/{request_id}", timeout=10.0))
             raise
         return ExecResult.model_validate_json(reply.body)
 
     async def start_job(self, command: str | Sequence[str] | ExecRequest, **options: Any) -> SandboxJob:
         body = to_request(command, options).model_dump(mode="json", exclude_unset=True)
-        reply = await self._all.call("POST", f"{self._path}/jobs", body, request_id=secrets.token_hex(12))
-        return SandboxJob(self._all, self._path, JobInfo.model_validate_json(reply.body))
+        reply = await self._client.call("POST", f"{self._path}/jobs", body, request_id=secrets.token_hex(12))
+        return SandboxJob(self._client, self._path, JobInfo.model_validate_json(reply.body))
 
     async def jobs(self) -> tuple[SandboxJob, ...]:
-        fields = orjson.loads((await self._all.call("GET", f"{self._path}/jobs")).body)
-        return tuple(SandboxJob(self._all, self._path, JobInfo.model_validate(one)) for one in fields["jobs"])
+        fields = orjson.loads((await self._client.call("GET", f"{self._path}/jobs")).body)
+        return tuple(SandboxJob(self._client, self._path, JobInfo.model_validate(one)) for one in fields["jobs"])
 
     async def shell(
         self,
@@ -89,10 +85,10 @@ class Sandbox:
     ) -> Shell:
         """Directory, variables and functions stay from one command to the next."""
         body = {"path": path, "cwd": cwd, "env": dict(env or {}), "user": user}
-        reply = await self._all.call("POST", f"{self._path}/shells", body)
-        return Shell(self._all, f"{self._path}/shells/{orjson.loads(reply.body)['id']}")
+        reply = await self._client.call("POST", f"{self._path}/shells", body)
+        return Shell(self._client, f"{self._path}/shells/{orjson.loads(reply.body)['id']}")
 
-    # Files. `user` is whose rights count, where the provider knows users.
+    # Files. `user` is the user whose rights apply, where the provider has users.
 
     async def put(
         self,
@@ -106,26 +102,32 @@ class Sandbox:
         """Text, bytes, a file of this machine, or pieces as they come: never whole in memory unless it is already."""
         given = {"mode": None if mode is None else f"{mode:o}", "append": "1" if append else None}
         content = data.encode() if isinstance(data, str) else read_file(data) if isinstance(data, Path) else data
-        async with self._all.streaming("PUT", self._at("files", path, user, given), body=content) as incoming:
+        async with self._client.streaming("PUT", self._at("files", path, user, given), body=content) as incoming:
             await incoming.whole()
 
     async def get(
-        self, path: str, *, offset: int = 0, length: int | None = None, user: str | None = None, most: int = MAX_FILE
+        self,
+        path: str,
+        *,
+        offset: int = 0,
+        length: int | None = None,
+        user: str | None = None,
+        max_bytes: int = MAX_FILE_BYTES,
     ) -> bytes:
         """Of a regular file: `length` bytes, or all of it. More than `most` is a `FileProblem` (EFBIG): it may be taken
         by parts, or by `get_to`."""
-        asked = most + 1 if length is None else length
+        asked = max_bytes + 1 if length is None else length
         given = {"offset": str(offset) if offset else None, "length": str(asked)}
-        async with self._all.streaming("GET", self._at("files", path, user, given)) as incoming:
+        async with self._client.streaming("GET", self._at("files", path, user, given)) as incoming:
             data = await incoming.whole(asked)
-        if length is None and len(data) > most:
-            raise FileProblem(f"{path} is larger than {most} bytes", errno.EFBIG, path, 413)
+        if length is None and len(data) > max_bytes:
+            raise FileProblem(f"{path} is larger than {max_bytes} bytes", errno.EFBIG, path, 413)
         return data
 
-    async def get_to(self, path: str, target: Path, *, user: str | None = None, most: int = MOST) -> None:
-        async with self._all.streaming("GET", self._at("files", path, user)) as incoming:
+    async def get_to(self, path: str, target: Path, *, user: str | None = None, max_bytes: int = MAX_BYTES) -> None:
+        async with self._client.streaming("GET", self._at("files", path, user)) as incoming:
             with target.open("wb") as file:
-                async for piece in incoming.pieces(most):
+                async for piece in incoming.pieces(max_bytes):
                     await asyncio.to_thread(file.write, piece)
 
     async def put_tree(self, path: str, source: Path | bytes, *, user: str | None = None) -> None:
@@ -138,50 +140,51 @@ class Sandbox:
             packed.seek(0)
             await self._put_tar(path, read_open(packed), user)
 
-    async def get_tar(self, path: str, *, user: str | None = None, most: int = MOST) -> bytes:
+    async def get_tar(self, path: str, *, user: str | None = None, max_bytes: int = MAX_BYTES) -> bytes:
         """A tree as `put_tree` takes it. `most` bytes: a file with holes is small only there."""
-        async with self._all.streaming("GET", self._at("tree", path, user)) as incoming:
-            return await incoming.whole(most)
+        async with self._client.streaming("GET", self._at("tree", path, user)) as incoming:
+            return await incoming.whole(max_bytes)
 
     async def stat(self, path: str, *, user: str | None = None) -> FileInfo:
-        return FileInfo.model_validate_json((await self._all.call("GET", self._at("stat", path, user))).body)
+        return FileInfo.model_validate_json((await self._client.call("GET", self._at("stat", path, user))).body)
 
     async def list(self, path: str, *, recursive: bool = False, user: str | None = None) -> tuple[FileInfo, ...]:
         given = {"recursive": "1" if recursive else None}
-        fields = orjson.loads((await self._all.call("GET", self._at("list", path, user, given))).body)
+        fields = orjson.loads((await self._client.call("GET", self._at("list", path, user, given))).body)
         return FILES.validate_python(fields["entries"])
 
     async def make_dir(self, path: str, *, mode: int | None = None, user: str | None = None) -> None:
-        await self._all.call("POST", self._at("dirs", path, user, {"mode": None if mode is None else f"{mode:o}"}))
+        await self._client.call("POST", self._at("dirs", path, user, {"mode": None if mode is None else f"{mode:o}"}))
 
     async def remove(self, path: str, *, recursive: bool = False, user: str | None = None) -> None:
-        await self._all.call("DELETE", self._at("files", path, user, {"recursive": "1" if recursive else None}))
+        await self._client.call("DELETE", self._at("files", path, user, {"recursive": "1" if recursive else None}))
 
     # The sandbox as a whole.
 
     async def fork(self, *, rollout: str = "", timeout: float = 300.0) -> Sandbox:
         """Another one with these files; owned by the same process."""
-        return await self._all.fork(self.id, rollout=rollout, timeout=timeout)
+        made: Sandbox = await self._client.fork(self.id, rollout=rollout, timeout=timeout)
+        return made
 
     async def seal(self) -> None:
         """The setup is over: from here on the network is what the run may have."""
         await self._change("seal")
 
     async def extend(self, seconds: float) -> None:
-        """Its time ends so many seconds from now."""
+        """It expires `seconds` from now."""
         await self._change("ttl", {"seconds": seconds})
 
     async def inspect(self) -> SandboxInfo:
-        reply = await self._all.call("GET", self._path)
+        reply = await self._client.call("GET", self._path)
         self.info = SandboxInfo.model_validate_json(reply.body)
         return self.info
 
     async def delete(self) -> None:
         """Idempotent; goes on when the caller is cancelled."""
-        await asyncio.shield(asyncio.ensure_future(self._all.remove(self.id)))
+        await asyncio.shield(asyncio.ensure_future(self._client.remove(self.id)))
 
     async def _change(self, verb: str, body: Any = None) -> None:
-        reply = await self._all.call("POST", f"{self._path}/{verb}", body, request_id=secrets.token_hex(12))
+        reply = await self._client.call("POST", f"{self._path}/{verb}", body, request_id=secrets.token_hex(12))
         self.info = SandboxInfo.model_validate_json(reply.body)
 
     async def _stream(self, request: ExecRequest, on_output: OnOutput, seconds: float) -> ExecResult:
@@ -190,7 +193,7 @@ class Sandbox:
         try:
             async with (
                 asyncio.timeout(seconds),
-                aclosing(self._all.ndjson(f"{self._path}/exec", content, seconds=seconds)) as lines,
+                aclosing(self._client.ndjson(f"{self._path}/exec", content, seconds=seconds)) as lines,
             ):
                 async for line in lines:
                     if "result" in line:
@@ -204,86 +207,12 @@ class Sandbox:
         raise RolloutError("sandbox", "the broker's reply broke off before the result", server="sandbox")
 
     async def _put_tar(self, path: str, tar: bytes | AsyncIterator[bytes], user: str | None) -> None:
-        async with self._all.streaming("PUT", self._at("tree", path, user), body=tar) as incoming:
+        async with self._client.streaming("PUT", self._at("tree", path, user), body=tar) as incoming:
             await incoming.whole()
 
     def _at(self, verb: str, path: str, user: str | None, more: Mapping[str, str | None] | None = None) -> str:
         query = {"path": path, "user": user, **(more or {})}
         return f"{self._path}/{verb}?" + urlencode({key: value for key, value in query.items() if value is not None})
-
-
-class SandboxJob:
-    """A command that goes on while others run."""
-
-    def __init__(self, sandboxes: Sandboxes, path: str, info: JobInfo) -> None:
-        self._all = sandboxes
-        self.info = info
-        self.id = info.id
-        self._path = f"{path}/jobs/{info.id}"
-
-    async def inspect(self) -> JobInfo:
-        self.info = JobInfo.model_validate_json((await self._all.call("GET", self._path)).body)
-        return self.info
-
-    async def wait(self, timeout: float) -> ExecResult:
-        """Its result, once it ended; kind `timeout` when it did not in time. It is not killed for that."""
-        loop = asyncio.get_running_loop()
-        ends, pause = loop.time() + timeout, FIRST_LOOK
-        while (info := await self.inspect()).state == "running":
-            if loop.time() >= ends:
-                raise RolloutError("timeout", f"job {self.id} still runs after {timeout:g} s", server="sandbox")
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_LOOK)
-        if info.state == "lost" or info.result is None:
-            raise RolloutError("sandbox", f"job {self.id} is lost with its sandbox", server="sandbox")
-        return info.result
-
-    async def follow(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Everything it wrote and writes, until it ends."""
-        path = f"{self._path}/output?follow=1"
-        async with aclosing(self._all.ndjson(path, b"", seconds=None, method="GET")) as lines:
-            async for line in lines:
-                if "stream" in line:
-                    yield int(line["stream"]), to_bytes(line["data"])
-
-    async def write(self, data: bytes = b"", *, close: bool = False) -> None:
-        body = {"data": from_bytes(data), "close": close}
-        await self._all.call("POST", f"{self._path}/stdin", body)
-
-    async def kill(self, signal: int = 9) -> None:
-        await self._all.call("POST", f"{self._path}/kill", {"signal": signal})
-
-
-class Shell:
-    """One command after the other; `ended` when the shell itself went."""
-
-    def __init__(self, sandboxes: Sandboxes, path: str) -> None:
-        self._all = sandboxes
-        self._path = path
-        self.ended = False
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    async def run(self, command: str, *, timeout: float = 60.0, max_output: int = 1 << 20) -> ExecResult:
-        body = {"command": command, "timeout": timeout, "max_output": max_output}
-        reply = await self._all.call(
-            "POST", self._path, body, timeout=timeout + MARGIN, request_id=secrets.token_hex(12)
-        )
-        fields = orjson.loads(reply.body)
-        self.ended = bool(fields.get("shell_ended"))
-        return ExecResult.model_validate(fields)
-
-    async def close(self) -> None:
-        try:
-            await self._all.call("DELETE", self._path)
-        except RolloutError as error:
-            if error.status not in (404, 410):
-                raise
-        self.ended = True
 
 
 def to_request(command: str | Sequence[str] | ExecRequest, options: Mapping[str, Any]) -> ExecRequest:

@@ -1,4 +1,4 @@
-"""The open line into one sandbox, over two byte streams to its helper. A line that breaks fails whoever waits on it."""
+"""The connection into one sandbox, over two byte streams to its helper. When it breaks, every pending call fails."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo
 
 T = TypeVar("T")
 PING_EVERY: Final = 5.0  # the helper gives up after --silence, which is some of these
-UNHEARD: Final = 20.0  # a command that is overdue by so long, in a sandbox that says nothing, is given up
+UNHEARD: Final = 20.0  # a command that is this much overdue fails if the helper is silent as well
 MAX_OUTPUT: Final = 256 << 20  # the helper keeps half of it in the sandbox's own memory
 READ_SIZE: Final = 1 << 18
 MAX_READ: Final = 256 << 20  # of a file at once
@@ -60,7 +60,7 @@ class FileOperationError(RolloutError):
 async def open_channel(
     reader: Reader, writer: Writer, *, timeout: float = 10.0, resume: bool = False, keep: bool = False
 ) -> PipeChannel:
-    """Greets the helper. `resume` when somebody else spoke to it before; `keep` lets its named jobs run on."""
+    """Opens a session. `resume`: an earlier client may have left half a frame; `keep`: its named jobs run on."""
     nonce = secrets.token_bytes(16)
     hello = frames.encode_frame(frames.HELLO, 0, nonce + bytes([keep]))
     try:
@@ -104,7 +104,7 @@ class PipeChannel:
 
     @property
     def begun(self) -> int:
-        """How much was ever begun through this line."""
+        """How many commands and file operations were started on this channel."""
         return self._last
 
     @property
@@ -164,7 +164,7 @@ class PipeChannel:
     async def write_pieces(
         self, path: str, pieces: AsyncIterator[bytes], *, mode: int | None = None, append: bool = False
     ) -> None:
-        """However many: the file is there when all of it is. One that breaks off leaves what was there before."""
+        """Replaces the file once all pieces are there; a transfer that breaks off leaves the old file."""
         octal = "" if mode is None else f"{mode & 0o7777:o}"
         await self._operate(path, "write", path, octal, "1" if append else "0", stdin=pieces)
 
@@ -262,12 +262,12 @@ class PipeChannel:
             await self._while_heard(process.write(stdin))
             return
         async for piece in stdin:
-            if not process.running:  # no room, no right: its end says which
+            if not process.running:  # no space, no permission: its result says which
                 return
             await self._while_heard(process.write(piece))
 
     async def _while_heard(self, work: Coroutine[Any, Any, T]) -> T:
-        """No file operation waits for ever on a sandbox that was stopped, or starves."""
+        """No file operation waits forever on a sandbox that was stopped, or starves."""
         task = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({task}, timeout=UNHEARD))[0]:
@@ -295,9 +295,9 @@ class PipeChannel:
                 for frame in self._decoder.feed(data):
                     self._take(frame)
         except OSError as error:
-            why = f"the line into the sandbox broke: {error}"
+            why = f"the connection to the sandbox broke: {error}"
         except frames.OutOfStep as error:
-            why = f"the helper in the sandbox speaks nonsense: {error}"
+            why = f"the helper in the sandbox sent invalid frames: {error}"
         finally:
             self._break(why)
 
@@ -320,12 +320,12 @@ class PipeChannel:
                 process.take(frame)
             except (TooMuchSent, struct.error) as error:
                 process.abandon(
-                    error if isinstance(error, TooMuchSent) else lost(f"its helper speaks nonsense: {error}")
+                    error if isinstance(error, TooMuchSent) else lost(f"its helper sent an invalid frame: {error}")
                 )
                 raise frames.OutOfStep(str(error)) from error
-            except Exception as error:  # noqa: BLE001 (whoever listens to one command must not end all of them)
+            except Exception as error:  # noqa: BLE001 (a failing listener of one command must not end all of them)
                 failure = error if isinstance(error, RolloutError) else None
-                process.abandon(failure or RolloutError("sandbox", f"whoever took its output failed: {error!r}"))
+                process.abandon(failure or RolloutError("sandbox", f"the listener to its output failed: {error!r}"))
 
     def _adopt(self, kept: Sequence[tuple[int, str]]) -> None:
         for stream, name in kept:

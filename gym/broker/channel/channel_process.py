@@ -20,7 +20,7 @@ CREDIT_EVERY: Final = 256 << 10
 
 
 class CommandNotStarted(RolloutError):
-    """No command came to be: it is not there, may not be run, or no process was to be had. Told apart from exit 127."""
+    """The command could not be started: not found, not executable, no process available. Not the same as exit 127."""
 
     def __init__(self, words: str, stage: int, errno: int) -> None:
         self.doing = frames.STAGES.get(stage, "")
@@ -39,14 +39,14 @@ class FrameSender(Protocol):
 
 
 class TooMuchSent(RolloutError):
-    """The helper sent more than was asked for: it is no helper of ours any more."""
+    """The helper sent more than was asked for, so it is no longer trusted."""
 
     def __init__(self, what: str) -> None:
         super().__init__("sandbox", f"the helper in the sandbox sent more {what} than it may", retryable=False)
 
 
 class OutputSink:
-    """Takes live output whole, up to what was asked for."""
+    """Collects live output, up to what was asked for."""
 
     def __init__(self, max_bytes: int = 64 << 10) -> None:
         self.data = bytearray()
@@ -69,7 +69,7 @@ class OutputSink:
 
 
 class LimitedSink(OutputSink):
-    """Takes no more than so many bytes: whoever writes more is ended, and `refusal` says so."""
+    """Collects at most `max_bytes`; a command that writes more is ended with `refusal`."""
 
     def __init__(self, max_bytes: int, refusal: str) -> None:
         super().__init__(max_bytes)
@@ -80,7 +80,7 @@ class LimitedSink(OutputSink):
 
 
 class HeadTailSink(OutputSink):
-    """Heads and tails of both streams within a bound, told on to whoever listens."""
+    """Keeps head and tail of both streams within a bound, and passes the output to a listener."""
 
     def __init__(self, max_bytes: int, on_output: OnOutput | None, *, live: bool = False) -> None:
         super().__init__(max_bytes)
@@ -157,7 +157,7 @@ class PipeProcess:
         self._taken = [0, 0]  # live output not acknowledged yet
         self._credit = [frames.WINDOW, frames.WINDOW]  # how much live output may come yet
         self._held = False
-        self._moved = asyncio.Event()  # input was taken, or nobody wants any more
+        self._moved = asyncio.Event()  # input was taken, or the command has ended
         loop = asyncio.get_running_loop()
         self._started: asyncio.Future[int] = loop.create_future()
         self._ended: asyncio.Future[ResultFrame] = loop.create_future()
@@ -169,7 +169,7 @@ class PipeProcess:
         return not self._ended.done()
 
     async def write(self, data: bytes) -> None:
-        """Returns when all of it is under way; at once when the command has ended."""
+        """Returns when all of it is sent; at once when the command has ended."""
         view = memoryview(data)
         while view and self.running:
             room = INPUT_WINDOW - self._unacknowledged
@@ -229,7 +229,7 @@ class PipeProcess:
         return self.result_so_far()
 
     def hold(self) -> None:
-        """Takes no more live output than is under way, until `release`; the command waits in its next write."""
+        """Stops acknowledging live output until `release`; the command then blocks in its next write."""
         self._held = True
 
     def release(self) -> None:
@@ -237,17 +237,17 @@ class PipeProcess:
         self._acknowledge(0)
 
     def abandon(self, why: RolloutError | None = None) -> None:
-        """Ends it, if it runs, and wants to hear no more."""
+        """Ends it, if it runs, and ignores what it still sends."""
         if self.running:
             self._line.send(frames.KILL, self._stream, struct.pack("<I", frames.ABANDON))
-            self.fail(why or RolloutError("cancelled", "nobody waits for this command any more"))
+            self.fail(why or RolloutError("cancelled", "its caller no longer waits for this command"))
         self._line.forget(self._stream)
 
     def fail(self, error: RolloutError) -> None:
         for future in (self._started, self._ended, self._peeked):
             if future is not None and not future.done():
                 future.set_exception(error)
-                future.exception()  # whoever waits hears it; nobody need
+                future.exception()  # marked as retrieved: there may be no waiter
         self._moved.set()
 
     def take(self, frame: Frame) -> None:
@@ -299,7 +299,7 @@ class PipeProcess:
         if Option.LIVE not in self._options:
             return
         self._credit[which] -= size
-        if self._credit[which] < 0:  # whoever holds output back would hold it in our memory
+        if self._credit[which] < 0:  # else a listener that is slow would fill our memory
             raise TooMuchSent("live output")
 
     def _acknowledge(self, above: int) -> None:

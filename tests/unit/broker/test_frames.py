@@ -99,7 +99,7 @@ def test_a_timeout_too_short_to_count_is_still_one() -> None:
 
 @pytest.mark.parametrize("name", ["", "A=B"])
 def test_a_variable_needs_a_name(name: str) -> None:
-    with pytest.raises(ValueError, match="is no name of an environment variable"):
+    with pytest.raises(ValueError, match="is not a name of an environment variable"):
         frames.encode_spec(["x"], Option(0), env={name: "1"})
 
 

@@ -239,7 +239,7 @@ def test_a_configuration_that_is_none_is_one_paragraph(tmp_path: Path) -> None:
     path = tmp_path / "sandbox.json"
     for text in (b"", b"{", b"[]", b'{"stack": "s", "colour": 1}'):
         path.write_bytes(text)
-        with pytest.raises(UserError, match="is no configuration of a broker"):
+        with pytest.raises(UserError, match="is not a configuration of a broker"):
             read_config({ENV_FILE: str(path)})
     with pytest.raises(UserError, match="cannot be read"):
         read_config({ENV_FILE: str(tmp_path / "absent")})
@@ -248,7 +248,7 @@ def test_a_configuration_that_is_none_is_one_paragraph(tmp_path: Path) -> None:
     assert read_config({ENV_FILE: str(path)}).stack == "unit"
     posing = config.model_copy(update={"instances": {"operator": config.instances["mcqa"]}})
     path.write_bytes(posing.model_dump_json().encode())
-    with pytest.raises(UserError, match="whoever operates the stack, and of no instance"):
+    with pytest.raises(UserError, match="operator, not of an instance"):
         read_config({ENV_FILE: str(path)})
 
 

@@ -1,4 +1,4 @@
-"""What the engine is told to create: written from nothing, field by field, so that no request passes through. Pure."""
+"""The body of a container's creation, written field by field, so that nothing of a request passes through. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SILENCE_SECONDS: Final = 30  # without a broker a sandbox ends by itself
 OPEN_FILES: Final = 16384  # some machines allow 20,000 and no more
 TMP_BYTES: Final = 256 << 20  # of a read-only sandbox's /tmp
 ID: Final = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
-# `nproc` tells of the whole machine whatever the quota says; what starts one thread a core believes it.
+# `nproc` counts the whole machine's cores whatever the quota is; what starts one thread a core believes it.
 THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -116,7 +116,7 @@ def helper_argv(linger: int = SILENCE_SECONDS) -> list[str]:
 
 
 def exec_body(user: str) -> dict[str, Any]:
-    """A second helper in the same sandbox, as somebody else."""
+    """A second helper in the same sandbox, as another user."""
     return {
         "AttachStdin": True,
         "AttachStdout": True,
@@ -154,7 +154,7 @@ def tags_to_labels(tags: Tags) -> dict[str, str]:
 
 
 def labels_to_tags(found: Mapping[str, str], name: str = "") -> Tags:
-    """What a container's labels say, or its name where it was given to somebody since."""
+    """What a container's labels say, or its name, where it was handed out later."""
     tags = Tags(
         id=found.get(labels.SANDBOX, ""),
         stack=found.get(labels.STACK, ""),

@@ -307,7 +307,7 @@ async def _remove_late(engine: EngineClient, name: str) -> None:
             return
         except InfraError:
             await asyncio.sleep(LATE_EVERY)
-    log.warning("the engine never told what became of %s; `gym sandbox ls` shows whether it is there", name)
+    log.warning("the engine never reported what became of %s; `gym sandbox ls` shows whether it is there", name)
 
 
 def _tags_of(info: dict[str, Any]) -> Tags:

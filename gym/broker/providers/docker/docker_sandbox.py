@@ -1,4 +1,4 @@
-"""One container that is a sandbox: its lines, its copies, its end. Whatever it took is given back by `remove`."""
+"""One container that is a sandbox: its channels, its forks, its end. `remove` gives back everything it took."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GONE_SECONDS: Final = 60.0
 LOOK_EVERY: Final = 0.05
 ALONE: Final = 2  # processes: the helper, and who lists them
 KILLED, NO_MEMORY = "137", "70"  # exit codes of the first process: by SIGKILL; the helper's own word for it
-NEWS_SECONDS: Final = 1.0  # a container's end is told by the engine a little after its pipes close
+NEWS_SECONDS: Final = 1.0  # the engine reports a container's end a little after its pipes close
 
 
 class DockerBackend(Protocol):
@@ -40,7 +40,7 @@ class DockerBackend(Protocol):
 
 
 class ContainerParts(Protocol):
-    """The container and its open line."""
+    """The container and its open channel."""
 
     @property
     def container(self) -> str: ...
@@ -81,7 +81,7 @@ class DockerSandbox:
         self._short = asyncio.Event()  # of memory
         self._end: dict[str, str] = {}
         self._oom = False
-        self._was_killed = False  # by somebody, through the engine
+        self._was_killed = False  # through the engine, by `docker kill` or by us
         self._removal: asyncio.Task[None] | None = None
 
     @property
@@ -100,7 +100,7 @@ class DockerSandbox:
         async with self._lock:
             known = self._others.get(user)
             if known is not None and known.unheard > UNHEARD / 2 > self._channel.unheard:
-                await known.close("its helper was stopped from inside")  # whoever is the same user there can do so
+                await known.close("its helper was stopped from inside")  # a process of the same user can do so
             if known is None or known.closed:
                 known = self._others[user] = await self._open_as(user)
             return known
@@ -140,7 +140,7 @@ class DockerSandbox:
             return self.killed_for
         code = self._end.get("exitCode", "?")
         if code == KILLED and not self._oom and not self._was_killed:
-            with contextlib.suppress(TimeoutError):  # one of two watchers of the engine tells of it, at its leisure
+            with contextlib.suppress(TimeoutError):  # the engine reports it by another of its watchers, a little later
                 await asyncio.wait_for(self._short.wait(), NEWS_SECONDS)
         self.own_doing = (self._oom and code == KILLED and not self._was_killed) or code == NO_MEMORY
         if self._oom and self._end and not self._was_killed:
@@ -152,7 +152,7 @@ class DockerSandbox:
             await self._backend.engine.call("GET", "/_ping", doing="answer", timeout=5.0)
         except (EngineSilent, EngineRefused) as error:
             return f"the container engine is gone: {error.what}"
-        return "its line broke; the engine says nothing of its end"
+        return "its connection broke; the engine reports no end"
 
     async def remove(self) -> None:
         if self._removal is None or (self._removal.done() and _failed(self._removal)):
@@ -160,7 +160,7 @@ class DockerSandbox:
         await asyncio.shield(self._removal)
 
     async def kill_for(self, why: str, *, own_doing: bool = True) -> None:
-        """Ends it at once; whoever waits in it is told that it was lost, why, and whether by what ran in it."""
+        """Ends it at once. Pending calls fail with `why`; `own_doing`: what ran in it caused the end."""
         self.killed_for = why
         self.own_doing = own_doing
         with contextlib.suppress(EngineRefused):
@@ -184,7 +184,7 @@ class DockerSandbox:
         self._attached.close()
 
     def note(self, event: str, attributes: dict[str, str]) -> None:
-        """What the engine tells of this container."""
+        """An event of the engine about this container."""
         if event == "oom":
             self._oom = True
             self._short.set()
@@ -211,18 +211,18 @@ class DockerSandbox:
             raise explain_create(refused, self._spec.image or "its image") from error
 
     async def _commit(self, tags: Tags) -> str:
-        """Files as they are at one moment. To make everything stand still costs 25 ms: not where nothing runs."""
+        """Files as they are at one moment. Pausing the container costs 25 ms, so it is left out where nothing runs."""
         images = self._backend.images
         still, begun = await self._is_still(), self._begun
         image = await images.commit(self.container, tags, pause=not still)
         if not still or begun == self._begun:
             return image
-        again = await images.commit(self.container, tags, pause=True)
+        second = await images.commit(self.container, tags, pause=True)
         await images.remove(image)
-        return again
+        return second
 
     async def _is_still(self) -> bool:
-        """Nobody is there but the helper and its look around."""
+        """No process runs but the helper and the one that lists /proc."""
         try:
             found = await self._channel.list("/proc")
         except RolloutError:

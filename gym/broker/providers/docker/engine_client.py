@@ -31,7 +31,7 @@ Query = Mapping[str, str | int | bool | float | None]
 
 
 class EngineRefused(InfraError):
-    """The engine answered, and its answer is no. `status` tells why: 404 not there, 409 conflict, 500 trouble."""
+    """The engine answered with an error. `status`: 404 not found, 409 conflict, 500 internal error."""
 
     def __init__(self, status: int, words: str, doing: str) -> None:
         self.status = status
@@ -84,7 +84,7 @@ class EngineClient:
         doing: str,
         timeout: float = CALL_SECONDS,
     ) -> Any:
-        """The reply, decoded. A GET that an engine dropped is asked once more; nothing else is."""
+        """The reply, decoded. A GET is retried once when the engine drops the connection; nothing else is."""
         sent = body if json is None else orjson.dumps(json)
         target = self._target(path, query)
         try:

@@ -1,4 +1,4 @@
-"""What goes on without being asked: containers that end by themselves, and layers that grow past their limit.
+"""Watches the engine: containers that end by themselves, and layers that grow past their limit.
 
 No storage driver here limits a layer, so growth is looked for where it can be: the disk's free space is read often, for
 that is cheap, and layers are measured when it fell or when a while has passed.
@@ -31,7 +31,7 @@ RESERVE: Final = 0.03  # of the disk: below it the largest goes, whatever its li
 
 
 async def watch_events(engine: EngineClient, alive: Mapping[str, DockerSandbox]) -> None:
-    """For ever: tells each sandbox of its end."""
+    """Runs until cancelled: passes each sandbox the events of its container."""
     query = {"filters": f'{{"type":["container"],"event":["die","oom","kill"],"label":["{labels.SANDBOX}"]}}'}
     while True:
         try:
@@ -46,7 +46,7 @@ async def watch_events(engine: EngineClient, alive: Mapping[str, DockerSandbox])
 
 
 async def watch_disks(root: Path | None, alive: Mapping[str, DockerSandbox]) -> None:
-    """For ever: ends whoever takes more disk than its limit. `root` lies on the engine's disk, where one is seen."""
+    """Runs until cancelled: ends sandboxes that take more disk than their limit. `root` lies on the engine's disk."""
     loop = asyncio.get_running_loop()
     room, looked, rest = FreeSpace(free_bytes(root)), loop.time(), LOOK_EVERY
     while True:
@@ -61,13 +61,13 @@ async def watch_disks(root: Path | None, alive: Mapping[str, DockerSandbox]) -> 
 
 
 class FreeSpace:
-    """Free space of a disk, at its most since somebody looked: what was given back hides no growth that comes after."""
+    """The largest free space of a disk since the last measurement, so that freed space does not hide later growth."""
 
     def __init__(self, free: int | None) -> None:
         self._max_free = free
 
     def fell_to(self, free: int | None) -> bool:
-        """By much?"""
+        """True when it fell by more than GROWTH."""
         if free is None or self._max_free is None:
             return False
         self._max_free = max(self._max_free, free)

@@ -1,4 +1,4 @@
-"""Room on the engine's disk: images that we fetched or made and that no sandbox uses, the longest unused first."""
+"""Removes unused images that we pulled or built when the engine's disk is full, the longest unused first."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def removable(engine: EngineClient, image_use: ImageUse) -> list[dict[str,
 
 
 def is_ours(image: dict[str, Any]) -> bool:
-    """By its label, and by every name that it has: what somebody makes from an image of ours carries its label on."""
+    """By its label, and by every name that it has: an image that is made from one of ours inherits its label."""
     beginnings = NAMES.get((image.get("Labels") or {}).get(labels.SANDBOX_IMAGE, ""))
     names = [name for key in ("RepoTags", "RepoDigests") for name in image.get(key) or () if name[0] != "<"]
     return beginnings is not None and all(name.startswith(beginnings) for name in names)

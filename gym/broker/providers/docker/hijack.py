@@ -41,7 +41,7 @@ class Attached(asyncio.StreamReaderProtocol):
 
     @property
     def writer(self) -> asyncio.StreamWriter:
-        """One and the same: a writer that nobody holds any more closes its pipe."""
+        """Always the same object: a writer closes its pipe when it is garbage-collected."""
         assert self._pipe is not None
         if self._writer is None:
             self._writer = asyncio.StreamWriter(self._pipe, self, self.reader, self._loop_of)

@@ -73,7 +73,7 @@ class ImageStore:
             return facts
 
     def forget(self, image: str) -> None:
-        """It was not there after all: somebody removed it."""
+        """The image was removed behind our back."""
         for name in [name for name, facts in self._known.items() if facts.id == image]:
             del self._known[name]
 

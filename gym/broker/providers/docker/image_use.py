@@ -1,4 +1,4 @@
-"""Which images are ours to remove, and when each was last used: a small file, written whole or not at all."""
+"""Which images this provider may remove, and when each was last used. Kept in a file that is replaced atomically."""
 
 from __future__ import annotations
 

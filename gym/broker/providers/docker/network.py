@@ -124,7 +124,7 @@ class Networks:
     def _through_gate(self, tags: Tags, first: Network) -> EgressSettings:
         if self._gate is None:
             raise BadSpec(
-                "This broker has no egress gate, so `network: {allow: [...]}` cannot be kept; "
+                "This broker has no egress gate, so `network: {allow: [...]}` cannot be enforced; "
                 "ask for `none`, or for `internet` where that is granted."
             )
         return self._gate.attach(tags, first)

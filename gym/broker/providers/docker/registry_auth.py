@@ -1,4 +1,4 @@
-"""Who we are to a registry: what `docker login` left behind, in the form in which the engine takes it."""
+"""Credentials for a registry: what `docker login` stored, in the form that the engine takes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HELPER_SECONDS: Final = 20.0
 
 
 def registry_auth(image: ImageReference, folder: Path | None = None) -> str | None:
-    """The header X-Registry-Auth for this image; None for somebody unknown. May run a credential helper: not quick."""
+    """The header X-Registry-Auth for this image; None without a login. May run a credential helper, which is slow."""
     found = _find(image.domain, folder or _config_folder())
     return None if found is None else _encoded(found)
 
@@ -54,7 +54,7 @@ def _ask_helper(program: str, key: str) -> dict[str, str] | None:
             run_program((f"docker-credential-{program}", "get"), input=key, timeout=HELPER_SECONDS)
         )
     except (ProgramFailed, orjson.JSONDecodeError):
-        return None  # it knows nobody of that name: asked anonymously, the registry says the rest
+        return None  # no login for this registry: the registry answers an anonymous request
     if credentials.get("Username") == "<token>":
         return {"identitytoken": str(credentials.get("Secret", "")), "serveraddress": key}
     return {

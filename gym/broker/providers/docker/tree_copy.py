@@ -1,4 +1,4 @@
-"""A directory of one sandbox into another, through both their lines: what is in memory is in no image."""
+"""A directory of one sandbox into another, through their channels: tmpfs is not part of an image."""
 
 from __future__ import annotations
 

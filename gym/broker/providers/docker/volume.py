@@ -1,4 +1,4 @@
-"""The helper's way into every sandbox: a small read-only volume, named by what is in it, filled once an engine."""
+"""The volume with the helper, mounted read-only into every sandbox. Named by its content, filled once for an engine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ROLE: Final = "helper"
 MEASURE_SECONDS: Final = 300.0
 VOLUMES: Final = "gym-helper-"  # names of the volumes, and of the containers through which they are filled
 NAME_OF: Final = HELPER.rpartition("/")[2]
-# To be run, and read by nobody: then the kernel lets nobody of the same user trace it, from its first moment on.
+# Executable, not readable: then the kernel lets no process of the same user trace it, from its start.
 MODE: Final = 0o111
 
 
@@ -34,7 +34,7 @@ class HelperVolume:
         self._lock = asyncio.Lock()
 
     async def ensure(self, image: str) -> str:
-        """Through a container of `image` that never starts: the engine has no other door to a volume."""
+        """Fills it through a container of `image` that never starts: the engine has no other way to write a volume."""
         if not self._filled:
             async with self._lock:
                 if not self._filled:

@@ -1,4 +1,4 @@
-"""What stands around a local sandbox: namespaces by bubblewrap, or nothing. Pure: a spec in, a command line out."""
+"""How a local sandbox is isolated: namespaces by bubblewrap, or nothing. Pure: a spec in, a command line out."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PYTHON_INSIDE: Final = "/.gym/python"
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # fmt: off
-# Of /etc only what programs need to start and what holds nobody's secret.
+# Of /etc only what programs need to start and what holds no secret.
 SYSTEM_ETC: Final = (
     "alternatives", "ca-certificates", "ca-certificates.conf", "debian_version", "default/locale", "environment",
     "fonts", "gai.conf", "group", "host.conf", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime",
@@ -58,7 +58,7 @@ class Isolation(Protocol):
     def abilities(self, limits: bool) -> Abilities: ...
 
     def check(self, spec: SandboxSpec) -> None:
-        """Refuses, in words, what these walls cannot give."""
+        """Refuses what this isolation cannot give, and says why."""
 
     def prepare(self, spec: SandboxSpec, folders: SandboxFolder) -> None:
         """The folders that the command line names."""

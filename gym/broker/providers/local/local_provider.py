@@ -35,13 +35,11 @@ OPEN_TIMEOUT: Final = 15.0
 READ_BUFFER: Final = 1 << 20
 RLIMIT_FSIZE: Final = 1
 RLIMIT_DATA: Final = 2
-HELPER_MODE: Final = (
-    0o111  # to be run, and read by nobody: then nobody of the same user may trace it, from its first moment
-)
+HELPER_MODE: Final = 0o111  # executable, not readable: then no process of the same user may trace it, from its start
 
 
 class LocalProvider:
-    """Fits `gym.broker.provider.Provider`; `walls` is all in which the two differ."""
+    """Fits `gym.broker.provider.Provider`; the two differ by their `isolation` alone."""
 
     def __init__(self, folder: Path, isolation: Isolation, gate: EgressGate | None = None) -> None:
         self.folder = folder
@@ -73,7 +71,7 @@ class LocalProvider:
             await sandbox.remove()
 
     async def ping(self) -> float:
-        """There is no engine; what could be in the way is the disk."""
+        """There is no engine to ask; a write shows that the disk answers."""
         began = time.monotonic()
         probe = self.folder / ".ping"
         await asyncio.to_thread(probe.write_bytes, b"")
@@ -148,8 +146,8 @@ class LocalProvider:
     ) -> asyncio.subprocess.Process:
         options: tuple[str, ...] = ("--silence", str(SILENCE))
         launch = [str(helper), "--launch"]
-        for door in group.procs_files if group else ():
-            launch += ["--join", str(door)]
+        for file in group.procs_files if group else ():
+            launch += ["--join", str(file)]
         if group is None:  # of each process; `abilities.limits` says that it is no bound on all of them
             launch += ["--limit", str(RLIMIT_DATA), str(spec.limits.memory)]
         if spec.limits.disk:
@@ -179,7 +177,7 @@ class LocalProvider:
                 events.close()
 
     async def _helper_inside(self, helper: Path) -> Path:
-        """Behind walls a copy that may be run and not read."""
+        """With isolation, a copy that is executable and not readable."""
         if not self.abilities.isolates:
             return helper
         if self._copied != helper or not self._helper.exists():
@@ -220,7 +218,7 @@ class LocalProvider:
 
 
 class Subprocess(LocalProvider):
-    """Plain processes. They are walled off from nothing, which whoever makes one says by name."""
+    """Plain processes without any isolation; the caller has to say `isolates_nothing`."""
 
     def __init__(self, folder: Path, *, isolates_nothing: Literal[True]) -> None:
         if isolates_nothing is not True:

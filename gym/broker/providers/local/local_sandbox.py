@@ -27,7 +27,7 @@ from gym.errors import InfraError
 from gym.wire.sandbox import SandboxSpec
 
 END_TIMEOUT = 5.0
-KILLED, NO_MEMORY = (-9, 137), 70  # how its first process ended: by SIGKILL; the helper's own word for it
+KILLED, NO_MEMORY = (-9, 137), 70  # how its first process ended: by SIGKILL; the helper's own exit code for it
 
 
 class LocalBackend(Protocol):
@@ -100,14 +100,14 @@ class LocalSandbox:
             return await self._maker.create_from(spec, tags, self.folders.files)
 
     async def seal(self) -> None:
-        """The gate is all that there is to change: what the walls let through, they let through to the end."""
+        """Changes the egress gate alone: the namespaces of a running sandbox stay as they are."""
         if self._maker.gate is not None and self._spec.network.setup is not None:
             await self._maker.gate.seal(self._tags, self._spec.network)
         self._sealed = True
 
     async def why_lost(self) -> str:
         ooms = self._group.count_ooms() if self._group and not self._gone else self._ooms_at_end
-        with contextlib.suppress(TimeoutError):  # its line is a moment ahead of its end
+        with contextlib.suppress(TimeoutError):  # its connection closes a moment before its end
             await asyncio.wait_for(self._process.wait(), 1.0)
         code = self._process.returncode
         self.own_doing = (bool(ooms) and code in KILLED) or code == NO_MEMORY
@@ -115,7 +115,7 @@ class LocalSandbox:
             return "killed for memory: its limit was reached"
         if code is not None and code < 0:
             return f"its first process was ended by signal {-code}"
-        return f"its first process ended with exit code {code}" if code is not None else "its line broke"
+        return f"its first process ended with exit code {code}" if code is not None else "its connection broke"
 
     async def remove(self) -> None:
         async with self._removed:
@@ -133,7 +133,7 @@ class LocalSandbox:
             self._maker.forget(self)
 
     async def _end_processes(self) -> None:
-        """Its closed line tells the helper to end everything; one that does not is ended with all it has."""
+        """The helper ends everything when its connection closes; if it does not in time, all of it is killed."""
         if self._process.returncode is not None:
             return
         await self._go_on()  # what is stopped hears nothing

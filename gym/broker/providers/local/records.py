@@ -1,4 +1,4 @@
-"""What a local sandbox leaves on disk: its files and a record of whose they are, so a later broker can clear up."""
+"""What a local sandbox keeps on disk: its files, and a record of its owner by which a later broker removes them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def tree_of(pid: int) -> tuple[int, ...]:
 
 
 def stop_tree(pid: int) -> None:
-    """SIGSTOP to all of it, until nobody new is found: what is stopped cannot fork."""
+    """SIGSTOP to all of it, until no new process is found: a stopped one cannot fork."""
     stopped: set[int] = set()
     while fresh := set(tree_of(pid)) - stopped:
         signal_all(fresh, signal.SIGSTOP)
@@ -117,7 +117,7 @@ def signal_all(pids: set[int] | tuple[int, ...], number: int) -> None:
 def remove_tree(path: Path) -> None:
     """Whatever modes its folders were given."""
 
-    def open_up(function: Callable[..., Any], name: str, trouble: Any) -> None:
+    def open_up(function: Callable[..., Any], name: str, error: Any) -> None:
         parent = Path(name).parent
         with contextlib.suppress(OSError):
             parent.chmod(stat.S_IRWXU)

@@ -10,7 +10,7 @@ from gym.wire.failures import error_from_reply
 
 
 def upgrade(line: socket.socket, path: str, token: str) -> bytes:
-    """What came right behind the broker's answer. A refusal is told in its words."""
+    """What came right behind the broker's answer. A refusal is shown in its words."""
     request, accept = handshake(path.encode(), b"localhost", f"Bearer {token}".encode())
     line.sendall(request)
     head, rest = _read_head(line)
@@ -20,7 +20,7 @@ def upgrade(line: socket.socket, path: str, token: str) -> bytes:
             rest += data
         raise error_from_reply(status, rest, server="sandbox", kind="sandbox")
     if accept not in head:
-        raise InfraError("The sandbox broker answered the handshake with a key of somebody else.", "gym logs sandbox")
+        raise InfraError("The sandbox broker answered the handshake with a wrong key.", "gym logs sandbox")
     return rest
 
 
