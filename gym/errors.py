@@ -44,7 +44,7 @@ class Problem:
     line: int = 0
     key: str = ""
     hint: str = ""
-    value: str = ""  # what stands there, cut short: findings that differ in it alone are one
+    value: str = ""  # the value found there, cut short: findings that differ in it alone are one
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}: " if self.file and self.line else f"{self.file}: " if self.file else ""

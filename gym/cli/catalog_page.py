@@ -23,7 +23,7 @@ tools reach the Internet, and a recorded copy stands in for it in tests; *exampl
 """
 
 
-class Field(NamedTuple):
+class RowField(NamedTuple):
     """A row field as the examples show it."""
 
     name: str
@@ -31,7 +31,7 @@ class Field(NamedTuple):
     example: str
 
 
-class Wanted(NamedTuple):
+class CatalogFilter(NamedTuple):
     """Which servers a list is asked for; an empty word asks for all."""
 
     type: str = ""
@@ -87,7 +87,7 @@ def servers_to_markdown(entries: Sequence[CatalogEntry]) -> str:
     return "\n".join(parts)
 
 
-def row_fields(example: Path) -> tuple[Field, ...]:
+def row_fields(example: Path) -> tuple[RowField, ...]:
     """Every field of the example rows with the JSON types it has there."""
     types: dict[str, list[str]] = {}
     shown: dict[str, str] = {}
@@ -97,7 +97,7 @@ def row_fields(example: Path) -> tuple[Field, ...]:
             if (kind := _type_of(value)) not in kinds:
                 kinds.append(kind)
             shown.setdefault(name, _short(value))
-    return tuple(Field(name, " or ".join(kinds), shown[name]) for name, kinds in types.items())
+    return tuple(RowField(name, " or ".join(kinds), shown[name]) for name, kinds in types.items())
 
 
 def example_rows(example: Path) -> list[dict[str, Any]]:

@@ -63,7 +63,7 @@ def _url(one: ReplicaStatus, status: StackStatus) -> str:
     if status.runtime == "local":
         return one.url
     if one.type == SANDBOX:
-        return ""  # nobody outside of its network reaches it
+        return ""  # it cannot be reached from outside of its network
     if one.type not in KINDS:
         return status.router
     return f"{status.router}{SERVER_PREFIX}{one.instance}" if status.router else ""

@@ -99,19 +99,19 @@ def strict_verifiers(home: Path) -> tuple[str, ...]:
 
 
 def router_of(stack: str) -> str:
-    """Where the stack that runs here answers; what is not well in it is told, since callers would wait for it."""
+    """Where the stack that runs here answers. Shows replicas that are not healthy: callers would wait for them."""
     status = running(find_session(stack))
-    for line in tell_ailments(status):
+    for line in unhealthy_replicas(status):
         console.note(line, style="yellow")
     return status.router
 
 
-def tell_ailments(status: StackStatus) -> list[str]:
+def unhealthy_replicas(status: StackStatus) -> list[str]:
     """A line for each replica that is not healthy."""
-    ill = [one for one in status.replicas if one.state != "healthy"]
+    unhealthy = [one for one in status.replicas if one.state != "healthy"]
     return [
         f"{one.replica} is {one.state}{f' ({one.detail})' if one.detail else ''}: gym logs {one.instance}"
-        for one in ill
+        for one in unhealthy
     ]
 
 

@@ -53,7 +53,7 @@ def _agent_of_rows(example: Path) -> str:
 
 
 def _input(example: Path, server: str) -> str:
-    """The server's name, where it stands for this file."""
+    """The server's name, where it means this file."""
     try:
         entry = find_server(server, search_roots(Path.cwd(), os.environ))
     except UserError:

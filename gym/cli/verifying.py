@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from gym.cli.audit.subject import Finding
+from gym.cli.audit.subject import AuditFinding
 from gym.cli.trial_broker import trial_broker
 from gym.config import CatalogEntry, own_fields
 from gym.config.strict import declares_strict
@@ -34,9 +34,9 @@ def run_verifier_cases(entry: CatalogEntry, find_python: FindPython, *, strict: 
 
 def audit_server(
     entry: CatalogEntry, find_python: FindPython, *, quick: bool, only: Sequence[str] = (), strict: bool = False
-) -> tuple[Finding, ...]:
-    told = {"quick": quick, "only": list(only), "strict": strict}
-    return tuple(Finding(**one) for one in _run("gym.cli.audit.process", entry, find_python, told))
+) -> tuple[AuditFinding, ...]:
+    options = {"quick": quick, "only": list(only), "strict": strict}
+    return tuple(AuditFinding(**one) for one in _run("gym.cli.audit.process", entry, find_python, options))
 
 
 def case_fields(entry: CatalogEntry) -> dict[str, Any]:

@@ -109,7 +109,7 @@ async def aggregate_agents(agents: dict[str, AgentRows], ask: Ask) -> list[dict[
             if isinstance(own := entry["agent_metrics"], dict):
                 extra = await asyncio.to_thread(extra_metrics, rows.table)
                 broken = {"tokens_breaks": rows.breaks} if rows.breaks else {}
-                entry["agent_metrics"] = {**broken, **extra, **own}  # what a server says itself stands
+                entry["agent_metrics"] = {**broken, **extra, **own}  # the server's own metrics win
             entries.append({AGENT_REF: {"name": name}, **entry})
     finally:
         for rows in agents.values():

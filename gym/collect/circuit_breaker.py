@@ -20,7 +20,7 @@ from gym.wire.failures import RolloutError
 _INFRA = frozenset({"model", "agent", "resources", "sandbox", "judge", "lost_session"})
 _WINDOW, _SHARE = 40, 0.7
 _KEPT = 4 * _WINDOW  # attempts that have ended, to find the latest-started ones among them
-_MIN_FAILURES, _MIN_ROWS = 8, 5  # one poisonous row that fails at each attempt is no outage
+_MIN_FAILURES, _MIN_ROWS = 8, 5  # one row that fails at each attempt is not an outage
 _MAX_WAIT, _MAX_HEALTHY_WAIT = 30.0, 10.0
 
 Probe = Callable[[Collection[str]], Awaitable[str]]

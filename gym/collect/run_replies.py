@@ -35,7 +35,7 @@ class VerifiedRollout:
     body: bytes
     parsed: dict[str, Any]
     reward: float
-    origin: dict[str, Any] = field(default_factory=dict)  # what the reply says about its origin
+    origin: dict[str, Any] = field(default_factory=dict)  # `describe_rollout` of the reply
 
 
 class SoftFailure(RolloutError):

@@ -55,7 +55,8 @@ def _datasets(instance: Node) -> Node | None:
     """Of a resources server, where it lists any."""
     for fields in _implementations(instance).values():
         datasets = fields.child(DATASETS)
-        if datasets is not None and isinstance(datasets.value, list) and datasets.value:
+        listed = datasets.value if datasets is not None and isinstance(datasets.value, list) else []
+        if listed and all(isinstance(one.value, dict) for one in listed):
             return datasets
     return None
 

@@ -33,7 +33,7 @@ from gym.sandbox.processes import SandboxJob, Shell
 from gym.sandbox.sandbox import Sandbox
 from gym.sandbox.sandbox_errors import FileProblem, SandboxEnded, failure
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import HEADER_REQUEST, Build, SandboxInfo, SandboxSpec
+from gym.wire.sandbox import HEADER_EPOCH, HEADER_REQUEST, Build, SandboxInfo, SandboxSpec
 
 T = TypeVar("T")
 
@@ -43,7 +43,6 @@ CREATE_SECONDS: Final = 300.0
 CALL_SECONDS: Final = 60.0
 IDLE_SECONDS: Final = 120.0
 RESTART_SECONDS: Final = 20.0  # how long requests are retried while the broker restarts
-HEADER_EPOCH: Final = "x-gym-broker"
 
 
 class HasAccess(Protocol):

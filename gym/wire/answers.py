@@ -1,4 +1,4 @@
-r"""Where an answer stands in a text: in the last `\boxed{…}`, in a fenced block, outside of the thoughts.
+r"""Finds the answer in a text: in the last `\boxed{…}`, in a fenced block, outside of the thoughts.
 
 Everything here is linear in the text, whatever the text is: a model wrote it.
 """
@@ -26,7 +26,7 @@ def last_boxed(text: str) -> str | None:
 
 
 def without_blocks(text: str, tag: str) -> str:
-    """`text` without `<tag>…</tag>`, and without what stands before a `</tag>` that has no opening one."""
+    """`text` without `<tag>…</tag>`, and without the text before a `</tag>` that has no opening one."""
     opening, closing = f"<{tag}>", f"</{tag}>"
     parts, at = [], 0
     while (begin := text.find(opening, at)) >= 0 and (end := text.find(closing, begin)) >= 0:
@@ -38,7 +38,7 @@ def without_blocks(text: str, tag: str) -> str:
 
 
 def cut_out(text: str, opening: str, closing: str) -> tuple[list[str], str]:
-    """What stands between each opening and the next closing, in order; and the text without all of that."""
+    """The texts between each opening and the next closing, in order; and the text without them."""
     inside: list[str] = []
     outside: list[str] = []
     at = 0
@@ -50,7 +50,7 @@ def cut_out(text: str, opening: str, closing: str) -> tuple[list[str], str]:
 
 
 def fenced_blocks(text: str, language: str = "") -> list[str]:
-    """What stands in Markdown fences that open with exactly this language, in order."""
+    """The contents of Markdown fences that open with exactly this language, in order."""
     opening = re.compile(rf"```{re.escape(language)}[^\S\n]*\n")
     found: list[str] = []
     at = 0

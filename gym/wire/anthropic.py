@@ -78,7 +78,7 @@ def error_to_message(error: RolloutError) -> dict[str, Any]:
 
 
 def estimate_tokens(params: Mapping[str, Any]) -> int:
-    """Of a Responses request: a token for four bytes of what is said in it, and as many as usual for each image."""
+    """Of a Responses request: a token for four bytes of its texts, and a usual number for each image."""
     texts, images = [params.get("instructions") or "", *map(orjson.dumps, params.get("tools") or ())], 0
     for item in items.input_items(params.get("input")):
         content = item.get("content")

@@ -117,7 +117,7 @@ def message_to_items(message: dict[str, Any]) -> list[Item]:
 
 
 def split_thoughts(message: dict[str, Any]) -> tuple[list[str], str]:
-    """What was thought, in a field of its own (two spellings exist) or in `<think>` blocks, and what was said."""
+    """The thoughts, in a field of their own (two spellings exist) or in `<think>` blocks, and the text."""
     text = items.item_text(message)
     aside = message.get("reasoning_content") or message.get("reasoning")
     thoughts = [aside] if isinstance(aside, str) else []
@@ -170,7 +170,7 @@ class _Turns:
         self._token_fields = token_fields
         self._done: list[Item] = []
         self._text = ""
-        self._thought: Item | None = None  # its text is decided by what stands behind it
+        self._thought: Item | None = None  # its text depends on the item after it
         self._calls: list[Item] = []
         self._tokens: dict[str, Any] = {}
         self._open = False

@@ -33,7 +33,7 @@ class Options:
         return next((key for key, value in self.texts.items() if value == wanted), None) if wanted else None
 
     def contained_in(self, text: str) -> str | None:
-        """The only option whose text stands in `text`."""
+        """The only option whose text is in `text`; None where there are several."""
         place = normalise(text)
         found = [key for key, value in self.texts.items() if value and value in place]
         return found[0] if len(found) == 1 else None

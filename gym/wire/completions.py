@@ -53,7 +53,7 @@ def chat_to_responses(body: Mapping[str, Any]) -> dict[str, Any]:
 
 @reading("model", "the reply")
 def response_to_completion(reply: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    """Writes a reply. What was thought goes into `reasoning_content`, beside what was said."""
+    """Writes a reply. The reasoning goes into `reasoning_content`, beside the text."""
     output = reply.get("output") or []
     message: dict[str, Any] = {"role": "assistant", "content": items.output_text(output) or None, "refusal": None}
     message["refusal"] = "".join(refusals(output)) or None

@@ -1,4 +1,4 @@
-"""Tells requests that a foreign web page could make a browser send to this machine from those of programs.
+"""Separates requests that a foreign web page could make a browser send to this machine from those of programs.
 
 Patterns are read by Python and by the router (RE2); they match a whole value, whatever its case.
 """
@@ -22,7 +22,7 @@ JSON_TYPE: Final = (
     r"\s*application/(?:json|[a-z0-9.!#$&^_-]+\+json|(?:x-)?ndjson|(?:x-)?jsonl|(?:x-)?jsonlines)\s*(?:;.*)?"
 )
 BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-FOREIGN_SITES: Final = frozenset({"cross-site", "same-site"})  # what browsers say of themselves in Sec-Fetch-Site
+FOREIGN_SITES: Final = frozenset({"cross-site", "same-site"})  # values that browsers send in Sec-Fetch-Site
 
 # Names that only a stack, an engine or a hosts file gives. A server open to a network has its neighbours in it anyway.
 INNER: Final = NEAR + r"|[a-z0-9_-]+"

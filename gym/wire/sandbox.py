@@ -16,6 +16,7 @@ UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 HOST: Final = r"^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 OPERATOR: Final = "operator"  # whose sandboxes people make by hand; no instance with a grant has this name
 
+HEADER_EPOCH: Final = "x-gym-broker"  # one run of the broker: a retry is not carried out by the next run
 HEADER_REQUEST: Final = "x-gym-request-id"  # a retried request with the same id never runs twice
 Access = Literal["none", "internet", "allow"]
 
@@ -37,7 +38,7 @@ def show_size(size: int) -> str:
 
 
 def to_bytes(given: Any) -> Any:
-    """JSON says bytes in base64 (`{"base64": ...}`) or as text."""
+    """JSON has bytes in base64 (`{"base64": ...}`) or as text."""
     if isinstance(given, dict) and set(given) == {"base64"}:
         if not isinstance(given["base64"], str):
             raise ValueError("`base64` takes a text")

@@ -32,7 +32,7 @@ def events_to_reply(body: bytes) -> dict[str, Any]:
 
 
 class _Completion:
-    """One choice under construction: texts and lists grow, everything else is what was said last."""
+    """One choice under construction: texts and lists grow, of every other field the last value counts."""
 
     def __init__(self) -> None:
         self._base: dict[str, Any] = {}

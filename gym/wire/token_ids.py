@@ -17,7 +17,7 @@ from gym.wire.failures import RolloutError, reading
 
 PREFIX = "token_id:"
 PROMPT, GENERATION, LOG_PROBS = TRIPLE = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
-# Each of them makes a server say token ids; a request with one of them has asked for ids.
+# Each of them makes a server return token ids; a request with one of them asks for ids.
 ASKING = ("return_token_ids", "return_tokens_as_token_ids")
 
 
@@ -37,7 +37,7 @@ def asks_for_tokens(body: Mapping[str, Any]) -> bool:
 
 
 def want_log_probs(body: dict[str, Any]) -> bool:
-    """Token ids that were asked for come with log-probs. A caller who wants none gets the ids where they are."""
+    """Token ids that were asked for come with log-probs. A caller without log-probs gets the ids where they are."""
     if not asks_for_tokens(body):
         return False
     body.setdefault("logprobs", True)

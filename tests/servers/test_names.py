@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 
 from gym.config import find_server
 from gym.config.aliases import SERVER_TYPES, known_as
 from gym.config.catalog import find_configs, server_folders
 from gym.errors import UserError
-from tests.support.shipped import RESOURCES, SERVERS
+from tests.support.shipped import RESOURCES, SERVERS, config_of
 
 # In the order in which they were given up.
 NAMES = {
@@ -47,7 +46,7 @@ def test_a_row_may_name_the_agent_as_it_was_called(older: str, name: str) -> Non
     """With the configuration of the newest name, and with that of the older one."""
     folders = list(server_folders([SERVERS.parent]))
     for asked, there in ((older, name), (name, older)):
-        instances = list(yaml.safe_load(find_configs(there, folders)[0].read_text("utf-8")))
+        instances = list(config_of(find_configs(there, folders)[0]))
         agent = next(one for one in instances if one.endswith("_agent"))
         ending = agent.removeprefix(next(one for one in (there, name) if agent.startswith(f"{one}_")))
         assert known_as(f"{asked}{ending}", instances) == agent

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai.types.responses import FunctionTool
@@ -24,7 +23,7 @@ from gym.server.fuzz import ANYTHING, ask
 from gym.server.testing import Caller
 from gym.wire.items import function_call, message, response
 from gym.wire.rows import AgentRef, Row
-from tests.support.shipped import RESOURCES, SERVERS, folder_of, rows_of, shipped_app, why_not_here
+from tests.support.shipped import RESOURCES, SERVERS, config_of, folder_of, rows_of, shipped_app, why_not_here
 
 # A server's other configurations: the older names of `gym.config.aliases`, and what has settings of its own.
 OLDER = {
@@ -96,7 +95,7 @@ def config_files() -> list[Path]:
 
 
 def agents_of(path: Path) -> dict[str, dict[str, Any]]:
-    told = yaml.safe_load(path.read_text("utf-8"))
+    told = config_of(path)
     agents = {}
     for instance, block in told.items():
         for fields in block.get("responses_api_agents", {}).values():
@@ -107,7 +106,7 @@ def agents_of(path: Path) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("path", config_files(), ids=lambda path: path.stem)
 def test_a_config_brings_the_server_and_its_agent(path: Path) -> None:
     name, instance = path.parents[1].name, path.stem
-    told = yaml.safe_load(path.read_text("utf-8"))
+    told = config_of(path)
     assert next(iter(told)) == instance
     assert list(told[instance]["resources_servers"]) == [name]
     first, *_ = agents_of(path).items()

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gym.server.testing import Caller, running
-from tests.support.shipped import folder_of, rows_of, shipped_app
+from tests.support.shipped import config_of, folder_of, rows_of, shipped_app
 
 
 @asynccontextmanager
@@ -31,7 +31,7 @@ async def stack(name: str) -> AsyncIterator[str]:
             "policy_model": {"responses_api_models": {"scripted": place_of(model)}},
             name: {"resources_servers": {name: place_of(await started(name))}},
         }
-        agent = yaml.safe_load((folder_of(name) / "configs" / f"{name}.yaml").read_text("utf-8"))
+        agent = config_of(folder_of(name) / "configs" / f"{name}.yaml")
         own = agent[f"{name}_simple_agent"]["responses_api_agents"]["simple_agent"]
         yield await started("simple_agent", kind="agents", document=document, **own)
 

@@ -9,7 +9,7 @@ import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gym.broker.egress.config import EgressConfig
 from gym.broker.egress.errors import EgressDenied
@@ -91,12 +91,38 @@ class Origin:
         await writer.drain()
 
 
+T = TypeVar("T", bound=Origin)
+
+
 @contextlib.asynccontextmanager
 async def origin(body: bytes = b"hello", *, tls: ssl.SSLContext | None = None) -> AsyncIterator[Origin]:
-    one = Origin(body)
+    async with listening(Origin(body), tls) as one:
+        yield one
+
+
+@contextlib.asynccontextmanager
+async def listening(one: T, tls: ssl.SSLContext | None = None) -> AsyncIterator[T]:
     server = await asyncio.start_server(one.serve, "127.0.0.1", 0, ssl=tls)
     one.port = server.sockets[0].getsockname()[1]
     async with server:
+        yield one
+
+
+class Index(Origin):
+    """The files of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    async def _answer(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.body = (self._folder / head.split(b" ")[1].decode().rpartition("/")[2]).read_bytes()
+        await super()._answer(head, reader, writer)
+
+
+@contextlib.asynccontextmanager
+async def package_index(folder: Path) -> AsyncIterator[Index]:
+    async with listening(Index(folder)) as one:
         yield one
 
 

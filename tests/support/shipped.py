@@ -14,6 +14,9 @@ from typing import Any
 from packaging.requirements import Requirement
 
 from gym.config import find_server, own_fields
+from gym.config.default_agent import add_default_agents
+from gym.config.nodes import plain
+from gym.config.yaml_source import read_yaml
 from gym.server import ServerApp
 from gym.server.serve import load_app
 
@@ -28,6 +31,12 @@ def folder_of(name: str, kind: str = "resources") -> Path:
 def rows_of(name: str) -> list[dict[str, Any]]:
     text = (folder_of(name) / "data" / "example.jsonl").read_text("utf-8")
     return [json.loads(line) for line in text.splitlines()]
+
+
+def config_of(path: Path) -> dict[str, Any]:
+    """What a configuration means by itself: the agent that it need not name is in it."""
+    told: dict[str, Any] = plain(add_default_agents(read_yaml(path, str(path))))
+    return told
 
 
 @contextmanager

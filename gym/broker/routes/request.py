@@ -21,14 +21,13 @@ from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.server.asgi import Answer, Departure, Receive, Scope, Send, send_answer
 from gym.server.errors import error_text, validation_message
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import HEADER_REQUEST
+from gym.wire.sandbox import HEADER_EPOCH, HEADER_REQUEST
 
 log = logging.getLogger("gym.broker")
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 MAX_JSON: Final = 32 << 20  # more than that goes in as a file
 LONGEST_NAME: Final = 300  # of what is kept for a while under the name that the asker gives it
-HEADER_EPOCH: Final = "x-gym-broker"
 MORE: Final = ("errno", "path", "own_doing")  # of an error, beside what the contract has
 BYTES: Final = b"application/octet-stream"
 

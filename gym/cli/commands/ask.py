@@ -24,7 +24,7 @@ RowAt = Annotated[
 ]
 NoTools = Annotated[bool, typer.Option("--no-tools", help="Offer the model no tools of the environment.")]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="For the answer.")]
-Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack that is not of this folder.")]
+Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack of another folder.")]
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", metavar="FILE", help="The bearer token of that router.")
 ]

@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.ailments import ailments_of, no_ailments, with_ailments
 from gym.cli.inputs import find_rows, parse_params, parse_shard
 from gym.cli.options import DEFAULT_STACK, StackName
 from gym.cli.progress import follow_progress, show_summary
 from gym.cli.stack_session import read_token, router_of
+from gym.cli.unhealthy import none_unhealthy, unhealthy_in, with_unhealthy
 from gym.collect import CollectOptions, run_collection
 
 Named = Annotated[
@@ -106,8 +106,8 @@ def command(
         token=read_token(token_file, os.environ),
     )
     with follow_progress(bad_rows=skip_bad_rows, as_json=as_json) as on_event:
-        look = no_ailments if url else partial(ailments_of, stack)
-        summary = run_collection(options, with_ailments(on_event, look))
+        look = none_unhealthy if url else partial(unhealthy_in, stack)
+        summary = run_collection(options, with_unhealthy(on_event, look))
     if as_json:
         console.show_json(summary.to_dict())
     else:

@@ -55,7 +55,7 @@ def _is_quick(entry: CatalogEntry) -> bool:
     """One that uses sandboxes takes minutes, others take seconds: at the end it would run with nothing beside it."""
     try:
         return "sandbox" not in own_fields(entry)
-    except GymError:  # a config that cannot be read is told with the other problems
+    except GymError:  # a config that cannot be read is reported with the other problems
         return True
 
 

@@ -14,7 +14,7 @@ from gym.cli import console
 from gym.cli.live import live_status
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName, StartTimeout, Strict
 from gym.cli.planning import plan_stack
-from gym.cli.sandbox.builds import show_builds
+from gym.cli.sandbox.build_progress import show_builds
 from gym.cli.stack_session import StackSession, choose_runtime, load_named, open_session, read_token
 from gym.cli.summary import show_started
 from gym.config import Stack, collect_secrets
@@ -74,8 +74,7 @@ def command(
 
     Example: gym up simple_weather mcqa --model scripted
     """
-    token = read_token(token_file)
-    router = _router(bind, port, token)
+    router = _router(bind, port, token := read_token(token_file))
     words = [*(items or []), *([f"sandbox_provider={sandbox_provider}"] if sandbox_provider else [])]
     load = partial(load_named, words, model=model, files=files, replicas=replicas, strict=strict)
     loaded = load()

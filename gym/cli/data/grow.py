@@ -74,8 +74,8 @@ def _find(name: str, roots: tuple[Path, ...]) -> CatalogEntry:
 def _list(entries: list[CatalogEntry], *, as_json: bool) -> int:
     makers = [entry for entry in entries if can_grow(entry.directory)]
     with console.busy("asking every generate.py"), ThreadPoolExecutor(AT_ONCE) as pool:
-        told = list(pool.map(lambda entry: ask_ability(cached_python(entry), entry.directory), makers))
-    able = dict(zip((entry.name for entry in makers), told, strict=True))
+        abilities = list(pool.map(lambda entry: ask_ability(cached_python(entry), entry.directory), makers))
+    able = dict(zip((entry.name for entry in makers), abilities, strict=True))
     if as_json:
         console.show_json({name: asdict(one) for name, one in able.items()})
         return 0

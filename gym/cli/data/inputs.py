@@ -57,8 +57,10 @@ def find_inputs(given: Given, stack: Stack | None) -> tuple[tuple[Input, ...], t
         raise UserError("Which rows?", "Name files, or a server for its data sets: gym data validate mcqa")
     found, missing = _data_sets(stack)
     if not found:
-        told = f": {', '.join(missing)}" if missing else ""
-        raise UserError(f"No data set of these servers is here{told}", "`gym data sets NAMES` shows where each is from")
+        names = f": {', '.join(missing)}" if missing else ""
+        raise UserError(
+            f"No data set of these servers is here{names}", "`gym data sets NAMES` shows where each is from"
+        )
     return found, missing
 
 

@@ -136,7 +136,7 @@ def write_stack(layout: Layout, plan: Plan, values: Mapping[str, str], state: St
     Secrets that only the earlier stack had stay until `forget_other_secrets`: its containers may start once more.
     """
     _write_secrets(layout, {**values, **_write_broker(layout, plan)})
-    write_atomically(layout.traefik / "static.yml", _static(plan), mode=SHARED)
+    write_atomically(layout.traefik / "static.yml", static_text(plan), mode=SHARED)
     write_atomically(layout.home / "discovery" / "console.json", _json(console_document(plan)), mode=SHARED)
     for service in plan.services:
         text = launch_text(plan, service, state.project)
@@ -204,7 +204,7 @@ def _compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
         secrets={name: found for name, text in texts.items() if (found := secret_names(text))},
         engine_socket=socket.path if socket else ENGINE_SOCKET,
         engine_group=socket.group if socket else None,
-        static_digest=hashlib.sha256(_static(plan).encode()).hexdigest()[:12],
+        static_digest=hashlib.sha256(static_text(plan).encode()).hexdigest()[:12],
     )
 
 
@@ -244,7 +244,8 @@ def forget_secrets(layout: Layout) -> None:
     shutil.rmtree(layout.secrets, ignore_errors=True)
 
 
-def _static(plan: Plan) -> str:
+def static_text(plan: Plan) -> str:
+    """What the router reads once, at its start."""
     outside, inside = f":{OUTSIDE_PORT}", f":{labels.ROUTER_PORT}"
     return traefik_static(plan, directory="/etc/traefik/dynamic", outside=outside, inside=inside)
 

@@ -12,7 +12,7 @@ from gym.render.launch_document import Address
 from gym.runtime.local.child_process import Adopted, ProcessSpec
 from gym.runtime.local.fd_store import FdStore
 from gym.runtime.local.listeners import address_of, listen_on_loopback, reserve_port, url_of
-from gym.runtime.local.replica_process import Replica, ReplicaProcess, World
+from gym.runtime.local.replica_process import ReplicaProcess, ReplicaRole, World
 from gym.runtime.local.specs import CONSOLE, binds_itself
 from gym.wire.stack_names import SANDBOX
 
@@ -83,7 +83,7 @@ class Members:
     # Processes.
 
     def ensure(
-        self, member: Replica, spec: ProcessSpec, service: Service | None = None, found: Adopted | None = None
+        self, member: ReplicaRole, spec: ProcessSpec, service: Service | None = None, found: Adopted | None = None
     ) -> None:
         """Started if it is not there, or `found` running."""
         if spec.id in self._processes:

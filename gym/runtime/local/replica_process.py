@@ -49,7 +49,7 @@ log = logging.getLogger("gym.supervisor")
 
 
 @dataclass(frozen=True)
-class Replica:
+class ReplicaRole:
     """What a process is to the stack."""
 
     instance: str
@@ -77,7 +77,7 @@ class ReplicaProcess:
 
     def __init__(
         self,
-        member: Replica,
+        member: ReplicaRole,
         spec: ProcessSpec,
         listener: socket.socket,
         world: World,

@@ -20,7 +20,7 @@ from gym.render.launch_document import HEAD, Address, launch_document, upstream_
 from gym.render.traefik import OUTSIDE, route_prefix
 from gym.runtime.local.child_process import CONFIG_FD, LISTENER_FD, ProcessSpec
 from gym.runtime.local.home import Home
-from gym.runtime.local.replica_process import Replica
+from gym.runtime.local.replica_process import ReplicaRole
 from gym.runtime.sandbox_access import BrokerTokens, access_environ, config_path
 from gym.wire.stack_names import SANDBOX
 
@@ -55,8 +55,8 @@ def binds_itself(service: Service) -> bool:
     return service.launch == "script"
 
 
-def service_member(service: Service, replica: str) -> Replica:
-    known = Replica(service.name, replica, service.type, service.implementation)
+def service_member(service: Service, replica: str) -> ReplicaRole:
+    known = ReplicaRole(service.name, replica, service.type, service.implementation)
     # One that was not written for us has no /healthz; whatever it answers, it is there.
     return replace(known, health_path="/", wrong=frozenset()) if binds_itself(service) else known
 
@@ -107,10 +107,10 @@ def addresses_for(
     return found | {service.name: own, HEAD: router}
 
 
-def router_member() -> Replica:
+def router_member() -> ReplicaRole:
     """Before it has read its files it answers 404. Afterwards it passes on to the console, or asks it for leave: what
     comes back then, a 502 of a console that is gone too, says nothing against the router."""
-    return Replica(ROUTER, ROUTER, ROUTER, "traefik", wrong=frozenset({404}))
+    return ReplicaRole(ROUTER, ROUTER, ROUTER, "traefik", wrong=frozenset({404}))
 
 
 def router_spec(order: StackOrder, home: Home) -> ProcessSpec:
@@ -131,8 +131,8 @@ def router_spec(order: StackOrder, home: Home) -> ProcessSpec:
     )
 
 
-def console_member() -> Replica:
-    return Replica(CONSOLE, CONSOLE, CONSOLE, "gym.console")
+def console_member() -> ReplicaRole:
+    return ReplicaRole(CONSOLE, CONSOLE, CONSOLE, "gym.console")
 
 
 def console_spec(order: StackOrder, home: Home) -> ProcessSpec:
@@ -157,9 +157,9 @@ def console_spec(order: StackOrder, home: Home) -> ProcessSpec:
     )
 
 
-def sandbox_member(plan: Plan) -> Replica:
+def sandbox_member(plan: Plan) -> ReplicaRole:
     assert plan.sandbox is not None
-    return Replica(SANDBOX, SANDBOX, SANDBOX, f"gym.broker ({plan.sandbox.provider})")
+    return ReplicaRole(SANDBOX, SANDBOX, SANDBOX, f"gym.broker ({plan.sandbox.provider})")
 
 
 def sandbox_spec(order: StackOrder, home: Home) -> ProcessSpec:

@@ -26,9 +26,9 @@ from gym.runtime.local.child_process import Reaper
 from gym.runtime.local.control import bind_control, error_to_dict
 from gym.runtime.local.fd_store import FdStore, open_store
 from gym.runtime.local.home import Home, folder_id, only_supervisor
+from gym.runtime.local.local_stack import LocalStack
 from gym.runtime.local.pid_file import PidFile, Record
 from gym.runtime.local.remains import read_remains
-from gym.runtime.local.running_stack import RunningStack
 from gym.runtime.local.specs import StackOrder
 
 CONTROL_FD = 3
@@ -65,7 +65,7 @@ async def supervise(home: Home, listener: socket.socket, store: FdStore) -> None
     pid_file = PidFile(home, Record(supervisor=me, control=str(listener.getsockname()), warden=warden))
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as group:
-        stack = RunningStack(home, pid_file, Reaper(loop), group, store)
+        stack = LocalStack(home, pid_file, Reaper(loop), group, store)
         desk = Desk(stack, me)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, desk.over.set)
@@ -97,7 +97,7 @@ async def supervise(home: Home, listener: socket.socket, store: FdStore) -> None
 class Desk:
     """Answers one connection each; one change at a time, and a stop goes before all."""
 
-    def __init__(self, stack: RunningStack, me: Identity) -> None:
+    def __init__(self, stack: LocalStack, me: Identity) -> None:
         self._me = me
         self.over = asyncio.Event()
         self._stack = stack

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from gym.cli.catalog_page import Field, Wanted, check_domain, entry_table, example_rows, row_fields, servers_to_markdown
+from gym.cli.catalog_page import (
+    CatalogFilter,
+    RowField,
+    check_domain,
+    entry_table,
+    example_rows,
+    row_fields,
+    servers_to_markdown,
+)
 from gym.config import CatalogEntry, list_servers
 from gym.errors import UserError
 from tests.support.shipped import SERVERS
@@ -37,11 +45,11 @@ def test_every_environment_names_its_domain_its_kind_and_the_licence_of_its_data
 
 def test_a_list_is_narrowed_by_type_kind_and_domain() -> None:
     entry = make_entry(kind="judge", domain="math")
-    assert Wanted().fits(entry)
-    assert Wanted(type="resources", kind="judge", domain="math").fits(entry)
-    assert not Wanted(type="agent").fits(entry)
-    assert not Wanted(kind="rule").fits(entry)
-    assert not Wanted(domain="games").fits(entry)
+    assert CatalogFilter().fits(entry)
+    assert CatalogFilter(type="resources", kind="judge", domain="math").fits(entry)
+    assert not CatalogFilter(type="agent").fits(entry)
+    assert not CatalogFilter(kind="rule").fits(entry)
+    assert not CatalogFilter(domain="games").fits(entry)
 
 
 def test_a_domain_that_no_server_has_is_told_with_those_that_there_are() -> None:
@@ -74,10 +82,10 @@ def test_row_fields_have_every_type_that_the_examples_show(tmp_path: Path) -> No
     example = tmp_path / "example.jsonl"
     example.write_text("".join(json.dumps(row) + "\n" for row in rows) + "no json\n[1]\n")
     assert row_fields(example) == (
-        Field("a", "integer or number or null", "1"),
-        Field("b", "list of text or null or list", '["x", null]'),
-        Field("c", "object", '{"k": true}'),
-        Field("d", "text", '"' + "y" * 59 + "…"),
+        RowField("a", "integer or number or null", "1"),
+        RowField("b", "list of text or null or list", '["x", null]'),
+        RowField("c", "object", '{"k": true}'),
+        RowField("d", "text", '"' + "y" * 59 + "…"),
     )
     assert len(example_rows(example)) == 3
     assert row_fields(tmp_path / "absent.jsonl") == ()

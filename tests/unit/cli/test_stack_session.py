@@ -111,7 +111,7 @@ def test_what_is_not_well_is_told_with_the_command_that_shows_why() -> None:
     )
     ill = mine.model_copy(update={"state": "restarting", "detail": "exit code 1"})
     status = StackStatus(stack="gym", runtime="local", router="", replicas=(mine, ill))
-    assert stack_session.tell_ailments(status) == ["mine-2 is restarting (exit code 1): gym logs mine"]
+    assert stack_session.unhealthy_replicas(status) == ["mine-2 is restarting (exit code 1): gym logs mine"]
 
 
 def test_config_paths_on_the_command_line_or_in_env_yaml_name_servers(here: Path) -> None:

@@ -53,6 +53,22 @@ class Slow(ResourcesServer[None]):
 app = Slow.app()
 """
 
+STUCK = """
+import asyncio
+from pathlib import Path
+from gym.server import ResourcesServer, VerifyRequest
+
+class Stuck(ResourcesServer[None]):
+    async def start(self) -> None:
+        Path("starting").touch()
+        await asyncio.Event().wait()
+
+    async def verify(self, rollout: VerifyRequest) -> float:
+        return 1.0
+
+app = Stuck.app()
+"""
+
 
 @dataclass
 class Served:
@@ -74,8 +90,8 @@ class Served:
 
 
 @asynccontextmanager
-async def served(folder: Path, **environ: str) -> AsyncIterator[Served]:
-    (folder / "app.py").write_text(APP)
+async def served(folder: Path, *, app: str = APP, **environ: str) -> AsyncIterator[Served]:
+    (folder / "app.py").write_text(app)
     (folder / "helper.py").write_text("GREETING = 'hello'\n")
     http = HttpClient()
     with socket.socket() as listener:
@@ -118,6 +134,13 @@ async def test_on_sigterm_what_is_in_flight_is_finished_and_nothing_new_is_taken
         assert (await working).body == b'"done"'
         assert await server.ended() == 0
     assert (tmp_path / "stopped").exists()
+
+
+async def test_a_stop_does_not_wait_for_a_start_that_never_ends(tmp_path: Path) -> None:
+    async with served(tmp_path, app=STUCK, **{labels.ENV_DRAIN: "100000"}) as server:
+        await exists(tmp_path / "starting")
+        server.process.send_signal(signal.SIGTERM)
+        assert await server.ended() == 0
 
 
 async def test_a_request_that_outlasts_the_drain_is_cut_off(tmp_path: Path) -> None:

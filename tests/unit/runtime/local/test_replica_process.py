@@ -16,7 +16,7 @@ from gym.runtime.lateness import EXITS
 from gym.runtime.local import replica_process as module
 from gym.runtime.local.child_process import ProcessSpec, Reaper
 from gym.runtime.local.listeners import listen_on_loopback
-from gym.runtime.local.replica_process import Replica, ReplicaProcess, World
+from gym.runtime.local.replica_process import ReplicaProcess, ReplicaRole, World
 from gym.server.blocked_replies import failure_of_others, reply_of
 from gym.wire.failures import error_from_reply
 
@@ -52,7 +52,9 @@ async def running_process(tmp_path: Path, code: str = SERVER) -> AsyncIterator[R
         Reaper(asyncio.get_running_loop()), lambda name, identity, digest: None, lambda name: None, changed=lambda: None
     )
     with listen_on_loopback() as listener:
-        process = ReplicaProcess(Replica("x", "x-1", "resources_servers", "x"), spec, listener, world, hand_over=True)
+        process = ReplicaProcess(
+            ReplicaRole("x", "x-1", "resources_servers", "x"), spec, listener, world, hand_over=True
+        )
         async with asyncio.TaskGroup() as group:
             group.create_task(process.run())
             try:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from gym.cli.audit.answers import HOSTILE, OVERSIZED, PIECES, Answer, worthless_answers
+from gym.cli.audit.worthless_answers import HOSTILE, OVERSIZED, PIECES, WorthlessAnswer, worthless_answers
 from gym.wire import items
 
 
-def answers_to(output: list[dict[str, Any]], **row: Any) -> list[Answer]:
+def answers_to(output: list[dict[str, Any]], **row: Any) -> list[WorthlessAnswer]:
     return list(
         worthless_answers({"responses_create_params": {"input": "How many?"}, "response": {"output": output}, **row})
     )
 
 
-def texts(answers: list[Answer], check: str) -> set[str]:
+def texts(answers: list[WorthlessAnswer], check: str) -> set[str]:
     return {items.output_text(one.output) for one in answers if one.check == check}
 
 
@@ -42,10 +42,10 @@ def test_every_kind_of_answer_is_made() -> None:
 def test_a_guess_that_stands_in_the_row_may_be_right_and_is_not_tried() -> None:
     for truth in ("b", ["A", {"x": " B "}], {"options": [{"k": "B"}]}):
         guessed = texts(answers_to([items.message("?")], truth=truth), "label injection")
-        assert not any(text.endswith(("Answer: B", r"\boxed{B}")) for text in guessed)
-        assert "Answer: D" in guessed
-    assert "Answer: 1" not in texts(answers_to([items.message("?")], truth=1.0), "label injection")
-    assert "Answer: 1" not in texts(answers_to([items.message("?")], truth=True), "label injection")
+        assert not any(text.endswith(("WorthlessAnswer: B", r"\boxed{B}")) for text in guessed)
+        assert "WorthlessAnswer: D" in guessed
+    assert "WorthlessAnswer: 1" not in texts(answers_to([items.message("?")], truth=1.0), "label injection")
+    assert "WorthlessAnswer: 1" not in texts(answers_to([items.message("?")], truth=True), "label injection")
 
 
 def test_an_answer_that_is_the_right_one_is_left_out() -> None:

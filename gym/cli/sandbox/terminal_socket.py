@@ -12,7 +12,7 @@ from gym.wire.failures import error_from_reply
 
 
 def upgrade(line: socket.socket, path: str, token: str) -> bytes:
-    """What came right behind the broker's answer. A refusal is told in its words."""
+    """What came right behind the broker's answer. A refusal is shown in its words."""
     key = base64.b64encode(os.urandom(16))
     line.sendall(
         b"GET %b HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer %b\r\n"
@@ -26,7 +26,7 @@ def upgrade(line: socket.socket, path: str, token: str) -> bytes:
             rest += data
         raise error_from_reply(status, rest, server="sandbox", kind="sandbox")
     if accept_key(key) not in head:
-        raise InfraError("The sandbox broker answered the handshake with a key of somebody else.", "gym logs sandbox")
+        raise InfraError("The sandbox broker answered the handshake with a wrong key.", "gym logs sandbox")
     return rest
 
 

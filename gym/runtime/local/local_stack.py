@@ -45,7 +45,7 @@ ROTATE_EVERY = 10.0
 log = logging.getLogger("gym.supervisor")
 
 
-class RunningStack:
+class LocalStack:
     """`group` owns the tasks of the processes."""
 
     def __init__(

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from gym.cli.sandbox.websocket import upgrade
+from gym.cli.sandbox.terminal_socket import upgrade
 from gym.errors import InfraError
 from gym.http.websocket import accept_key
 from gym.wire.failures import RolloutError
@@ -44,7 +44,7 @@ def test_a_refusal_is_told_in_the_brokers_words() -> None:
 
 
 def test_a_peer_that_is_no_websocket_server_is_found_out() -> None:
-    with answering(SWITCHED, honest=False) as line, pytest.raises(InfraError, match="a key of somebody else"):
+    with answering(SWITCHED, honest=False) as line, pytest.raises(InfraError, match="with a wrong key"):
         upgrade(line, "/attach", "token")
     with answering(b"") as line, pytest.raises(InfraError, match="closed the line"):
         upgrade(line, "/attach", "token")

@@ -1,7 +1,7 @@
 """A line from a person's shell to the sandbox broker of a stack, wherever that listens.
 
 A local broker listens on loopback. One in a container is on a network that leads nowhere, so the line goes through
-`docker exec`: no port is published, and whoever may use the engine may do as much anyway.
+`docker exec`: no port is published, and a user of the engine may do as much anyway.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ CONNECT_SECONDS: Final = 10.0
 RELAY: Final = f"exec 3<>/dev/tcp/127.0.0.1/{PORT}; cat <&3 & cat >&3"
 
 
-class Broker(NamedTuple):
+class BrokerAccess(NamedTuple):
     """Where it is, and the token of people."""
 
     replica: ReplicaStatus
     token: str = ""
 
 
-def find_broker(session: StackSession) -> Broker:
+def find_broker(session: StackSession) -> BrokerAccess:
     status = running(session)
     found = next((one for one in status.replicas if one.type == SANDBOX), None)
     if found is None:
@@ -46,11 +46,11 @@ def find_broker(session: StackSession) -> Broker:
         raise UserError(
             f"The tokens of stack '{status.stack}' are gone from {session.home}.", "Start it again: gym up NAMES"
         )
-    return Broker(found, tokens.operator)
+    return BrokerAccess(found, tokens.operator)
 
 
 @contextmanager
-def connect(broker: Broker) -> Iterator[socket.socket]:
+def connect(broker: BrokerAccess) -> Iterator[socket.socket]:
     """One connection to the broker; closed, whatever happens."""
     if broker.replica.container:
         with _through_container(broker.replica.container) as line:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.cli.ailments import ailments_of, with_ailments
+from gym.cli.unhealthy import unhealthy_in, with_unhealthy
 from gym.collect import Event, Notice, Progress
 
 
@@ -24,7 +24,7 @@ def test_a_pause_is_followed_by_what_ended_and_nothing_else_is() -> None:
         asked.append(1)
         return ["one-1 is exited"]
 
-    on_event = with_ailments(report, look)
+    on_event = with_unhealthy(report, look)
     for event in (Progress(), Notice("one works again"), Notice("paused: one fails", paused=True)):
         on_event(event)
     assert all_told.wait(120)
@@ -32,8 +32,8 @@ def test_a_pause_is_followed_by_what_ended_and_nothing_else_is() -> None:
     assert asked == [1]
 
 
-def test_a_stack_that_is_not_of_this_folder_has_no_ailments_to_tell(
+def test_a_stack_that_is_not_of_this_folder_has_none_unhealthy_to_tell(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert ailments_of("gym") == []
+    assert unhealthy_in("gym") == []

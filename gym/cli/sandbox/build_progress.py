@@ -11,8 +11,8 @@ from rich.status import Status
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.sandbox.calls import follow_builds
-from gym.cli.sandbox.line import find_broker
+from gym.cli.sandbox.broker_calls import follow_builds
+from gym.cli.sandbox.broker_channel import find_broker
 from gym.cli.stack_session import StackSession
 from gym.errors import GymError
 
@@ -50,14 +50,14 @@ def _progress() -> Iterator[Show]:
     """On a terminal one line that changes; elsewhere a line now and then."""
     terminal = console.err()
     if not terminal.is_terminal:
-        yield _Lines().show
+        yield _BuildLines().show
         return
     status = Status(Text("looking for what is being built for sandboxes", style="dim"), console=terminal)
     with status:
         yield lambda text: status.update(Text(text, style="dim"))
 
 
-class _Lines:
+class _BuildLines:
     def __init__(self) -> None:
         self._next = 0.0
 
