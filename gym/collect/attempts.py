@@ -156,7 +156,7 @@ class Attempts:
                 raise RolloutError("timeout", what, server=task.agent) from None
             except OSError as error:
                 self.targets.avoid(replica)
-                raise RolloutError("agent", f"lost on the way: {error}", server=task.agent) from error
+                raise RolloutError("agent", f"the connection was lost: {error}", server=task.agent) from error
         raise RolloutError("agent", f"cannot be reached: {last}", server=task.agent)
 
     async def _post(self, replica: AgentReplica, body: bytes, headers: tuple[Header, ...]) -> Reply:

@@ -166,7 +166,7 @@ class Collector:
             self._on_event(self._progress())
             if changes := differences(known, self._targets.digests):
                 known = self._targets.digests
-                self._on_event(Notice(f"the stack has changed, each row says which it is from: {'; '.join(changes)}"))
+                self._on_event(Notice(f"the stack has changed; each line names its own: {'; '.join(changes)}"))
 
     async def _estimate_total(self, feed: FileFeed) -> None:
         """An estimate by counting lines, until the input is read to its end."""

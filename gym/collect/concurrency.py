@@ -39,5 +39,5 @@ def allow_connections(concurrency: int) -> None:
     except (ValueError, OSError) as error:
         raise UserError(
             f"{concurrency} rollouts at once need {wanted} open files; this machine allows {hard}",
-            f"raise it (ulimit -Hn {wanted}, as root), or say --concurrency {max(soft - _OWN, 1)}",
+            f"raise it (ulimit -Hn {wanted}, as root), or use --concurrency {max(soft - _OWN, 1)}",
         ) from error

@@ -164,7 +164,7 @@ def scan_lines(path: Path, descriptor: int, done: DoneKeys, on_done: OnDone) -> 
             if stamp is None:
                 raise UserError(
                     f"{path}:{number}: this line was not written by a collection, or is damaged",
-                    "take it out, or say --fresh to move the files aside",
+                    "remove it, or add --fresh to move the files aside",
                 )
             whole += len(line)
             if done.add(*parse_key(stamp["key"])):

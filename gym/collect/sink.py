@@ -108,7 +108,7 @@ class Sink:
         if self.error is not None:
             return
         self.error = InfraError(
-            f"cannot write to {self._path}: {error.strerror or error}; what is in it is whole",
+            f"cannot write to {self._path}: {error.strerror or error}; the lines in it are whole",
             "make room and run the same command: it resumes where it stopped",
         )
         self._call_loop(self._on_error, self.error)

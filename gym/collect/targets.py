@@ -196,7 +196,7 @@ class Targets:
             reply = await self._http.request("GET", url, headers=self._auth, timeout=_ASK_SECONDS)
         except (OSError, TimeoutError) as error:
             raise InfraError(
-                f"no stack answers at {self._base}: {error}", "start one: gym up NAME; or look: gym ps"
+                f"no stack answers at {self._base}: {error}", "start one: gym up NAME; or see gym ps"
             ) from error
         except ValueError as error:
             raise UserError(str(error), "write http://HOST:PORT") from error

@@ -192,7 +192,7 @@ def find_agent(row: dict[str, Any], line: Line, rules: RowRules) -> str:
     if len(rules.agents) == 1:
         return next(iter(rules.agents))
     names = ", ".join(sorted(rules.agents)) or "none"
-    hint = f"add it, or say --agent with one of: {names}"
+    hint = f"add it, or use --agent with one of: {names}"
     raise bad_line(line, "the row names no agent, and the stack has several", key=AGENT_REF, hint=hint)
 
 

@@ -115,7 +115,7 @@ def _guarded(router: RouterPlan) -> RouterPlan:
 
 
 def _with_policy_urls(stack: Stack, router: RouterPlan) -> Stack:
-    """Who can call a stack on loopback can reach what this machine reaches anyway; who comes from elsewhere cannot."""
+    """Callers on loopback can reach what this machine reaches anyway; callers from elsewhere cannot."""
     if stack.settings.get(POLICY_URLS) is not None or router.needs_token:
         return stack
     return stack.model_copy(update={"settings": {**stack.settings, POLICY_URLS: PRIVATE}})

@@ -269,7 +269,7 @@ def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> Compose
 
 
 def _broker(plan: Plan, facts: ComposeFacts) -> ComposeService:
-    """Alone with the engine's socket: no port, beside it who holds a grant, a way out only where it is a gate."""
+    """It alone has the engine's socket: no port, only servers with a grant beside it, a way out only as their gate."""
     assert plan.sandbox is not None
     return ComposeService(
         base="server",

@@ -50,14 +50,14 @@ def number_of(host: str) -> int:
 
 
 class Leavers:
-    """Who is out of the routes. A container that ended has left: the next one of its name is another."""
+    """The replicas out of the routes. A container that ended has left: the next one of its name is another."""
 
     def __init__(self) -> None:
         self._asked: frozenset[str] = frozenset()
         self._left: frozenset[str] = frozenset()
 
     def now(self, work: Work, healthy: Collection[str]) -> frozenset[str]:
-        """Of a command that is alive, with who is healthy at this look."""
+        """Of a command that is alive, with the replicas that are healthy at this look."""
         asked = frozenset(work.leaving)
         self._left = (self._left & self._asked & asked) | (asked - frozenset(healthy))
         self._asked = asked

@@ -11,8 +11,9 @@ from urllib.parse import quote
 
 import orjson
 
+from gym.http.dial import parse_url
 from gym.http.peer_health import PeerHealth
-from gym.http.pool import CONNECT_SECONDS, parse_url
+from gym.http.pool import CONNECT_SECONDS
 from gym.http.streams import Line, read_head
 from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, BadFrame, Decoder, Message, accept_key, encode
 from gym.sandbox.client import Sandboxes

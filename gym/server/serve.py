@@ -92,7 +92,9 @@ def run_app(
     gc.collect()
     gc.freeze()  # what is loaded now lives for ever: no collection need look at it again
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _nothing)  # uvicorn raises what ended it once more: a drained server ends with 0
+        # A stop counts from now on, also before uvicorn listens for it. Afterwards uvicorn raises the signal once more,
+        # and a drained server is to end with 0.
+        signal.signal(number, server.handle_exit)
     with suppress(SystemExit):  # how newer uvicorns say that the app did not start
         server.run(sockets=[listener])
     if not server.started and not (isinstance(server, DrainingServer) and server.stopped_early):
@@ -108,6 +110,9 @@ class DrainingServer(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """A stop ends it: what an author's start() waits for may never come, and SIGKILL did after 15 s."""
+        if self.should_exit:
+            self.stopped_early = True
+            return
         loop, starting = asyncio.get_running_loop(), asyncio.current_task()
         assert starting is not None
         self._stop_starting = lambda: loop.call_soon_threadsafe(starting.cancel)
@@ -201,10 +206,6 @@ def _inherited(number: int) -> socket.socket:
     except OSError as error:
         what = f"{labels.ENV_LISTEN}=fd:{number} is no socket that this process was given: {error.strerror}"
         raise UserError(what, "start the server with `gym up`, or set host:port") from None
-
-
-def _nothing(*_: object) -> None:
-    return None
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ def _weigh(node: yaml.Node, known: dict[int, int], above: set[int]) -> int:
         return 1
     key = id(node)
     if key in above:
-        raise BadDocument("an alias refers to what it stands in")
+        raise BadDocument("an alias refers to a value that contains it")
     if key not in known:
         above.add(key)
         children = [part for pair in node.value for part in (pair if isinstance(pair, tuple) else (pair,))]

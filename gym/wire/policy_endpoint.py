@@ -144,7 +144,7 @@ def _read_url(text: str) -> str:
     if parts.scheme not in ("http", "https") or not host:
         raise RolloutError("row", f"{URL}: {show_host(text)!r} is not an http(s) address; {EXAMPLE}")
     if "@" in parts.netloc:
-        raise RolloutError("row", f"{URL}: user and password do not belong into a URL; the key goes into {KEY}")
+        raise RolloutError("row", f"{URL}: user and password do not belong in a URL; the key goes into {KEY}")
     if parts.query or parts.fragment or not _PATH.fullmatch(parts.path) or len(text) > MAX_URL:
         raise RolloutError("row", f"{URL}: {show_host(text)!r} is more than a base URL; {EXAMPLE}")
     where = f"[{host}]" if ":" in host else host

@@ -23,7 +23,7 @@ def events_to_reply(body: bytes) -> dict[str, Any]:
     response: dict[str, Any] | None = None
     for event in _events(body):
         if event.get("error") or event.get("object") == "error":
-            raise RolloutError("model", f"the provider gave up in mid-stream: {_message_of(event)}")
+            raise RolloutError("model", f"the provider sent an error in mid-stream: {_message_of(event)}")
         if event.get("type") in ENDINGS:
             response = event["response"]
         elif "choices" in event:
@@ -52,7 +52,7 @@ class _Completion:
 
     def finish(self) -> dict[str, Any]:
         if self._choice.get("finish_reason") is None:
-            raise RolloutError("model", "the event stream broke off before the reply was whole")
+            raise RolloutError("model", "the event stream ended before the reply was complete")
         message = {"role": "assistant", "content": None, **self._message}
         message |= {key: "".join(texts) for key, texts in self._texts.items()}
         if self._calls:

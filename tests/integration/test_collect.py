@@ -291,7 +291,7 @@ def test_a_full_disk_stops_the_run_with_what_is_written_whole(tmp_path: Path) ->
             env=unmeasured(),
         )
         assert done.returncode == 1
-        assert b"File too large; what is in it is whole" in done.stderr
+        assert b"File too large; the lines in it are whole" in done.stderr
         assert b"Traceback" not in done.stderr
         before = read(tmp_path / "X.jsonl")
         assert 0 < len(before) < 500

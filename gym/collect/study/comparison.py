@@ -73,7 +73,7 @@ class _Side:
         task = _task_key(rollout, by)
         mark = mix(task, rollout.repeat)
         if not self.rollouts.add(mark, len(self.rewards)):
-            raise UserError(f"{rollout.where}: this rollout is in the file twice", "take one of the two lines out")
+            raise UserError(f"{rollout.where}: this rollout is in the file twice", "remove one of the two lines")
         place = self.tasks.get(task)
         if place is None:
             place = len(self.keys)

@@ -122,7 +122,7 @@ def _read_tables(paths: OutputPaths, inputs: Inputs) -> dict[str, NumberTable]:
     for rollout in read_rollouts(paths.rollouts):
         if not seen.add(mix(rollout.task), rollout.repeat):
             what = f"task {rollout.task}, repeat {rollout.repeat} is there twice"
-            raise UserError(f"{rollout.where}: {what}", "take one of the two lines out")
+            raise UserError(f"{rollout.where}: {what}", "remove one of the two lines")
         if not inputs.expected(rollout.task):
             inputs.need(rollout)
         tables.setdefault(rollout.agent, NumberTable()).add(rollout.fields, rollout.reward)

@@ -180,7 +180,7 @@ class Inputs:
             fields = _parse(line, where)
             task, repeat = read_index(fields, TASK, where), read_index(fields, ROLLOUT, where)
             if not self._lines.add(mix(task, repeat), number):
-                raise UserError(f"{where}: task {task}, repeat {repeat} is there twice", "take one of them out")
+                raise UserError(f"{where}: task {task}, repeat {repeat} is there twice", "remove one of them")
             self._offsets.append(offset)
             self._line_tasks.append(task)
             self._line_repeats.append(repeat)
@@ -199,8 +199,8 @@ def open_inputs(path: Path) -> Inputs:
     """What each rollout was asked; without it nothing can be re-run."""
     if not path.is_file():
         raise UserError(
-            f"there is no file {path}: it says what each rollout was asked",
-            "gym rollouts writes it beside its output; name it with --inputs FILE when it lies elsewhere",
+            f"there is no file {path}, which has the input of each rollout",
+            "gym rollouts writes it beside its output; name it with --inputs FILE when it is elsewhere",
         )
     return Inputs(path)
 

@@ -169,7 +169,7 @@ def _join(shard: Shard, asked: Inputs, rollouts: BinaryIO, done: DoneKeys, merge
             raise UserError(f"{rollout.where}: the line holds no key; only what gym rollouts wrote can be merged")
         digest, repeat = parse_key(rollout.fields[STAMP]["key"])
         if not done.add(digest, repeat):
-            raise UserError(f"{rollout.where}: this rollout is there twice", "take one of the two lines out")
+            raise UserError(f"{rollout.where}: this rollout is there twice", "remove one of the two lines")
         asked.need(rollout)
         seen.add(mix(rollout.task), rollout.repeat)
         rollouts.write(rollout.raw if rollout.raw.endswith(b"\n") else rollout.raw + b"\n")

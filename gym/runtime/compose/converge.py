@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS: Final = 0.3
 FOLLOW_SECONDS: Final = 3.0  # a console that has not taken a replica out of the routes by then never will
 LISTED_SECONDS: Final = 20.0  # the same for one that answers and is in no routes: a console may be what `up` repairs
-ROUTER_SECONDS: Final = 0.5  # until the router has read a file again: it waits 0.2 s for more of them
+ROUTER_SECONDS: Final = 0.5  # until the router has re-read a file: it waits 0.2 s for more of them
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def _surplus(plan: Plan, containers: Iterable[Container]) -> list[Container]:
 
 
 def _staying_beside(containers: Iterable[Container], leaving: list[Container]) -> set[str]:
-    """Who is left to answer for the instances of those that leave, as far as the engine finds them healthy."""
+    """The healthy replicas that stay, of the instances whose others leave."""
     gone, instances = {one.id for one in leaving}, {one.instance for one in leaving} - {ROUTER, CONSOLE, SANDBOX}
     there = [one for one in containers if one.instance in instances and one.id not in gone]
     return {one.url for one in there if one.health == "healthy"}

@@ -227,7 +227,7 @@ def write_first_routes(layout: Layout, plan: Plan) -> None:
 
 
 def write_down(layout: Layout) -> None:
-    """Nothing is wanted any more: who keeps the stack lets it go."""
+    """Nothing is wanted any more: the console and the broker stop keeping it."""
     if (plan := layout.read_plan()) and layout.wanted.is_dir():
         write_wanted(layout.wanted, wanted_in(layout, plan).model_copy(update={"down": True}))
 

@@ -67,7 +67,7 @@ def _remove_sandboxes(client: docker.DockerClient, projects: Iterable[str]) -> N
 
 
 def stop_containers(client: docker.DockerClient, containers: Iterable[Container], seconds: float) -> None:
-    """SIGTERM to all at once, SIGKILL to who is still there after `seconds`, then remove."""
+    """SIGTERM to all at once, SIGKILL to those still there after `seconds`, then remove."""
     _in_parallel(lambda one: _end(client, one, stop_seconds(one, seconds)), containers)
 
 
@@ -79,7 +79,7 @@ def hand_over_sandboxes(client: docker.DockerClient, containers: Iterable[Contai
 
 
 def restart_containers(client: docker.DockerClient, containers: Iterable[Container], seconds: float) -> None:
-    """As `stop_containers` ends them, and started again."""
+    """Ends them as `stop_containers` does, and restarts them."""
     _in_parallel(lambda one: client.api.restart(one.id, timeout=round(stop_seconds(one, seconds))), containers)
 
 
@@ -113,7 +113,7 @@ def _end(client: docker.DockerClient, container: Container, seconds: float) -> N
 
 
 def _remove_network(client: docker.DockerClient, network: dict[str, Any]) -> None:
-    """A network with a container on it cannot be removed: who is not ours is only disconnected."""
+    """A network with a container on it cannot be removed: one that is not ours is only disconnected."""
     details = client.api.inspect_network(network["Id"])
     for endpoint in details.get("Containers") or {}:
         _tolerant(lambda: client.api.disconnect_container_from_network(endpoint, network["Id"], force=True))  # noqa: B023

@@ -150,7 +150,7 @@ def _wait_for_routes(watch: StackHealth, instances: set[str], deadline: float) -
 
 
 def retry_now(client: docker.DockerClient, containers: Iterable[Container]) -> None:
-    """What the engine would start again later: its count of ends begins again, so that `up` speaks of now."""
+    """Restarts at once what the engine would restart later, so that its count of restarts is of this `up`."""
     import docker.errors  # noqa: PLC0415
 
     for one in containers:

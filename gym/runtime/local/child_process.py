@@ -1,4 +1,4 @@
-"""Starts a process so that it can always be found again, and tells when it ended.
+"""Starts a process so that it can always be found, and reports when it ended.
 
 Each is the leader of a session of its own; when it ends, whatever it left in its group ends too.
 """

@@ -1,4 +1,4 @@
-"""Starts the supervisor of a stack and finds it again; says so when it is gone."""
+"""Starts the supervisor of a stack, finds it later, and says so when it is gone."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ class LocalRuntime:
 
 
 def prepare(plan: Plan, secrets: Mapping[str, str], facts: SandboxFacts) -> Prepared:
-    """Who makes the sandboxes is all that a plan leaves open here. Pure."""
+    """The provider of sandboxes is all that a plan leaves open here. Pure."""
     if plan.sandbox is None:
         return Prepared(plan=plan, secrets=dict(secrets))
     provider, notice = choose_provider(plan.sandbox, facts)
@@ -172,7 +172,7 @@ def _take_down(home: Home) -> None:
         if not _stop(home):
             sweep(home)
             remove_published(home)
-        with contextlib.suppress(GymError):  # why the `up` failed is the better story; `gym down` tries this again
+        with contextlib.suppress(GymError):  # the error of `up` matters more; `gym down` retries this
             remove_leftovers(home.path)
 
 
@@ -266,7 +266,7 @@ def _check_token(plan: Plan, secrets: Mapping[str, str]) -> None:
 
 
 def _check_port(plan: Plan) -> None:
-    """Known before environments are made, which may take minutes; the supervisor asks again."""
+    """Known before environments are made, which may take minutes; the supervisor checks it too."""
     listen_for_router(plan.router.host, plan.router.port).close()
 
 

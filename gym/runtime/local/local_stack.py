@@ -120,7 +120,7 @@ class LocalStack:
             try:
                 async with self._changing:
                     await self._reconcile(self.order)
-            except (OSError, GymError) as error:  # no descriptors, no space: tried again
+            except (OSError, GymError) as error:  # no descriptors, no space: retried
                 log.error("what is wanted could not be made so: %s", error)
 
     async def resume(self, order: StackOrder, sockets: Mapping[str, socket.socket], left: Remains) -> None:
@@ -165,7 +165,7 @@ class LocalStack:
         await ended(surplus)
 
     async def restart(self, names: Sequence[str], timeout: float | None) -> None:
-        """Each instance drains and starts again on its own socket, one replica of it at a time."""
+        """Each instance drains and restarts on its own socket, one replica of it at a time."""
         async with self._changing:
             order = self._running()
             deadline = deadline_for(order.plan, timeout)
@@ -186,7 +186,7 @@ class LocalStack:
         await self.apply(order.model_copy(update={"plan": plan}), timeout)
 
     async def stop(self) -> None:
-        """Drain and end everything at once; only the sandbox broker waits, for those who still use its sandboxes."""
+        """Drain and end everything at once; only the sandbox broker waits, for servers that still use its sandboxes."""
         self._ending = True
         for names in (set(self._members) - {SANDBOX}, {SANDBOX} & set(self._members)):
             await self._members.end(names)
@@ -223,7 +223,7 @@ class LocalStack:
     async def _start_broker(
         self, order: StackOrder, former: StackOrder | None, deadline: StartDeadline, *, changed: bool
     ) -> None:
-        """Before those who will ask it for sandboxes."""
+        """Before the servers that will ask it for sandboxes."""
         if order.plan.sandbox is None:
             return
         spec, member = own_parts(order, self._home)[SANDBOX]

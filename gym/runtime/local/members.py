@@ -16,7 +16,7 @@ from gym.runtime.local.replica_process import ReplicaProcess, ReplicaRole, World
 from gym.runtime.local.specs import CONSOLE, binds_itself
 from gym.wire.stack_names import SANDBOX
 
-LEAVING_SECONDS = 0.5  # between leaving the discovery document and SIGTERM: callers look again meanwhile
+LEAVING_SECONDS = 0.5  # between leaving the discovery document and SIGTERM: callers re-read it meanwhile
 
 
 class Members:
@@ -117,7 +117,7 @@ class Members:
         await ended([self._tasks[name] for name in self.leaving])
 
     def nudge(self) -> None:
-        """Those that wait to be tried again are tried now."""
+        """Those that wait for a retry are retried now."""
         for process in self._processes.values():
             process.nudge()
 

@@ -63,8 +63,8 @@ class PidFile:
             log.error("%s: its end could not be recorded: %s", name, error)
 
     def repair(self) -> bool:
-        """True when the file had to be written again: something else changed it. One that is gone is written at
-        the second look: who removes the whole folder is not to meet new files in it."""
+        """True when the file had to be rewritten: something else changed it. A missing file is rewritten at
+        the second look: a user who removes the whole folder should not find new files in it."""
         missed, self._missed = self._missed, not self._path.exists()
         return (missed or not self._missed) and self._write()
 
@@ -91,7 +91,7 @@ def marker(home: Home) -> str:
 
 
 def find_processes(home: Home, record: Record | None) -> list[tuple[str, Identity]]:
-    """What lives of a stack: what is written down first, then, where that file was lost, who carries its marker."""
+    """The live processes of a stack: those recorded, then, where that file was lost, those with its marker."""
     known = [(name, one) for name, one in record.processes.items() if is_alive(one)] if record else []
     found = find_leaders(marker(home), labels.ENV_REPLICA)
     return [*known, *(one for one in found if one not in known)]
@@ -102,7 +102,7 @@ def sweep(home: Home) -> int:
     record = read_record(home)
     owners = [record.warden, record.supervisor] if record else []
     supervisors = [one for one in owners if one is not None and is_alive(one)]
-    # The warden first, then the supervisor: each would start again what is ended under it.
+    # The warden first, then the supervisor: each would restart what is ended under it.
     for one in supervisors:
         end_processes([one], 0.0 if record and one == record.warden else SWEEP_GRACE_SECONDS)
     written = record.processes.values() if record else ()  # a leader may be gone and have left others in its session

@@ -90,7 +90,7 @@ def tail_from(path: Path, start: int, count: int) -> list[str]:
 
 
 class LogFile:
-    """A log read forward; a file that was cut is read from its start again."""
+    """A log read forward; a file that was cut is re-read from its start."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

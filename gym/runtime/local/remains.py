@@ -21,7 +21,7 @@ class Remains:
     sick: frozenset[str] = frozenset()  # replicas that were not healthy
 
     def adoptable(self, home: Home, sockets: Collection[str]) -> Iterator[tuple[str, Adopted, str]]:
-        """Who lives and listens on a socket that is still held; and the digest of what it was made from."""
+        """Processes that live and listen on a socket we still hold; and the digest of what each was made from."""
         digests = self.record.digests if self.record else {}
         found = find_processes(home, self.record)
         for name, identity in dict(reversed(found)).items():

@@ -105,7 +105,7 @@ class ReplicaProcess:
         self._log_start = 0
         self._again = False
         self._retired = False
-        self._order = asyncio.Event()  # stop what runs: to start it again, or for good
+        self._order = asyncio.Event()  # stop what runs: to restart it, or for good
 
     @property
     def url(self) -> str:
@@ -140,7 +140,7 @@ class ReplicaProcess:
         return Late(self.spec.id, self.state, seconds, self.detail, words)
 
     def restart(self, spec: ProcessSpec | None = None) -> None:
-        """Drain, end, start again, on the same socket: new connections wait meanwhile."""
+        """Drain, end, restart, on the same socket: new connections wait meanwhile."""
         self.spec = spec or self.spec
         self._again = True
         self.early_exits = 0
@@ -288,7 +288,7 @@ class ReplicaProcess:
         return await probe(self.address, self.member.health_path, wrong=self.member.wrong, timeout=timeout)
 
     def _end_if_hung(self, process: Process, why: str, limit: float) -> None:
-        """One that hangs holds its callers for ever: it is ended, and starts again."""
+        """One that hangs holds its callers for ever: it is ended, and restarted."""
         if self._silent_since is None or self._order.is_set():
             return
         silent = time.monotonic() - self._silent_since

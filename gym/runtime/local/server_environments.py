@@ -1,6 +1,6 @@
 """Servers' virtual environments: made by uv, named by the digest of what is in them, shared by all stacks.
 
-One is usable only once its mark is written; a half-made one is made again.
+One is usable only once its mark is written; a half-made one is rebuilt.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from gym.runtime.local.specs import StackOrder
 
 CONTROL_FD = 3
 LONGEST_LINE = 256 * 1024 * 1024  # an order holds a whole plan
-FIRST_ORDER_WITHIN = 10.0  # who was killed between starting us and saying why needs us no more
+FIRST_ORDER_WITHIN = 10.0  # a command killed between starting us and its order needs us no more
 HEARTBEAT = 1.0
 LOOK_FOR_HOME_EVERY = 2.0
 MAX_FILES = 65535
@@ -209,7 +209,7 @@ class Desk:
 
 
 class ControlServer:
-    """The control socket: made again when its file is gone, or commands would take the stack for dead."""
+    """The control socket: recreated when its file is gone, or commands would take the stack for dead."""
 
     def __init__(self, home: Home, desk: Desk, pid_file: PidFile, store: FdStore) -> None:
         self._home, self._desk, self._pid_file, self._store = home, desk, pid_file, store

@@ -17,7 +17,8 @@ from pydantic import Field
 from repository import Repository, is_of_the_sandbox
 from tasks import SweRow, SweVerify, Task, task_of
 
-from gym.sandbox.client import Job, Sandbox, SandboxEnded, Sandboxes, Shell
+from gym.sandbox.client import Sandbox, SandboxEnded, Sandboxes, Shell
+from gym.sandbox.processes import SandboxJob
 from gym.server import ResourcesConfig, ResourcesServer, tool
 from gym.server.asgi import CURRENT
 from gym.wire.failures import RolloutError
@@ -47,7 +48,7 @@ class State:
     box: Sandbox
     repository: Repository | None = None  # None: a Harbor task, whose whole sandbox is the answer
     shell: Shell | None = None
-    jobs: list[Job] = field(default_factory=list)
+    jobs: list[SandboxJob] = field(default_factory=list)
 
     @property
     def folder(self) -> str:

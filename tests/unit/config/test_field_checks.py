@@ -98,7 +98,7 @@ def test_a_reference_to_what_could_be_named_says_so(tree: ConfigTree) -> None:
     tree.server("servers/models/openai", files={"configs/judge_model.yaml": judge})
     model = "m: {responses_api_models: {m: {image: x}}}\n"
     (problem,) = tree.problems(agent("{type: responses_api_models, name: judge_model}") + model)
-    assert problem.endswith("\n    Name it as well: gym up … judge_model")
+    assert problem.endswith("\n    Name it too: gym up … judge_model")
 
 
 def test_references_are_found_in_lists_and_mappings(tree: ConfigTree) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
@@ -141,6 +142,29 @@ async def test_a_stop_does_not_wait_for_a_start_that_never_ends(tmp_path: Path) 
         await exists(tmp_path / "starting")
         server.process.send_signal(signal.SIGTERM)
         assert await server.ended() == 0
+
+
+EARLY = """
+import os, signal
+from pathlib import Path
+from gym.server.config import read_settings
+from gym.server.serve import DrainingServer, load_app, run_app
+
+class Early(DrainingServer):
+    def run(self, sockets=None):
+        signal.raise_signal(signal.SIGTERM)
+        super().run(sockets)
+
+run_app(load_app(Path("app.py")), read_settings(os.environ), make_server=Early)
+"""
+
+
+def test_a_stop_that_comes_before_the_server_listens_for_it_counts(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(STUCK)
+    env = os.environ | {labels.ENV_LISTEN: "127.0.0.1:0"}
+    assert (
+        subprocess.run([sys.executable, "-c", EARLY], cwd=tmp_path, env=env, timeout=240, check=False).returncode == 0
+    )
 
 
 async def test_a_request_that_outlasts_the_drain_is_cut_off(tmp_path: Path) -> None:
