@@ -12,7 +12,7 @@ import orjson
 from gym.http.dial import parse_url
 from gym.http.peer_health import PeerHealth
 from gym.http.pool import CONNECT_SECONDS
-from gym.http.streams import Line, read_head
+from gym.http.streams import OpenConnection, read_head
 from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, BadFrame, Decoder, Message, encode, handshake
 from gym.sandbox.client import Sandboxes
 from gym.sandbox.sandbox_errors import failure
@@ -29,7 +29,7 @@ class Pipe:
     """Closing it ends the command."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: Line, health: PeerHealth
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, line: OpenConnection, health: PeerHealth
     ) -> None:
         self._line = line
         self._health = health
@@ -56,7 +56,7 @@ class Pipe:
                 raise ConnectionError("the broker's handshake does not match ours")
         except (OSError, TimeoutError) as error:
             raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from None
-        line = Line(address.peer, reader, writer)
+        line = OpenConnection(address.peer, reader, writer)
         sandboxes.health.watch(line)
         return cls(reader, writer, line, sandboxes.health)
 

@@ -6,7 +6,7 @@ import asyncio
 import struct
 from typing import Final
 
-from gym.http.dial import Address, Dial
+from gym.http.dial import Dial, Endpoint
 from gym.http.keepalive import keep_transport_alive
 
 FRAME: Final = struct.Struct(">BxxxL")  # the engine's: stream, length
@@ -32,7 +32,7 @@ class Attached(asyncio.StreamReaderProtocol):
         self._writer: asyncio.StreamWriter | None = None
 
     @classmethod
-    async def open(cls, dial: Dial, address: Address, request: bytes) -> Attached:
+    async def open(cls, dial: Dial, address: Endpoint, request: bytes) -> Attached:
         loop = asyncio.get_running_loop()
         transport, self = await dial.open(lambda: cls(loop), address)
         keep_transport_alive(transport)
