@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
+from gym.http.dial import parse_url
 from gym.http.peer_health import Peer, PeerHealth, PeerVanished
-from gym.http.pool import parse_url
 from gym.wire.discovery import Discovery, InstanceView
 
 ASK_EVERY: Final = 0.5  # at every look

@@ -11,8 +11,9 @@ from urllib.parse import quote
 
 import orjson
 
+from gym.http.dial import parse_url
 from gym.http.peer_health import PeerHealth
-from gym.http.pool import CONNECT_SECONDS, parse_url
+from gym.http.pool import CONNECT_SECONDS
 from gym.http.streams import Line, read_head
 from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, BadFrame, Decoder, Message, accept_key, encode
 from gym.sandbox.client import Sandboxes
@@ -57,7 +58,7 @@ class Pipe:
             if answer.status != 101:
                 raise failure(answer.status, await answer.whole())
             if answer.headers.get(b"sec-websocket-accept") != accept_key(key):
-                raise ConnectionError("the broker answered somebody else's handshake")
+                raise ConnectionError("the broker's handshake does not match ours")
         except (OSError, TimeoutError) as error:
             raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from None
         line = Line(address.peer, reader, writer)

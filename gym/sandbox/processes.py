@@ -42,7 +42,7 @@ class SandboxClient(Protocol):
 
 
 class SandboxJob:
-    """A command that goes on while others run."""
+    """A command that runs in the background."""
 
     def __init__(self, client: SandboxClient, path: str, info: JobInfo) -> None:
         self._client = client
@@ -55,14 +55,14 @@ class SandboxJob:
         return self.info
 
     async def wait(self, timeout: float) -> ExecResult:
-        """Its result, once it ended; kind `timeout` when it did not in time. It is not killed for that."""
+        """Its result. Raises kind `timeout` when it still runs after `timeout` seconds; it is not killed."""
         loop = asyncio.get_running_loop()
-        ends, pause = loop.time() + timeout, FIRST_LOOK
+        deadline, delay = loop.time() + timeout, FIRST_LOOK
         while (info := await self.inspect()).state == "running":
-            if loop.time() >= ends:
+            if loop.time() >= deadline:
                 raise RolloutError("timeout", f"job {self.id} still runs after {timeout:g} s", server="sandbox")
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LONGEST_LOOK)
+            await asyncio.sleep(delay)
+            delay = min(delay * 2, LONGEST_LOOK)
         if info.state == "lost" or info.result is None:
             raise RolloutError("sandbox", f"job {self.id} is lost with its sandbox", server="sandbox")
         return info.result

@@ -1,6 +1,6 @@
-"""Short programs, many of them: each in a process of its own in one of a few sandboxes that stay.
+"""Runs many short programs: each in a process of its own, in one of a few sandboxes that are reused.
 
-What a program left behind is gone before the next one begins, and what it was compared with never was in there.
+What a program left behind is removed before the next one starts; expected answers never enter the sandbox.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ COMMAND: Final = f"exec {BARE} python3 -s -c {shlex.quote(BOOT)} 2>/dev/null"
 START_SECONDS = 60.0
 MARGIN_SECONDS = 60.0
 TRIES = 3
-LIFE_SECONDS = 1800.0  # well within a sandbox's own time
+LIFE_SECONDS = 1800.0  # well below a sandbox's TTL
 End = Literal["ok", "error", "time", "wall", "output", "broken"]
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramLimits:
-    """Of one program with one input."""
+    """Limits of one program with one input."""
 
     cpu: float = 10.0  # seconds that it computes, and as many that it sleeps
     memory: int = 1 << 30  # address space
@@ -60,7 +60,7 @@ class ProgramLimits:
 
     @property
     def wall(self) -> float:
-        """Far: only a machine that gives no time at all comes so far."""
+        """Seconds of wall time. Generous: only an overloaded machine reaches it."""
         return 20 * self.cpu + 60
 
 
@@ -86,7 +86,7 @@ class Programs:
         *,
         source: ImageSource | None = None,
         image: str = "",
-        most: int = 8,
+        max_sandboxes: int = 8,
         memory: int = 1 << 30,
         uses: int = 500,
         fresh: bool = False,
@@ -94,22 +94,22 @@ class Programs:
         self._sandboxes = sandboxes
         self._source = source or ImageSource(image=image or IMAGE)
         self._memory = memory
-        self._uses = uses  # requests after which a place is made again
-        self._fresh = fresh  # a rollout has places of its own
+        self._uses = uses  # requests after which a sandbox is replaced
+        self._fresh = fresh  # each rollout gets sandboxes of its own
         limits = {"memory": memory + (256 << 20), "pids": 128}
         self._pythons = PythonSandboxes(sandboxes, self._source, limits=limits)
-        self._slots = asyncio.Semaphore(most)
+        self._slots = asyncio.Semaphore(max_sandboxes)
         self._idle: deque[ProgramSandbox] = deque()
         self._all: set[ProgramSandbox] = set()
 
     @asynccontextmanager
     async def for_rollout(self) -> AsyncIterator[Programs]:
-        """What runs the programs of one rollout: all places, or, with `fresh`, one that no other rollout gets."""
+        """Runs the programs of one rollout: in any sandbox, or, with `fresh`, in one that no other rollout uses."""
         if not self._fresh:
             yield self
             return
         async with self._slots:
-            own = Programs(self._sandboxes, source=self._source, most=1, memory=self._memory)
+            own = Programs(self._sandboxes, source=self._source, max_sandboxes=1, memory=self._memory)
             own._pythons = self._pythons
             try:
                 yield own
@@ -119,8 +119,8 @@ class Programs:
     async def run(
         self, code: str, inputs: Sequence[str], *, fn: str | None = None, bounds: ProgramLimits, imports: str = ""
     ) -> list[ProgramOutcome]:
-        """In order, up to the first that does not end well. One whose place ends under it thrice has ended badly, where
-        a program that does nothing ends well in such a place. `imports` is the source that imports, where it is not
+        """Runs the inputs in order, up to the first that fails. A program whose sandbox breaks three times has failed,
+        if an empty program succeeds in such a sandbox. `imports` is the source with the imports, where it is not
         `code`."""
         body, deadline = request_of(code, inputs, fn, bounds), bounds.wall * len(inputs) + MARGIN_SECONDS
         async with self._slots:
@@ -132,7 +132,7 @@ class Programs:
                     why = str(error)
                     log.info("a sandbox ended under its program, attempt %d: %s", attempt + 1, why)
             await self._check_sandboxes(bounds)
-            return [ProgramOutcome("broken", error=f"it ended what runs it: {why}")]
+            return [ProgramOutcome("broken", error=f"it ended the process that runs it: {why}")]
 
     async def begin(self) -> None:
         await self._pythons.begin()
@@ -146,14 +146,14 @@ class Programs:
             await self._drop(sandbox)
 
     async def _check_sandboxes(self, bounds: ProgramLimits) -> None:
-        """Raises where it is the places that fail, and not what ran in them: that is nobody's wrong answer."""
+        """Raises when the sandboxes fail, and not the program in them: that is not a wrong answer."""
         try:
             (outcome,) = await self._attempt(request_of("", [""], None, bounds), bounds.wall, "", fresh=True)
             why = "" if outcome.end == "ok" else outcome.error or outcome.end
         except ProgramSandboxBroken as error:
             why = str(error)
         if why:
-            raise RolloutError("sandbox", f"no program ends well in such a sandbox: {why}", server="sandbox")
+            raise RolloutError("sandbox", f"no program succeeds in such a sandbox: {why}", server="sandbox")
 
     async def _attempt(self, body: bytes, deadline: float, code: str, *, fresh: bool) -> list[ProgramOutcome]:
         sandbox = await (self._make() if fresh else self._take())
@@ -205,11 +205,11 @@ class Programs:
 
 
 class ProgramSandboxBroken(Exception):
-    """What forks the programs is gone, or the whole sandbox: by the program's doing, or by nobody's."""
+    """The forkserver or the whole sandbox is gone, because of the program or by itself."""
 
 
 class ProgramSandbox:
-    """One sandbox with what forks the programs in it."""
+    """One sandbox with a forkserver for programs in it."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox

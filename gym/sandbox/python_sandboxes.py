@@ -50,7 +50,7 @@ def source_of(image: str, build: str, folder: Path) -> ImageSource:
 
 
 class PythonSandboxes:
-    """Makes them, one way after the other until one is to be had, and the same way from then on."""
+    """Makes sandboxes: tries one source after the other until one works, and keeps to that one."""
 
     def __init__(self, sandboxes: Sandboxes, source: ImageSource, **spec: Any) -> None:
         self._sandboxes = sandboxes
@@ -95,7 +95,7 @@ class PythonSandboxes:
             return await self._create_isolated(self._source)
 
     async def _create_isolated(self, source: ImageSource) -> Sandbox:
-        """Plain where plain processes are all there is."""
+        """Without isolation where the provider runs plain processes."""
         spec = {**source.asked, **self._spec}
         isolated = {"read_only": True, "mounts": {PROGRAM_FOLDER: 64 << 20}, "user": NOBODY}
         try:
@@ -107,7 +107,7 @@ class PythonSandboxes:
 
 
 def missing_packages(code: str, missing: Collection[str]) -> tuple[str, ...]:
-    """Of packages that a place lacks, those that this code cannot begin without: by its source, whatever it does."""
+    """Packages that the code imports unconditionally and that the sandbox does not have."""
     if not missing:
         return ()
     try:

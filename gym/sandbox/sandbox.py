@@ -23,8 +23,8 @@ from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo, JobInfo, Sandbox
 
 OnOutput = Callable[[int, bytes], None]
 PIECE = 1 << 20
-MOST = 1 << 30  # bytes that are taken out of a sandbox at once
-MAX_FILE = 16 << 20  # of a file that is taken into memory; who expects more says so
+MAX_BYTES = 1 << 30  # bytes that are taken out of a sandbox at once
+MAX_FILE_BYTES = 16 << 20  # of a file that is read into memory, unless the caller allows more
 FILES = TypeAdapter(tuple[FileInfo, ...])
 
 
@@ -48,12 +48,12 @@ class Sandbox:
         command: str | Sequence[str] | ExecRequest,
         *,
         on_output: OnOutput | None = None,
-        patience: float = MARGIN,
+        margin: float = MARGIN,
         **options: Any,
     ) -> ExecResult:
-        """A text is a line for /bin/sh, a sequence an argv; options are those of `ExecRequest`. Runs once."""
+        """A str is a line for /bin/sh, a sequence an argv; options are those of `ExecRequest`. Runs once."""
         request = to_request(command, options)
-        seconds = request.timeout + patience
+        seconds = request.timeout + margin
         if on_output is not None:
             return await self._stream(request, on_output, seconds)
         body, path = request.model_dump(mode="json", exclude_unset=True), f"{self._path}/exec"
@@ -61,7 +61,7 @@ class Sandbox:
         try:
             reply = await self._client.call("POST", path, body, timeout=seconds, request_id=request_id)
         except asyncio.CancelledError:
-            if request.id is None:  # nobody can ask for its result any more
+            if request.id is None:  # its result can no longer be fetched
                 self._client.later(self._client.call("DELETE", f"{path}/{request_id}", timeout=10.0))
             raise
         return ExecResult.model_validate_json(reply.body)
@@ -88,7 +88,7 @@ class Sandbox:
         reply = await self._client.call("POST", f"{self._path}/shells", body)
         return Shell(self._client, f"{self._path}/shells/{orjson.loads(reply.body)['id']}")
 
-    # Files. `user` is whose rights count, where the provider knows users.
+    # Files. `user` is the user whose rights apply, where the provider has users.
 
     async def put(
         self,
@@ -106,22 +106,28 @@ class Sandbox:
             await incoming.whole()
 
     async def get(
-        self, path: str, *, offset: int = 0, length: int | None = None, user: str | None = None, most: int = MAX_FILE
+        self,
+        path: str,
+        *,
+        offset: int = 0,
+        length: int | None = None,
+        user: str | None = None,
+        max_bytes: int = MAX_FILE_BYTES,
     ) -> bytes:
         """Of a regular file: `length` bytes, or all of it. More than `most` is a `FileProblem` (EFBIG): it may be taken
         by parts, or by `get_to`."""
-        asked = most + 1 if length is None else length
+        asked = max_bytes + 1 if length is None else length
         given = {"offset": str(offset) if offset else None, "length": str(asked)}
         async with self._client.streaming("GET", self._at("files", path, user, given)) as incoming:
             data = await incoming.whole(asked)
-        if length is None and len(data) > most:
-            raise FileProblem(f"{path} is larger than {most} bytes", errno.EFBIG, path, 413)
+        if length is None and len(data) > max_bytes:
+            raise FileProblem(f"{path} is larger than {max_bytes} bytes", errno.EFBIG, path, 413)
         return data
 
-    async def get_to(self, path: str, target: Path, *, user: str | None = None, most: int = MOST) -> None:
+    async def get_to(self, path: str, target: Path, *, user: str | None = None, max_bytes: int = MAX_BYTES) -> None:
         async with self._client.streaming("GET", self._at("files", path, user)) as incoming:
             with target.open("wb") as file:
-                async for piece in incoming.pieces(most):
+                async for piece in incoming.pieces(max_bytes):
                     await asyncio.to_thread(file.write, piece)
 
     async def put_tree(self, path: str, source: Path | bytes, *, user: str | None = None) -> None:
@@ -134,10 +140,10 @@ class Sandbox:
             packed.seek(0)
             await self._put_tar(path, read_open(packed), user)
 
-    async def get_tar(self, path: str, *, user: str | None = None, most: int = MOST) -> bytes:
+    async def get_tar(self, path: str, *, user: str | None = None, max_bytes: int = MAX_BYTES) -> bytes:
         """A tree as `put_tree` takes it. `most` bytes: a file with holes is small only there."""
         async with self._client.streaming("GET", self._at("tree", path, user)) as incoming:
-            return await incoming.whole(most)
+            return await incoming.whole(max_bytes)
 
     async def stat(self, path: str, *, user: str | None = None) -> FileInfo:
         return FileInfo.model_validate_json((await self._client.call("GET", self._at("stat", path, user))).body)
@@ -165,7 +171,7 @@ class Sandbox:
         await self._change("seal")
 
     async def extend(self, seconds: float) -> None:
-        """Its time ends so many seconds from now."""
+        """It expires `seconds` from now."""
         await self._change("ttl", {"seconds": seconds})
 
     async def inspect(self) -> SandboxInfo:

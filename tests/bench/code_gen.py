@@ -53,13 +53,13 @@ async def baseline(sandboxes: Sandboxes, count: int, places: int) -> float:
 
 async def measure(access: Access, count: int, places: int) -> None:
     async with Sandboxes(*access) as sandboxes:
-        pool = Programs(sandboxes, image=IMAGE, most=places)
+        pool = Programs(sandboxes, image=IMAGE, max_sandboxes=places)
         await verdicts(pool, places)
         first, seconds = await verdicts(pool, count)
         second, again = await verdicts(pool, count)
         await pool.aclose()
         plain = await baseline(sandboxes, min(count, 200), places) / min(count, 200)
-        strict = Programs(sandboxes, image=IMAGE, most=places, fresh=True)
+        strict = Programs(sandboxes, image=IMAGE, max_sandboxes=places, fresh=True)
         alone = min(count, 40)
         _, fresh = await verdicts(strict, alone)
         print(f"a sandbox for each rollout: {alone / fresh:.1f} programs/s")  # noqa: T201

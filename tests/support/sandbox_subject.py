@@ -77,7 +77,7 @@ class ClientBox:
         await self.sandbox.put(path, data, mode=mode, append=append)
 
     async def read_file(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        return await self.sandbox.get(path, offset=offset, length=length, most=1 << 30)
+        return await self.sandbox.get(path, offset=offset, length=length, max_bytes=1 << 30)
 
     async def list(self, path: str, *, recursive: bool = False) -> Sequence[FileInfo]:
         return await self.list_below(path, recursive=recursive)

@@ -1,4 +1,4 @@
-"""Commands: what reaches them, what comes back, and what is told when they cannot be."""
+"""Commands: what reaches them, what comes back, and what is reported when they cannot run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ALL_BYTES = bytes(range(256)) * 64
 
 
 async def streams_apart(harness: Harness) -> None:
-    """stdout and stderr are told apart"""
+    """stdout and stderr are kept apart"""
     result = await sh(await harness.sandbox(), "echo one; echo two >&2")
     same((result.stdout.text, result.stderr.text), ("one\n", "two\n"))
 
@@ -25,7 +25,7 @@ async def exit_codes(harness: Harness) -> None:
 
 
 async def signals(harness: Harness) -> None:
-    """a signal is told apart from an exit code"""
+    """a signal is reported as a signal, not as an exit code"""
     sandbox = await harness.sandbox()
     for name, number in (("SEGV", 11), ("TERM", 15), ("KILL", 9)):
         result = await sh(sandbox, f"kill -{name} $$")
@@ -43,7 +43,7 @@ async def _refused(harness: Harness, request: ExecRequest) -> None:
 
 
 async def missing_command(harness: Harness) -> None:
-    """a command that is not there is told apart from one that exits with 127"""
+    """a missing command is an error, not exit code 127"""
     await _refused(harness, ExecRequest(argv=("no-such-command-anywhere",)))
 
 
@@ -132,7 +132,7 @@ async def path_is_set(harness: Harness) -> None:
 
 
 async def cwd_honoured(harness: Harness) -> None:
-    """a command starts where it was told to"""
+    """a command starts in its `cwd`"""
     same(await out(await harness.sandbox(), "pwd", cwd="/usr"), "/usr")
 
 
@@ -156,7 +156,7 @@ async def stdin_ends(harness: Harness) -> None:
 
 
 async def stdin_unread(harness: Harness) -> None:
-    """input that nobody reads holds nobody up"""
+    """input that is not read blocks nothing"""
     result = await sh(await harness.sandbox(), "exit 3", stdin=b"x" * (8 << 20))
     same(result.exit_code, 3)
 
@@ -178,13 +178,13 @@ async def one_after_another(harness: Harness) -> None:
 
 
 async def time_is_told(harness: Harness) -> None:
-    """the time that a command took is told, the processor's apart"""
+    """the time that a command took is reported, CPU time apart"""
     sandbox = await harness.sandbox()
     slept = await sh(sandbox, "sleep 0.3")
-    check(slept.seconds >= 0.3, f"told {slept.seconds} s")
+    check(slept.seconds >= 0.3, f"reported {slept.seconds} s")
     worked = await sh(sandbox, "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done")
-    check(worked.cpu_seconds > 0, "no processor time was told")
-    check(slept.max_rss > 0, "no memory was told")
+    check(worked.cpu_seconds > 0, "no CPU time was reported")
+    check(slept.max_rss > 0, "no memory was reported")
 
 
 async def own_session(harness: Harness) -> None:

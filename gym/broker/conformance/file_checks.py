@@ -114,7 +114,7 @@ async def whole_or_not(harness: Harness) -> None:
 
 
 async def links_told(harness: Harness) -> None:
-    """a link is told as a link, with its target"""
+    """a link is reported as a link, with its target"""
     sandbox, folder = await _folder(harness)
     await sandbox.make_link(f"{folder}/l", "/etc/passwd")
     found = await sandbox.stat(f"{folder}/l")
@@ -165,7 +165,7 @@ async def many_entries(harness: Harness) -> None:
 
 
 async def details(harness: Harness) -> None:
-    """size, time and owner are told as the sandbox sees them"""
+    """size, time and owner are reported as the sandbox sees them"""
     sandbox, folder = await _folder(harness)
     await sandbox.write_file(f"{folder}/f", b"12345")
     await sandbox.set_times(f"{folder}/f", 1234567890.5)
@@ -186,7 +186,7 @@ async def missing_named(harness: Harness) -> None:
 
 
 async def folder_is_no_file(harness: Harness) -> None:
-    """a folder cannot be read or written as a file, nor removed with what is in it unless told"""
+    """a folder cannot be read or written as a file, nor removed with its content without `recursive`"""
     sandbox, folder = await _folder(harness)
     await sandbox.write_file(f"{folder}/f", b"")
     await _trouble(sandbox.read_file(folder), folder)

@@ -1,4 +1,4 @@
-"""Where behaviours are tried: a way to make sandboxes, one that is shared, and the words they are checked with."""
+"""The harness of the conformance suite: makes sandboxes, shares one, and has the checks."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ async def out(sandbox: SandboxUnderTest, line: str, **asked: Any) -> str:
 
 
 async def own_namespace(sandbox: SandboxUnderTest, kind: str) -> None:
-    """Looked at before anything is tried that would harm this machine if the walls were not there."""
+    """Looked at before anything is tried that would harm this machine if there were no isolation."""
     with contextlib.suppress(OSError):
         check(
             await out(sandbox, f"readlink /proc/self/ns/{kind}") != str(Path(f"/proc/self/ns/{kind}").readlink()),

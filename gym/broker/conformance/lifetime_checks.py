@@ -30,7 +30,7 @@ async def removed_for_good(harness: Harness) -> None:
 
 
 async def removal_ends_waiting(harness: Harness) -> None:
-    """who waits for a command while its sandbox is removed is told so"""
+    """a command fails with the reason when its sandbox is removed"""
     sandbox = await harness.fresh()
     job = await sandbox.start(ExecRequest(shell="sleep 1000", timeout=600))
     waiting = asyncio.ensure_future(job.wait())

@@ -1,4 +1,4 @@
-"""Places of short programs: whatever one program leaves, wherever it can, the next one does not find.
+"""Sandboxes of short programs: whatever one program leaves, wherever it can, the next one does not find.
 
 Or the place says that it is not as it was, and its owner throws it away.
 """
@@ -167,14 +167,14 @@ async def _nothing_made(server: ProgramServer) -> None:
 
 
 async def nothing_changed_stays(harness: Harness) -> None:
-    """what a program changes, wherever it can, the next one does not find, or the place says that it differs"""
+    """what a program changes, wherever it can, the next one does not find, or the sandbox reports that it differs"""
     async with begun(harness) as server:
         await _nothing_changed(server)
 
 
 async def _nothing_changed(server: ProgramServer) -> None:
     before = await server.look()
-    check(not server.differs, f"a program that only looks changes the place: {server.differs}")
+    check(not server.differs, f"a program that only looks changes the sandbox: {server.differs}")
     await server.run(CHANGE)
     if not server.differs:
         after = await server.look()
@@ -191,7 +191,7 @@ async def begun(harness: Harness) -> AsyncIterator[ProgramServer]:
 
 
 class ProgramServer:
-    """What runs short programs, in a sandbox of this lab's."""
+    """The forkserver for short programs, in a sandbox of the harness."""
 
     _process: Process
 

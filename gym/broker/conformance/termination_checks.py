@@ -98,7 +98,7 @@ async def ends_without_guard(harness: Harness) -> None:
 
 
 async def guard_killed(harness: Harness) -> None:
-    """a command that kills the process watching over it is still told truly"""
+    """a command that kills its guardian is still reported correctly"""
     result = await sh(await harness.sandbox(), "kill -9 $PPID; echo on; sleep 0.1; exit 6", timeout=SOON)
     same((result.exit_code, result.stdout.text), (6, "on\n"))
 
@@ -147,7 +147,7 @@ async def leftovers_ended(harness: Harness) -> None:
 
 
 async def cancelled(harness: Harness) -> None:
-    """a command that nobody waits for any more is ended"""
+    """a cancelled command is ended"""
     sandbox, name = await harness.sandbox(), harness.name()
     running = asyncio.create_task(sh(sandbox, f"{SLEEPS} & echo $! > {name}; echo $$ >> {name}; wait", timeout=600))
     await _written(sandbox, name, 2)
@@ -218,7 +218,7 @@ async def _answers(sandbox: SandboxUnderTest) -> bool:
 
 @requires("limits")
 async def memory_hog(harness: Harness) -> None:
-    """a command that takes more memory than there is is ended, told as that, and alone"""
+    """a command that takes more memory than there is is ended, reported as out of memory, and alone"""
     sandbox = await harness.fresh(limits={"memory": "96m"})
     result = await sh(sandbox, "head -c 400000000 /dev/zero | tail -c 399999999 | wc -c", timeout=SOON)
     check(result.oom, f"no word of memory: {result.exit_code}, {result.signal}")

@@ -18,7 +18,7 @@ class ClientHello(NamedTuple):
 
 
 def read_hello(data: bytes) -> ClientHello | None:
-    """None while it is not whole; `EgressDenied` where it is no ClientHello."""
+    """None while it is incomplete; raises EgressDenied where it is not a ClientHello."""
     message = _message(data)
     if message is None:
         return None
@@ -37,7 +37,7 @@ def _message(data: bytes) -> bytes | None:
     while True:
         wanted = 4 + int.from_bytes(whole[1:4]) if len(whole) >= 4 else 4
         if whole and whole[0] != CLIENT_HELLO:
-            raise EgressDenied("the first message is no ClientHello")
+            raise EgressDenied("the first message is not a ClientHello")
         if len(whole) >= 4 and len(whole) >= wanted:
             return bytes(whole[4:wanted])
         head = data[at : at + 5]

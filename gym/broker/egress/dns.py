@@ -1,6 +1,6 @@
-"""A resolver for sandboxes: answers names that are allowed, with the relay's own address, and forwards nothing. Pure.
+"""A resolver for sandboxes: answers allowed names with the relay's own address, and forwards nothing. Pure.
 
-Whoever ignores the proxy variables so comes to the relay all the same, and is judged there by the name it speaks of.
+So a client that ignores the proxy variables reaches the relay as well, and is checked there by the name it uses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class DnsQuestion(NamedTuple):
 
 
 def read_question(data: bytes) -> DnsQuestion | None:
-    """One question; None where it is none, and deserves no answer."""
+    """One question; None where the datagram is not a valid one, which gets no answer."""
     if len(data) < HEAD or data[2] & 0x80 or data[2] & 0x78 or int.from_bytes(data[4:6]) != 1:
         return None
     labels, at = [], HEAD

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class EgressDenied(Exception):
-    """`gateway`: it was granted, and the other side could not be had."""
+    """`gateway`: it was granted, but the other side could not be reached."""
 
     def __init__(self, why: str, *, gateway: bool = False) -> None:
         super().__init__(why)

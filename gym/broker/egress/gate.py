@@ -1,8 +1,8 @@
-"""The egress gate of a broker: a door for every sandbox that was granted hosts, kept open while the sandbox lives.
+"""The egress gate of a broker: a gateway for every sandbox that was granted hosts, as long as the sandbox lives.
 
-Who speaks is known by the channel that it comes through, and by nothing that it says. An address on a shared bridge
-could be forged by whoever finds a raw socket, and a password in HTTP_PROXY can be told on; the pipe to a sandbox's
-helper is that sandbox's own from its creation to its end, so nobody can borrow the list of another.
+A sandbox is identified by its channel alone. An address on a shared bridge can be forged with a raw socket, and a
+password in HTTP_PROXY can be passed on; the pipe to a sandbox's helper belongs to that sandbox from its creation to its
+end, so no sandbox can use the grant of another.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class RelayEgressGate:
             raise
 
     async def seal(self, tags: Tags, network: Network) -> None:
-        """The run begins: its rules hold, what was open is gone, and there is no way back."""
+        """Switches to the rules of the run for good, and closes all open connections."""
         entry = self._entries.get(tags.id)
         if entry is None or entry.sealed:
             return
@@ -106,7 +106,7 @@ class RelayEgressGate:
 
 
 async def run_relay_forever(gateway: Gateway, channel: Channel, listening: asyncio.Future[None]) -> None:
-    """Whoever is in the sandbox may kill its relay, and so harms nobody but itself; another is started."""
+    """Restarts the relay when it ends: a process in the sandbox can kill it, which harms only that sandbox."""
     loop = asyncio.get_running_loop()
     pause = FIRST_PAUSE
     while True:
@@ -124,7 +124,7 @@ async def run_relay_forever(gateway: Gateway, channel: Channel, listening: async
 
 
 async def run_relay(gateway: Gateway, channel: Channel, listening: asyncio.Future[None]) -> None:
-    """Until its command ends. Cancelled, it ends the command first."""
+    """Runs one relay until its command ends. When cancelled, it ends the command first."""
     relay = Relay(gateway)
     request = ExecRequest(argv=relay_argv(HELPER), cwd="/", timeout=LIVES, max_output=1024)
     process = await channel.start(request, relay.take)
@@ -137,7 +137,7 @@ async def run_relay(gateway: Gateway, channel: Channel, listening: asyncio.Futur
         await asyncio.shield(running)
         if not listening.done():
             words = process.result_so_far().stderr.text.strip()
-            raise RolloutError("sandbox", f"the egress relay ended at once: {words or 'without a word'}")
+            raise RolloutError("sandbox", f"the egress relay ended at once: {words or 'without output'}")
     finally:
         await asyncio.shield(_end_relay(process, running))
 

@@ -1,4 +1,4 @@
-"""One sandbox before its gate: what it may reach now, what is open, and a line in the log for each thing it asked."""
+"""The gateway of one sandbox: what it may reach now, its open connections, and an audit line for each request."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AuditNote(Protocol):
 
 @dataclass
 class ConnectionRecord:
-    """What one connection wanted, and what became of it."""
+    """What one connection asked for, and its outcome."""
 
     how: str
     host: str = ""
@@ -65,7 +65,7 @@ class Gateway:
         return len(self._flows)
 
     async def change(self, rules: EgressRules) -> None:
-        """From here on these rules hold; whatever was open, or on its way to be, is gone when this returns."""
+        """Applies new rules; all open and pending connections are closed when this returns."""
         self._rules = rules
         await self.close()
 
@@ -132,7 +132,7 @@ class Gateway:
             outside.abort()
 
     async def _plain(self, record: ConnectionRecord, connection: ByteStream) -> None:
-        """Who ignored the proxy variables, and was led here by our resolver."""
+        """A client that ignored the proxy variables, and was led here by our resolver."""
         source, request = await self._read_request(connection, proxied=False)
         if request.connects:
             raise EgressDenied("CONNECT is for a proxy")
@@ -206,7 +206,7 @@ class Gateway:
         return asyncio.timeout(self._config.head_seconds)
 
     async def _send_refusal(self, record: ConnectionRecord, connection: ByteStream, error: EgressDenied) -> None:
-        """In words, where they can be read: not within TLS, nor in the middle of an answer."""
+        """Sends the reason as HTTP, where the client can read it: not within TLS, nor in the middle of a reply."""
         if record.received or record.how == "tls" or (record.how == "connect" and record.address):
             return
         text = f"Egress gate of this sandbox: {error.why}.\n".encode()
@@ -237,7 +237,7 @@ class Gateway:
             await connection.write(len(answer).to_bytes(2) + answer)
 
     async def _answer(self, question: dns.DnsQuestion) -> bytes:
-        """Nothing of a question is ever passed on but, where everything is granted, the name itself."""
+        """Nothing of a question is passed on, except the name itself where the internet is granted."""
         record = ConnectionRecord("dns", question.name, why=question.kind_name)
         code, addresses = dns.NO_ERROR, list[str]()
         if not self._rules.allows(question.name) or is_address(question.name):
@@ -258,7 +258,8 @@ class Gateway:
         self._requests += 1
         if self._requests == self._config.total + 1:
             self._log(
-                ConnectionRecord("any", verdict="refused", why="it has asked as often as it may; no more is told"), 0.0
+                ConnectionRecord("any", verdict="refused", why="it has used all of its requests; no more are logged"),
+                0.0,
             )
         return self._requests <= self._config.total
 
@@ -288,7 +289,7 @@ class Gateway:
 
 
 def check_hello(hello: ClientHello, host: str) -> None:
-    """The name in the clear is all that can be seen of TLS, so it has to be there, and be the one that was checked."""
+    """The server name is all that is visible of TLS, so it must be present and be the name that was checked."""
     if hello.encrypted:
         raise EgressDenied("the ClientHello is encrypted (ECH), so its name cannot be checked; switch ECH off")
     if hello.name is None and not is_address(host):

@@ -33,7 +33,7 @@ class RelayFrame(NamedTuple):
 
 
 class RelayHandler(Protocol):
-    """Who looks at what comes."""
+    """Handles what a relay receives."""
 
     def accept(self, port_index: int, connection: RelayConnection) -> None: ...
 
@@ -57,8 +57,8 @@ class Relay:
         self.listening: asyncio.Future[tuple[bool, ...]] = asyncio.get_running_loop().create_future()
 
     def take(self, stream: int, data: bytes) -> None:
-        """What its command wrote. Called by the channel; never waits, for windows bound what may come. Somebody in the
-        sandbox may have taken the relay over: what no relay of ours does is its end."""
+        """What its command wrote. Called by the channel; never waits, for windows bound what may come. A process in
+        the sandbox may have taken the relay over, so the first invalid frame ends it."""
         if stream != 1 or self._broken.done():
             return
         self._buffer += data
@@ -139,19 +139,19 @@ class Relay:
 
 
 class RelayConnection:
-    """One TCP connection of somebody in the sandbox."""
+    """One TCP connection of a process in the sandbox."""
 
     def __init__(self, relay: Relay, number: int) -> None:
         self._relay = relay
         self._number = number
         self._incoming = bytearray()
         self._room = WINDOW
-        self._ended = False  # it says no more
+        self._ended = False  # no more data will come
         self._gone = False
         self._news = asyncio.Event()
 
     async def read(self) -> bytes:
-        """b"" once the other side has said all."""
+        """b"" once the other side has closed its direction."""
         while not self._incoming:
             if self._gone:
                 raise ConnectionLost("the sandbox closed the connection")
@@ -178,7 +178,7 @@ class RelayConnection:
             view = view[len(piece) :]
 
     async def flush(self) -> None:
-        """Returns when what was written was taken, or nobody is there to take it."""
+        """Returns when everything written was taken, or the connection is closed."""
         while self._room < WINDOW and not self._gone:
             await self._wait()
 

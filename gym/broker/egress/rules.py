@@ -45,7 +45,7 @@ def choose_addresses(found: Iterable[str], host: str, private: tuple[str, ...]) 
 
 
 async def resolve_name(host: str, seconds: float) -> list[str]:
-    """The gate's own question to the system's resolver; a sandbox's words never travel further than this name."""
+    """Resolves a name by the system's resolver. The name is all of a sandbox's data that goes there."""
     if is_address(host):
         return [host]
     loop = asyncio.get_running_loop()

@@ -13,7 +13,7 @@ from gym.broker.egress.errors import ConnectionLost, EgressDenied
 from gym.broker.egress.request_head import Body
 from gym.http.keepalive import keep_transport_alive
 
-HALF_SECONDS: Final = 15.0  # of a connection of which one side has said all
+HALF_SECONDS: Final = 15.0  # for the other side, after one side has closed
 READ: Final = 65536
 CHUNK_LINE: Final = 1024
 Count = Callable[[int, int], None]  # bytes sent, bytes received
@@ -53,7 +53,7 @@ class OutsideConnection:
             self._writer.write_eof()
 
     def abort(self) -> None:
-        """With a reset, so that whoever is at the other end notices."""
+        """With a reset, so that the other end notices."""
         sock = self._writer.get_extra_info("socket")
         if sock is not None and sock.fileno() >= 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -61,7 +61,7 @@ class OutsideConnection:
 
 
 async def dial(addresses: Sequence[str], port: int, seconds: float, name: str) -> tuple[OutsideConnection, str]:
-    """To one of the addresses that were checked, and never to the name: it may lead elsewhere by now."""
+    """Connects to one of the checked addresses, never to the name: it may resolve to another address by now."""
     why = "it has no address"
     for address in addresses[:4]:
         try:
@@ -85,7 +85,7 @@ class Tunnel:
     _limit: asyncio.Timeout = field(init=False, repr=False)
 
     async def carry(self, first: bytes, body: Body | None) -> None:
-        """`body`: exactly so much goes out (HTTP); None: whatever comes, until both have said all (TLS)."""
+        """`body`: exactly this much is sent (HTTP); None: everything, until both sides have closed (TLS)."""
         up = self._pass_all(first) if body is None else self._pass_body(first, body)
         try:
             async with asyncio.timeout(self.idle_seconds) as limit:
@@ -168,7 +168,7 @@ class Tunnel:
 
 
 class BufferedReader:
-    """What a sandbox says, in portions of our choice."""
+    """Buffers what a sandbox sends, and returns it in pieces of the wanted size."""
 
     def __init__(self, stream: ByteStream, first: bytes = b"") -> None:
         self._stream = stream
@@ -201,7 +201,7 @@ class BufferedReader:
         return data
 
     async def peek_more(self) -> bytes:
-        """Everything so far and what comes next; nothing is taken away."""
+        """Reads more, and returns everything in the buffer without consuming it."""
         self._buffer += await self._more()
         return bytes(self._buffer)
 
@@ -211,5 +211,5 @@ class BufferedReader:
     async def _more(self) -> bytes:
         data = await self._stream.read()
         if not data:
-            raise ConnectionLost("the sandbox said no more")
+            raise ConnectionLost("the sandbox closed the connection")
         return data

@@ -32,14 +32,14 @@ async def begin(request: Request) -> Answer:
 
 
 async def follow(request: Request) -> Stream:
-    """What is being built, until nothing is; for people, as what a build says may be another instance's."""
+    """Streams all running builds until none is left. For the operator only: the output may be another instance's."""
     if not request.caller.operator:
         raise RequestRefused("only the stack's operator may follow what is built")
     return Stream(follow_builds(request.broker.images), NDJSON)
 
 
 async def follow_builds(images: ImagePulls) -> AsyncIterator[bytes]:
-    """A line whenever something new is said, and one with `done` for each that has ended."""
+    """A line for each change of progress, and one with `done` for each build that has ended."""
     seen: dict[str, PendingImage] = {}
     shown: dict[str, object] = {}
     while seen := {**seen, **images.builds()}:

@@ -1,4 +1,4 @@
-"""The routes about what runs in a sandbox: commands that are waited for, jobs that go on, shells that stay."""
+"""Routes for what runs in a sandbox: commands, jobs in the background, shell sessions."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def check_command(request: Request, asked: ExecRequest) -> None:
 
 
 async def take_back(request: Request) -> Answer:
-    """Ends a command by the id of its request."""
+    """Cancels a command by the id of its request."""
     entry, request_id = request.entry(), request.parts[3]
     return json_answer(
         {"cancelled": request.broker.idempotency.take_back((request.caller.instance, entry.id, request_id))}
@@ -91,18 +91,18 @@ async def run_whole(request: Request, entry: SandboxEntry, asked: ExecRequest) -
 async def execute(
     request: Request, entry: SandboxEntry, asked: ExecRequest, on_output: Any, audit: str = "exec"
 ) -> ExecResult:
-    """One command, through the gate, counted and noted."""
+    """Runs one command: admission, metrics, audit."""
     broker, loop = request.broker, asyncio.get_running_loop()
     began = loop.time()
     try:
         async with broker.execs.slot_for(entry.lane, request.deadline) as slot:
-            slot.seconds = 0.0  # how long a command was waited for that nobody heard the end of is no strain
+            slot.seconds = 0.0  # waiting for a command whose result never came is not load on the engine
             channel = await entry.channel_for(asked.user)
             try:
                 result = await channel.exec(asked, on_output)
             except RolloutError as error:
                 raise await entry.explain(error) from None
-            slot.seconds = max(loop.time() - slot.began - result.seconds, 0.0)  # what the broker and the line cost
+            slot.seconds = max(loop.time() - slot.began - result.seconds, 0.0)  # the overhead of broker and channel
     except BaseException as error:
         broker.meters.count(audit, "busy" if getattr(error, "status", 0) == 429 else "failed")
         why = getattr(error, "message", "") or type(error).__name__
@@ -115,7 +115,7 @@ async def execute(
 
 
 class UnsentOutput:
-    """What a command wrote and nobody read yet: no more than it may have kept, and not as a thousand small pieces."""
+    """Output that was not sent yet: at most what the command may keep, joined into few pieces."""
 
     def __init__(self) -> None:
         self._pieces: deque[tuple[int, bytearray]] = deque()

@@ -15,13 +15,13 @@ from gym.wire.failures import RolloutError
 from gym.wire.sandbox import FileInfo
 
 PIECE = 1 << 20
-IDLE_SECONDS = 60.0  # a sender that says nothing for so long is not waited for
+IDLE_SECONDS = 60.0  # a sender that is silent for so long has failed
 TAR = b"application/x-tar"
 RANGE = re.compile(r"^bytes=(\d+)-(\d*)$")
 
 
 async def put_file(request: Request) -> Answer:
-    """The file is there when all of it is: a transfer that breaks off leaves what was there before."""
+    """Replaces the file once all of it has arrived; a transfer that breaks off leaves the old file."""
     path, channel = await target(request)
     size = 0
 

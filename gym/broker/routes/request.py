@@ -1,4 +1,4 @@
-"""One request to the broker and its reply: who asks, until when, bodies whole or streamed, every failure as data."""
+"""One request to the broker and its reply: caller, deadline, bodies whole or streamed, every failure as data."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ class Request:
         return parse_body(model, body), body
 
     async def run_once(self, scope: str, request_id: str, body: bytes, work: Callable[[], Awaitable[bytes]]) -> bytes:
-        """With an id: runs once however often it is sent. Without: ends with whoever asked for it."""
+        """With an id: runs once however often it is sent. Without: is cancelled with its caller."""
         if not request_id:
             return await work()
         key = (self.caller.instance, scope, request_id)
@@ -171,8 +171,8 @@ async def serve(request: Request, handler: Handler, send: Send) -> None:
             raise
     except Exception as error:  # noqa: BLE001 (the one boundary of the broker: every failure becomes data)
         failure = to_failure(request, error)
-        forget_frames(error)  # it may be kept, for whoever repeats the request
-        if started:  # the connection is closed without the reply's end, so that nobody takes it for a whole one
+        forget_frames(error)  # it may be stored for a retry of the request
+        if started:  # the connection closes without the end of the reply, so that it is not taken for complete
             log.warning("%s broke off: %s", request.name, failure)
             return
         await send_answer(send, signed(request, refusal(failure)))
@@ -181,7 +181,7 @@ async def serve(request: Request, handler: Handler, send: Send) -> None:
 
 
 def to_failure(request: Request, error: Exception) -> RolloutError:
-    """What a provider raises is the engine's trouble; what we raise by mistake is said as such."""
+    """Errors of a provider become engine failures; anything else is a bug and is logged as one."""
     if isinstance(error, RolloutError | GymError | OSError | TimeoutError):
         return engine_failure(error)
     log.error("%s: %s", request.name, error_text(error), exc_info=error)
@@ -212,7 +212,7 @@ async def send_head(send: Send, request: Request, reply: Stream) -> None:
 
 
 def refusal(error: RolloutError) -> Answer:
-    """The contract's failure; a file's trouble says which, a loss by whom, so that a caller need not read the words."""
+    """The contract's failure, with `errno` and `path` of a file error and `own_doing` of a loss."""
     error.server = error.server or "sandbox"
     fields = failure_fields(error)
     headers = [(HEADER_ERROR.encode(), error.kind.encode())]

@@ -99,7 +99,7 @@ async def inspect(request: Request) -> Answer:
 
 
 async def remove(request: Request) -> Answer:
-    """Idempotent: one that is gone already is as good as one that is removed now."""
+    """Idempotent: succeeds also when the sandbox is already removed."""
     try:
         entry = request.entry()
     except Lost:
@@ -153,7 +153,7 @@ async def renew_lease(request: Request) -> Answer:
 
 
 async def drop_lease(request: Request) -> Answer:
-    """A client that ends says so, and everything of its goes at once."""
+    """Ends a lease: removes all sandboxes of the owner at once."""
     owner = (request.caller.instance, request.parts[1])
     removing = request.broker.drop_owner(owner, f"its owner {owner[1]} ended")
     if removing:
@@ -169,7 +169,7 @@ async def prefetch(request: Request) -> Stream:
 
 
 async def fetch_all(broker: Broker, specs: list[SandboxSpec]) -> AsyncIterator[bytes]:
-    """One line for each word of progress; the last of an image says whether it is here."""
+    """A line for each step of progress; the last line of an image says whether it was pulled."""
     lines: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
 
     async def fetch(spec: SandboxSpec) -> None:
@@ -216,9 +216,9 @@ def gauges(broker: Broker) -> list[tuple[str, float]]:
 
 
 def in_time(request: Request, entry: SandboxEntry) -> SandboxEntry:
-    """Whoever set a deadline has heard by then that there is none: nobody would use it, or remove it."""
+    """Removes a sandbox that was made after the deadline: its caller has already got a failure."""
     if request.has_deadline and asyncio.get_running_loop().time() > request.deadline:
-        request.broker.remove(entry, "it came after the deadline of whoever asked for it")
+        request.broker.remove(entry, "it was made after the deadline of its request")
         raise RolloutError("timeout", f"{request.name} was not done when the deadline passed", server="sandbox")
     return entry
 

@@ -25,14 +25,14 @@ from gym.server.asgi import Receive, Scope, Send
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
 
-UNREAD = 1 << 20  # shown bytes on their way to the person before the command has to wait
+UNREAD = 1 << 20  # unread bytes before the command has to wait
 EACH = 128  # what a piece that waits takes, beside its bytes
 LONGEST_SECONDS = 86400.0
 SHELL = "if command -v bash >/dev/null 2>&1; then exec bash -i; else exec sh -i; fi"
 
 
 class TerminalOutput:
-    """What a command shows, on its way to a person who may read slowly."""
+    """Buffers the output of a command for a client that may read slowly."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
@@ -65,7 +65,7 @@ async def serve_terminal(broker: Broker, scope: Scope, receive: Receive, send: S
             await send({"type": "websocket.accept"})
             broker.audit.note("attach", sandbox=entry.id, instance=entry.instance, argv=request.words())
             await talk(entry, process, screen, receive, send)
-    except Exception as error:  # noqa: BLE001 (a person is told, whatever it was; the broker goes on)
+    except Exception as error:  # noqa: BLE001 (the client gets any error; the broker goes on)
         answer = refusal(engine_failure(error))
         await send({"type": "websocket.close", "status": answer.status, "body": answer.body})
 
@@ -92,7 +92,7 @@ def read_wish(broker: Broker, scope: Scope) -> tuple[SandboxEntry, ExecRequest, 
 async def terminal(
     entry: SandboxEntry, request: ExecRequest, size: tuple[int, int] | None
 ) -> AsyncIterator[tuple[Process, TerminalOutput]]:
-    """The command ends when the person leaves."""
+    """Runs the command; ends it when the client disconnects."""
     screen = TerminalOutput()
     channel = await entry.channel_for(request.user)
     process = screen.process = await channel.start(request, screen.heard, tty=size)

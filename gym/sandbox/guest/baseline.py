@@ -1,6 +1,6 @@
-"""Whether a place is as it was before a program ran in it: everything that a program could have changed, compared.
+"""Compares a sandbox with its state before a program ran in it: everything that a program could have changed.
 
-What may be written to is emptied and its times are set again; where anything else differs, its owner throws it away.
+Writable folders are emptied and their times set; where anything else differs, the sandbox is thrown away.
 """
 
 # ruff: noqa: PTH101, PTH108, PTH114, PTH115, PTH116, PTH118, PTH123, PTH208, SIM105
@@ -22,7 +22,7 @@ OBJECTS = ("/proc/sysvipc/shm", "/proc/sysvipc/sem", "/proc/sysvipc/msg")
 
 
 class Baseline:
-    """Of one place, from when it was made and nothing had run in it."""
+    """The state of a sandbox before anything ran in it."""
 
     def __init__(self) -> None:
         self.mounted, self.roots = read_mounts()
@@ -36,7 +36,7 @@ class Baseline:
         self.before = self.look()
 
     def wipe(self) -> str:
-        """What is not as it was; where the place cannot be wiped or looked at, that."""
+        """Cleans up. Returns what differs from the start, or why it could not be cleaned or read."""
         try:
             clean(self.kept)
             self.renew()
@@ -49,7 +49,7 @@ class Baseline:
         return ascii(names)[:MAX_TEXT]
 
     def renew(self) -> None:
-        """Times that a program could have chosen say when the place was wiped instead."""
+        """Sets times that a program could have changed."""
         for folder in self.kept:
             if not renew(folder):
                 raise OSError(folder)

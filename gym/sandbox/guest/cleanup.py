@@ -1,4 +1,4 @@
-"""Nothing of a program stays: not a process, not a file."""
+"""Removes what a program left: its processes and its files."""
 
 # ruff: noqa: PTH101, PTH108, PTH112, PTH114, PTH118, PTH123, PTH208, SIM105
 # (descriptors outlive their blocks, and what is imported costs each program its time)
@@ -26,7 +26,7 @@ def kill_all(root: int) -> None:
             except OSError:
                 pass
         time.sleep(0.001)
-    os._exit(5)  # somebody stays: this place is not clean any more
+    os._exit(5)  # a process stays: this sandbox is not clean any more
 
 
 def descendants(root: int) -> list[int]:

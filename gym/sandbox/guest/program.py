@@ -1,4 +1,4 @@
-"""The process of one program: streams of its own, limits, walls; then its code, and a word on how it ended."""
+"""The process of one program: sets up streams, limits and the seccomp filter, runs the code, reports the outcome."""
 
 # ruff: noqa: SIM115
 # (descriptors outlive their blocks, and what is imported costs each program its time)
@@ -74,13 +74,13 @@ def make_space() -> dict[str, Any]:
     return {key: value for key, value in space.items() if not key.startswith("__")}
 
 
-def be_program(asked: Any, given: str, place: str, source: int, fds: list[int], libc: Any, space: Any) -> None:
+def be_program(asked: Any, given: str, folder: str, source: int, fds: list[int], libc: Any, space: Any) -> None:
     try:
         os.setsid()
         out, err, say = fds
         say = move_streams(source, out, err, say)
-        os.chdir(place)
-        os.environ.update(HOME=place, TMPDIR=place, OMP_NUM_THREADS="1")
+        os.chdir(folder)
+        os.environ.update(HOME=folder, TMPDIR=folder, OMP_NUM_THREADS="1")
         limit(asked, libc)
         sys.stdin = io.TextIOWrapper(open(0, "rb", closefd=False), encoding="utf-8", errors="surrogateescape")
         sys.stdout = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8", errors="surrogateescape")
@@ -90,7 +90,7 @@ def be_program(asked: Any, given: str, place: str, source: int, fds: list[int], 
         tempfile.tempdir = None
         atexit._clear()
         gc.unfreeze()
-        random.seed(0)  # a fork is seeded again; the same program should do the same every time
+        random.seed(0)  # every fork gets the same seed, so that a program does the same every time
         outcome = perform(asked["code"], asked["fn"], given, space)
     except BaseException as error:  # noqa: BLE001 (whatever it was, this process ends here)
         outcome = describe(error)

@@ -1,6 +1,6 @@
-"""Runs inside a sandbox, with nothing but its Python: forks a clean, walled process for each program it is sent.
+"""Runs inside a sandbox, with nothing but its Python: forks a clean, isolated process for each program it gets.
 
-It never reads what it is sent: a keeper does, forked for each request, so that nothing of one is left for the next.
+It never reads a request itself: a child does, forked for each request, so that nothing of one is left for the next.
 """
 
 # Frames both ways are four bytes of length and JSON. Programs never have the two pipes that they travel on.
@@ -37,38 +37,38 @@ def main() -> None:
     """Serves until its input ends."""
     settings = json.loads(read_frame(0))
     sys.path[:] = [path for path in sys.path if path]  # what stands in a working directory is no module
-    base, walled = settings["base"] or os.getcwd(), bool(settings["base"])
+    base, isolated = settings["base"] or os.getcwd(), bool(settings["base"])
     libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
     if libc is not None:
         libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
         libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     space = make_space()
-    base = base if walled else tempfile.mkdtemp(prefix="programs-", dir=base)
+    base = base if isolated else tempfile.mkdtemp(prefix="programs-", dir=base)
     missing = [name for name in settings["wanted"] if importlib.util.find_spec(name) is None]
-    traces = Baseline() if walled else None
+    baseline = Baseline() if isolated else None
     gc.collect()
     gc.freeze()
     write_frame(1, {"ready": os.getpid(), "walls": make_filter(1) is not None, "lacks": missing})
     while select.select([0], [], [])[0]:
         request_process = os.fork()
         if request_process == 0:
-            serve_request(base, libc, space, alone=walled)
+            serve_request(base, libc, space, alone=isolated)
         _, status = os.waitpid(request_process, 0)
         if os.WIFEXITED(status) and os.WEXITSTATUS(status) == 3:
             os._exit(0)  # the input ended
         kill_all(os.getpid())
-        differs = traces.wipe() if traces is not None else renew(base)
+        differs = baseline.wipe() if baseline is not None else renew(base)
         write_frame(1, {"done": True, "broken": status != 0, "differs": differs})
 
 
 def renew(base: str) -> str:
-    """Where there are no walls, a folder of our own is all that can be wiped."""
+    """Without isolation only our own folder can be emptied."""
     remove(base)
     os.mkdir(base, 0o700)
     return ""
 
 
-# The keeper: one request, test after test, each in a process of its own.
+# The request process: one request, input after input, each in a process of its own.
 
 
 def serve_request(base: str, libc: Any, space: Any, *, alone: bool) -> None:

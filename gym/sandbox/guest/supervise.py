@@ -1,4 +1,4 @@
-"""Looks after one program: what it writes, what it uses, and why it was ended."""
+"""Supervises one program: collects its output, measures its use, ends it at its limits."""
 
 # ruff: noqa: PTH123, PTH208, SIM105
 # (descriptors outlive their blocks, and what is imported costs each program its time)
@@ -20,14 +20,14 @@ STARVED = 0.25  # of the wall time, so much it has to have waited for the machin
 
 
 class Supervisor:
-    """What a program writes and uses, and why it was ended."""
+    """Output and use of one program, and why it was ended."""
 
     def __init__(self, pid: int, asked: Any, fds: list[int]) -> None:
         self.pid = pid
         self.asked = asked
         self.received = {fd: bytearray() for fd in fds}
         self.out, self.err, self.say = fds
-        self.most = {self.out: asked["output"], self.err: MAX_TEXT, self.say: asked["output"] + MAX_TEXT}
+        self.max_bytes = {self.out: asked["output"], self.err: MAX_TEXT, self.say: asked["output"] + MAX_TEXT}
         self.began = self.looked = time.monotonic()
         self.cpu = self.idle = self.waited = 0.0
         self.delays: dict[str, float] = {}  # by thread
@@ -63,7 +63,7 @@ class Supervisor:
             return True
         held = self.received[fd]
         held += data
-        if len(held) > self.most[fd]:
+        if len(held) > self.max_bytes[fd]:
             if fd == self.err:
                 del held[:-MAX_TEXT]
             else:
@@ -154,7 +154,7 @@ def look_at(pid: int, before: float, passed: float, delays: dict[str, float]) ->
 
 
 def run_delay(path: str, had: float) -> float:
-    """Seconds in the run queue; not every kernel tells."""
+    """Seconds in the run queue; not every kernel reports them."""
     try:
         with open(path, "rb") as file:
             return int(file.read().split()[1]) / 1e9

@@ -60,7 +60,11 @@ class CodeGen(ResourcesServer[None]):
             cpu=config.unit_test_timeout_secs, memory=config.memory_limit, output=config.output_limit
         )
         source = source_of(config.sandbox_image, config.sandbox_build, self.here)
-        limits = {"most": config.num_processes, "memory": config.memory_limit, "fresh": config.sandbox_per_rollout}
+        limits = {
+            "max_sandboxes": config.num_processes,
+            "memory": config.memory_limit,
+            "fresh": config.sandbox_per_rollout,
+        }
         programs = self.own(Programs(self.sandboxes, source=source, **limits))
         await programs.begin()
         self.programs = programs

@@ -38,7 +38,7 @@ class Nvarc(ResourcesServer[None]):
         programs = Programs(
             sandboxes,
             source=source_of(config.sandbox_image, config.sandbox_build, self.here),
-            most=config.python_max_concurrency,
+            max_sandboxes=config.python_max_concurrency,
             memory=config.memory_limit,
             fresh=config.sandbox_per_rollout,
         )

@@ -163,7 +163,7 @@ class Repository:
         found: dict[str, str] = {}
         for path in paths:
             with contextlib.suppress(UnicodeDecodeError):
-                found[path] = (await self.box.get(f"{self.folder}/{path}", most=MOST_TEXT)).decode()
+                found[path] = (await self.box.get(f"{self.folder}/{path}", max_bytes=MOST_TEXT)).decode()
         return found
 
     async def fits(self, patch: str) -> bool:

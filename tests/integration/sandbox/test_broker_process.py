@@ -465,8 +465,8 @@ async def test_sigterm_ends_everything_and_the_process_ends_well(tmp_path: Path)
         await asyncio.gather(running, return_exceptions=True)
         assert '"event":"remove"' in broker.log
         assert "Traceback" not in broker.log
-        if sandboxes._beating is not None:
-            sandboxes._beating.cancel()
+        if sandboxes._lease_task is not None:
+            sandboxes._lease_task.cancel()
         await sandboxes._http.aclose()
 
 

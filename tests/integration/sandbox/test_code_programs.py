@@ -30,7 +30,7 @@ def access(request: pytest.FixtureRequest) -> Iterator[Access]:
 async def programs(access: Access) -> AsyncIterator[Programs]:
     """One place: what a program leaves, the next one would find."""
     async with Sandboxes(*access) as sandboxes:
-        pool = Programs(sandboxes, image=IMAGE, most=1, memory=512 << 20)
+        pool = Programs(sandboxes, image=IMAGE, max_sandboxes=1, memory=512 << 20)
         yield pool
         await pool.aclose()
         assert await sandboxes.alive() == ()
@@ -247,7 +247,7 @@ async def test_a_place_that_is_not_as_it_was_is_thrown_away(programs: Programs, 
 
 async def test_with_a_sandbox_for_each_rollout_none_is_used_twice(access: Access) -> None:
     async with Sandboxes(*access) as sandboxes:
-        pool = Programs(sandboxes, image=IMAGE, most=1, fresh=True)
+        pool = Programs(sandboxes, image=IMAGE, max_sandboxes=1, fresh=True)
         seen = []
         for _ in range(2):
             async with pool.for_rollout() as programs:
@@ -325,7 +325,7 @@ os._exit(0)
 
 async def test_a_place_is_replaced_when_it_breaks_and_after_its_uses(access: Access) -> None:
     async with Sandboxes(*access) as sandboxes:
-        pool = Programs(sandboxes, image=IMAGE, most=1, uses=3)
+        pool = Programs(sandboxes, image=IMAGE, max_sandboxes=1, uses=3)
         for _ in range(3):
             await run(pool, "pass")
         assert await sandboxes.alive() == ()

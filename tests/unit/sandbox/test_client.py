@@ -132,7 +132,7 @@ async def test_nobody_there_is_a_failure_that_may_be_tried_again() -> None:
         pass
     client = Sandboxes(url, TOKEN)
     with pytest.raises(RolloutError, match="no connection") as failed:
-        await client.call("GET", "/status", patience=0.1)
+        await client.call("GET", "/status", retry_seconds=0.1)
     assert (failed.value.kind, failed.value.retryable) == ("sandbox", True)
     await client._http.aclose()
 
@@ -173,10 +173,10 @@ async def test_a_removal_that_could_not_be_asked_for_is_asked_for_later() -> Non
         await sandbox.delete()
         assert sandbox.id in engine.alive
         client.url = url
-        assert client._unwanted == {sandbox.id}
-        assert client._beating is not None
-        client._beating.cancel()
-        client._beating = None
+        assert client._to_remove == {sandbox.id}
+        assert client._lease_task is not None
+        client._lease_task.cancel()
+        client._lease_task = None
         await client.begin()
         await until(lambda: sandbox.id not in engine.alive)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import AsyncGenerator
-from typing import Any, Final
+from typing import Final
 
 import httptools
 
+from gym.http.dial import Address, Dial
 from gym.http.keepalive import keep_transport_alive
-from gym.http.pool import parse_url
 
 FRAME: Final = struct.Struct(">BxxxL")  # the engine's: stream, length
 MAX_HEAD: Final = 64 * 1024
@@ -78,14 +78,10 @@ class Attached(asyncio.StreamReaderProtocol):
         self._writer: asyncio.StreamWriter | None = None
 
     @classmethod
-    async def open(cls, loop: asyncio.AbstractEventLoop, path: str | None, base: str, request: bytes) -> Attached:
-        transport: Any
-        if path is not None:
-            transport, self = await loop.create_unix_connection(lambda: cls(loop), path)
-        else:
-            address = parse_url(base)
-            transport, self = await loop.create_connection(lambda: cls(loop), address.host, address.port)
-            keep_transport_alive(transport)
+    async def open(cls, dial: Dial, address: Address, request: bytes) -> Attached:
+        loop = asyncio.get_running_loop()
+        transport, self = await dial.open(lambda: cls(loop), address)
+        keep_transport_alive(transport)
         transport.write(request)
         return self
 

@@ -147,7 +147,10 @@ def test_what_looks_like_a_list_is_one() -> None:
             Ran(None, "its reply is no JSON value: a set"),
         ),
         (ProgramOutcome("error", error="ValueError('no')"), Ran(None, "ValueError('no')")),
-        (ProgramOutcome("broken", error="it ended what runs it: x"), Ran(None, "it ended what runs it: x")),
+        (
+            ProgramOutcome("broken", error="it ended the process that runs it: x"),
+            Ran(None, "it ended the process that runs it: x"),
+        ),
         (ProgramOutcome("time"), Ran(None, "transform took more than 5 s of CPU time, or slept as long")),
         (ProgramOutcome("output"), Ran(None, "transform returned or printed too much")),
     ],
@@ -165,7 +168,7 @@ def test_a_machine_that_gave_no_time_is_not_the_codes_fault() -> None:
 @pytest.fixture
 async def candidates(access: Access) -> AsyncIterator[Candidates]:
     async with Sandboxes(access.url, access.token) as sandboxes:
-        found = Candidates(Programs(sandboxes, image="python:3.13-slim", most=1), seconds=2, memory=1 << 30)
+        found = Candidates(Programs(sandboxes, image="python:3.13-slim", max_sandboxes=1), seconds=2, memory=1 << 30)
         yield found
         await found.aclose()
 
@@ -186,7 +189,7 @@ async def test_what_code_does_in_its_sandbox_is_its_own(candidates: Candidates) 
 async def test_code_sees_no_secret_of_the_server(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLICY_API_KEY", "hidden")
     async with Sandboxes(access.url, access.token) as sandboxes:
-        found = Candidates(Programs(sandboxes, image="python:3.13-slim", most=1), seconds=2, memory=1 << 30)
+        found = Candidates(Programs(sandboxes, image="python:3.13-slim", max_sandboxes=1), seconds=2, memory=1 << 30)
         names = (await found.run("import sys\n" + transform("return sorted(sys.modules['os'].environ)"), [[1]])).value
         await found.aclose()
     assert "PATH" in names
