@@ -18,7 +18,7 @@ import orjson
 from gym.collect.provenance import BREAK
 from gym.collect.run_replies import STAMP
 from gym.collect.study.tries import NumberTable, extra_metrics
-from gym.data.rows import AGENT_REF, PARAMS
+from gym.data.row_parsing import AGENT_REF, PARAMS
 from gym.wire.metrics import aggregate
 
 MAX_ROWS = 50_000
