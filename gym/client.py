@@ -140,7 +140,7 @@ class AsyncStack:
         }
 
     async def _settings(self, name: str, kind: str) -> Json:
-        """What the stack's configuration says of an instance."""
+        """An instance's settings in the stack's configuration."""
         reply = await self._get("/global_config_dict_yaml", server="")
         if reply.status_code != httpx.codes.OK:
             raise _refused(self.url, reply)
@@ -229,7 +229,7 @@ class Stack:
     def rollouts(
         self, rows: Rows, *, agent: str = "", repeats: int = 1, options: AttemptOptions | None = None
     ) -> Iterator[Rollout]:
-        """While a rollout is looked at, the others wait: the loop runs only when the next one is asked for."""
+        """The event loop runs only while the next rollout is awaited; the others stand still in between."""
         found = self._stack.rollouts(rows, agent=agent, repeats=repeats, options=options)
         try:
             while (rollout := self._runner.run(_next(found))) is not None:

@@ -1,7 +1,7 @@
-"""Every family of error a person may meet: what happened, where, and the next command to type.
+"""The error families: what happened, where, and the next command to type.
 
-`UserError` is theirs to fix (exit code 1), `InfraError` is the machine's (exit code 1 too, other words); whatever is
-neither is a bug of ours and is reported as one (exit code 3).
+`UserError` is theirs to fix (exit code 1), `InfraError` is the machine's (exit code 1 too, other words); any other
+exception is a bug of ours and is reported as one (exit code 3).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class GymError(Exception):
-    """Known trouble, shown as one paragraph: `what` states it, `hint` is the next step."""
+    """A known error, shown as one paragraph: `what` states it, `hint` is the next step."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what)
@@ -23,7 +23,7 @@ class GymError(Exception):
         return f"{self.what}\n{self.hint}" if self.hint else self.what
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Another process gets it as it is, whatever a subclass is made with: else a pool of processes breaks on it."""
+        """Another process gets it as it is, whatever a subclass's arguments: else a process pool breaks on it."""
         return BaseException.__new__, (type(self), *self.args), self.__dict__
 
 
@@ -44,7 +44,7 @@ class Problem:
     line: int = 0
     key: str = ""
     hint: str = ""
-    value: str = ""  # what stands there, cut short: findings that differ in it alone are one
+    value: str = ""  # the value found there, cut short: findings that differ in it alone are one
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}: " if self.file and self.line else f"{self.file}: " if self.file else ""

@@ -22,31 +22,31 @@ SANDBOX_PARENT: Final = "gym.parent"  # of a fork
 SANDBOX_SPEC: Final = "gym.spec"  # what was asked for, without the values of `env`
 SANDBOX_IMAGE: Final = "gym.sandbox-image"  # why we have it: "built", "fork"
 
-# What a server process is told at its start.
+# Environment variables of a server process.
 ENV_CONFIG: Final = "NEMO_GYM_CONFIG_DICT"  # YAML (we write JSON, a subset): every instance this one may talk to
 ENV_INSTANCE: Final = "NEMO_GYM_CONFIG_PATH"  # the name of this instance
 ENV_CONFIG_FILE: Final = "GYM_CONFIG_FILE"  # the same document as a file, where it is too long for the environment
 ENV_DISCOVERY: Final = "GYM_DISCOVERY"  # path or URL of the discovery document
-ENV_WANTED: Final = "GYM_WANTED"  # folder of what the stack is to be (gym.render.wanted), for who keeps it so
+ENV_WANTED: Final = "GYM_WANTED"  # folder of the wanted state (gym.wire.wanted), for the reconciler
 ENV_UPSTREAMS: Final = "GYM_UPSTREAMS"  # folder of a model's run-time addresses; of all models', for the console
-ENV_ROUTES: Final = "GYM_ROUTES"  # path of the router's dynamic file, for the one who writes it
+ENV_ROUTES: Final = "GYM_ROUTES"  # path of the router's dynamic file, for the process that writes it
 ENV_LISTEN: Final = "GYM_LISTEN"  # "fd:3" or "0.0.0.0:8000"
 ENV_HOSTS: Final = "GYM_HOSTS"  # names by which a server may be asked: "a.example,.cluster.local"; "*": any
 ENV_REPLICA: Final = "GYM_REPLICA"  # "mcqa-1"
 ENV_DRAIN: Final = "GYM_DRAIN_SECONDS"  # how long a stopping server waits for requests in flight
-ENV_BLOCKED: Final = "GYM_BLOCKED_SECONDS"  # a server whose event loop is blocked for so long ends; 0: never
+ENV_BLOCKED: Final = "GYM_BLOCKED_SECONDS"  # a server whose event loop is blocked for so long exits; 0: never
 ENV_SECRETS_DIR: Final = "GYM_SECRETS_DIR"  # one file a secret; /run/secrets in a container
 ENV_TOKEN: Final = "GYM_TOKEN"  # what the outside entry point asks for once it is published beyond loopback
 ENV_TOKEN_FILE: Final = "GYM_TOKEN_FILE"  # the same from a file
 ENV_SANDBOX_URL: Final = "GYM_SANDBOX_URL"  # the broker, for an instance whose config has `sandbox:`
-ENV_SANDBOX_TOKEN: Final = "GYM_SANDBOX_TOKEN"  # what it says to the broker
-ENV_SANDBOX_CONFIG: Final = "GYM_SANDBOX_CONFIG"  # path of what the broker is told: provider, grants, digests of tokens
+ENV_SANDBOX_TOKEN: Final = "GYM_SANDBOX_TOKEN"  # its token for the broker
+ENV_SANDBOX_CONFIG: Final = "GYM_SANDBOX_CONFIG"  # path of the broker's settings: provider, grants, digests of tokens
 BROKER_SECONDS: Final = 35.0  # what a sandbox broker takes at most, after its drain, to remove what it made
-ENV_CONSOLE: Final = "GYM_CONSOLE_CONFIG"  # path of what the console shows (gym.render.console)
+ENV_CONSOLE: Final = "GYM_CONSOLE_CONFIG"  # path of what the console shows (gym.render.console_document)
 ENV_PATH: Final = "GYM_PATH"  # more folders to look for servers in
 ENV_CACHE: Final = "GYM_CACHE_DIR"
 
-# What a server says whose event loop is blocked, on /healthz and by its exit code.
+# The /healthz text and the exit code of a server whose event loop is blocked.
 BLOCKED: Final = "its event loop is blocked"
 EXIT_BLOCKED: Final = 86
 
@@ -55,8 +55,8 @@ HEADER_ROLLOUT: Final = "x-gym-rollout-id"
 HEADER_TIMEOUT: Final = "x-gym-timeout"  # seconds left; relative, so clocks need not agree
 HEADER_ERROR: Final = "x-gym-error"  # the kind of a failure, so a caller need not parse the body
 HEADER_SDK: Final = "x-gym-sdk"  # the SDK version of the agent that made a rollout
-HEADER_DEPTH: Final = "x-gym-depth"  # how many agents have asked one another to get here
-HEADER_STREAM: Final = "x-gym-stream"  # the id of a stream of groups: for who steers it
+HEADER_DEPTH: Final = "x-gym-depth"  # how many agents are nested above this request
+HEADER_STREAM: Final = "x-gym-stream"  # the id of a stream of groups, for the client that controls it
 HEADER_POLICY: Final = "x-gym-policy"  # in a reply: the endpoint that the rollout brought along was used or passed on
 HEADER_POLICY_URL: Final = "x-gym-policy-url"  # of that endpoint, several with blanks between them
 HEADER_POLICY_KEY: Final = "x-gym-policy-key"
@@ -76,7 +76,7 @@ REDACTED: Final = "****"
 
 
 def names_sandbox(name: str, labels: Mapping[str, str]) -> bool:
-    """Is a container of that name the sandbox that its labels speak of? It is called `gym-ID`, and after a dot stands
-    whose it became; labels alone may be those of its image."""
+    """Whether a container of that name is the sandbox that its labels name. It is called `gym-ID`, or `gym-ID.OWNER`;
+    labels alone may come from its image."""
     sandbox = labels.get(SANDBOX, "")
     return bool(sandbox) and name.partition(".")[0] == f"gym-{sandbox}"

@@ -130,9 +130,9 @@ def configured_app(folder: Path) -> ServerApp:
 
 
 def own_settings(folder: Path) -> dict[str, Any]:
-    from gym.data.row_servers import said_fields  # noqa: PLC0415
+    from gym.data.row_servers import known_fields  # noqa: PLC0415
 
-    return said_fields(written_fields(folder))
+    return known_fields(written_fields(folder))
 
 
 def needs_sandbox(folder: Path) -> bool:

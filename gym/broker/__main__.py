@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 
-from gym.broker.serve import run
+from gym.broker.broker_server import run
 from gym.errors import GymError
 
 

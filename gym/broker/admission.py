@@ -1,6 +1,7 @@
-"""How much the engine is asked at once: additive increase, multiplicative decrease, and a fair queue before it.
+"""Limits concurrent calls to the engine: additive increase, multiplicative decrease, and a fair queue before it.
 
-Rollouts take turns; within one the first comes first. Who cannot be served before its deadline is told so at once.
+Rollouts take turns; within one the order is first in, first out. A request that cannot be served before its deadline
+fails at once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from gym.broker.errors import Busy, is_engine_trouble
+from gym.broker.errors import Busy, is_engine_fault
 from gym.server.aimd import Aimd
 
 PERIOD = 60  # visits until the limit is back where the engine showed strain
@@ -20,18 +21,18 @@ SMOOTHING = 0.1
 
 
 @dataclass(slots=True)
-class Pass:
-    """One visit to the engine. `seconds` is what the engine cost, where that is less than the visit lasted."""
+class AdmissionSlot:
+    """One call to the engine. `seconds` is the time the engine took, where that is less than the call lasted."""
 
     began: float
     number: int
     seconds: float | None = None
 
 
-class Gate:
-    def __init__(self, what: str, *, most: int, queue: int, slow: float, least: int = 1) -> None:
+class Admission:
+    def __init__(self, what: str, *, max_limit: int, queue: int, slow: float, min_limit: int = 1) -> None:
         self.what = what
-        self._aimd = Aimd(float(most), least=float(least), proof=1, period=PERIOD)
+        self._aimd = Aimd(float(max_limit), least=float(min_limit), proof=1, period=PERIOD)
         self._queue = queue
         self._slow = slow  # seconds of one visit that mean strain
         self._in_flight = 0
@@ -45,28 +46,28 @@ class Gate:
         return self._aimd.cuts
 
     @asynccontextmanager
-    async def place(self, lane: str, ends: float) -> AsyncIterator[Pass]:
-        """`lane` is the rollout; `ends` the loop's time at which the asker stops waiting for a place."""
-        await self._enter(lane, ends)
-        visit = self._begin()
+    async def slot_for(self, lane: str, deadline: float) -> AsyncIterator[AdmissionSlot]:
+        """`lane` is the rollout; `ends` the loop's time at which the caller stops waiting for a slot."""
+        await self._enter(lane, deadline)
+        slot = self._begin()
         strained = False
         try:
-            yield visit
+            yield slot
         except BaseException as error:
-            strained = is_engine_trouble(error)
+            strained = is_engine_fault(error)
             raise
         finally:
-            self._leave(visit, strained=strained)
+            self._leave(slot, strained=strained)
 
-    def try_enter(self) -> Pass | None:
-        """A place that nobody waits for, for work that can wait; give it back with `leave`."""
+    def try_enter(self) -> AdmissionSlot | None:
+        """A slot for work that can wait, only when no request waits for one; give it back with `leave`."""
         if self._waiting or self._in_flight >= max(self._aimd.limit - 1, 1):
             return None
         self._in_flight += 1
         return self._begin()
 
-    def leave(self, visit: Pass, *, strained: bool = False) -> None:
-        self._leave(visit, strained=strained)
+    def leave(self, slot: AdmissionSlot, *, strained: bool = False) -> None:
+        self._leave(slot, strained=strained)
 
     def wait_estimate(self) -> float:
         return self._service * (self._waiting + 1) / max(self._aimd.limit, 1.0)
@@ -82,32 +83,32 @@ class Gate:
             "cuts": self.cuts,
         }
 
-    def _begin(self) -> Pass:
-        return Pass(asyncio.get_running_loop().time(), self._aimd.start())
+    def _begin(self) -> AdmissionSlot:
+        return AdmissionSlot(asyncio.get_running_loop().time(), self._aimd.start())
 
-    async def _enter(self, lane: str, ends: float) -> None:
-        if not self._waiting and self._has_place():
+    async def _enter(self, lane: str, deadline: float) -> None:
+        if not self._waiting and self._has_room():
             self._in_flight += 1
             return
         estimate = self.wait_estimate()
-        left = ends - asyncio.get_running_loop().time()
+        left = deadline - asyncio.get_running_loop().time()
         if self._waiting >= self._queue:
             self.refused += 1
-            raise Busy(f"{self._waiting} requests to {self.what} wait already", estimate or 1.0)
-        if estimate > 2 * left:  # an estimate is not a promise: only a hopeless case is sent away at once
+            raise Busy(f"{self._waiting} requests to {self.what} are already waiting", estimate or 1.0)
+        if estimate > 2 * left:  # an estimate is not a promise: only a hopeless request fails at once
             self.refused += 1
             raise Busy(f"to {self.what} takes a wait of about {estimate:.0f} s, longer than the deadline", estimate)
-        await self._wait(lane, ends)
+        await self._wait(lane, deadline)
 
-    async def _wait(self, lane: str, ends: float) -> None:
+    async def _wait(self, lane: str, deadline: float) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._lanes.setdefault(lane, deque()).append(turn)
         self._waiting += 1
         try:
-            async with asyncio.timeout_at(ends):
+            async with asyncio.timeout_at(deadline):
                 await turn
         except BaseException as error:
-            if turn.done() and not turn.cancelled():  # it was given at the very moment of the end
+            if turn.done() and not turn.cancelled():  # the slot was given at the moment of the timeout
                 self._in_flight -= 1
                 self._wake()
             else:
@@ -125,19 +126,19 @@ class Gate:
             if not queue:
                 del self._lanes[lane]
 
-    def _leave(self, visit: Pass, *, strained: bool) -> None:
+    def _leave(self, slot: AdmissionSlot, *, strained: bool) -> None:
         now = asyncio.get_running_loop().time()
-        seconds = now - visit.began if visit.seconds is None else visit.seconds
+        seconds = now - slot.began if slot.seconds is None else slot.seconds
         self._service += (seconds - self._service) * (SMOOTHING if self._service else 1.0)
-        self._aimd.observe(visit.number, "refused" if strained or seconds > self._slow else "done", self._in_flight)
+        self._aimd.observe(slot.number, "refused" if strained or seconds > self._slow else "done", self._in_flight)
         self._in_flight -= 1
         self._wake()
 
-    def _has_place(self) -> bool:
+    def _has_room(self) -> bool:
         return self._in_flight < max(int(self._aimd.limit), 1)
 
     def _wake(self) -> None:
-        while self._waiting and self._has_place():
+        while self._waiting and self._has_room():
             lane, queue = next(iter(self._lanes.items()))
             turn = queue.popleft()
             self._waiting -= 1

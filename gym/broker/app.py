@@ -6,16 +6,21 @@ import logging
 
 from gym.broker import lifecycle
 from gym.broker.config import authenticate
-from gym.broker.errors import Refused, Unavailable
-from gym.broker.routes import attach, builds, commands, files, sandboxes
-from gym.broker.routes.exchange import Handler, Request, json_answer, read_request, refusal, serve
+from gym.broker.errors import RequestRefused, Unavailable
+from gym.broker.routes import build_routes, command_routes, file_routes, sandbox_routes, terminal_routes
+from gym.broker.routes.request import Handler, Request, json_answer, read_request, refusal, serve
 from gym.broker.service import Broker
 from gym.errors import GymError
 from gym.server.asgi import Answer, Receive, Scope, Send, send_answer
 from gym.wire.failures import RolloutError
 
 log = logging.getLogger("gym.broker")
-ROUTES: dict[str, Handler] = {**sandboxes.ROUTES, **builds.ROUTES, **commands.ROUTES, **files.ROUTES}
+ROUTES: dict[str, Handler] = {
+    **sandbox_routes.ROUTES,
+    **build_routes.ROUTES,
+    **command_routes.ROUTES,
+    **file_routes.ROUTES,
+}
 VARIABLE = {1, 3}  # the parts of a path that are names: /sandboxes/*/jobs/*/kill
 
 
@@ -27,11 +32,11 @@ class App:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "websocket":
-            await attach.serve_terminal(self.broker, scope, receive, send)
+            await terminal_routes.serve_terminal(self.broker, scope, receive, send)
         elif scope["path"] in ("/", "/healthz"):
             await send_answer(send, self._health())
         elif scope["path"] == "/metrics":
-            text = self.broker.meters.text(sandboxes.gauges(self.broker)).encode()
+            text = self.broker.meters.text(sandbox_routes.gauges(self.broker)).encode()
             await send_answer(send, Answer(text, content_type=b"text/plain; version=0.0.4"))
         else:
             await self._serve(scope, receive, send)
@@ -51,8 +56,8 @@ class App:
     def _health(self) -> Answer:
         broker = self.broker
         status = "stopping" if broker.stopping else "ok" if broker.ready else "starting"
-        told = {"status": status, "name": "sandbox", "type": "sandbox", "provider": broker.provider.name}
-        return json_answer(told, 200 if status == "ok" else 503)
+        health = {"status": status, "name": "sandbox", "type": "sandbox", "provider": broker.provider.name}
+        return json_answer(health, 200 if status == "ok" else 503)
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -78,5 +83,5 @@ def find_route(request: Request) -> Handler:
     shape = "/".join("*" if at in VARIABLE else part for at, part in enumerate(parts))
     handler = ROUTES.get(exact) or ROUTES.get(f"{request.method} /{shape}")
     if handler is None:
-        raise Refused(f"no such route: {exact[:200]}; docs/sandboxes.md lists what there is", 404)
+        raise RequestRefused(f"no such route: {exact[:200]}; docs/sandboxes.md lists what there is", 404)
     return handler

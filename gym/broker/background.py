@@ -11,7 +11,7 @@ T = TypeVar("T")
 log = logging.getLogger("gym.broker")
 
 
-class Tasks:
+class BackgroundTasks:
     def __init__(self) -> None:
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -22,7 +22,7 @@ class Tasks:
         return task
 
     async def aclose(self) -> None:
-        """Cancels what still runs, and returns when it is gone."""
+        """Cancels all tasks, and returns when they have ended."""
         own = asyncio.current_task()
         while running := [task for task in self._running if task is not own]:
             for task in running:

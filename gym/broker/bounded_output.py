@@ -5,9 +5,9 @@ from __future__ import annotations
 from gym.wire.sandbox import Output
 
 
-class Kept:
-    def __init__(self, most: int) -> None:
-        self._half = max(most // 2, 1)
+class BoundedOutput:
+    def __init__(self, max_bytes: int) -> None:
+        self._half = max(max_bytes // 2, 1)
         self._head = bytearray()
         self._tail = bytearray()  # not pieces: of a byte each they would take fifty times as much
         self.dropped = 0

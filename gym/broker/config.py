@@ -1,4 +1,4 @@
-"""What the broker was told at its start: whose stack, which provider, who may ask for what. Tokens as digests only."""
+"""The broker's configuration: its stack, its provider, what each instance may ask for. Tokens as digests only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from gym.broker.egress.config import EgressConfig
-from gym.broker.errors import Refused
+from gym.broker.errors import RequestRefused
 from gym.errors import UserError
 from gym.labels import ENV_SANDBOX_CONFIG
 from gym.wire.sandbox import OPERATOR, Grant, ProviderName
@@ -20,7 +20,7 @@ from gym.wire.sandbox import OPERATOR, Grant, ProviderName
 ENV_FILE: Final = ENV_SANDBOX_CONFIG
 
 
-class Knobs(BaseModel):
+class BrokerSettings(BaseModel):
     """`settings` of the broker's file. The defaults suit one machine."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -62,20 +62,20 @@ class BrokerConfig(BaseModel):
 
     stack: str = Field(min_length=1)
     provider: ProviderName = "auto"
-    settings: Knobs = Knobs()
+    settings: BrokerSettings = BrokerSettings()
     instances: dict[str, InstanceAccess] = Field(default_factory=dict)
     operator_sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
 
     @field_validator("instances")
     @classmethod
-    def _nobody_is_the_operator(cls, given: dict[str, InstanceAccess]) -> dict[str, InstanceAccess]:
+    def _check_names(cls, given: dict[str, InstanceAccess]) -> dict[str, InstanceAccess]:
         if OPERATOR in given:
-            raise ValueError(f"`{OPERATOR}` is the name of whoever operates the stack, and of no instance")
+            raise ValueError(f"`{OPERATOR}` is the name of the stack's operator, not of an instance")
         return given
 
 
-class Caller(NamedTuple):
-    """Who asks: an instance with its grant, or a person who operates the stack."""
+class BrokerCaller(NamedTuple):
+    """Who sent a request: an instance with its grant, or the operator of the stack."""
 
     instance: str
     grant: Grant
@@ -94,23 +94,25 @@ def read_config(environ: Mapping[str, str]) -> BrokerConfig:
     except OSError as error:
         raise UserError(f"{ENV_FILE}={named} cannot be read: {error.strerror}", "run `gym up` again") from None
     except (ValidationError, orjson.JSONDecodeError) as error:
-        raise UserError(f"{ENV_FILE}={named} is no configuration of a broker: {error}", "run `gym up` again") from None
+        raise UserError(
+            f"{ENV_FILE}={named} is not a configuration of a broker: {error}", "run `gym up` again"
+        ) from None
 
 
 def token_digest(token: str) -> str:
     return sha256(token.encode()).hexdigest()
 
 
-def authenticate(config: BrokerConfig, header: bytes | None) -> Caller:
-    """Every digest is compared whole, whichever fits: the time taken tells nothing."""
+def authenticate(config: BrokerConfig, header: bytes | None) -> BrokerCaller:
+    """Compares every digest in constant time, so that the time taken reveals nothing."""
     scheme, _, token = (header or b"").partition(b" ")
     given = sha256(token.strip()).hexdigest() if scheme.lower() == b"bearer" else ""
-    found: Caller | None = None
+    found: BrokerCaller | None = None
     if hmac.compare_digest(given, config.operator_sha256 or "-"):
-        found = Caller(OPERATOR, Grant(images=("*",)), operator=True)
+        found = BrokerCaller(OPERATOR, Grant(images=("*",)), operator=True)
     for name, access in config.instances.items():
         if hmac.compare_digest(given, access.token_sha256):
-            found = Caller(name, access.grant)
+            found = BrokerCaller(name, access.grant)
     if found is None:
-        raise Refused("no valid bearer token: send `authorization: Bearer $GYM_SANDBOX_TOKEN`", 401)
+        raise RequestRefused("no valid bearer token: send `authorization: Bearer $GYM_SANDBOX_TOKEN`", 401)
     return found

@@ -1,4 +1,4 @@
-"""How the broker says no: refused (the asker's fault), busy (later), unavailable (the engine), lost and unknown."""
+"""The broker's errors: refused (the caller's fault), busy (retry later), unavailable (the engine), lost and unknown."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from gym.errors import InfraError
 from gym.wire.failures import RolloutError
 
 
-class Refused(RolloutError):
-    """What was asked for is not granted, or makes no sense. Asking again changes nothing."""
+class RequestRefused(RolloutError):
+    """The request is not granted, or invalid. A retry changes nothing."""
 
     def __init__(self, message: str, status: int = 403) -> None:
         super().__init__("row", message, retryable=False, status=status)
 
 
-class Later(RolloutError):
-    """Nothing was done; the same request may be sent again after a while."""
+class RetryLater(RolloutError):
+    """Nothing was done; the same request may be retried after `retry_after` seconds."""
 
     def __init__(self, message: str, retry_after: float, status: int) -> None:
         super().__init__("sandbox", message, retryable=True, status=status)
         self.retry_after = max(retry_after, 0.05)
 
 
-class Busy(Later):
+class Busy(RetryLater):
     def __init__(self, message: str, retry_after: float) -> None:
         super().__init__(message, retry_after, 429)
 
 
-class Unavailable(Later):
+class Unavailable(RetryLater):
     def __init__(self, message: str, retry_after: float = 2.0) -> None:
         super().__init__(message, retry_after, 503)
 
 
 class Unknown(RolloutError):
-    """No sandbox of this id that the asker may see."""
+    """There is no sandbox of this id that the caller may see."""
 
     def __init__(self, message: str) -> None:
         super().__init__("sandbox", message, retryable=True, status=404)
 
 
 class Lost(RolloutError):
-    """It was there and is not any more: the attempt cannot go on, a new one may.
+    """The sandbox was there and is gone: this attempt fails, a new one may work.
 
     `own_doing`: what ran in it brought its end about."""
 
@@ -57,8 +57,8 @@ class Conflict(RolloutError):
         super().__init__("sandbox", message, retryable=retryable, status=409)
 
 
-def is_engine_trouble(error: BaseException) -> bool:
-    """Does this say something about the engine, rather than about what was asked of it?"""
+def is_engine_fault(error: BaseException) -> bool:
+    """True when the engine failed, not the request."""
     if isinstance(error, RolloutError):
         return False
     return isinstance(error, InfraError | OSError | TimeoutError)
@@ -74,6 +74,6 @@ def engine_failure(error: BaseException) -> RolloutError:
 
 
 def forget_frames(error: BaseException | None) -> None:
-    """What failed is kept for its words: not for the bodies and buffers of the functions that it came through."""
+    """Drops the tracebacks of an error that is stored: they hold bodies and buffers of functions it came through."""
     while error is not None and error.__traceback__ is not None:  # some are their own cause
         error.__traceback__, error = None, error.__cause__ or error.__context__

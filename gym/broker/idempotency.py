@@ -1,4 +1,4 @@
-"""A request that is sent twice runs once: its reply is kept under its id, and who asks again waits for the same one."""
+"""A request that is sent twice runs once: its reply is stored under its id, and a retry gets the same reply."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
-from gym.broker.background import Tasks
-from gym.broker.errors import Conflict, Later, Refused, forget_frames
+from gym.broker.background import BackgroundTasks
+from gym.broker.errors import Conflict, RequestRefused, RetryLater, forget_frames
 from gym.wire.failures import RolloutError
 
 KEPT_SECONDS = 900.0
@@ -19,23 +19,23 @@ KEPT_IDS = 200_000
 Key = tuple[str, ...]
 
 
-class _Asked(NamedTuple):
+class _RunningRequest(NamedTuple):
     digest: bytes
     task: asyncio.Task[bytes]
 
 
-class _Told(NamedTuple):
-    asked: _Asked
+class _StoredReply(NamedTuple):
+    asked: _RunningRequest
     ended: float
     size: int
 
 
-class Once:
-    def __init__(self, tasks: Tasks, clock: Callable[[], float] = time.monotonic) -> None:
+class IdempotentRequests:
+    def __init__(self, tasks: BackgroundTasks, clock: Callable[[], float] = time.monotonic) -> None:
         self._tasks = tasks
         self._clock = clock
-        self._running: dict[Key, _Asked] = {}
-        self._kept: OrderedDict[Key, _Told] = OrderedDict()  # in the order in which they ended
+        self._running: dict[Key, _RunningRequest] = {}
+        self._kept: OrderedDict[Key, _StoredReply] = OrderedDict()  # in the order in which they ended
         self._spent: OrderedDict[Key, None] = OrderedDict()
         self._bytes = 0
         self.joined = 0
@@ -44,30 +44,32 @@ class Once:
         return key in self._running or key in self._kept or key in self._spent
 
     async def run(self, key: Key, body: bytes, work: Callable[[], Coroutine[Any, Any, bytes]]) -> bytes:
-        """The work goes on when the asker leaves. What was never begun (busy, unavailable) may be asked again."""
+        """The work goes on when the caller leaves. A request that never started (busy, unavailable) may be retried."""
         digest = hashlib.sha256(body).digest()
         if key in self._spent:
             raise Conflict(f"request {key[-1]!r} has run, and its reply is no longer kept", retryable=True)
         kept = self._kept.get(key)
         asked = kept.asked if kept is not None else self._running.get(key)
         if asked is None:
-            asked = _Asked(digest, self._tasks.spawn(work(), f"request {key[-1]}"))
+            asked = _RunningRequest(digest, self._tasks.spawn(work(), f"request {key[-1]}"))
             self._running[key] = asked
             asked.task.add_done_callback(lambda done: self._settle(key, done))
         else:
             self.joined += 1
         if asked.digest != digest:
-            raise Refused(f"the request id {key[-1]!r} was used for another request: ids are for repeating one", 422)
+            raise RequestRefused(
+                f"the request id {key[-1]!r} was used for another request: an id is for retries of one request", 422
+            )
         try:
             return await asyncio.shield(asked.task)
         except asyncio.CancelledError:
             current = asyncio.current_task()
             if current is not None and current.cancelling():
-                raise  # it is this asker who leaves
-            raise RolloutError("cancelled", f"request {key[-1]!r} was taken back") from None
+                raise  # this caller was cancelled, not the work
+            raise RolloutError("cancelled", f"request {key[-1]!r} was cancelled") from None
 
     def take_back(self, key: Key) -> bool:
-        """Ends it, if it runs; it does not run again."""
+        """Cancels it, if it runs; it is not run again."""
         asked = self._running.get(key)
         return asked is not None and asked.task.cancel()
 
@@ -77,23 +79,23 @@ class Once:
             self._spend(key)
             return
         error = task.exception()
-        if isinstance(error, Later):
+        if isinstance(error, RetryLater):
             return
         if error is not None:
             forget_frames(error)
         size = len(task.result()) if error is None else 500
-        self._kept[key] = _Told(asked, self._clock(), size)
+        self._kept[key] = _StoredReply(asked, self._clock(), size)
         self._bytes += size
         self._expire()
 
     def _expire(self) -> None:
         oldest = self._clock() - KEPT_SECONDS
         while self._kept:
-            key, told = next(iter(self._kept.items()))
-            if told.ended >= oldest and self._bytes <= KEPT_BYTES and len(self._kept) <= KEPT_IDS:
+            key, stored = next(iter(self._kept.items()))
+            if stored.ended >= oldest and self._bytes <= KEPT_BYTES and len(self._kept) <= KEPT_IDS:
                 break
             del self._kept[key]
-            self._bytes -= told.size
+            self._bytes -= stored.size
             self._spend(key)
 
     def _spend(self, key: Key) -> None:

@@ -1,4 +1,4 @@
-"""Images are fetched or built before a create enters the engine's queue, once however many ask, apart from it."""
+"""Pulls or builds images before a create enters the engine's queue; once for all requests that need the image."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Callable
 
 import orjson
 
-from gym.broker.admission import Gate
-from gym.broker.background import Tasks
+from gym.broker.admission import Admission
+from gym.broker.background import BackgroundTasks
 from gym.broker.errors import Busy
 from gym.broker.provider import Progress, Provider
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxSpec
 
-TRUSTED_SECONDS = 300.0  # so long an image that was there is taken to be there still
+TRUSTED_SECONDS = 300.0  # how long a found image is not looked up again
 
 
-class Coming:
+class PendingImage:
     """An image on its way: for whom, since when, and the last line of its progress."""
 
     def __init__(self, spec: SandboxSpec, began: float) -> None:
@@ -37,75 +37,81 @@ class Coming:
             one(line)
 
 
-class Images:
+class ImagePulls:
     def __init__(
-        self, provider: Provider, gate: Gate, tasks: Tasks, clock: Callable[[], float] = time.monotonic
+        self,
+        provider: Provider,
+        admission: Admission,
+        tasks: BackgroundTasks,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._provider = provider
-        self._gate = gate
+        self._admission = admission
         self._tasks = tasks
         self._clock = clock
         self._here: dict[str, float] = {}
-        self._coming: dict[str, Coming] = {}
+        self._coming: dict[str, PendingImage] = {}
 
     async def need(
-        self, spec: SandboxSpec, ends: float, progress: Progress | None = None, *, instance: str = ""
+        self, spec: SandboxSpec, deadline: float, progress: Progress | None = None, *, instance: str = ""
     ) -> None:
-        """Returns when the image is here. Who stops waiting does not stop the fetching: others may wait as well."""
+        """Returns when the image is there. A cancelled caller does not cancel the pull: others may wait for it."""
         coming = self.begin(spec, instance)
         if coming is None or coming.task is None:
             return
         if progress is not None:
             coming.listeners.append(progress)
         try:
-            async with asyncio.timeout_at(ends):
+            async with asyncio.timeout_at(deadline):
                 await asyncio.shield(coming.task)
         except TimeoutError:
             what = f"the image {spec.image or 'of this build'} is still on its way"
             raise Busy(f"{what}; the request's deadline came first", 10.0) from None
 
-    def begin(self, spec: SandboxSpec, instance: str = "") -> Coming | None:
-        """None where it is here already."""
+    def begin(self, spec: SandboxSpec, instance: str = "") -> PendingImage | None:
+        """None where the image is there already."""
         key = source_key(spec)
         if self._here.get(key, 0.0) > self._clock():
             return None
         coming = self._coming.get(key)
         if coming is None:
-            coming = self._coming[key] = Coming(spec, self._clock())
+            coming = self._coming[key] = PendingImage(spec, self._clock())
             coming.task = self._tasks.spawn(self._fetch(key, coming), f"image {spec.image or 'build'}")
             coming.task.add_done_callback(lambda _: self._coming.pop(key, None))
         coming.instances |= {instance} - {""}
         return coming
 
-    def builds(self) -> dict[str, Coming]:
-        """Those on their way that are built, and not fetched."""
+    def builds(self) -> dict[str, PendingImage]:
+        """Pending images that are built, not pulled."""
         return {key: one for key, one in self._coming.items() if one.spec.build is not None}
 
     def forget(self) -> None:
-        """After images were removed: look again."""
+        """After images were removed: look them up again."""
         self._here.clear()
 
     def status(self) -> dict[str, object]:
         return {"ready": len(self._here), "coming": len(self._coming)}
 
-    async def _fetch(self, key: str, coming: Coming) -> str:
+    async def _fetch(self, key: str, coming: PendingImage) -> str:
         try:
-            async with self._gate.place(key, float("inf")):
+            async with self._admission.slot_for(key, float("inf")):
                 image = await self._provider.prepare(coming.spec, coming.tell)
-        except Exception as error:  # noqa: BLE001 (whatever a provider raises becomes the contract's failure)
+        except Exception as error:  # noqa: BLE001 (any error of a provider becomes the contract's failure)
             raise image_failure(error, coming.spec) from error
         finally:
             coming.ended = self._clock()
         now = self._clock()
-        self._here = {one: ends for one, ends in self._here.items() if ends > now} | {key: now + TRUSTED_SECONDS}
+        self._here = {one: deadline for one, deadline in self._here.items() if deadline > now} | {
+            key: now + TRUSTED_SECONDS
+        }
         return image
 
 
 def image_failure(error: Exception, spec: SandboxSpec) -> RolloutError:
-    """No wish to come again soon: what a registry refuses now it refuses in a second as well."""
+    """Without `retry_after`: what a registry refuses now it refuses in a second as well."""
     if isinstance(error, RolloutError):
         return error
-    what = f"the image {spec.image or 'of this build'} could not be had: {error or type(error).__name__}"
+    what = f"the image {spec.image or 'of this build'} could not be pulled or built: {error or type(error).__name__}"
     return RolloutError("sandbox", what, retryable=True, status=503)
 
 

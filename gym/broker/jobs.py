@@ -1,4 +1,4 @@
-"""Commands that go on while others run: their output so far, who follows it, and what became of them."""
+"""Jobs: commands that run in the background. Their output so far, their followers, their results."""
 
 from __future__ import annotations
 
@@ -6,22 +6,19 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from gym.broker.errors import Busy, Unknown
 from gym.broker.provider import Channel, Process
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, ExecResult, JobInfo, Output
 
-if TYPE_CHECKING:
-    from gym.broker.registry import Box
-
-MOST_JOBS = 256  # of one sandbox, ended ones included
-FIRST_LOOK, LONGEST_LOOK = 0.05, 1.0  # a follower looks again after so long; the helper keeps what comes between
+MAX_JOBS = 256  # of one sandbox, ended ones included
+FIRST_LOOK, LONGEST_LOOK = 0.05, 1.0  # how often a follower polls; the helper keeps the output in between
 
 
 @dataclass(eq=False)
-class Job:
+class BrokerJob:
     """Its output stays in the sandbox, bounded: a job that writes without end costs the broker nothing."""
 
     id: str
@@ -40,8 +37,8 @@ class Job:
             return JobInfo(id=self.id, state="lost", argv=self.argv, result=self.process.result_so_far())
 
     async def follow(self) -> AsyncIterator[tuple[int, bytes]]:
-        """Everything from the beginning as it comes; ends with the job. A gap is marked where it is."""
-        cursor, pause = Cursor(), FIRST_LOOK
+        """All output from the start, as it comes, until the job ends. A gap is marked."""
+        cursor, pause = OutputCursor(), FIRST_LOOK
         while True:
             running = self.process.running
             fresh = cursor.fresh(await self.process.peek())
@@ -53,8 +50,19 @@ class Job:
             await wait_for_end(self.process, pause)
 
 
-class Cursor:
-    """How far a reader has come in two streams of which the middle may be gone."""
+class JobHost(Protocol):
+    """The sandbox that jobs run in, as far as they need it."""
+
+    jobs: dict[str, BrokerJob]
+
+    @property
+    def id(self) -> str: ...
+
+    async def channel_for(self, user: str | None = None) -> Channel: ...
+
+
+class OutputCursor:
+    """How far a reader is in two streams whose middle may be cut."""
 
     def __init__(self) -> None:
         self._seen = [0, 0]
@@ -82,42 +90,42 @@ def after(output: Output, seen: int) -> bytes:
     return output.tail[start:]
 
 
-async def start_job(box: Box, request: ExecRequest, *, job_id: str = "") -> Job:
-    """Its stdin stays open after what the request gives it, until it is closed by name."""
-    make_room(box)
+async def start_job(entry: JobHost, request: ExecRequest, *, job_id: str = "") -> BrokerJob:
+    """Its stdin stays open after the request's own input, until it is closed by a request."""
+    make_room(entry)
     name = job_id or f"j{secrets.token_hex(5)}"
-    line = await box.line(request.user)
-    process = await line.start(request.model_copy(update={"stdin": b"", "stream": False, "id": name}))
-    job = box.jobs[name] = Job(name, request.words(), process)
+    channel = await entry.channel_for(request.user)
+    process = await channel.start(request.model_copy(update={"stdin": b"", "stream": False, "id": name}))
+    job = entry.jobs[name] = BrokerJob(name, request.words(), process)
     if request.stdin:
         await process.write(request.stdin)
     return job
 
 
-def adopt_jobs(box: Box, channel: Channel) -> None:
+def adopt_jobs(entry: JobHost, channel: Channel) -> None:
     """Those that an earlier broker started and that still run."""
     for process in channel.adopted:
-        box.jobs[process.name] = Job(process.name, (), process)
+        entry.jobs[process.name] = BrokerJob(process.name, (), process)
 
 
-def find_job(box: Box, job_id: str) -> Job:
-    job = box.jobs.get(job_id)
+def find_job(entry: JobHost, job_id: str) -> BrokerJob:
+    job = entry.jobs.get(job_id)
     if job is None:
-        raise Unknown(f"sandbox {box.id} has no job {job_id[:80]!r}")
+        raise Unknown(f"sandbox {entry.id} has no job {job_id[:80]!r}")
     return job
 
 
-def make_room(box: Box) -> None:
-    if len(box.jobs) < MOST_JOBS:
+def make_room(entry: JobHost) -> None:
+    if len(entry.jobs) < MAX_JOBS:
         return
-    ended = next((job.id for job in box.jobs.values() if not job.process.running), None)
+    ended = next((job.id for job in entry.jobs.values() if not job.process.running), None)
     if ended is None:
-        raise Busy(f"sandbox {box.id} runs {MOST_JOBS} jobs already", 5.0)
-    del box.jobs[ended]
+        raise Busy(f"sandbox {entry.id} runs {MAX_JOBS} jobs already", 5.0)
+    del entry.jobs[ended]
 
 
 async def wait_for_end(process: Process, seconds: float) -> None:
-    """Until it ended, or so long."""
+    """Returns when it ended, or after `seconds`."""
     ended = asyncio.ensure_future(process.wait())
     try:
         await asyncio.wait({ended}, timeout=seconds)

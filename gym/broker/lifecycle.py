@@ -1,4 +1,4 @@
-"""The broker's life: what an earlier one left is adopted or removed, leases and TTLs are kept, nothing stays behind."""
+"""Start, loops and stop of the broker: adopts or removes what an earlier one left, enforces leases and TTLs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from gym.broker.jobs import adopt_jobs
-from gym.broker.provider import Held, Tags
-from gym.broker.registry import Box
+from gym.broker.provider import ProviderSandbox, Tags
+from gym.broker.registry import SandboxEntry
 from gym.broker.service import Broker
 from gym.wire.sandbox import OPERATOR, Grant, SandboxSpec
 
@@ -21,12 +21,12 @@ LOST_KEPT_SECONDS = 600.0
 
 
 async def start(broker: Broker) -> None:
-    """Ready when this returns: everything of the stack that exists is known, or on its way out."""
+    """Ready when this returns: every sandbox of the stack is adopted or being removed."""
     await broker.provider.open()
     await adopt(broker)
     loops = {"reaper": reap(broker), "ping": ping(broker), "disk": collect_garbage(broker)}
     loops["warm"] = broker.warm.run(broker.tasks.spawn)
-    loops |= {name: make() for name, make in broker.beside.items()}
+    loops |= {name: make() for name, make in broker.background.items()}
     for name, work in loops.items():
         broker.tasks.spawn(work, name)
     for name, access in broker.config.instances.items():
@@ -36,25 +36,25 @@ async def start(broker: Broker) -> None:
 
 
 async def stop(broker: Broker) -> None:
-    """Everything of the stack goes, unless the next broker is to have it. Idempotent."""
+    """Removes all sandboxes of the stack, unless the next broker takes them over. Idempotent."""
     if broker.stopping:
         return
     broker.stopping = True
     warm = broker.warm.drain()
     if not broker.hand_over:
-        for box in broker.boxes:
-            broker.remove(box, "the broker was stopped")
-    for held in warm:
-        broker.removals.begin(held, "the broker was stopped")
+        for entry in broker.registry:
+            broker.remove(entry, "the broker was stopped")
+    for sandbox in warm:
+        broker.removals.begin(sandbox, "the broker was stopped")
 
 
 async def close(broker: Broker) -> None:
     """After `stop`: waits for what is being removed, sweeps, and lets go of the provider."""
     await stop(broker)
     clean = await broker.removals.settled(broker.config.settings.stop_seconds)
-    keep = frozenset(box.id for box in broker.boxes) if broker.hand_over else frozenset[str]()
-    if telling := [box.telling for box in broker.boxes if box.telling is not None]:
-        await asyncio.wait(telling, timeout=10.0)
+    keep = frozenset(entry.id for entry in broker.registry) if broker.hand_over else frozenset[str]()
+    if retagging := [entry.retagging for entry in broker.registry if entry.retagging is not None]:
+        await asyncio.wait(retagging, timeout=10.0)
     try:
         async with asyncio.timeout(10.0):
             await broker.provider.sweep(broker.config.stack, keep)
@@ -68,7 +68,7 @@ async def close(broker: Broker) -> None:
 
 
 async def adopt(broker: Broker) -> None:
-    """Those whose owner may still come stay for one lease, those that nobody owns for their TTL; the others go."""
+    """Sandboxes with an owner stay for one lease, those without one for their TTL; the others are removed."""
     keep: set[str] = set()
     gate = asyncio.Semaphore(AT_ONCE)
     async with asyncio.TaskGroup() as group:
@@ -92,58 +92,60 @@ async def adopt_one(
 ) -> None:
     try:
         async with gate, asyncio.timeout(ADOPT_SECONDS):
-            held = await cast(Any, take())
-    except Exception as error:  # noqa: BLE001 (one that cannot be reached is of no use to anybody)
+            sandbox = await cast(Any, take())
+    except Exception as error:  # noqa: BLE001 (one that cannot be reached is of no use)
         keep.discard(tags.id)
         log.warning("sandbox %s could not be adopted and is removed: %s", tags.id, error)
         return
-    admit_adopted(broker, held)
+    admit_adopted(broker, sandbox)
 
 
-def admit_adopted(broker: Broker, held: Held) -> Box:
-    spec: SandboxSpec = held.spec
-    ends = asyncio.get_running_loop().time() + held.tags.expires - time.time()
-    box = Box(held, held.tags, spec, broker.provider.name, ends, sealed=spec.network.setup is None)
-    adopt_jobs(box, held.channel)
-    broker.boxes.add(box)
-    broker.leases.beat(box.owner)
-    broker.watch(box)
-    return box
+def admit_adopted(broker: Broker, sandbox: ProviderSandbox) -> SandboxEntry:
+    spec: SandboxSpec = sandbox.spec
+    expires_at = asyncio.get_running_loop().time() + sandbox.tags.expires - time.time()
+    entry = SandboxEntry(
+        sandbox, sandbox.tags, spec, broker.provider.name, expires_at, sealed=spec.network.setup is None
+    )
+    adopt_jobs(entry, sandbox.channel)
+    broker.registry.add(entry)
+    broker.leases.renew(entry.owner)
+    broker.watch(entry)
+    return entry
 
 
 async def reap(broker: Broker) -> None:
-    """What expired, what lost its owner. A pause of this very process is not held against anybody."""
+    """Removes what expired or lost its owner. When this process itself was paused, leases are extended by the pause."""
     loop = asyncio.get_running_loop()
-    knobs = broker.config.settings
-    expected = loop.time() + knobs.reap_seconds
+    settings = broker.config.settings
+    expected = loop.time() + settings.reap_seconds
     while True:
-        await asyncio.sleep(knobs.reap_seconds)
+        await asyncio.sleep(settings.reap_seconds)
         late = loop.time() - expected
-        if late > knobs.lease_seconds / 4:
-            broker.leases.forgive(late)
-        expected = loop.time() + knobs.reap_seconds
-        for box in broker.boxes:
-            look_after(broker, box, loop.time())
-        broker.leases.sweep({box.owner for box in broker.boxes})
+        if late > settings.lease_seconds / 4:
+            broker.leases.extend_all(late)
+        expected = loop.time() + settings.reap_seconds
+        for entry in broker.registry:
+            look_after(broker, entry, loop.time())
+        broker.leases.sweep({entry.owner for entry in broker.registry})
 
 
-def look_after(broker: Broker, box: Box, now: float) -> None:
-    why = f"it was lost: {box.why_lost}"
-    if box.state == "lost" and not box.reclaimed:
-        box.reclaimed = True  # its remains go at once; what it was can be asked for a while, why it went for longer
-        box.ends = min(box.ends, now + LOST_KEPT_SECONDS)
-        broker.removals.begin(box.held, why)
-    elif box.reclaimed and (now >= box.ends or broker.leases.is_over(box.owner)):
-        broker.boxes.forget(box, why)
-    elif now >= box.ends:
-        broker.remove(box, "its time was over")
-    elif broker.leases.is_over(box.owner):
+def look_after(broker: Broker, entry: SandboxEntry, now: float) -> None:
+    why = f"it was lost: {entry.why_lost}"
+    if entry.state == "lost" and not entry.reclaimed:
+        entry.reclaimed = True  # it is removed at once; its entry stays for a while, the reason for longer
+        entry.expires_at = min(entry.expires_at, now + LOST_KEPT_SECONDS)
+        broker.removals.begin(entry.sandbox, why)
+    elif entry.reclaimed and (now >= entry.expires_at or broker.leases.is_over(entry.owner)):
+        broker.registry.forget(entry, why)
+    elif now >= entry.expires_at:
+        broker.remove(entry, "its time was over")
+    elif broker.leases.is_over(entry.owner):
         silent = broker.config.settings.lease_seconds
-        broker.remove(box, f"its owner {box.tags.owner} was silent for {silent:g} s")
+        broker.remove(entry, f"its owner {entry.tags.owner} was silent for {silent:g} s")
 
 
 async def ping(broker: Broker) -> None:
-    """An engine that stops answering opens the breaker before a rollout finds out; one that answers again closes it."""
+    """Opens the breaker when the engine stops answering, before a rollout fails; closes it when it answers."""
     while True:
         try:
             async with asyncio.timeout(10.0):
@@ -157,11 +159,11 @@ async def ping(broker: Broker) -> None:
 
 
 async def collect_garbage(broker: Broker) -> None:
-    knobs = broker.config.settings
+    settings = broker.config.settings
     while True:
-        await asyncio.sleep(knobs.gc_seconds)
+        await asyncio.sleep(settings.gc_seconds)
         try:
-            freed = await broker.provider.collect_garbage(knobs.disk_low, knobs.disk_high)
+            freed = await broker.provider.collect_garbage(settings.disk_low, settings.disk_high)
         except Exception as error:  # noqa: BLE001 (tried again in a minute)
             log.warning("old images could not be removed: %s", error)
             continue
@@ -173,7 +175,7 @@ async def collect_garbage(broker: Broker) -> None:
 async def prefetch(broker: Broker, image: str, grant: Grant) -> None:
     try:
         await broker.images.need(broker.policy(SandboxSpec(image=image), grant), float("inf"))
-    except Exception as error:  # noqa: BLE001 (said again, to whoever asks for the image)
+    except Exception as error:  # noqa: BLE001 (raised again for the request that needs the image)
         log.warning("the image %s could not be fetched ahead: %s", image, error)
         broker.audit.note("prefetch", image=image, outcome="failed", why=str(error))
     else:

@@ -12,7 +12,7 @@ Progress = Callable[[str], None]  # one line of what is being fetched or built
 
 
 class Tags(NamedTuple):
-    """Who a sandbox belongs to: what its labels say, and what finds it again after a crash."""
+    """Who a sandbox belongs to: what its labels say, and how it is found after a crash."""
 
     id: str
     stack: str
@@ -25,12 +25,12 @@ class Tags(NamedTuple):
 
 
 class Abilities(NamedTuple):
-    """What a provider can do; whatever it cannot is refused in words before anything is made."""
+    """What a provider can do; the rest is refused with a reason before anything is made."""
 
     isolates: bool
     images: bool  # `image`/`build` mean something; without, every sandbox is this machine's own file system
     networks: tuple[Access, ...]
-    users: bool  # `user` may name somebody else
+    users: bool  # `user` may name another user
     forks: bool
     limits: bool  # memory, cpus and pids are enforced
     lasting: bool = True  # a sandbox can outlive its broker, for the next one to find
@@ -59,7 +59,7 @@ class Process(Protocol):
         """As `result_so_far`, with the end of what it wrote, which may still be kept inside."""
 
     def hold(self) -> None:
-        """Takes no more live output than is under way, until `release`."""
+        """Stops acknowledging live output, until `release`."""
 
     def release(self) -> None: ...
 
@@ -70,7 +70,7 @@ class NamedProcess(Process, Protocol):
 
 
 class Channel(Protocol):
-    """The open line into one sandbox. Everything that happens inside goes through it."""
+    """The connection into one sandbox. Everything that happens inside goes through it."""
 
     @property
     def adopted(self) -> Sequence[NamedProcess]:
@@ -80,7 +80,7 @@ class Channel(Protocol):
     def closed(self) -> bool: ...
 
     async def wait_closed(self) -> str:
-        """Returns when the line is gone, and says why."""
+        """Returns when the channel is closed, with the reason."""
 
     async def exec(self, request: ExecRequest, on_output: OnOutput | None = None) -> ExecResult: ...
 
@@ -94,7 +94,7 @@ class Channel(Protocol):
     async def write_pieces(
         self, path: str, pieces: AsyncIterator[bytes], *, mode: int | None = None, append: bool = False
     ) -> None:
-        """However many: the file is there when all of it is. One that breaks off leaves what was there before."""
+        """Replaces the file once all pieces are there; a transfer that breaks off leaves the old file."""
 
     async def read_file(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes: ...
 
@@ -112,17 +112,17 @@ class Channel(Protocol):
     async def set_times(self, path: str, mtime: float) -> None: ...
 
 
-class Gated(NamedTuple):
-    """What a sandbox is told of its egress gate: variables (NAME=value), and its resolver."""
+class EgressSettings(NamedTuple):
+    """How a sandbox uses its egress gate: variables (NAME=value), and its resolver."""
 
     env: tuple[str, ...] = ()
     dns: tuple[str, ...] = ()
 
 
 class EgressGate(Protocol):
-    """`allow: [hosts]`: lets through what is listed, and writes down who asks; a sandbox has no network of its own."""
+    """`allow: [hosts]`: lets listed hosts through and logs each request; the sandbox has no network of its own."""
 
-    def attach(self, tags: Tags, network: Network) -> Gated:
+    def attach(self, tags: Tags, network: Network) -> EgressSettings:
         """Before the sandbox is made; `network` is the phase that it begins with."""
 
     async def open(self, tags: Tags, channel: Channel) -> None:
@@ -132,10 +132,10 @@ class EgressGate(Protocol):
         """The phase is over, and what was open with it; `network` holds from here on. Once, and for good."""
 
     async def detach(self, tags: Tags) -> None:
-        """Idempotent: nothing of this sandbox goes through any more."""
+        """Closes the gate for this sandbox. Idempotent."""
 
 
-class Held(Protocol):
+class ProviderSandbox(Protocol):
     """One sandbox that runs."""
 
     @property
@@ -146,18 +146,18 @@ class Held(Protocol):
 
     @property
     def own_doing(self) -> bool:
-        """Once `why_lost` has told: did what ran in it bring its end about, by its limits of memory or disk?"""
+        """After `why_lost`: True when what ran in it caused its end, by its limits of memory or disk."""
 
     @property
     def channel(self) -> Channel: ...
 
     async def channel_as(self, user: str) -> Channel:
-        """A line as somebody else; the same one every time."""
+        """A channel as another user; the same one every time."""
 
     async def retag(self, tags: Tags) -> None:
-        """Given to somebody (from the warm pool), or kept longer."""
+        """New tags: it was handed out (from the warm pool), or its TTL was extended."""
 
-    async def fork(self, tags: Tags) -> Held:
+    async def fork(self, tags: Tags) -> ProviderSandbox:
         """A new sandbox with this one's files, and none of its processes."""
 
     async def seal(self) -> None:
@@ -175,21 +175,21 @@ class Provider(Protocol):
     abilities: Abilities
 
     async def open(self) -> None:
-        """Connects; InfraError with the next command where it cannot."""
+        """Connects. Raises InfraError with the next command."""
 
     async def close(self) -> None:
-        """Lets go of connections, not of sandboxes."""
+        """Closes connections, not sandboxes."""
 
     async def ping(self) -> float:
-        """Seconds that the engine took to answer; raises when it does not."""
+        """How many seconds the engine took to answer; raises when it does not answer."""
 
     async def prepare(self, spec: SandboxSpec, progress: Progress | None = None) -> str:
-        """The image is here (pulled or built) when this returns: its id."""
+        """Pulls or builds the image. Returns its id."""
 
     async def make_image(self, build: Build, progress: Progress | None = None) -> str: ...
 
-    async def create(self, spec: SandboxSpec, tags: Tags) -> Held:
-        """Runs, with its channel open. What it made is gone again when it raises."""
+    async def create(self, spec: SandboxSpec, tags: Tags) -> ProviderSandbox:
+        """Starts a sandbox and opens its channel. Removes what it made when it raises."""
 
     def found(self, stack: str) -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
         """Everything of this stack that an earlier broker left: its tags, and an awaitable that adopts it (-> Held)."""

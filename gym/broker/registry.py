@@ -1,4 +1,4 @@
-"""What the broker knows of each sandbox, alive or gone: whose it is, until when, and why it went."""
+"""What the broker knows of each sandbox, alive or removed: its owner, its expiry, and why it was removed."""
 
 from __future__ import annotations
 
@@ -9,42 +9,40 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from gym.broker.config import Caller
+from gym.broker.config import BrokerCaller
 from gym.broker.errors import Lost, Unknown
-from gym.broker.provider import Channel, Held, Tags
+from gym.broker.jobs import BrokerJob
+from gym.broker.provider import Channel, ProviderSandbox, Tags
+from gym.broker.shells import ShellSession
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxInfo, SandboxSpec, SandboxState
 
-if TYPE_CHECKING:
-    from gym.broker.jobs import Job
-    from gym.broker.shells import Shell
-
-NEWS_SECONDS = 5.0  # the engine tells of an end a little after it
-REMEMBERED = 20_000  # gone sandboxes of which the broker can still say why
+NEWS_SECONDS = 5.0  # the engine reports an end a little after it
+REMEMBERED = 20_000  # removed sandboxes of which the broker still knows why
 
 
 @dataclass(eq=False)
-class Box:
+class SandboxEntry:
     """One sandbox that was handed out."""
 
-    held: Held
-    tags: Tags  # whose it is; what the engine was told may come a moment later
+    sandbox: ProviderSandbox
+    tags: Tags  # its owner; the engine gets changes a moment later
     spec: SandboxSpec
     provider: str
-    ends: float  # the loop's time at which its TTL is over
+    expires_at: float  # the loop's time at which its TTL is over
     created: float = field(default_factory=time.time)
     state: SandboxState = "running"
     sealed: bool = True
     why_lost: str = ""
     own_doing: bool = False  # it was lost by what ran in it
-    jobs: dict[str, Job] = field(default_factory=dict)
-    shells: dict[str, Shell] = field(default_factory=dict)
+    jobs: dict[str, BrokerJob] = field(default_factory=dict)
+    shells: dict[str, ShellSession] = field(default_factory=dict)
     reclaimed: bool = False  # it was lost, and its remains are removed or on their way
     removing: asyncio.Task[bool] | None = None
-    telling: asyncio.Task[None] | None = None  # the engine whose it is
-    watching: asyncio.Task[None] | None = None  # done when it is known why it was lost
+    retagging: asyncio.Task[None] | None = None  # writes the new owner to the engine
+    loss_watch: asyncio.Task[None] | None = None  # done when it is known why it was lost
 
     @property
     def id(self) -> str:
@@ -62,17 +60,17 @@ class Box:
     def lane(self) -> str:
         return self.tags.rollout or self.id
 
-    async def line(self, user: str | None = None) -> Channel:
-        """The open channel, as somebody else where asked; says no in words where the sandbox cannot answer."""
+    async def channel_for(self, user: str | None = None) -> Channel:
+        """The open channel, of another user where asked. Raises with the reason where the sandbox cannot answer."""
         if self.state == "lost":
             raise self.loss
-        return self.held.channel if user is None else await self.held.channel_as(user)
+        return self.sandbox.channel if user is None else await self.sandbox.channel_as(user)
 
     async def explain(self, error: RolloutError) -> RolloutError:
-        """A line that broke, with what ended it once that is known."""
-        if self.watching is None or not self.held.channel.closed:
+        """The error of a channel that broke, replaced by why the sandbox was lost, once that is known."""
+        if self.loss_watch is None or not self.sandbox.channel.closed:
             return error
-        await asyncio.wait({self.watching}, timeout=NEWS_SECONDS)
+        await asyncio.wait({self.loss_watch}, timeout=NEWS_SECONDS)
         return self.loss if self.state == "lost" else error
 
     @property
@@ -101,58 +99,58 @@ class Box:
         )
 
 
-class Gone(NamedTuple):
+class RemovedSandbox(NamedTuple):
     instance: str
     why: str
     own_doing: bool = False
 
 
-class Boxes:
+class SandboxRegistry:
     """All of one stack."""
 
     def __init__(self) -> None:
-        self._alive: dict[str, Box] = {}
-        self._gone: OrderedDict[str, Gone] = OrderedDict()
+        self._alive: dict[str, SandboxEntry] = {}
+        self._gone: OrderedDict[str, RemovedSandbox] = OrderedDict()
         self._making: dict[str, int] = {}
 
-    def __iter__(self) -> Iterator[Box]:
+    def __iter__(self) -> Iterator[SandboxEntry]:
         return iter(tuple(self._alive.values()))
 
     def __len__(self) -> int:
         return len(self._alive)
 
-    def add(self, box: Box) -> None:
-        self._alive[box.id] = box
+    def add(self, entry: SandboxEntry) -> None:
+        self._alive[entry.id] = entry
 
-    def find(self, sandbox: str, caller: Caller) -> Box:
-        box = self._alive.get(sandbox)
-        if box is not None and caller.may_see(box.instance):
-            return box
-        gone = self._gone.get(sandbox)
+    def find(self, sandbox_id: str, caller: BrokerCaller) -> SandboxEntry:
+        entry = self._alive.get(sandbox_id)
+        if entry is not None and caller.may_see(entry.instance):
+            return entry
+        gone = self._gone.get(sandbox_id)
         if gone is not None and caller.may_see(gone.instance):
-            raise Lost(f"sandbox {sandbox} is gone: {gone.why}", own_doing=gone.own_doing)
-        raise Unknown(f"no sandbox {sandbox[:80]!r}")
+            raise Lost(f"sandbox {sandbox_id} is gone: {gone.why}", own_doing=gone.own_doing)
+        raise Unknown(f"no sandbox {sandbox_id[:80]!r}")
 
-    def has(self, sandbox: str, caller: Caller) -> bool:
-        box = self._alive.get(sandbox)
-        return box is not None and caller.may_see(box.instance)
+    def has(self, sandbox_id: str, caller: BrokerCaller) -> bool:
+        entry = self._alive.get(sandbox_id)
+        return entry is not None and caller.may_see(entry.instance)
 
-    def forget(self, box: Box, why: str) -> None:
-        """It cannot be reached from here on, though its remains may take a while to go."""
-        if self._alive.pop(box.id, None) is None:
+    def forget(self, entry: SandboxEntry, why: str) -> None:
+        """It cannot be found from here on; removing it may take a while longer."""
+        if self._alive.pop(entry.id, None) is None:
             return
-        self._gone[box.id] = Gone(box.instance, why, box.own_doing)
+        self._gone[entry.id] = RemovedSandbox(entry.instance, why, entry.own_doing)
         while len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)
 
-    def was_removed(self, sandbox: str, caller: Caller) -> bool:
-        gone = self._gone.get(sandbox)
+    def was_removed(self, sandbox_id: str, caller: BrokerCaller) -> bool:
+        gone = self._gone.get(sandbox_id)
         return gone is not None and caller.may_see(gone.instance)
 
     def count(self, instance: str) -> int:
-        """Those being made count too: a limit that a burst can pass is none."""
+        """Those being made count too: else a burst would pass the limit."""
         return self._making.get(instance, 0) + sum(
-            1 for box in self._alive.values() if box.instance == instance and box.state != "lost"
+            1 for entry in self._alive.values() if entry.instance == instance and entry.state != "lost"
         )
 
     def reserve(self, instance: str) -> None:

@@ -1,6 +1,6 @@
-"""Which ended containers of a stack are to be started again: those that nobody asked to end. Pure.
+"""Which ended containers of a stack are restarted: those that no person stopped. Pure.
 
-`docker stop` tells that somebody wanted it; `docker kill`, a crash or the lack of memory tell only of an end.
+Only `docker stop` sends a `stop` event; `docker kill`, a crash or the lack of memory send `die` alone.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from gym.wire.stack_names import CONSOLE, ROUTER, SANDBOX
 from gym.wire.wanted import Wanted
 
 KILLED: Final = 137
-SETTLE_SECONDS: Final = 1.0  # an end is told first, that it was a stop a moment later
-ASKED_SECONDS: Final = 5.0  # the same, of one that had been told to end
+SETTLE_SECONDS: Final = 1.0  # the engine reports `die` first and `stop` a moment later
+ASKED_SECONDS: Final = 5.0  # the same, after a signal to end
 MADE_SECONDS: Final = 10.0  # Compose makes a container first and starts it afterwards
 FIRST_WAIT: Final = 2.0
 LONGEST_WAIT: Final = 60.0
-CALM_SECONDS: Final = 60.0  # who ran for so long did not end because it was started
+CALM_SECONDS: Final = 60.0  # a container that ran for so long is not in a crash loop
 ENDED: Final = frozenset({"exited", "created"})
 RESTARTED: Final = frozenset({"always", "unless-stopped"})
 
 
-class Member(NamedTuple):
-    """One container of the stack, in the engine's words."""
+class StackContainer(NamedTuple):
+    """One container of the stack, as the engine lists it."""
 
     id: str
     name: str
@@ -35,8 +35,8 @@ class Member(NamedTuple):
     state: str
 
 
-class Notes(BaseModel):
-    """What the engine's events told; kept, for a broker that starts again hears only the latest of them."""
+class ContainerEvents(BaseModel):
+    """What is known from the engine's events. Stored, as a restarted broker gets only the latest of them."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
@@ -45,8 +45,8 @@ class Notes(BaseModel):
     asked: frozenset[str] = frozenset()  # were sent a signal that lets them end in order
     stopped: frozenset[str] = frozenset()  # by a person
 
-    def heard(self, event: Mapping[str, Any], *, commanded: bool) -> Notes:
-        """`commanded`: a command of ours is at work, and a stop is its own."""
+    def heard(self, event: Mapping[str, Any], *, commanded: bool) -> ContainerEvents:
+        """`commanded`: one of our commands works on the stack, and a stop comes from it."""
         actor = event.get("Actor") or {}
         id, action = str(actor.get("ID", "")), str(event.get("Action", ""))
         sets = {name: getattr(self, name) - {id} if action in GONE else getattr(self, name) for name in SETS}
@@ -58,47 +58,47 @@ class Notes(BaseModel):
             sets["stopped"] |= {id}
         if action == "stop":
             sets["asked"] -= {id}
-        return Notes(since=_time_of(event) or self.since, **sets)
+        return ContainerEvents(since=_time_of(event) or self.since, **sets)
 
 
 SETS: Final = ("died", "asked", "stopped")
 GONE: Final = frozenset({"start", "destroy"})
 
 
-class Trials:
-    """How often each was started again, and how long it waits for its next time."""
+class RestartHistory:
+    """How often each container was restarted, and how long it waits for its next restart."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, float] = {}  # by id: since when it lies there
+        self._seen: dict[str, float] = {}  # by id: when its end was first seen
         self._trials: dict[str, tuple[int, float]] = {}  # by name: how many, when the last
 
-    def see(self, ended: Iterable[Member], now: float) -> None:
+    def see(self, ended: Iterable[StackContainer], now: float) -> None:
         present = {one.id for one in ended}
         self._seen = {id: self._seen.get(id, now) for id in present}
 
-    def is_due(self, one: Member, notes: Notes, now: float) -> bool:
+    def is_due(self, one: StackContainer, notes: ContainerEvents, now: float) -> bool:
         made = one.state == "created"
         settle = MADE_SECONDS if made else ASKED_SECONDS if one.id in notes.asked else SETTLE_SECONDS
         count, last = self._trials.get(one.name, (0, float("-inf")))
         return now - self._seen[one.id] >= settle and now - last >= wait_after(count)
 
-    def started(self, one: Member, now: float) -> None:
+    def started(self, one: StackContainer, now: float) -> None:
         count, last = self._trials.get(one.name, (0, float("-inf")))
-        again = count + 1 if self._seen.get(one.id, now) - last < CALM_SECONDS else 1
-        self._trials[one.name] = (again, now)
+        tries = count + 1 if self._seen.get(one.id, now) - last < CALM_SECONDS else 1
+        self._trials[one.name] = (tries, now)
         self._seen.pop(one.id, None)
 
 
 def wait_after(count: int) -> float:
-    """A crash loop is tried more and more seldom."""
+    """The delay doubles with each restart of a crash loop."""
     return min(LONGEST_WAIT, FIRST_WAIT * 2 ** (count - 1)) if count else 0.0
 
 
-def find_ended(members: Iterable[Member], wanted: Wanted, notes: Notes) -> list[Member]:
-    """Those that the stack wants and nobody stopped, as far as labels tell; the lowest numbers first."""
+def find_ended(members: Iterable[StackContainer], wanted: Wanted, notes: ContainerEvents) -> list[StackContainer]:
+    """Those that the stack wants and no person stopped, judged by their labels; the lowest numbers first."""
     sizes = {one.name: one.replicas for one in wanted.services} | dict.fromkeys((ROUTER, CONSOLE, SANDBOX), 1)
-    found: list[Member] = []
-    groups: dict[str, list[Member]] = {}
+    found: list[StackContainer] = []
+    groups: dict[str, list[StackContainer]] = {}
     for one in members:
         if one.name == f"{wanted.project}-{one.service}-{one.number}":
             groups.setdefault(one.instance or one.service, []).append(one)
@@ -110,8 +110,8 @@ def find_ended(members: Iterable[Member], wanted: Wanted, notes: Notes) -> list[
     return found
 
 
-def may_start(one: Member, facts: Mapping[str, Any], notes: Notes) -> bool:
-    """By what an inspection tells. An end that nobody heard of was no stop where SIGKILL made it."""
+def may_start(one: StackContainer, facts: Mapping[str, Any], notes: ContainerEvents) -> bool:
+    """Judged by an inspection. An end without an event was not a stop if SIGKILL caused it."""
     policy = ((facts.get("HostConfig") or {}).get("RestartPolicy") or {}).get("Name", "")
     state = facts.get("State") or {}
     if policy not in RESTARTED or state.get("Running"):

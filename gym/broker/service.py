@@ -9,20 +9,20 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from gym.broker.admission import Gate
-from gym.broker.audit import Audit
-from gym.broker.background import Tasks
-from gym.broker.breaker import Breaker
-from gym.broker.config import BrokerConfig, Caller
-from gym.broker.errors import Busy, Refused, Unavailable, engine_failure, is_engine_trouble
-from gym.broker.idempotency import Once
-from gym.broker.image_pulls import Images
+from gym.broker.admission import Admission
+from gym.broker.audit_log import Audit
+from gym.broker.background import BackgroundTasks
+from gym.broker.config import BrokerCaller, BrokerConfig
+from gym.broker.engine_breaker import EngineBreaker
+from gym.broker.errors import Busy, RequestRefused, Unavailable, engine_failure, is_engine_fault
+from gym.broker.grant_check import check_labels
+from gym.broker.idempotency import IdempotentRequests
+from gym.broker.image_pulls import ImagePulls
 from gym.broker.jobs import start_job
 from gym.broker.leases import Leases
 from gym.broker.meters import Meters
-from gym.broker.policy import check_labels
-from gym.broker.provider import Held, Provider, Tags
-from gym.broker.registry import Box, Boxes, new_id
+from gym.broker.provider import Provider, ProviderSandbox, Tags
+from gym.broker.registry import SandboxEntry, SandboxRegistry, new_id
 from gym.broker.removals import Removals
 from gym.broker.warm import WarmPools
 from gym.wire.failures import RolloutError
@@ -34,14 +34,14 @@ log = logging.getLogger("gym.broker")
 
 
 @dataclass(frozen=True)
-class Ask:
-    """For whom a sandbox is made, and how long they wait for it."""
+class Requester:
+    """For whom a sandbox is made, and how long the caller waits for it."""
 
-    caller: Caller
+    caller: BrokerCaller
     rollout: str = ""
     owner: str = ""
     id: str = ""  # of the sandbox to be made, where the request has one
-    ends: float = float("inf")  # the loop's time
+    deadline: float = float("inf")  # the loop's time
 
 
 @dataclass
@@ -50,94 +50,98 @@ class Broker:
     provider: Provider
     policy: Policy
     audit: Audit
-    boxes: Boxes = field(default_factory=Boxes)
+    registry: SandboxRegistry = field(default_factory=SandboxRegistry)
     meters: Meters = field(default_factory=Meters)
-    tasks: Tasks = field(default_factory=Tasks)
+    tasks: BackgroundTasks = field(default_factory=BackgroundTasks)
     stopping: bool = False
     ready: bool = False
     engine_seconds: float = 0.0
-    beside: dict[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)  # more work, for ever
+    background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        knobs = self.config.settings
-        self.hand_over = knobs.hand_over and self.provider.abilities.lasting
+        settings = self.config.settings
+        self.hand_over = settings.hand_over and self.provider.abilities.lasting
         self.epoch = new_id()
-        slow = knobs.slow_create_seconds
-        self.creates = Gate("create a sandbox", most=knobs.creates, queue=knobs.queue, slow=slow, least=2)
-        self.execs = Gate("run a command", most=knobs.execs, queue=knobs.queue, slow=5.0, least=16)
-        self.removes = Gate("remove a sandbox", most=knobs.removes, queue=1 << 20, slow=slow, least=2)
-        self.pulls = Gate("fetch an image", most=knobs.pulls, queue=knobs.queue, slow=float("inf"))
-        self.breaker = Breaker(knobs.breaker_failures)
-        self.leases = Leases(knobs.lease_seconds)
-        self.once = Once(self.tasks)
+        slow = settings.slow_create_seconds
+        self.creates = Admission(
+            "create a sandbox", max_limit=settings.creates, queue=settings.queue, slow=slow, min_limit=2
+        )
+        self.execs = Admission("run a command", max_limit=settings.execs, queue=settings.queue, slow=5.0, min_limit=16)
+        self.removes = Admission("remove a sandbox", max_limit=settings.removes, queue=1 << 20, slow=slow, min_limit=2)
+        self.pulls = Admission("fetch an image", max_limit=settings.pulls, queue=settings.queue, slow=float("inf"))
+        self.breaker = EngineBreaker(settings.breaker_failures)
+        self.leases = Leases(settings.lease_seconds)
+        self.idempotency = IdempotentRequests(self.tasks)
         self.removals = Removals(self.removes, self.tasks, self.audit, self.meters)
-        self.images = Images(self.provider, self.pulls, self.tasks)
-        self.warm = WarmPools(knobs, self._make_warm, self._drop)
+        self.images = ImagePulls(self.provider, self.pulls, self.tasks)
+        self.warm = WarmPools(settings, self._make_warm, self._drop)
 
     # Making.
 
-    async def create(self, ask: Ask, spec: SandboxSpec) -> Box:
-        checked = self._check(ask, spec)
+    async def create(self, requester: Requester, spec: SandboxSpec) -> SandboxEntry:
+        checked = self._check(requester, spec)
         began = asyncio.get_running_loop().time()
-        self._take_room(ask.caller)
+        self._take_room(requester.caller)
         warm = True
         try:
-            box = self._from_warm(ask, checked)
-            if box is None:
-                warm, box = False, self._admit(await self._make_new(ask, checked), checked)
+            entry = self._from_warm(requester, checked)
+            if entry is None:
+                warm, entry = False, self._admit(await self._make_new(requester, checked), checked)
         except Exception as error:
-            self._note_failure("create", ask, error, image=checked.image)
+            self._note_failure("create", requester, error, image=checked.image)
             raise
         finally:
-            self.boxes.release(ask.caller.instance)
+            self.registry.release(requester.caller.instance)
         if checked.command:
-            await self._run_first(box, checked)
-        self._note_made("create", box, began, warm=warm, image=checked.image)
-        return box
+            await self._run_first(entry, checked)
+        self._note_made("create", entry, began, warm=warm, image=checked.image)
+        return entry
 
-    async def fork(self, ask: Ask, box: Box, ttl: float | None, labels: dict[str, str] | None) -> Box:
+    async def fork(
+        self, requester: Requester, entry: SandboxEntry, ttl: float | None, labels: dict[str, str] | None
+    ) -> SandboxEntry:
         """From the files of a sandbox, for the same instance."""
         self._accept()
         if not self.provider.abilities.forks:
-            raise Refused(f"the provider {self.provider.name} forks nothing", 422)
-        await box.line()
+            raise RequestRefused(f"the provider {self.provider.name} cannot fork", 422)
+        await entry.channel_for()
         began = asyncio.get_running_loop().time()
-        caller = ask.caller._replace(instance=box.instance)
-        spec = box.spec.model_copy(update={"ttl": ttl or box.spec.ttl, "labels": labels or box.spec.labels})
+        caller = requester.caller._replace(instance=entry.instance)
+        spec = entry.spec.model_copy(update={"ttl": ttl or entry.spec.ttl, "labels": labels or entry.spec.labels})
         self._check_ttl(caller, spec.ttl)
         check_labels(spec.labels)
         self._take_room(caller)
         try:
-            tags = self._tags(ask, spec, parent=box.id)._replace(instance=box.instance)
-            made = self._admit(await self._ask_engine(ask, lambda: box.held.fork(tags)), spec)
+            tags = self._tags(requester, spec, parent=entry.id)._replace(instance=entry.instance)
+            made = self._admit(await self._call_engine(requester, lambda: entry.sandbox.fork(tags)), spec)
         except Exception as error:
-            self._note_failure("fork", ask, error, sandbox=box.id)
+            self._note_failure("fork", requester, error, sandbox=entry.id)
             raise
         finally:
-            self.boxes.release(caller.instance)
-        made.sealed = box.sealed
-        self._note_made("fork", made, began, parent=box.id)
+            self.registry.release(caller.instance)
+        made.sealed = entry.sealed
+        self._note_made("fork", made, began, parent=entry.id)
         return made
 
-    async def extend(self, caller: Caller, box: Box, seconds: float) -> None:
+    async def extend(self, caller: BrokerCaller, entry: SandboxEntry, seconds: float) -> None:
         self._check_ttl(caller, seconds)
-        if box.telling is not None:
-            await asyncio.shield(box.telling)
-        box.tags = box.tags._replace(expires=time.time() + seconds)
-        await box.held.retag(box.tags)
-        box.ends = asyncio.get_running_loop().time() + seconds
+        if entry.retagging is not None:
+            await asyncio.shield(entry.retagging)
+        entry.tags = entry.tags._replace(expires=time.time() + seconds)
+        await entry.sandbox.retag(entry.tags)
+        entry.expires_at = asyncio.get_running_loop().time() + seconds
 
     # Removing.
 
-    def remove(self, box: Box, why: str) -> asyncio.Task[bool]:
-        self.boxes.forget(box, why)
-        if box.removing is None:
-            box.removing = self.removals.begin(box.held, why)
-        return box.removing
+    def remove(self, entry: SandboxEntry, why: str) -> asyncio.Task[bool]:
+        self.registry.forget(entry, why)
+        if entry.removing is None:
+            entry.removing = self.removals.begin(entry.sandbox, why)
+        return entry.removing
 
     def drop_owner(self, owner: tuple[str, str], why: str) -> list[asyncio.Task[bool]]:
         self.leases.drop(owner)
-        return [self.remove(box, why) for box in self.boxes if box.owner == owner]
+        return [self.remove(entry, why) for entry in self.registry if entry.owner == owner]
 
     def leave_to_next(self) -> bool:
         """The end of this broker leaves the sandboxes to its successor, where they can outlive it."""
@@ -147,14 +151,14 @@ class Broker:
     # What the engine says.
 
     def engine_failed(self, error: BaseException) -> None:
-        if is_engine_trouble(error):
+        if is_engine_fault(error):
             self.breaker.failed(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
         else:
             self.breaker.undecided()
 
     def status(self) -> dict[str, Any]:
-        gates = {"create": self.creates, "exec": self.execs, "remove": self.removes, "pull": self.pulls}
-        states = [box.state for box in self.boxes]
+        limits = {"create": self.creates, "exec": self.execs, "remove": self.removes, "pull": self.pulls}
+        states = [entry.state for entry in self.registry]
         return {
             "stack": self.config.stack,
             "provider": self.provider.name,
@@ -162,167 +166,174 @@ class Broker:
             "ready": self.ready and not self.stopping,
             "stopping": self.stopping,
             "sandboxes": {state: states.count(state) for state in ("running", "lost")},
-            "by_instance": {name: self.boxes.count(name) for name in self.config.instances},
+            "by_instance": {name: self.registry.count(name) for name in self.config.instances},
             "owners": len(self.leases),
-            "limits": {name: gate.status() for name, gate in gates.items()},
+            "limits": {name: admission.status() for name, admission in limits.items()},
             "breaker": {"state": self.breaker.state, "why": self.breaker.why},
             "warm": self.warm.status(),
             "images": self.images.status(),
             "removals": self.removals.status(),
             "engine_seconds": round(self.engine_seconds, 4),
-            "repeated_requests_joined": self.once.joined,
+            "repeated_requests_joined": self.idempotency.joined,
         }
 
     # Below: the steps of making one.
 
-    def _check(self, ask: Ask, spec: SandboxSpec) -> SandboxSpec:
+    def _check(self, requester: Requester, spec: SandboxSpec) -> SandboxSpec:
         self._accept()
         try:
-            return self.policy(spec, ask.caller.grant)
+            return self.policy(spec, requester.caller.grant)
         except RolloutError as error:
-            self._note_failure("create", ask, error, image=spec.image)
+            self._note_failure("create", requester, error, image=spec.image)
             raise
 
     def _accept(self) -> None:
         if self.stopping:
             raise Unavailable("the broker is stopping", 5.0)
 
-    def _check_ttl(self, caller: Caller, seconds: float) -> None:
-        most = 7 * 86400.0 if caller.operator else caller.grant.max_ttl
-        if not 0 < seconds <= most:
-            raise Refused(f"ttl: {seconds:g} s is more than this instance may ask for ({most:g} s)", 422)
+    def _check_ttl(self, caller: BrokerCaller, seconds: float) -> None:
+        limit = 7 * 86400.0 if caller.operator else caller.grant.max_ttl
+        if not 0 < seconds <= limit:
+            raise RequestRefused(f"ttl: {seconds:g} s is more than this instance may ask for ({limit:g} s)", 422)
 
-    def _take_room(self, caller: Caller) -> None:
-        most = caller.grant.max_sandboxes
-        if not caller.operator and self.boxes.count(caller.instance) >= most:
+    def _take_room(self, caller: BrokerCaller) -> None:
+        limit = caller.grant.max_sandboxes
+        if not caller.operator and self.registry.count(caller.instance) >= limit:
             self.meters.count("create", "busy")
-            raise Busy(f"{caller.instance} has {most} sandboxes already, as many as its grant allows", 1.0)
-        self.boxes.reserve(caller.instance)
+            raise Busy(f"{caller.instance} has {limit} sandboxes already, as many as its grant allows", 1.0)
+        self.registry.reserve(caller.instance)
 
-    def _from_warm(self, ask: Ask, spec: SandboxSpec) -> Box | None:
-        """Given at once; the engine is told meanwhile. Should the broker die before it knows, the next one sees a
-        sandbox that nobody has, and removes it."""
-        held = self.warm.take(spec, ask.caller.instance, ask.caller.grant.warm)
-        if held is None:
+    def _from_warm(self, requester: Requester, spec: SandboxSpec) -> SandboxEntry | None:
+        """Hands out a ready sandbox at once and writes its tags to the engine in the background. If the broker dies
+        in between, the next one sees a sandbox without an owner and removes it."""
+        sandbox = self.warm.take(spec, requester.caller.instance, requester.caller.grant.warm)
+        if sandbox is None:
             return None
-        tags = self._tags(ask, spec)._replace(id=held.tags.id)
-        box = self._admit(held, spec, tags)
-        box.telling = self.tasks.spawn(self._tell_engine(box, tags), f"hand out {box.id}")
-        return box
+        tags = self._tags(requester, spec)._replace(id=sandbox.tags.id)
+        entry = self._admit(sandbox, spec, tags)
+        entry.retagging = self.tasks.spawn(self._retag(entry, tags), f"hand out {entry.id}")
+        return entry
 
-    async def _tell_engine(self, box: Box, tags: Tags) -> None:
+    async def _retag(self, entry: SandboxEntry, tags: Tags) -> None:
         try:
-            await box.held.retag(tags)
-        except Exception as error:  # noqa: BLE001 (whoever has it works on; it will not outlive this broker)
-            log.warning("sandbox %s: the engine could not be told whose it is: %s", box.id, error)
+            await entry.sandbox.retag(tags)
+        except Exception as error:  # noqa: BLE001 (its owner goes on; it will not outlive this broker)
+            log.warning("sandbox %s: its new owner could not be written to the engine: %s", entry.id, error)
 
-    async def _make_new(self, ask: Ask, spec: SandboxSpec) -> Held:
+    async def _make_new(self, requester: Requester, spec: SandboxSpec) -> ProviderSandbox:
         self.breaker.check_open()
-        await self.images.need(spec, ask.ends, instance=ask.caller.instance)
+        await self.images.need(spec, requester.deadline, instance=requester.caller.instance)
         bare = spec.model_copy(update={"command": ()})
-        tags = self._tags(ask, spec)
-        return await self._ask_engine(ask, lambda: self.provider.create(bare, tags))
+        tags = self._tags(requester, spec)
+        return await self._call_engine(requester, lambda: self.provider.create(bare, tags))
 
-    async def _ask_engine(self, ask: Ask, make: Callable[[], Any]) -> Held:
-        async with self.creates.place(ask.rollout or ask.owner, ask.ends):
+    async def _call_engine(self, requester: Requester, make: Callable[[], Any]) -> ProviderSandbox:
+        async with self.creates.slot_for(requester.rollout or requester.owner, requester.deadline):
             self._accept()
             self.breaker.check()
             try:
-                held: Held = await make()
+                sandbox: ProviderSandbox = await make()
             except BaseException as error:
                 self.engine_failed(error)
                 if isinstance(error, Exception):
                     raise engine_failure(error) from error
                 raise
             self.breaker.succeeded()
-        return held
+        return sandbox
 
-    async def _make_warm(self, spec: SandboxSpec, instance: str, key: str) -> Held | None:
-        """At a time when nobody waits for a create."""
+    async def _make_warm(self, spec: SandboxSpec, instance: str, key: str) -> ProviderSandbox | None:
+        """Only while no request waits for a create."""
         if self.stopping or self.breaker.state != "closed":
             return None
-        visit = self.creates.try_enter()
-        if visit is None:
+        slot = self.creates.try_enter()
+        if slot is None:
             return None
         strained = False
         expires = time.time() + self.config.settings.warm_age_seconds + WARM_RESERVE_SECONDS
         tags = Tags(new_id(), self.config.stack, instance, "", expires=expires, warm=key)
         try:
-            held = await self.provider.create(spec, tags)
+            sandbox = await self.provider.create(spec, tags)
         except Exception as error:
-            strained = is_engine_trouble(error)
+            strained = is_engine_fault(error)
             self.engine_failed(error)
             raise
         finally:
-            self.creates.leave(visit, strained=strained)
+            self.creates.leave(slot, strained=strained)
         self.meters.count("warm")
-        return held
+        return sandbox
 
-    def _admit(self, held: Held, spec: SandboxSpec, given_to: Tags | None = None) -> Box:
-        """From here on it is reaped; nothing is awaited between the engine's answer and this."""
-        tags = given_to or held.tags
-        ends = asyncio.get_running_loop().time() + max(tags.expires - time.time(), 0.0)
-        box = Box(held, tags, spec, self.provider.name, ends, sealed=spec.network.setup is None)
+    def _admit(self, sandbox: ProviderSandbox, spec: SandboxSpec, given_to: Tags | None = None) -> SandboxEntry:
+        """Registers it, so that it is reaped. Nothing is awaited between the engine's answer and this."""
+        tags = given_to or sandbox.tags
+        expires_at = asyncio.get_running_loop().time() + max(tags.expires - time.time(), 0.0)
+        entry = SandboxEntry(sandbox, tags, spec, self.provider.name, expires_at, sealed=spec.network.setup is None)
         if tags.owner:
-            self.leases.beat(box.owner)
-        self.boxes.add(box)
-        self.watch(box)
+            self.leases.renew(entry.owner)
+        self.registry.add(entry)
+        self.watch(entry)
         if self.stopping and not self.hand_over:
-            self.remove(box, "the broker is stopping")
+            self.remove(entry, "the broker is stopping")
             raise Unavailable("the broker is stopping", 5.0)
-        return box
+        return entry
 
-    def watch(self, box: Box) -> None:
-        box.watching = self.tasks.spawn(self._watch(box), f"watch {box.id}")
+    def watch(self, entry: SandboxEntry) -> None:
+        entry.loss_watch = self.tasks.spawn(self._watch(entry), f"watch {entry.id}")
 
-    async def _watch(self, box: Box) -> None:
-        told = await box.held.channel.wait_closed()
-        if box.removing is not None or self.stopping:
+    async def _watch(self, entry: SandboxEntry) -> None:
+        reason = await entry.sandbox.channel.wait_closed()
+        if entry.removing is not None or self.stopping:
             return
         try:
             async with asyncio.timeout(10.0):
-                box.why_lost = await box.held.why_lost() or told
+                entry.why_lost = await entry.sandbox.why_lost() or reason
         except Exception as error:  # noqa: BLE001 (the engine may be what went)
-            box.why_lost = f"{told} ({error})"
-        box.own_doing = getattr(box.held, "own_doing", False)
-        box.state = "lost"
+            entry.why_lost = f"{reason} ({error})"
+        entry.own_doing = getattr(entry.sandbox, "own_doing", False)
+        entry.state = "lost"
         self.meters.count("lost")
         self.audit.note(
             "lost",
-            sandbox=box.id,
-            instance=box.instance,
-            rollout=box.tags.rollout,
-            why=box.why_lost,
-            own_doing=box.own_doing,
+            sandbox=entry.id,
+            instance=entry.instance,
+            rollout=entry.tags.rollout,
+            why=entry.why_lost,
+            own_doing=entry.own_doing,
         )
 
-    async def _run_first(self, box: Box, spec: SandboxSpec) -> None:
+    async def _run_first(self, entry: SandboxEntry, spec: SandboxSpec) -> None:
         """`command` of a spec: its first job."""
         request = ExecRequest(argv=spec.command, timeout=min(spec.ttl, 86400.0))
         try:
-            await start_job(box, request, job_id="command")
+            await start_job(entry, request, job_id="command")
         except BaseException as error:
-            self.remove(box, f"its command could not be started: {error}")
+            self.remove(entry, f"its command could not be started: {error}")
             raise
 
-    def _tags(self, ask: Ask, spec: SandboxSpec, parent: str = "") -> Tags:
+    def _tags(self, requester: Requester, spec: SandboxSpec, parent: str = "") -> Tags:
         expires = time.time() + spec.ttl
-        stack, instance = self.config.stack, ask.caller.instance
-        return Tags(ask.id or new_id(), stack, instance, ask.owner, ask.rollout, expires, parent=parent)
+        stack, instance = self.config.stack, requester.caller.instance
+        return Tags(
+            requester.id or new_id(), stack, instance, requester.owner, requester.rollout, expires, parent=parent
+        )
 
-    def _drop(self, held: Held, why: str) -> None:
-        self.removals.begin(held, why)
+    def _drop(self, sandbox: ProviderSandbox, why: str) -> None:
+        self.removals.begin(sandbox, why)
 
-    def _note_made(self, event: str, box: Box, began: float, **facts: Any) -> None:
+    def _note_made(self, event: str, entry: SandboxEntry, began: float, **facts: Any) -> None:
         seconds = asyncio.get_running_loop().time() - began
         self.meters.count(event)
         self.meters.time(event, seconds)
-        tags = box.tags
-        facts |= {"sandbox": box.id, "instance": tags.instance, "rollout": tags.rollout, "seconds": seconds}
+        tags = entry.tags
+        facts |= {"sandbox": entry.id, "instance": tags.instance, "rollout": tags.rollout, "seconds": seconds}
         self.audit.note(event, **facts)
 
-    def _note_failure(self, event: str, ask: Ask, error: Exception, **facts: Any) -> None:
+    def _note_failure(self, event: str, requester: Requester, error: Exception, **facts: Any) -> None:
         outcome = {403: "refused", 422: "refused", 429: "busy"}.get(getattr(error, "status", 500), "failed")
         self.meters.count(event, outcome)
-        facts |= {"instance": ask.caller.instance, "rollout": ask.rollout, "outcome": outcome, "why": str(error)}
+        facts |= {
+            "instance": requester.caller.instance,
+            "rollout": requester.rollout,
+            "outcome": outcome,
+            "why": str(error),
+        }
         self.audit.note(event, **facts)

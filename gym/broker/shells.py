@@ -1,6 +1,6 @@
-"""A shell that stays: directory, variables and functions live from one command to the next, output is told apart.
+"""Shell sessions: directory, variables and functions stay from one command to the next; each has its own output.
 
-A command that takes too long is killed and the shell goes on; only one that the shell itself cannot leave ends it.
+A command that takes too long is killed and the shell goes on; the shell ends only when it does not come back.
 """
 
 from __future__ import annotations
@@ -10,21 +10,18 @@ import re
 import secrets
 import shlex
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
-from gym.broker.bounded_output import Kept
-from gym.broker.errors import Busy, Lost, Refused, Unknown
-from gym.broker.provider import Process
+from gym.broker.bounded_output import BoundedOutput
+from gym.broker.errors import Busy, Lost, RequestRefused, Unknown
+from gym.broker.provider import Channel, Process
 from gym.wire.sandbox import ExecRequest, ExecResult
 
-if TYPE_CHECKING:
-    from gym.broker.registry import Box
-
-MOST_SHELLS = 32  # of one sandbox
+MAX_SHELLS = 32  # of one sandbox
 GRACE_SECONDS = 3.0  # for a shell to come back after its command was killed
 FOREVER = 86400.0
 THROTTLE_SECONDS = 0.02
-# Kills whatever descends from $1, with what every /bin/sh has by itself; again until a round finds nobody.
+# Kills whatever descends from $1, with what every /bin/sh has by itself; repeated until a round finds no process.
 KILL_CHILDREN: Final = r"""
 round() {
   found=
@@ -48,14 +45,14 @@ while round "$1" && [ $tries -lt 20 ]; do tries=$((tries+1)); done
 """
 
 
-class Seeker:
-    """One stream of a shell: keeps what comes before the mark, and says what stands behind it."""
+class MarkReader:
+    """Reads one stream of a shell up to the mark, and the exit code behind it."""
 
-    def __init__(self, mark: bytes, most: int) -> None:
+    def __init__(self, mark: bytes, max_bytes: int) -> None:
         self._end = re.compile(rb"\n" + mark + rb" (\d+)\n")
         self._hold = len(mark) + 16  # so many bytes may be the beginning of the mark
         self._pending = b""
-        self.kept = Kept(most)
+        self.kept = BoundedOutput(max_bytes)
         self.found: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def feed(self, data: bytes) -> None:
@@ -77,13 +74,13 @@ class Seeker:
 
 
 @dataclass(eq=False)
-class Shell:
+class ShellSession:
     id: str
     user: str | None
     process: Process | None = None
     pid: int = 0
     ended: bool = False
-    seekers: tuple[Seeker, Seeker] | None = None
+    seekers: tuple[MarkReader, MarkReader] | None = None
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def heard(self, stream: int, data: bytes) -> None:
@@ -96,69 +93,86 @@ class Shell:
             asyncio.get_running_loop().call_later(THROTTLE_SECONDS, self.process.release)
 
 
-async def open_shell(box: Box, request: ExecRequest) -> Shell:
+class ShellHost(Protocol):
+    """The sandbox that shells run in, as far as they need it."""
+
+    shells: dict[str, ShellSession]
+
+    @property
+    def id(self) -> str: ...
+
+    async def channel_for(self, user: str | None = None) -> Channel: ...
+
+
+async def open_shell(entry: ShellHost, request: ExecRequest) -> ShellSession:
     """`argv` names the shell (/bin/sh where it is empty words); cwd, env and user are as for a command."""
-    if len(box.shells) >= MOST_SHELLS:
-        raise Busy(f"sandbox {box.id} has {MOST_SHELLS} shells open", 5.0)
-    line = await box.line(request.user)
-    shell = Shell(f"h{secrets.token_hex(5)}", request.user)
-    shell.process = await line.start(request.model_copy(update={"stdin": b"", "timeout": FOREVER}), shell.heard)
-    box.shells[shell.id] = shell
+    if len(entry.shells) >= MAX_SHELLS:
+        raise Busy(f"sandbox {entry.id} has {MAX_SHELLS} shells open", 5.0)
+    channel = await entry.channel_for(request.user)
+    shell = ShellSession(f"h{secrets.token_hex(5)}", request.user)
+    shell.process = await channel.start(request.model_copy(update={"stdin": b"", "timeout": FOREVER}), shell.heard)
+    entry.shells[shell.id] = shell
     try:
-        told = await run_in_shell(box, shell, 'printf "%s" "$$"', 30.0, 1 << 12)
-        shell.pid = int(told.stdout.text.strip())
+        result = await run_in_shell(entry, shell, 'printf "%s" "$$"', 30.0, 1 << 12)
+        shell.pid = int(result.stdout.text.strip())
     except (ValueError, Lost):
-        await close_shell(box, shell)
-        raise Refused(f"{request.words()[0]} did not answer as a POSIX shell does", 422) from None
+        await close_shell(entry, shell)
+        raise RequestRefused(f"{request.words()[0]} did not answer as a POSIX shell does", 422) from None
     return shell
 
 
-async def run_in_shell(box: Box, shell: Shell, command: str, timeout: float, most: int) -> ExecResult:
-    """One at a time; who comes meanwhile waits for its turn."""
+async def run_in_shell(
+    entry: ShellHost, shell: ShellSession, command: str, timeout: float, max_bytes: int
+) -> ExecResult:
+    """One command at a time; others wait for their turn."""
     if "\0" in command:
-        raise Refused("command: a NUL byte cannot be part of a shell's command", 422)
+        raise RequestRefused("command: a NUL byte cannot be part of a shell's command", 422)
     async with shell.turn:
         if shell.ended or shell.process is None:
-            raise Lost(f"shell {shell.id} of sandbox {box.id} has ended")
+            raise Lost(f"shell {shell.id} of sandbox {entry.id} has ended")
         mark = secrets.token_hex(12).encode()
-        shell.seekers = (Seeker(mark, most), Seeker(mark, most))
+        shell.seekers = (MarkReader(mark, max_bytes), MarkReader(mark, max_bytes))
         try:
-            return await _run(box, shell, shell.process, command, timeout, mark.decode())
+            return await _run(entry, shell, shell.process, command, timeout, mark.decode())
         except asyncio.CancelledError:
-            await asyncio.shield(close_shell(box, shell))  # its state is unknown from here on
+            await asyncio.shield(close_shell(entry, shell))  # its state is unknown from here on
             raise
         finally:
             shell.seekers = None
 
 
-async def close_shell(box: Box, shell: Shell) -> None:
+async def close_shell(entry: ShellHost, shell: ShellSession) -> None:
     shell.ended = True
-    box.shells.pop(shell.id, None)
+    entry.shells.pop(shell.id, None)
     if shell.process is not None and shell.process.running:
         await shell.process.kill()
 
 
-def find_shell(box: Box, shell_id: str) -> Shell:
-    shell = box.shells.get(shell_id)
+def find_shell(entry: ShellHost, shell_id: str) -> ShellSession:
+    shell = entry.shells.get(shell_id)
     if shell is None:
-        raise Unknown(f"sandbox {box.id} has no shell {shell_id[:80]!r}")
+        raise Unknown(f"sandbox {entry.id} has no shell {shell_id[:80]!r}")
     return shell
 
 
-async def _run(box: Box, shell: Shell, process: Process, command: str, timeout: float, mark: str) -> ExecResult:
+async def _run(
+    entry: ShellHost, shell: ShellSession, process: Process, command: str, timeout: float, mark: str
+) -> ExecResult:
     assert shell.seekers is not None
     out, err = shell.seekers
     loop = asyncio.get_running_loop()
     began = loop.time()
-    tell = f'gym_code=$?; printf "\\n%s %d\\n" {mark} $gym_code; printf "\\n%s %d\\n" {mark} $gym_code >&2'
-    await process.write(f"command eval {shlex.quote(command)} </dev/null; {tell}\n".encode("utf-8", "surrogateescape"))
+    print_mark = f'gym_code=$?; printf "\\n%s %d\\n" {mark} $gym_code; printf "\\n%s %d\\n" {mark} $gym_code >&2'
+    await process.write(
+        f"command eval {shlex.quote(command)} </dev/null; {print_mark}\n".encode("utf-8", "surrogateescape")
+    )
     timed_out = not await _marked(process, out, err, timeout)
     if timed_out and process.running:
-        await _kill_command(box, shell)
+        await _kill_command(entry, shell)
         await _marked(process, out, err, GRACE_SECONDS)
     result = ExecResult(timed_out=timed_out and process.running, seconds=loop.time() - began)
     if not (out.found.done() and err.found.done()):
-        await close_shell(box, shell)
+        await close_shell(entry, shell)
         last = await process.wait()
         ended_by_itself = not result.timed_out
         code, signal = (last.exit_code, last.signal) if ended_by_itself else (None, 9)
@@ -170,8 +184,8 @@ async def _run(box: Box, shell: Shell, process: Process, command: str, timeout: 
     return result.model_copy(update={"stdout": out.kept.output(), "stderr": err.kept.output()})
 
 
-async def _marked(process: Process, out: Seeker, err: Seeker, seconds: float) -> bool:
-    """Did the shell come back in time? False, too, when it ended instead."""
+async def _marked(process: Process, out: MarkReader, err: MarkReader, seconds: float) -> bool:
+    """True when the shell came back in time; False also when it ended."""
     ended: asyncio.Future[Any] = asyncio.ensure_future(process.wait())
     both: asyncio.Future[Any] = asyncio.gather(asyncio.shield(out.found), asyncio.shield(err.found))
     try:
@@ -185,9 +199,9 @@ async def _marked(process: Process, out: Seeker, err: Seeker, seconds: float) ->
         await asyncio.gather(ended, both, return_exceptions=True)
 
 
-async def _kill_command(box: Box, shell: Shell) -> None:
+async def _kill_command(entry: ShellHost, shell: ShellSession) -> None:
     if not shell.pid:
         return
-    line = await box.line(shell.user)
+    channel = await entry.channel_for(shell.user)
     argv = ("/bin/sh", "-c", KILL_CHILDREN, "kill", str(shell.pid))
-    await line.exec(ExecRequest(argv=argv, timeout=10.0))
+    await channel.exec(ExecRequest(argv=argv, timeout=10.0))

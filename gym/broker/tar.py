@@ -8,19 +8,19 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Final
 
-from gym.broker.errors import Refused
+from gym.broker.errors import RequestRefused
 from gym.wire.sandbox import FileInfo
 
 BLOCK: Final = 512
 PIECE: Final = 1 << 20
 LONGEST_NAME: Final = 4096
 LATEST: Final = 1 << 40  # seconds; no file system goes further
-MOST_EXTRA: Final = 256 << 10  # of pax records and GNU long names before one entry
+MAX_EXTRA: Final = 256 << 10  # of pax records and GNU long names before one entry
 
 
 @dataclass(slots=True)
-class Entry:
-    """One member as its header tells it; `link` is the target of a symbolic or a hard link."""
+class TarEntry:
+    """One member as its header describes it; `link` is the target of a symbolic or a hard link."""
 
     name: str
     kind: str  # file | dir | symlink | hardlink | other
@@ -30,7 +30,7 @@ class Entry:
     link: str
 
 
-class Source:
+class TarReader:
     """Bytes as they come, unpacked where they are gzip, read in the sizes that tar wants."""
 
     def __init__(self, chunks: AsyncIterator[bytes]) -> None:
@@ -42,10 +42,10 @@ class Source:
         self._ended = False
 
     async def read(self, size: int) -> bytes:
-        """Exactly so many; `Refused` where the stream ends before."""
+        """Exactly so many; `RequestRefused` where the stream ends before."""
         while len(self._held) < size:
             if not await self._more():
-                raise Refused("the tar breaks off in the middle", 422)
+                raise RequestRefused("the tar breaks off in the middle", 422)
         data = bytes(self._held[:size])
         del self._held[:size]
         return data
@@ -85,12 +85,12 @@ class Source:
         try:
             self._held += self._inflate.decompress(self._raw, PIECE)
         except zlib.error as error:
-            raise Refused(f"the gzip is broken: {error}", 422) from None
+            raise RequestRefused(f"the gzip is broken: {error}", 422) from None
         self._raw = b"" if self._inflate.eof else self._inflate.unconsumed_tail
         return True
 
 
-async def read_entries(source: Source) -> AsyncIterator[Entry]:
+async def read_entries(source: TarReader) -> AsyncIterator[TarEntry]:
     """Headers, one after the other. Between two of them the caller reads exactly the padded content of a file."""
     extra: dict[str, str] = {}
     held = 0
@@ -100,11 +100,11 @@ async def read_entries(source: Source) -> AsyncIterator[Entry]:
         try:
             info = tarfile.TarInfo.frombuf(header, "utf-8", "surrogateescape")
         except tarfile.HeaderError as error:
-            raise Refused(f"this is no tar: {error}", 422) from None
+            raise RequestRefused(f"this is not a tar: {error}", 422) from None
         if info.type in (b"x", b"g", b"X", b"L", b"K"):
             held += info.size
-            if info.size < 0 or held > MOST_EXTRA:
-                raise Refused("the tar has an extended header without end", 422)
+            if info.size < 0 or held > MAX_EXTRA:
+                raise RequestRefused("the tar has an extended header without end", 422)
             data = (await source.read(padded(info.size)))[: info.size]
             extra |= read_extra(info.type, data)
             continue
@@ -122,31 +122,31 @@ def read_extra(kind: bytes, data: bytes) -> dict[str, str]:
     while data:
         length, _, rest = data.partition(b" ")
         if not length.isdigit() or len(length) > 9 or not len(length) < int(length) <= len(data):
-            raise Refused("the tar has a broken extended header", 422)
+            raise RequestRefused("the tar has a broken extended header", 422)
         key, _, value = rest[: int(length) - len(length) - 2].partition(b"=")
         found[key.decode("utf-8", "surrogateescape")] = value.decode("utf-8", "surrogateescape")
         data = data[int(length) :]
     return found
 
 
-def to_entry(info: tarfile.TarInfo, extra: dict[str, str]) -> Entry:
+def to_entry(info: tarfile.TarInfo, extra: dict[str, str]) -> TarEntry:
     if any(key.startswith("GNU.sparse") for key in extra):
-        raise Refused("the tar has sparse files: pack it without --sparse", 422)
+        raise RequestRefused("the tar has sparse files: pack it without --sparse", 422)
     try:
         size, mtime = int(extra.get("size", info.size)), float(extra.get("mtime", info.mtime))
     except ValueError:
-        raise Refused("the tar has a broken extended header", 422) from None
+        raise RequestRefused("the tar has a broken extended header", 422) from None
     if not abs(mtime) < LATEST:
-        raise Refused(f"{info.name[:80]!r}: its time in the tar is none", 422)
+        raise RequestRefused(f"{info.name[:80]!r}: its time in the tar is invalid", 422)
     name, link = extra.get("path", info.name), extra.get("linkpath", info.linkname)
     if size < 0 or len(name) > LONGEST_NAME or len(link) > LONGEST_NAME:
-        raise Refused(f"the tar has an entry of a negative size or an endless name: {name[:80]!r}", 422)
+        raise RequestRefused(f"the tar has an entry of a negative size or an endless name: {name[:80]!r}", 422)
     kind = "file" if info.isreg() and info.type != tarfile.GNUTYPE_SPARSE else KINDS.get(info.type, "other")
     if kind == "file" and name.endswith("/"):
         kind = "dir"  # as the oldest tars wrote them
     if kind in ("dir", "symlink", "hardlink"):
         size = 0 if kind != "hardlink" else size
-    return Entry(name, kind, size, info.mode & 0o7777, mtime, link)
+    return TarEntry(name, kind, size, info.mode & 0o7777, mtime, link)
 
 
 def header_of(name: str, info: FileInfo, size: int) -> bytes:

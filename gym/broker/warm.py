@@ -1,4 +1,4 @@
-"""Ready sandboxes of specs that are in use: made ahead, handed out once, never used again, none where nobody asks."""
+"""Pools of ready sandboxes for specs that are in use: made ahead, handed out once, never reused."""
 
 from __future__ import annotations
 
@@ -13,71 +13,73 @@ from typing import Any
 
 import orjson
 
-from gym.broker.config import Knobs
-from gym.broker.provider import Held
+from gym.broker.config import BrokerSettings
+from gym.broker.provider import ProviderSandbox
 from gym.wire.sandbox import SandboxSpec
 
 log = logging.getLogger("gym.broker")
-Make = Callable[[SandboxSpec, str, str], Awaitable[Held | None]]  # spec, instance, key -> None: not now
-Drop = Callable[[Held, str], None]
+Make = Callable[[SandboxSpec, str, str], Awaitable[ProviderSandbox | None]]  # spec, instance, key -> None: not now
+Drop = Callable[[ProviderSandbox, str], None]
 KNOWN_SPECS = 256
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+FIRST_RETRY_SECONDS, MAX_RETRY_SECONDS = 1.0, 60.0
 
 
 @dataclass(slots=True)
-class Pool:
+class WarmPool:
     """Of one spec and one instance."""
 
     key: str
     instance: str
     spec: SandboxSpec
-    most: int
-    ready: deque[tuple[Held, float]] = field(default_factory=deque)
-    asked: deque[float] = field(default_factory=deque)
+    max_ready: int
+    ready: deque[tuple[ProviderSandbox, float]] = field(default_factory=deque)
+    requests: deque[float] = field(default_factory=deque)
     making: int = 0
     hits: int = 0
-    pause: float = 0.0
+    retry_delay: float = 0.0
     not_before: float = 0.0
 
     def wanted(self, now: float, window: float) -> int:
-        """One request may be the only one of its kind; from the second on there is something to be ready for."""
-        while self.asked and self.asked[0] <= now - window:
-            self.asked.popleft()
-        return min(self.most, len(self.asked)) if len(self.asked) > 1 else 0
+        """How many to keep ready. A spec that was requested once may never be requested again."""
+        while self.requests and self.requests[0] <= now - window:
+            self.requests.popleft()
+        return min(self.max_ready, len(self.requests)) if len(self.requests) > 1 else 0
 
 
 class WarmPools:
-    def __init__(self, knobs: Knobs, make: Make, drop: Drop, clock: Callable[[], float] = time.monotonic) -> None:
-        self._knobs = knobs
+    def __init__(
+        self, settings: BrokerSettings, make: Make, drop: Drop, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._settings = settings
         self._make = make
         self._drop = drop
         self._clock = clock
-        self._pools: dict[str, Pool] = {}
+        self._pools: dict[str, WarmPool] = {}
         self._wake = asyncio.Event()
 
-    def take(self, spec: SandboxSpec, instance: str, most: int) -> Held | None:
-        """One that nobody had, or None; either way the use is counted."""
-        if most < 1 or not can_wait(spec):
+    def take(self, spec: SandboxSpec, instance: str, max_ready: int) -> ProviderSandbox | None:
+        """A sandbox that was never used, or None. Counts the request either way."""
+        if max_ready < 1 or not can_wait(spec):
             return None
-        pool = self._pool(spec, instance, most)
-        pool.asked.append(self._clock())
-        while len(pool.asked) > 4 * most:
-            pool.asked.popleft()
+        pool = self._pool(spec, instance, max_ready)
+        pool.requests.append(self._clock())
+        while len(pool.requests) > 4 * max_ready:
+            pool.requests.popleft()
         self._wake.set()
         while pool.ready:
-            held, _ = pool.ready.popleft()
-            if not held.channel.closed:
+            sandbox, _ = pool.ready.popleft()
+            if not sandbox.channel.closed:
                 pool.hits += 1
-                return held
-            self._drop(held, "it died while it waited")
+                return sandbox
+            self._drop(sandbox, "it died while it waited")
         return None
 
     async def run(self, spawn: Callable[[Any, str], object]) -> None:
-        """Refills and lets go, until cancelled."""
+        """Refills and trims the pools, until cancelled."""
         while True:
             self.tend(spawn)
             try:
-                async with asyncio.timeout(min(1.0, self._knobs.warm_window_seconds / 4)):
+                async with asyncio.timeout(min(1.0, self._settings.warm_window_seconds / 4)):
                     await self._wake.wait()
             except TimeoutError:
                 pass
@@ -87,21 +89,21 @@ class WarmPools:
         now = self._clock()
         for pool in tuple(self._pools.values()):
             self._let_go(pool, now)
-            wanted = pool.wanted(now, self._knobs.warm_window_seconds)
+            wanted = pool.wanted(now, self._settings.warm_window_seconds)
             while len(pool.ready) > wanted:
-                self._drop(pool.ready.popleft()[0], "nobody asked for its kind any more")
-            missing = min(wanted - len(pool.ready) - pool.making, self._knobs.warm_total - self._total())
+                self._drop(pool.ready.popleft()[0], "its spec was no longer requested")
+            missing = min(wanted - len(pool.ready) - pool.making, self._settings.warm_total - self._total())
             for _ in range(max(missing, 0) if now >= pool.not_before else 0):
                 pool.making += 1
                 spawn(self._fill(pool), f"warm {pool.spec.image}")
-            if not wanted and not pool.making and not pool.asked:
+            if not wanted and not pool.making and not pool.requests:
                 del self._pools[pool.key]
 
-    def drain(self) -> list[Held]:
-        """Everything that waits, given up."""
-        held = [one for pool in self._pools.values() for one, _ in pool.ready]
+    def drain(self) -> list[ProviderSandbox]:
+        """Empties all pools; the caller removes what is returned."""
+        sandbox = [one for pool in self._pools.values() for one, _ in pool.ready]
         self._pools.clear()
-        return held
+        return sandbox
 
     def ready_ids(self) -> frozenset[str]:
         return frozenset(one.tags.id for pool in self._pools.values() for one, _ in pool.ready)
@@ -114,40 +116,40 @@ class WarmPools:
                 "ready": len(pool.ready),
                 "making": pool.making,
                 "hits": pool.hits,
-                "most": pool.most,
+                "most": pool.max_ready,
             }
             for pool in self._pools.values()
         ]
 
-    def _pool(self, spec: SandboxSpec, instance: str, most: int) -> Pool:
+    def _pool(self, spec: SandboxSpec, instance: str, max_ready: int) -> WarmPool:
         key = spec_key(spec, instance)
         pool = self._pools.get(key)
         if pool is None:
             if len(self._pools) >= KNOWN_SPECS:
-                idle = min(self._pools.values(), key=lambda one: one.asked[-1] if one.asked else 0.0)
+                idle = min(self._pools.values(), key=lambda one: one.requests[-1] if one.requests else 0.0)
                 self._pools.pop(idle.key)
-                for held, _ in idle.ready:
-                    self._drop(held, "too many kinds are in use")
-            pool = self._pools[key] = Pool(key, instance, plain(spec), most)
+                for sandbox, _ in idle.ready:
+                    self._drop(sandbox, "too many specs are in use")
+            pool = self._pools[key] = WarmPool(key, instance, plain(spec), max_ready)
         return pool
 
-    def _let_go(self, pool: Pool, now: float) -> None:
-        keep: deque[tuple[Held, float]] = deque()
-        for held, made in pool.ready:
-            if held.channel.closed or now - made > self._knobs.warm_age_seconds:
-                self._drop(held, "it had waited too long")
+    def _let_go(self, pool: WarmPool, now: float) -> None:
+        keep: deque[tuple[ProviderSandbox, float]] = deque()
+        for sandbox, made in pool.ready:
+            if sandbox.channel.closed or now - made > self._settings.warm_age_seconds:
+                self._drop(sandbox, "it had waited too long")
             else:
-                keep.append((held, made))
+                keep.append((sandbox, made))
         pool.ready = keep
 
-    async def _fill(self, pool: Pool) -> None:
-        made: Held | None = None
+    async def _fill(self, pool: WarmPool) -> None:
+        made: ProviderSandbox | None = None
         try:
             made = await self._make(pool.spec, pool.instance, pool.key)
-            pool.pause = 0.0
+            pool.retry_delay = 0.0
         except Exception as error:  # noqa: BLE001 (a pool that cannot be filled costs speed, nothing else)
-            pool.pause = min(max(pool.pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
-            pool.not_before = self._clock() + pool.pause
+            pool.retry_delay = min(max(pool.retry_delay * 2, FIRST_RETRY_SECONDS), MAX_RETRY_SECONDS)
+            pool.not_before = self._clock() + pool.retry_delay
             log.warning("no ready sandbox of %s could be made: %s", pool.spec.image, error)
         finally:
             pool.making -= 1
@@ -156,7 +158,7 @@ class WarmPools:
         if self._pools.get(pool.key) is pool:
             pool.ready.append((made, self._clock()))
         else:
-            self._drop(made, "nobody asked for its kind any more")
+            self._drop(made, "its spec was no longer requested")
 
     def _total(self) -> int:
         return sum(len(pool.ready) + pool.making for pool in self._pools.values())

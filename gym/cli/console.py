@@ -27,7 +27,7 @@ STATE_STYLE = {
     "unhealthy": "red",
     "exited": "red",
 }
-# Escape sequences of colour are dropped, all other control characters are shown: whoever wrote a description, a log or
+# Escape sequences of colour are dropped, all other control characters are shown: the author of a description, a log or
 # an error's text may move no cursor, set no title or clipboard, and turn no text around.
 COLOURS = re.compile(r"(?:\x1b\[|\x9b)[0-9;:]*m")
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
@@ -68,7 +68,7 @@ def show(renderable: RenderableType = "") -> None:
         return
     with console.capture() as captured:
         console.print(whole)
-    # Columns are filled up with blanks, which nobody wants in a file.
+    # Columns are filled up with blanks, which a file should not have.
     sys.stdout.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 

@@ -1,4 +1,4 @@
-"""Why rollouts failed, out of the file of failures: the commonest reasons, each a line."""
+"""Why rollouts failed, from the file of failures: the commonest reasons, one a line."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 import orjson
 
-MOST_READ = 10_000
-MOST_TOLD = 3
-MOST_LETTERS = 300
+MAX_READ = 10_000
+MAX_SHOWN = 3
+MAX_LETTERS = 300
 
 
 def commonest_reasons(failures: Path) -> tuple[str, ...]:
     """`5 x my_env: KeyError: 'x' (app.py:24 in verify)`; of a long file its beginning counts."""
     try:
         with failures.open("rb") as lines:
-            reasons = Counter(_reason(line) for line in islice(lines, MOST_READ) if line.strip())
+            reasons = Counter(_reason(line) for line in islice(lines, MAX_READ) if line.strip())
     except OSError:
         return ()
-    told = [f"{count:,} x {reason}" for reason, count in reasons.most_common(MOST_TOLD)]
-    rest = len(reasons) - len(told)
-    return (*told, *([f"... and {rest:,} other reasons"] if rest else []))
+    shown = [f"{count:,} x {reason}" for reason, count in reasons.most_common(MAX_SHOWN)]
+    rest = len(reasons) - len(shown)
+    return (*shown, *([f"... and {rest:,} other reasons"] if rest else []))
 
 
 def _reason(line: bytes) -> str:
@@ -33,4 +33,4 @@ def _reason(line: bytes) -> str:
     except (ValueError, LookupError, TypeError):
         return "a line that cannot be read"
     first = " ".join(text.split())
-    return first if len(first) <= MOST_LETTERS else f"{first[:MOST_LETTERS]}…"
+    return first if len(first) <= MAX_LETTERS else f"{first[:MAX_LETTERS]}…"

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gym.broker.config import Knobs
+from gym.broker.config import BrokerSettings
 from gym.config import Stack
 from gym.errors import ConfigError, Problem
 from gym.plan import Plan, RouterPlan, SandboxPlan, make_plan
@@ -23,7 +23,7 @@ def plan_stack(loaded: Stack, name: str, router: RouterPlan | None = None) -> Pl
 def check_settings(broker: SandboxPlan) -> None:
     """Otherwise they would be read in the log of a broker that does not start."""
     try:
-        Knobs.model_validate(broker.settings)
+        BrokerSettings.model_validate(broker.settings)
     except ValidationError as error:
         raise ConfigError([_problem(one) for one in error.errors()]) from None
 
@@ -32,6 +32,6 @@ def _problem(error: Any) -> Problem:
     key = ".".join(("sandbox_settings", *map(str, error["loc"])))
     if error["type"] != "extra_forbidden":
         return Problem(f"{error['msg']}; found {error['input']!r}", key=key, hint="docs/sandboxes.md lists them.")
-    known = list(Knobs.model_fields)
+    known = list(BrokerSettings.model_fields)
     near = difflib.get_close_matches(str(error["loc"][-1]), known, n=2)
     return Problem("no such setting", key=key, hint=f"Did you mean {' or '.join(near)}?" if near else ", ".join(known))

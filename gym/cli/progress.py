@@ -23,7 +23,7 @@ JSON_SECONDS = 1.0
 
 @contextmanager
 def follow_progress(*, bad_rows: bool = True, as_json: bool = False) -> Iterator[OnEvent]:
-    """Without `bad_rows` none is told when it is met: a run that ends on them lists them in its error."""
+    """Without `bad_rows` they are not shown one by one: a run that ends on them lists them in its error."""
     with _follow_json() if as_json else _follow() as report:
         yield lambda event: report(event) if bad_rows or not isinstance(event, BadRow) else None
 
@@ -51,9 +51,9 @@ def _follow_json() -> Iterator[OnEvent]:
             if now < next_at:
                 return
             next_at = now + JSON_SECONDS
-        told = event.to_dict() if isinstance(event, Progress) else {"text": remark(event)}
+        fields = event.to_dict() if isinstance(event, Progress) else {"text": remark(event)}
         name = {Progress: "progress", Notice: "notice", BadRow: "bad_row"}[type(event)]
-        console.note_line(json.dumps({"event": name, "after": round(now - begun, 3), **told}, ensure_ascii=False))
+        console.note_line(json.dumps({"event": name, "after": round(now - begun, 3), **fields}, ensure_ascii=False))
 
     yield report
 
@@ -96,7 +96,7 @@ def _facts(summary: Summary) -> dict[str, str]:
         "earlier": f"{progress.resumed:,} rollouts were there already" if progress.resumed else "",
         "took": f"{console.format_duration(progress.elapsed)}, {_mean_rate(progress):.1f} rollouts/s",
         "ended": summary.reason,
-        "go on": "run the same command again; what is done stays done" if summary.reason else "",
+        "go on": "run the same command to resume; what is done stays done" if summary.reason else "",
     }
 
 
@@ -138,7 +138,7 @@ class _BarReporter:
         if progress.held:
             return Group(grid, Text(held_line(progress), style="yellow"))
         if progress.stopping:
-            return Group(grid, Text("stopping: rollouts in flight are finished; Ctrl-C again drops them", "yellow"))
+            return Group(grid, Text("stopping: rollouts in flight are finished; Ctrl-C once more drops them", "yellow"))
         return grid
 
 

@@ -7,41 +7,30 @@ from pathlib import Path
 from typing import Literal
 
 from gym.plan import Plan, plan_to_text
-from gym.plan.model import Service
-from gym.render.traefik import traefik_dynamic, traefik_static
+from gym.render.routes import router_text
+from gym.render.wanted_stack import Sight, discovery_of
 from gym.runtime.compose import ComposeRuntime
-from gym.runtime.compose.layout import compose_text, state_of
-from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
+from gym.runtime.compose.layout import Layout, compose_text, state_of, static_text, wanted_in
 
 Target = Literal["plan", "traefik", "compose"]
 
 
 def render_plan(plan: Plan, target: Target, *, secrets: Mapping[str, str], home: Path) -> str:
+    """The texts of a stack of containers, as `gym up --runtime compose` writes them."""
     if target == "traefik":
-        return _traefik(plan)
-    return _compose(plan, secrets, home) if target == "compose" else plan_to_text(plan)
+        return _traefik(plan, Layout(home.resolve()))
+    return _compose(plan, secrets, home.resolve()) if target == "compose" else plan_to_text(plan)
 
 
-def _traefik(plan: Plan) -> str:
-    """Both files, as two YAML documents. Real addresses are known once replicas run; here each has its own name."""
-    views = {one.name: _view(one) for one in plan.services}
-    found = Discovery(stack=plan.stack, instances=views)
-    static = traefik_static(plan, directory="dynamic")
-    return (
-        f"# static.yml\n{static}---\n# dynamic/stack.yml\n{traefik_dynamic(plan, found, console='http://console:8000')}"
-    )
-
-
-def _view(service: Service) -> InstanceView:
-    replicas = tuple(
-        ReplicaView(id=one, url=f"http://{one}:8000", route=replica_route(service.type, one))
-        for one in service.replica_ids()
-    )
-    return InstanceView(type=service.type, implementation=service.implementation, replicas=replicas)
+def _traefik(plan: Plan, layout: Layout) -> str:
+    """Both files, as two YAML documents; the second one as it is once every replica is healthy."""
+    wanted = wanted_in(layout, plan)
+    hosts = {one.name: [wanted.replica(one, number + 1) for number in range(one.replicas)] for one in wanted.services}
+    found = discovery_of(wanted, {name: [Sight(host, healthy=True) for host in each] for name, each in hosts.items()})
+    return f"# static.yml\n{static_text(plan)}---\n# dynamic/stack.yml\n{router_text(wanted, found)}"
 
 
 def _compose(plan: Plan, secrets: Mapping[str, str], home: Path) -> str:
-    """What `gym up --runtime compose` writes; the port may be another one there, where this one is taken."""
-    home = home.resolve()
+    """`gym up` may take another port, where this one is in use."""
     prepared = ComposeRuntime().prepare(home, plan, secrets)
     return compose_text(home, prepared.plan, state_of(home, prepared))

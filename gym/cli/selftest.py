@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from gym.cli.audit.subject import Finding
+from gym.cli.audit.subject import AuditFinding
 from gym.cli.summary import EXAMPLE
 from gym.cli.verifying import FindPython, audit_server, run_verifier_cases
 from gym.config import CatalogEntry, is_foreign
@@ -24,7 +24,7 @@ from gym.wire.rows import Row
 
 EXAMPLE_ROWS = 5
 ENTRYPOINT = "app.py"
-MAKER = Path("scripts") / "examples"  # of a checkout; elsewhere nobody could make these
+MAKER = Path("scripts") / "examples"  # of a checkout; these are made nowhere else
 EXAMPLE_RESULTS = ("data/example_rollouts.jsonl", "data/example_metrics.json")
 TEST_SECONDS = 3600.0  # only what hangs takes so long, on however busy a machine
 OPTIONS = ("-q", "--tb=short", "--import-mode=importlib", "-p", "no:cacheprovider")
@@ -45,7 +45,7 @@ class Report(NamedTuple):
     output: str  # all that pytest said, when tests failed
     seconds: float
     outcomes: tuple[Outcome, ...] = ()  # of the verifier's cases
-    findings: tuple[Finding, ...] = ()  # of a quick audit
+    findings: tuple[AuditFinding, ...] = ()  # of a quick audit
     hints: tuple[str, ...] = ()  # what is worth making, and no fault while it is not there
 
     @property
@@ -53,7 +53,7 @@ class Report(NamedTuple):
         return tuple(one for one in self.outcomes if not one.passed)
 
     @property
-    def failed_checks(self) -> tuple[Finding, ...]:
+    def failed_checks(self) -> tuple[AuditFinding, ...]:
         return tuple(one for one in self.findings if not one.passed)
 
     @property
@@ -77,7 +77,7 @@ def check_server(
     tests, output = _run_tests(entry, find_pytest)
     problems = list(find_gaps(entry))
     outcomes: tuple[Outcome, ...] = ()
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[AuditFinding, ...] = ()
     if find_python is not None and (entry.directory / CASES).is_file():
         try:
             outcomes = run_verifier_cases(entry, find_python)
@@ -130,7 +130,7 @@ def _verifier_gaps(entry: CatalogEntry) -> Iterator[str]:
 
 
 def _config_problems(folder: Path) -> Iterator[str]:
-    """`gym list` shows a server whose file cannot be read; here it is told."""
+    """`gym list` shows a server whose file cannot be read; here it is an error."""
     for path in sorted((folder / "configs").glob("*.y*ml")):
         try:
             read_yaml(path, str(path.relative_to(folder)))

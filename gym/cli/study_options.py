@@ -1,4 +1,4 @@
-"""What the commands that follow a collection share: their options, and lists that are cut at twenty."""
+"""The options of commands that follow a collection, and their lists, which are cut at twenty."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rich.status import Status
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.session import read_token, router_of
+from gym.cli.stack_session import read_token, router_of
 from gym.collect.study.rerun import OnProgress, RerunOptions, RerunResult
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 
 Rollouts = Annotated[Path, typer.Argument(metavar="X.jsonl", help="What gym rollouts -o wrote.")]
 InputsFile = Annotated[
@@ -24,13 +24,13 @@ InputsFile = Annotated[
 ]
 Concurrency = Annotated[int, typer.Option("--concurrency", metavar="P", min=1, max=1000, help="Rollouts at once.")]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.001, help="For one rollout.")]
-Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack that is not of this folder.")]
+Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack of another folder.")]
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", metavar="FILE", help="The bearer token of that router.")
 ]
 
 
-def again_options(stack: str, url: str, token_file: Path | None, concurrency: int, timeout: float) -> RerunOptions:
+def rerun_options(stack: str, url: str, token_file: Path | None, concurrency: int, timeout: float) -> RerunOptions:
     return RerunOptions(
         stack_url=url or router_of(stack),
         token=read_token(token_file, os.environ),
@@ -50,26 +50,26 @@ def count_up(what: str) -> Iterator[OnProgress]:
         yield lambda done, differing: status.update(f"{what} {done:,}, {differing:,} differ")
 
 
-def show_outcome(outcome: RerunResult) -> None:
-    """Every difference with its file and line, up to twenty; then what it comes to."""
+def show_differences(result: RerunResult) -> None:
+    """Every difference with its file and line, up to twenty; then the totals."""
     columns = ("WHERE", "WHAT", "RECORDED", "NOW")
-    rows = [(one.where, one.what, one.recorded, one.now) for one in outcome.differences]
+    rows = [(one.where, one.what, one.recorded, one.now) for one in result.differences]
     if rows:
         show_some(columns, rows)
         console.show()
     facts = {
-        "rollouts": f"{outcome.checked:,}",
-        "calls": f"{outcome.calls:,}" if outcome.calls else "",
-        "differ": f"{outcome.differing:,}" + (f" ({outcome.failed:,} failed)" if outcome.failed else ""),
-        "mean": _means(outcome),
-        "output": str(outcome.output or ""),
+        "rollouts": f"{result.checked:,}",
+        "calls": f"{result.calls:,}" if result.calls else "",
+        "differ": f"{result.differing:,}" + (f" ({result.failed:,} failed)" if result.failed else ""),
+        "mean": _means(result),
+        "output": str(result.output or ""),
     }
     show_facts(facts)
 
 
 def show_some(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()) -> None:
-    console.show(console.make_table(columns, rows[:MOST_SHOWN], right=right))
-    if len(rows) > MOST_SHOWN:
+    console.show(console.make_table(columns, rows[:MAX_SHOWN], right=right))
+    if len(rows) > MAX_SHOWN:
         console.show(f"... and more: --json lists {len(rows):,}")
 
 
@@ -80,7 +80,7 @@ def show_facts(facts: dict[str, str]) -> None:
             console.show(Text.assemble((f"{name:<{wide}}  ", "bold"), value))
 
 
-def _means(outcome: RerunResult) -> str:
-    if outcome.mean_recorded is None or outcome.mean_now is None:
+def _means(result: RerunResult) -> str:
+    if result.mean_recorded is None or result.mean_now is None:
         return ""
-    return f"{outcome.mean_recorded:.3f} recorded, {outcome.mean_now:.3f} now"
+    return f"{result.mean_recorded:.3f} recorded, {result.mean_now:.3f} now"

@@ -9,12 +9,12 @@ import orjson
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.live import replica_table
 from gym.cli.options import DEFAULT_STACK
+from gym.cli.replica_table import replica_table
 from gym.config import find_server, search_roots
 from gym.errors import UserError
 from gym.plan import Plan
-from gym.runtime.base import StackStatus
+from gym.runtime.protocol import StackStatus
 
 EXAMPLE = Path("data") / "example.jsonl"
 
@@ -53,7 +53,7 @@ def _agent_of_rows(example: Path) -> str:
 
 
 def _input(example: Path, server: str) -> str:
-    """The server's name, where it stands for this file."""
+    """The server's name, where it means this file."""
     try:
         entry = find_server(server, search_roots(Path.cwd(), os.environ))
     except UserError:

@@ -16,25 +16,25 @@ from typing import Any
 
 from gym import labels
 from gym.runtime.local.listeners import address_of, listen_on_loopback
-from gym.runtime.sandbox import access_environ
+from gym.runtime.sandbox_access import access_environ
 
 STOP_SECONDS = 40.0  # it removes its sandboxes before it ends
 
 
 @contextmanager
 def trial_broker(grant: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """The environment that a server with this grant is told; the best provider of this machine answers it."""
+    """The environment of a server with this grant; the best provider of this machine answers it."""
     token = secrets.token_hex(32)
     access = {"token_sha256": hashlib.sha256(token.encode()).hexdigest(), "grant": dict(grant)}
     config = {"stack": f"trial-{secrets.token_hex(4)}", "instances": {"trial": access}}
     with tempfile.TemporaryDirectory(prefix="gym-trial-") as folder, listen_on_loopback() as listener:
         path = Path(folder) / "config.json"
         path.write_text(json.dumps(config), "utf-8")
-        told = {labels.ENV_SANDBOX_CONFIG: str(path), labels.ENV_LISTEN: f"fd:{listener.fileno()}"}
+        variables = {labels.ENV_SANDBOX_CONFIG: str(path), labels.ENV_LISTEN: f"fd:{listener.fileno()}"}
         with (Path(folder) / "log").open("wb") as log:
             broker = subprocess.Popen(
                 (sys.executable, "-P", "-m", "gym.broker"),
-                env={**os.environ, **told},
+                env={**os.environ, **variables},
                 pass_fds=(listener.fileno(),),
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -10,11 +10,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from gym.cli.audit.subject import Finding
+from gym.cli.audit.subject import AuditFinding
 from gym.cli.trial_broker import trial_broker
 from gym.config import CatalogEntry, own_fields
 from gym.config.strict import declares_strict
-from gym.data.row_servers import said_fields
+from gym.data.row_servers import known_fields
 from gym.programs import run_program
 from gym.server.cases import CASES, Outcome
 
@@ -34,14 +34,14 @@ def run_verifier_cases(entry: CatalogEntry, find_python: FindPython, *, strict: 
 
 def audit_server(
     entry: CatalogEntry, find_python: FindPython, *, quick: bool, only: Sequence[str] = (), strict: bool = False
-) -> tuple[Finding, ...]:
-    told = {"quick": quick, "only": list(only), "strict": strict}
-    return tuple(Finding(**one) for one in _run("gym.cli.audit.process", entry, find_python, told))
+) -> tuple[AuditFinding, ...]:
+    options = {"quick": quick, "only": list(only), "strict": strict}
+    return tuple(AuditFinding(**one) for one in _run("gym.cli.audit.process", entry, find_python, options))
 
 
 def case_fields(entry: CatalogEntry) -> dict[str, Any]:
     """The server's own settings without those that only a whole stack can fill; a case's `config` may give them."""
-    return said_fields(own_fields(entry))
+    return known_fields(own_fields(entry))
 
 
 def _run(module: str, entry: CatalogEntry, find_python: FindPython, more: Mapping[str, Any]) -> list[dict[str, Any]]:

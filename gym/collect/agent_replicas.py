@@ -1,6 +1,6 @@
-"""One address that takes rollouts of an agent, and who waits there.
+"""The replicas of an agent, as a collector calls them, and the requests that wait for each.
 
-Where only the router reaches it, the stack is asked whether it has vanished: the connection to the router cannot tell.
+Where only the router reaches one, the stack is asked whether it has vanished: the connection to the router hides that.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import orjson
 from gym.http.peer_health import PeerVanished
 from gym.http.pool import HttpClient, Reply
 
-LOOK_SECONDS: Final = 1.0
-LOOK_AGAIN_SECONDS: Final = 0.5  # when somebody is said to have vanished
-# A console that was cut off itself takes everybody for vanished until it has asked again, which it does each second.
+CHECK_SECONDS: Final = 1.0
+SUSPECT_SECONDS: Final = 0.5  # while a replica is reported as vanished
+# A console that was cut off itself reports every replica as vanished until its next check, one second later.
 SURE_AFTER: Final = 1.2
 TIMEOUT_SECONDS: Final = 2.0
 
@@ -24,9 +24,9 @@ Header = tuple[bytes, bytes]
 
 
 class AgentReplica:
-    """`id` is for one that the router leads to: "" where it is called directly, or where the router chooses."""
+    """`id` is for one behind the router: "" where it is called directly, or where the router chooses."""
 
-    __slots__ = ("awaited", "headers", "healthy", "id", "in_flight", "served", "shunned_until", "url", "vanished")
+    __slots__ = ("awaited", "headers", "healthy", "id", "in_flight", "served", "avoided_until", "url", "vanished")
 
     def __init__(self, url: str, headers: tuple[Header, ...] = (), id: str = "") -> None:
         self.url = url
@@ -36,67 +36,67 @@ class AgentReplica:
         self.vanished = False
         self.in_flight = 0
         self.served = 0
-        self.shunned_until = 0.0
+        self.avoided_until = 0.0
         self.awaited: set[asyncio.Timeout] = set()
 
     async def wait_for(self, reply: Awaitable[Reply]) -> Reply:
-        """Ends with `PeerVanished` when the replica is given up meanwhile."""
+        """Raises `PeerVanished` when the replica is given up meanwhile."""
         if not self.id:
             return await reply
-        end = asyncio.timeout(None)
+        timeout = asyncio.timeout(None)
         try:
-            async with end:
-                self.awaited.add(end)
+            async with timeout:
+                self.awaited.add(timeout)
                 return await reply
         except TimeoutError:
-            if end.expired():
-                raise PeerVanished("the replica vanished or hangs: its stack hears nothing of it any more") from None
+            if timeout.expired():
+                raise PeerVanished("the replica vanished or hangs: its stack gets no sign of it any more") from None
             raise
         finally:
-            self.awaited.discard(end)
+            self.awaited.discard(timeout)
 
     def give_up(self) -> None:
         self.vanished = True
-        for end in tuple(self.awaited):
-            if not end.expired():
-                end.reschedule(asyncio.get_running_loop().time())
+        for timeout in tuple(self.awaited):
+            if not timeout.expired():
+                timeout.reschedule(asyncio.get_running_loop().time())
         self.awaited.clear()
 
 
 class VanishedCheck:
-    """Asks the stack who has vanished while replies of routed replicas are awaited."""
+    """Asks the stack which replicas have vanished, while replies of routed replicas are awaited."""
 
     def __init__(self, http: HttpClient, url: str, headers: tuple[Header, ...]) -> None:
         self._http = http
         self._url = url
         self._headers = headers
-        self._said: dict[str, float] = {}  # by id: since when it is said to have vanished, without a break
-        self._known = True  # an older stack does not tell
+        self._reported: dict[str, float] = {}  # by id: since when it has been reported as vanished, without a break
+        self._supported = True  # an older stack has no such route
 
-    async def look(self, replicas: Iterable[AgentReplica]) -> float:
-        """Seconds to wait until the next look."""
+    async def check(self, replicas: Iterable[AgentReplica]) -> float:
+        """Returns the seconds to wait until the next check."""
         routed = [one for one in replicas if one.id]
-        if not self._known or not any(one.vanished or one.awaited for one in routed):
-            self._said.clear()
-            return LOOK_SECONDS
+        if not self._supported or not any(one.vanished or one.awaited for one in routed):
+            self._reported.clear()
+            return CHECK_SECONDS
         self._judge(routed, await self._ask())
-        return LOOK_AGAIN_SECONDS if self._said else LOOK_SECONDS
+        return SUSPECT_SECONDS if self._reported else CHECK_SECONDS
 
     def _judge(self, routed: list[AgentReplica], vanished: Collection[str]) -> None:
         now = asyncio.get_running_loop().time()
-        self._said = {id: self._said.get(id, now) for id in vanished}
+        self._reported = {id: self._reported.get(id, now) for id in vanished}
         for one in routed:
-            if one.id not in self._said:
+            if one.id not in self._reported:
                 one.vanished = False
-            elif now - self._said[one.id] >= SURE_AFTER:
+            elif now - self._reported[one.id] >= SURE_AFTER:
                 one.give_up()
 
     async def _ask(self) -> list[str]:
         """A stack that does not answer says nothing about its replicas."""
         try:
             reply = await self._http.request("GET", self._url, headers=self._headers, timeout=TIMEOUT_SECONDS)
-            self._known = reply.status not in (404, 405)
-            told = orjson.loads(reply.body)["vanished"] if reply.status == 200 else ()
-            return [str(one) for one in told]
+            self._supported = reply.status not in (404, 405)
+            vanished = orjson.loads(reply.body)["vanished"] if reply.status == 200 else ()
+            return [str(one) for one in vanished]
         except (OSError, TimeoutError, ValueError, KeyError, TypeError):
             return []

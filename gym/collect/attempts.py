@@ -1,6 +1,6 @@
-"""One rollout, tried until it is a rollout or a failure.
+"""One rollout, attempted until it is a rollout or a failure.
 
-Attempts are whole, backed off, and none begins while a breaker is open.
+A retry is a whole new attempt, after a back-off; none begins while a circuit breaker is open.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from gym.http.pool import HttpClient, NotSent, Reply
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.wire.failures import RolloutError, has_no_route
 
-_GRACE_SECONDS = 2.0  # a server that obeys its deadline has a better story to tell than a closed connection
-_LONGEST_BACKOFF = 30.0
-_ROUTER_STARTS_SECONDS, _ROUTER_LOOK_SECONDS = 10.0, 0.2  # until it has read its files it answers 404
+_GRACE_SECONDS = 2.0  # a server that obeys its deadline reports more than a closed connection does
+_MAX_BACKOFF = 30.0
+_ROUTER_STARTS_SECONDS, _ROUTER_RETRY_SECONDS = 10.0, 0.2  # until it has read its files it answers 404
 
 
 @dataclass(frozen=True, slots=True)
 class TaskResult:
-    """What became of a task: a rollout or a failure. None of both: the agent asked not to keep it."""
+    """The result of a task: a rollout or a failure. With neither, the agent asked not to keep it."""
 
     rolled: VerifiedRollout | None
     failure: RolloutError | None
@@ -39,14 +39,14 @@ class TaskResult:
 
 
 class StartLimit(Protocol):
-    """Says when each attempt of a rollout may begin, where more than the number of workers decides it."""
+    """Decides when an attempt may start, where the number of workers alone does not."""
 
     async def enter(self) -> Mapping[str, Any]:
-        """Returns when it is this attempt's turn: what its line is to say about it, to which `leave` may add."""
+        """Returns when the attempt may start, with fields for its line; `leave` may add to them."""
         ...
 
     def leave(self) -> None:
-        """After each `enter`, once."""
+        """Called once after each `enter`."""
         ...
 
 
@@ -64,7 +64,7 @@ class Attempts:
     _stopped: asyncio.Event = field(default_factory=asyncio.Event)
 
     def open(self, on_pause: Callable[[str, str], None]) -> None:
-        """`on_pause` is told the agent and the reason, and an empty reason when it goes on."""
+        """`on_pause` gets the agent and the reason; the reason is empty when the agent goes on."""
         for agent in self.targets.agents:
             self.breakers[agent] = CircuitBreaker(
                 agent,
@@ -73,14 +73,14 @@ class Attempts:
                 on_change=on_pause,
             )
 
-    async def watch(self) -> None:
-        """Beside the workers: ends pauses; raises `GaveUp`."""
+    async def end_pauses(self) -> None:
+        """Runs beside the workers; raises `GaveUp`."""
         async with asyncio.TaskGroup() as group:
             for breaker in self.breakers.values():
-                group.create_task(breaker.watch(self.targets.probe))
+                group.create_task(breaker.end_pauses(self.targets.probe))
 
     def stop(self) -> None:
-        """Attempts under way go on; none begins."""
+        """No attempt starts from now on; those under way go on."""
         self._stopped.set()
         for breaker in self.breakers.values():
             breaker.stop()
@@ -89,35 +89,35 @@ class Attempts:
     def paused_reason(self) -> str:
         return "; ".join(one.reason for one in self.breakers.values() if one.reason)
 
-    async def run(self, task: Task, turnstile: StartLimit | None = None, *, tries: int = 0) -> TaskResult | None:
-        """None when the run stopped before the rollout was one: another run will do it. `tries` were made before."""
+    async def run(self, task: Task, limit: StartLimit | None = None, *, tries: int = 0) -> TaskResult | None:
+        """None when the run stopped first: a resume does it. `tries` is the number of earlier attempts."""
         breaker = self.breakers[task.agent]
-        charged = 0
+        failures = 0
         taken = time.monotonic()
-        while (noted := await _admit(breaker, turnstile)) is not None:
+        while (notes := await _admit(breaker, limit)) is not None:
             tries += 1
             number = breaker.begin(task.key)
             stack, digest = self.targets.stack, self.targets.digests.get(task.agent, "")
             started, clock = time.time(), time.monotonic()
             try:
-                rolled, failure, told = await self._attempt(task, tries)
+                rolled, failure, facts = await self._attempt(task, tries)
             except asyncio.CancelledError:
-                breaker.forget(number)
+                breaker.cancel(number)
                 raise
             finally:
-                if turnstile is not None:
-                    turnstile.leave()
+                if limit is not None:
+                    limit.leave()
             seconds, queued = time.monotonic() - clock, clock - taken
-            how = Circumstances(tries, started, seconds, queued, stack, digest[:16], {**told, **noted})
-            held = breaker.record(number, failure)
+            how = Circumstances(tries, started, seconds, queued, stack, digest[:16], {**facts, **notes})
+            counts = breaker.record(number, failure)
             if failure is None:
                 return TaskResult(rolled, None, how)
-            charged += held
-            if held and (not failure.retryable or charged >= self.options.max_attempts):
+            failures += counts
+            if counts and (not failure.retryable or failures >= self.options.max_attempts):
                 return TaskResult(None, failure, how)
             self.retries += 1
-            if held:
-                await self._back_off(charged)
+            if counts:
+                await self._back_off(failures)
             if self._stopped.is_set():
                 return None
         return None
@@ -125,22 +125,22 @@ class Attempts:
     async def _attempt(
         self, task: Task, number: int
     ) -> tuple[VerifiedRollout | None, RolloutError | None, dict[str, Any]]:
-        """A rollout or a failure, and what the reply said of its own way, when there was one."""
-        told: dict[str, Any] = {}
+        """A rollout or a failure, and the facts in the reply's headers."""
+        facts: dict[str, Any] = {}
         self.in_flight += 1
         try:
             reply = await self._send(task, number)
-            told = describe_headers(reply)
-            return without_key(read_reply(reply, task.agent), task.secret), None, told
+            facts = describe_headers(reply)
+            return without_key(read_reply(reply, task.agent), task.secret), None, facts
         except NotKept:
-            return None, None, told
+            return None, None, facts
         except RolloutError as failure:
-            return None, without_key_in_failure(failure, task.secret), told
+            return None, without_key_in_failure(failure, task.secret), facts
         finally:
             self.in_flight -= 1
 
     async def _send(self, task: Task, number: int) -> Reply:
-        """To one replica after another as long as none has seen a byte; to one only after that."""
+        """Tries one replica after another until one has received a byte; after that no other."""
         tried: list[AgentReplica] = []
         body, last = task.body, ""
         headers = self._headers(task, number)
@@ -148,33 +148,33 @@ class Attempts:
             try:
                 return await self._post(replica, body, headers)
             except NotSent as error:
-                self.targets.shun(replica)
+                self.targets.avoid(replica)
                 tried.append(replica)
                 last = str(error)
             except TimeoutError:
                 what = f"no answer within {self.options.timeout:g} s"
                 raise RolloutError("timeout", what, server=task.agent) from None
             except OSError as error:
-                self.targets.shun(replica)
-                raise RolloutError("agent", f"lost on the way: {error}", server=task.agent) from error
+                self.targets.avoid(replica)
+                raise RolloutError("agent", f"the connection was lost: {error}", server=task.agent) from error
         raise RolloutError("agent", f"cannot be reached: {last}", server=task.agent)
 
     async def _post(self, replica: AgentReplica, body: bytes, headers: tuple[Header, ...]) -> Reply:
         if replica.vanished:
-            raise NotSent("it vanished or hangs, and its stack has not heard of it since")
+            raise NotSent("it vanished or hangs, and its stack still gets no sign of it")
         replica.in_flight += 1
         replica.served += 1
-        ends = time.monotonic() + _ROUTER_STARTS_SECONDS
+        deadline = time.monotonic() + _ROUTER_STARTS_SECONDS
         try:
             while True:
                 reply = await replica.wait_for(self._request(replica, body, headers))
                 if not has_no_route(reply.status, reply.body):
                     if replica.id and _is_routers_own(reply):
-                        self.targets.shun(replica)
+                        self.targets.avoid(replica)
                     return reply
-                if replica.id or time.monotonic() >= ends:  # others may have one
+                if replica.id or time.monotonic() >= deadline:  # other replicas may have one
                     raise NotSent("the router has no route to it")
-                await asyncio.sleep(_ROUTER_LOOK_SECONDS)  # it has just started: no agent has seen the row
+                await asyncio.sleep(_ROUTER_RETRY_SECONDS)  # it has just started: no agent has received the row
         finally:
             replica.in_flight -= 1
 
@@ -194,8 +194,8 @@ class Attempts:
             (HEADER_TIMEOUT.encode(), b"%.3f" % self.options.timeout),
         )
 
-    async def _back_off(self, charged: int) -> None:
-        delay = min(self.options.backoff * 2 ** (charged - 1), _LONGEST_BACKOFF) * random.uniform(0.5, 1.5)
+    async def _back_off(self, failures: int) -> None:
+        delay = min(self.options.backoff * 2 ** (failures - 1), _MAX_BACKOFF) * random.uniform(0.5, 1.5)
         try:
             async with asyncio.timeout(delay):
                 await self._stopped.wait()
@@ -203,19 +203,19 @@ class Attempts:
             return
 
 
-async def _admit(breaker: CircuitBreaker, turnstile: StartLimit | None) -> Mapping[str, Any] | None:
-    """Who waits for a turn may find the breaker open when it comes: it gives its place back until that has changed."""
-    if turnstile is None:
+async def _admit(breaker: CircuitBreaker, limit: StartLimit | None) -> Mapping[str, Any] | None:
+    """None when the run has stopped. An attempt that finds the breaker open leaves the limit while it waits."""
+    if limit is None:
         return {} if await breaker.admit() else None
     while True:
-        noted = await turnstile.enter()
+        notes = await limit.enter()
         if breaker.admit_now():
-            return noted
-        turnstile.leave()
+            return notes
+        limit.leave()
         if not await breaker.wait_for_change():
             return None
 
 
 def _is_routers_own(reply: Reply) -> bool:
-    """It did not get through, or lost the replica on the way: an agent names the kind of its failures."""
+    """The router did not reach the replica, or lost it: an agent's own failure names its kind in a header."""
     return reply.status in (502, 503, 504) and reply.header(HEADER_ERROR.encode()) is None

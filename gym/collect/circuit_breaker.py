@@ -1,4 +1,4 @@
-"""Pauses an agent's rollouts when the infrastructure fails most of them, and says which server and why.
+"""Pauses an agent's rollouts when the infrastructure fails nearly all of them, and names the server and the reason.
 
 Attempts are counted by their start, since failures end first. A pause ends with one trial rollout after the servers
 look healthy; it gives up after `max_pause` without a success.
@@ -20,8 +20,8 @@ from gym.wire.failures import RolloutError
 _INFRA = frozenset({"model", "agent", "resources", "sandbox", "judge", "lost_session"})
 _WINDOW, _SHARE = 40, 0.7
 _KEPT = 4 * _WINDOW  # attempts that have ended, to find the latest-started ones among them
-_LEAST, _LEAST_ROWS = 8, 5  # one poisonous row that fails at each attempt is no outage
-_LONGEST_WAIT, _LONGEST_HEALTHY_WAIT = 30.0, 10.0
+_MIN_FAILURES, _MIN_ROWS = 8, 5  # one row that fails at each attempt is not an outage
+_MAX_WAIT, _MAX_HEALTHY_WAIT = 30.0, 10.0
 
 Probe = Callable[[Collection[str]], Awaitable[str]]
 
@@ -49,7 +49,7 @@ class _Seen:
 
 
 class CircuitBreaker:
-    """closed: all may go. open: nobody. half: one trial, whose outcome decides."""
+    """closed: every attempt may start. open: none. half: one trial, whose result decides."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class CircuitBreaker:
         return False
 
     def admit_now(self) -> bool:
-        """May an attempt start at this moment? In "half" the first one that asks is the trial."""
+        """Whether an attempt may start now. In "half" the first one that asks is the trial."""
         if self._state == "half" and not self._trial:
             self._trial = True
             return True
@@ -101,15 +101,15 @@ class CircuitBreaker:
         self._wake()
 
     def begin(self, key: str) -> int:
-        """The attempt takes its place in the order; its number."""
+        """Registers an attempt in the order of starts; returns its number."""
         self._began += 1
         self._attempts[self._began] = _Attempt(key, self._clock())
         return self._began
 
     def record(self, number: int, failure: RolloutError | None) -> bool:
-        """Takes note of an attempt's end; False when it is not to be held against its row: everything fails now.
+        """Registers an attempt's end; False when it does not count against its row, because everything fails now.
 
-        A trial counts for its row, so that poisonous rows come to their end even where all others have ended.
+        A trial counts, so that a row that always fails comes to its end even where all others have ended.
         """
         bad = failure is not None and failure.kind in _INFRA and not isinstance(failure, SoftFailure)
         if self._state == "closed":
@@ -127,21 +127,21 @@ class CircuitBreaker:
             self._turn("open", self._why())
         return trial or not bad
 
-    def forget(self, number: int) -> None:
-        """The attempt was called off: it says nothing. Where it was the trial, there has to be another one."""
+    def cancel(self, number: int) -> None:
+        """The attempt was cancelled, so it shows nothing. If it was the trial, another one is needed."""
         self._attempts.pop(number, None)
         if self._state == "half":
             self._turn("open", self.reason)
 
-    async def watch(self, probe: Probe) -> None:
-        """Ends each pause, or the run."""
+    async def end_pauses(self, probe: Probe) -> None:
+        """Ends each pause, or the run by `GaveUp`."""
         while True:
             while self._state != "open":
                 await self._changed.wait()
             await self._recover(probe)
 
     async def _recover(self, probe: Probe) -> None:
-        """From the first failure to the next success, trials in between included."""
+        """From the first failure to the next success, with the trials in between."""
         wait, since = self._first_wait, time.monotonic()
         while self._state != "closed":
             if self._state == "half":
@@ -151,16 +151,16 @@ class CircuitBreaker:
             if left <= 0:
                 raise GaveUp(f"paused for {self._max_pause:.0f} s and nothing got better: {self.reason}")
             await asyncio.sleep(min(wait, left))
-            trouble = await probe(self._suspects())
-            wait = min(wait * 2, _LONGEST_WAIT if trouble else _LONGEST_HEALTHY_WAIT)
-            if self._state == "open" and trouble:
-                self._turn("open", trouble)
+            problem = await probe(self._suspects())
+            wait = min(wait * 2, _MAX_WAIT if problem else _MAX_HEALTHY_WAIT)
+            if self._state == "open" and problem:
+                self._turn("open", problem)
             elif self._state == "open":
                 self._turn("half", self.reason)
 
     def _note(self, number: int, failure: RolloutError | None) -> None:
         attempt = self._attempts.get(number)
-        if attempt is None:  # it began before the last pause ended: it says nothing of now
+        if attempt is None:  # it began before the last pause ended, so it shows nothing of now
             return
         attempt.ended, attempt.failure = self._clock(), failure
         self._ended.append(number)
@@ -171,18 +171,18 @@ class CircuitBreaker:
         self._seen = self._look()
         failures = self._seen.failures
         rows = {one.key for one in failures}
-        return len(rows) >= _LEAST_ROWS and len(failures) >= max(_LEAST, _SHARE * self._seen.known)
+        return len(rows) >= _MIN_ROWS and len(failures) >= max(_MIN_FAILURES, _SHARE * self._seen.known)
 
     def _look(self) -> _Seen:
-        """The last attempts by start. One that still runs counts once it is older than failures get: it is none yet."""
+        """The attempts that started last. A running one counts as no failure once it is older than failures get."""
         lives = [one.ended - one.began for one in self._attempts.values() if one.failure and one.ended is not None]
-        if len(lives) < _LEAST and self._state == "closed":
+        if len(lives) < _MIN_FAILURES and self._state == "closed":
             return _Seen()
-        patience, now = median(lives) if lives else 0.0, self._clock()
+        usual, now = median(lives) if lives else 0.0, self._clock()
         failures: list[_Attempt] = []
         known = running = young = 0
         for one in reversed(self._attempts.values()):
-            if one.ended is None and now - one.began <= patience:
+            if one.ended is None and now - one.began <= usual:
                 young += 1
                 continue
             known, running = known + 1, running + (one.ended is None)
@@ -192,17 +192,17 @@ class CircuitBreaker:
         return _Seen(tuple(failures), known, running, young)
 
     def _close(self) -> None:
-        """What began before says nothing of what comes."""
+        """Earlier attempts show nothing of what comes."""
         self._attempts.clear()
         self._ended.clear()
         self._turn("closed", "")
 
     def _turn(self, state: Literal["closed", "open", "half"], reason: str) -> None:
-        told = reason != self.reason
+        changed = reason != self.reason
         self._state, self.reason = state, reason
         self._trial = False
         self._wake()
-        if told:
+        if changed:
             self._on_change(self.agent, reason)
 
     def _wake(self) -> None:
@@ -224,5 +224,5 @@ class CircuitBreaker:
     def _over_which(self) -> str:
         seen = self._seen
         running = f", {seen.running} of them still running" if seen.running else ""
-        young = f"; {seen.young} still running are too young to tell" if seen.young else ""
+        young = f"; {seen.young} still running are too young to count" if seen.young else ""
         return f"{seen.known} attempts{running}{young}"

@@ -1,4 +1,4 @@
-"""What a collection is asked to do, checked before anything starts."""
+"""The options of a collection, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class AttemptOptions:
     concurrency: int = 64
     timeout: float = 3600.0  # seconds for one attempt; travels in a header and is obeyed at every hop
     max_attempts: int = 3
-    backoff: float = 0.5  # the first wait before another attempt, and before a paused run looks again
+    backoff: float = 0.5  # the first wait before a retry, and before a paused run probes its servers
     max_pause: float = 600.0
     drain: float = 30.0
     through_router: bool = False  # even where replicas could be called directly

@@ -1,4 +1,4 @@
-"""The front door: a collection from files to files, prepared, run and summed up."""
+"""A collection from files to files: prepared, run and summed up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gym.collect.sidecar import StackOfRun
 from gym.collect.stop import Stopped, StopSwitch
 from gym.collect.tally import Tally
 from gym.collect.targets import Targets
-from gym.data.source import STDIN, digest_inputs, expand_inputs
+from gym.data.line_source import STDIN, digest_inputs, expand_inputs
 from gym.errors import UserError
 from gym.http.pool import HttpClient
 
@@ -39,7 +39,7 @@ def run_collection(options: CollectOptions, on_event: OnEvent) -> Summary:
 
 
 async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: StopSwitch | None = None) -> Summary:
-    """Runs to its end and says how it ended. Raises when it cannot start, or when the output cannot be written."""
+    """Runs to its end and returns the summary. Raises when it cannot start, or when the output cannot be written."""
     stop = stop or StopSwitch()
     files = expand_inputs(options.inputs)
     _refuse_output_as_input(options.output, files)
@@ -65,7 +65,7 @@ async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: Sto
 async def _open_output(
     options: CollectOptions, files: tuple[str, ...], targets: Targets, tally: Tally, stop: StopSwitch
 ) -> OutputFiles:
-    """Reads back what an earlier run wrote, which may take minutes: in a thread, and Ctrl-C ends it."""
+    """Reads back what an earlier run wrote. That may take minutes: it runs in a thread, and Ctrl-C stops it."""
 
     def on_done(agent: str, reward: float | None, kind: str) -> None:
         stop.check()

@@ -22,20 +22,20 @@ from gym.collect.folded_problems import fold_problems
 from gym.collect.output_files import OutputFiles
 from gym.collect.progress_report import ProgressReport
 from gym.collect.provenance import differences
+from gym.collect.result_file import write_result
 from gym.collect.run_replies import failure_line, rollout_line
-from gym.collect.sidecar import write_whole
 from gym.collect.sink import Sink
 from gym.collect.stop import Stopped, StopSwitch
 from gym.collect.tally import Tally
 from gym.collect.targets import Targets
 from gym.collect.task_reader import RowRules, Task, TaskReader
-from gym.data.source import STDIN, count_lines, read_lines
+from gym.data.line_source import STDIN, count_lines, read_lines
 from gym.errors import ConfigError, InfraError, Problem, UserError
 
 _TICK_SECONDS = 0.2
 _AGGREGATE_SECONDS = 120.0
-_MOST_KEPT = 1000  # problems in the summary; all are counted and told
-_MOST_SHOWN = 20
+_MAX_KEPT = 1000  # problems in the summary; all are counted and reported
+_MAX_SHOWN = 20
 
 
 class Collector:
@@ -64,18 +64,18 @@ class Collector:
         self._exit_code = events.EXIT_DONE
         self._reason = ""
         self._error: InfraError | None = None
-        self._crew: asyncio.Task[None] | None = None
-        self._beacon = ProgressReport(targets, attempts.run_id, output.paths.rollouts, self._progress)
+        self._workers: asyncio.Task[None] | None = None
+        self._report = ProgressReport(targets, attempts.run_id, output.paths.rollouts, self._progress)
 
     async def run(self, stop: StopSwitch) -> Summary:
-        self._attempts.open(self._tell_pause)
+        self._attempts.open(self._report_pause)
         eager = STDIN in self._files
-        feed = FileFeed(self._items(), self._tell_bad_row, workers=self._options.concurrency, eager=eager)
+        feed = FileFeed(self._items(), self._report_bad_row, workers=self._options.concurrency, eager=eager)
         try:
             await first_of(feed.start(), stop.drain.wait())
             if self._exit_code:
                 raise ConfigError(
-                    fold_problems(self._bad_rows, _MOST_SHOWN), "fix them, or go on without them: --skip-bad-rows"
+                    fold_problems(self._bad_rows, _MAX_SHOWN), "fix them, or go on without them: --skip-bad-rows"
                 )
             await self._collect(feed, stop)
         finally:
@@ -95,22 +95,22 @@ class Collector:
             with path.open("wb", buffering=1 << 20) as stream:
                 yield from self._reader.read(read_lines(self._files), stream.write)
         except OSError as error:
-            hint = "make room and start the same command again: it goes on where it stopped"
+            hint = "make room and run the same command: it resumes where it stopped"
             raise InfraError(f"cannot write to {path}: {error.strerror or error}", hint) from error
 
     async def _collect(self, feed: FileFeed, stop: StopSwitch) -> None:
-        """Workers until the feed is dry, and what goes on beside them."""
+        """Runs the workers until the feed is empty, and the helpers beside them."""
         self._tally.start_clock()
         paths = self._output.paths
         rollouts = Sink(paths.rollouts, self._output.rollouts, self._fail)
         failures = Sink(paths.failures, self._output.failures, self._fail)
         try:
             async with asyncio.TaskGroup() as group:
-                self._crew = group.create_task(self._work_all(feed, rollouts, failures))
-                beside = [self._attempts.watch(), self._targets.keep_fresh(), self._obey(stop, feed), self._tick(feed)]
-                beside += [self._estimate_total(feed), self._beacon.shine()]
+                self._workers = group.create_task(self._work_all(feed, rollouts, failures))
+                beside = [self._attempts.end_pauses(), self._targets.keep_fresh(), self._report.send_regularly()]
+                beside += [self._stop_on_request(stop, feed), self._tick(feed), self._estimate_total(feed)]
                 helpers = [group.create_task(helper) for helper in beside]
-                await asyncio.wait({self._crew})
+                await asyncio.wait({self._workers})
                 for helper in helpers:
                     helper.cancel()
         except BaseExceptionGroup as errors:
@@ -118,7 +118,7 @@ class Collector:
         finally:
             await rollouts.aclose()
             await failures.aclose()
-            await self._beacon.end()
+            await self._report.send_end()
             self._error = self._error or rollouts.error or failures.error
 
     async def _work_all(self, feed: FileFeed, rollouts: Sink, failures: Sink) -> None:
@@ -145,13 +145,14 @@ class Collector:
 
     # Beside the workers.
 
-    async def _obey(self, stop: StopSwitch, feed: FileFeed) -> None:
+    async def _stop_on_request(self, stop: StopSwitch, feed: FileFeed) -> None:
         await stop.drain.wait()
         self._stopping = True
         self._end(events.EXIT_STOPPED, "stopped")
         feed.close()
         self._attempts.stop()
-        self._on_event(Notice(f"stopping: {self._options.drain:g} s for the rollouts under way; again to drop them"))
+        seconds = f"{self._options.drain:g} s for the rollouts under way"
+        self._on_event(Notice(f"stopping: {seconds}; Ctrl-C once more drops them"))
         with suppress(TimeoutError):
             async with asyncio.timeout(self._options.drain):
                 await stop.cancel.wait()
@@ -165,27 +166,27 @@ class Collector:
             self._on_event(self._progress())
             if changes := differences(known, self._targets.digests):
                 known = self._targets.digests
-                self._on_event(Notice(f"the stack has changed, each row says which it is from: {'; '.join(changes)}"))
+                self._on_event(Notice(f"the stack has changed; each line names its own: {'; '.join(changes)}"))
 
     async def _estimate_total(self, feed: FileFeed) -> None:
-        """What counting lines tells, until the input is read to its end."""
-        lines = await asyncio.to_thread(count_lines, self._files, lambda: not (self._crew and self._crew.done()))
+        """An estimate by counting lines, until the input is read to its end."""
+        lines = await asyncio.to_thread(count_lines, self._files, lambda: not (self._workers and self._workers.done()))
         if lines is not None and not feed.exhausted:
             rows = min(lines, self._options.limit or lines)
             self._tally.total = rows * self._options.repeats // self._options.shard[1]
 
-    # What they tell.
+    # What they report.
 
-    def _tell_bad_row(self, problem: Problem) -> bool:
+    def _report_bad_row(self, problem: Problem) -> bool:
         self._tally.bad_rows += 1
-        if len(self._bad_rows) < _MOST_KEPT:
+        if len(self._bad_rows) < _MAX_KEPT:
             self._bad_rows.append(problem)
         self._on_event(BadRow(problem))
         if not self._options.skip_bad_rows:
-            self._end(events.EXIT_TROUBLE, f"a row is bad, no more were taken: {problem}")
+            self._end(events.EXIT_FAILED, f"a row is bad, no more were taken: {problem}")
         return self._options.skip_bad_rows
 
-    def _tell_pause(self, agent: str, reason: str) -> None:
+    def _report_pause(self, agent: str, reason: str) -> None:
         text = f"paused: {reason}" if reason else f"{agent} works again"
         self._on_event(Notice(text, paused=bool(reason)))
 
@@ -203,8 +204,8 @@ class Collector:
             self._exit_code, self._reason = code, reason
 
     def _cancel(self) -> None:
-        if self._crew is not None:
-            self._crew.cancel()
+        if self._workers is not None:
+            self._workers.cancel()
 
     # At the end.
 
@@ -218,20 +219,20 @@ class Collector:
         except Stopped:
             return None
         entries = await aggregate_agents(agents, self._ask_metrics)
-        write_whole(path, orjson.dumps(entries, option=orjson.OPT_INDENT_2))
+        write_result(path, orjson.dumps(entries, option=orjson.OPT_INDENT_2))
         return path
 
     async def _ask_metrics(self, agent: str, body: bytes) -> dict[str, Any] | None:
         reply = await self._targets.post(agent, "/aggregate_metrics", body, timeout=_AGGREGATE_SECONDS)
         try:
-            told = orjson.loads(reply.body) if reply is not None else None
+            metrics = orjson.loads(reply.body) if reply is not None else None
         except orjson.JSONDecodeError:
             return None
-        return told if isinstance(told, dict) and told.get("agent_metrics") else None
+        return metrics if isinstance(metrics, dict) and metrics.get("agent_metrics") else None
 
     def _sum_up(self, metrics_file: Path | None) -> Summary:
         if self._tally.nothing_succeeded:
-            self._end(events.EXIT_TROUBLE, "no rollout succeeded")
+            self._end(events.EXIT_FAILED, "no rollout succeeded")
         progress = self._progress()
         self._on_event(progress)
         return Summary(

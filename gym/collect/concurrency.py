@@ -1,4 +1,4 @@
-"""What runs with many tasks need from the event loop and the machine."""
+"""Helpers for many tasks at once: the first to end, the first error, enough open files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def first_of(*waits: Coroutine[Any, Any, Any]) -> None:
 
 
 def first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The error that ended a group: what came after it is its consequence."""
+    """The error that ended a group; the others followed from it."""
     first = errors.exceptions[0]
     return first_error(first) if isinstance(first, BaseExceptionGroup) else first
 
@@ -39,5 +39,5 @@ def allow_connections(concurrency: int) -> None:
     except (ValueError, OSError) as error:
         raise UserError(
             f"{concurrency} rollouts at once need {wanted} open files; this machine allows {hard}",
-            f"raise it (ulimit -Hn {wanted}, as root), or say --concurrency {max(soft - _OWN, 1)}",
+            f"raise it (ulimit -Hn {wanted}, as root), or use --concurrency {max(soft - _OWN, 1)}",
         ) from error

@@ -1,4 +1,4 @@
-"""What a collection tells while it runs and when it ends: plain values that a terminal, a log or a page can show."""
+"""The events of a collection and its summary: plain values that a terminal, a log or a page can show."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from gym.errors import Problem
 
 EXIT_DONE = 0
-EXIT_TROUBLE = 1  # a bad row ended the run, or nothing at all succeeded
+EXIT_FAILED = 1  # a bad row ended the run, or nothing at all succeeded
 EXIT_GAVE_UP = 2  # paused for longer than the user allows
 EXIT_STOPPED = 130
 
@@ -25,7 +25,7 @@ class AgentProgress:
 
 @dataclass(frozen=True, slots=True)
 class HeldCalls:
-    """Calls that a model server holds back, because its provider refuses too many."""
+    """Calls that wait in a model server, because its provider refuses too many."""
 
     instance: str
     provider: str
@@ -34,8 +34,8 @@ class HeldCalls:
     seconds: int = 10
 
     def __str__(self) -> str:
-        told = f"{self.instance}: {self.waiting:,} calls wait, {self.provider} refused {self.refused:,}"
-        return f"{told} in the last {self.seconds} s"
+        waiting = f"{self.instance}: {self.waiting:,} calls wait"
+        return f"{waiting}, {self.provider} refused {self.refused:,} in the last {self.seconds} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Progress:
     total: int | None = None  # of rollouts, once it is known; an estimate until the input is read
     in_flight: int = 0
     retries: int = 0
-    dropped: int = 0  # agents may answer that a rollout is not to be kept
+    dropped: int = 0  # agents may ask not to keep a rollout
     bad_rows: int = 0
     rate: float = 0.0  # rollouts a second, over the last ten seconds
     mean_reward: float | None = None
@@ -74,7 +74,7 @@ class Notice:
     """One line that a person should read: a pause, a cut line, files moved aside."""
 
     text: str
-    paused: bool = False  # why nothing is asked for now
+    paused: bool = False  # true: no attempt starts for now
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Tasks that were read and wait for a worker. Agents share the workers: a slow one has its part of them, not all."""
+"""Tasks that wait for a worker. Agents share the workers evenly, so that a slow agent cannot take all of them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from gym.collect.task_reader import Task
 
 
 class FairQueue:
-    """Of those that wait, the next task is one of the agent that has the fewest under way; else the first that came."""
+    """The next task is one of the agent with the fewest tasks under way; among equals the first that came."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[tuple[int, Task]]] = {}  # of every agent met so far, numbered as they came
@@ -24,7 +24,7 @@ class FairQueue:
         self.size += len(task.raw)
 
     def take(self) -> Task | None:
-        """None when nothing waits. `finish` it, so that its agent may have another."""
+        """None when nothing waits. Call `finish` when the task is done."""
         if not self.rows:
             return None
         agents = [name for name, tasks in self._waiting.items() if tasks]
@@ -44,7 +44,7 @@ class FairQueue:
         self.rows = self.size = 0
 
     def runs_short(self, least: int) -> bool:
-        """An agent that had rows has few now: there may be more of them behind those that wait."""
+        """Whether an agent that had rows has few now: there may be more of them further on in the input."""
         return any(len(tasks) < least for tasks in self._waiting.values())
 
     def _turn(self, agent: str) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Tasks for the workers, read ahead by one thread and no further than they need.
 
-A slow disk or a pipe that says nothing for an hour holds up neither the event loop nor the end of the process.
+A slow disk or a silent pipe blocks neither the event loop nor the end of the process.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Protocol
 
 from gym.collect.fair_queue import FairQueue
 from gym.collect.task_reader import Task, TaskReader
-from gym.data.source import row_to_line
+from gym.data.line_source import row_to_line
 from gym.errors import Problem
 
 _BATCH, _BATCH_BYTES = 64, 4 << 20
 _FIRST, _FIRST_BYTES = 1000, 32 << 20  # checked before the run starts
 _AHEAD = 2  # batches on their way, and as many rows as there are workers: they may all end at the same moment
-_FAR = 10_000  # rows further, where those that wait are of agents that have enough of them
+_FAR = 10_000  # more rows, where the agents of those that wait have enough
 
-_PARTING_SECONDS = 0.5  # for the thread to close its files; one that waits for a pipe is left behind
+_CLOSE_SECONDS = 0.5  # for the thread to close its files; one that waits for a pipe is left behind
 
 Rows = Iterable[object] | AsyncIterable[object]
 
@@ -47,10 +47,10 @@ class FileFeed:
         self._on_problem = on_problem
         self._eager = eager
         self._loop = asyncio.get_running_loop()
-        self._shelf = FairQueue()
-        self._ready: asyncio.Queue[None] = asyncio.Queue()  # one for each task on the shelf, and one more at the end
+        self._queue = FairQueue()
+        self._ready: asyncio.Queue[None] = asyncio.Queue()  # one for each queued task, and one more at the end
         self._room = threading.Semaphore(_AHEAD + -(-workers // _BATCH))  # batches that the thread may hand over
-        self._held_back = 0  # batches that came and have not been asked for again
+        self._held_back = 0  # batches that came and for which no other was asked yet
         self._enough = workers + _BATCH  # rows that wait
         self._first: asyncio.Future[None] = self._loop.create_future()
         self._closed = False
@@ -59,14 +59,14 @@ class FileFeed:
         self._thread = threading.Thread(target=self._read, name="gym-collect-source", daemon=True)
 
     async def start(self) -> None:
-        """Returns when the first batch was read and its problems were told."""
+        """Returns when the first batch was read and its problems were reported."""
         self._thread.start()
         await self._first
 
     async def take(self) -> Task | None:
         """`finish` what was taken: the next task is one of the agent that has the fewest under way."""
         await self._ready.get()
-        task = self._shelf.take()
+        task = self._queue.take()
         if task is not None:
             self._ask_for_more()
             return task
@@ -76,18 +76,18 @@ class FileFeed:
         return None
 
     def finish(self, task: Task) -> None:
-        self._shelf.finish(task)
+        self._queue.finish(task)
 
     def close(self) -> None:
         """No more tasks from now on; what was read ahead is left for another run."""
         self._closed = True
-        self._shelf.clear()
+        self._queue.clear()
         self._ready.put_nowait(None)
         self._room.release()
 
     async def aclose(self) -> None:
         self.close()
-        await asyncio.to_thread(self._thread.join, _PARTING_SECONDS)
+        await asyncio.to_thread(self._thread.join, _CLOSE_SECONDS)
 
     # In the thread.
 
@@ -96,17 +96,17 @@ class FileFeed:
         try:
             for batch in _batches(self._items, eager=self._eager):
                 self._room.acquire()
-                if self._closed or not self._tell(self._deliver, batch):
+                if self._closed or not self._call_loop(self._deliver, batch):
                     return
-        except BaseException as caught:  # noqa: BLE001 (belongs to whoever takes the next task)
+        except BaseException as caught:  # noqa: BLE001 (raised by the next `take`)
             error = caught
         finally:
             close = getattr(self._items, "close", None)
             if close is not None:
                 close()
-        self._tell(self._end, error)
+        self._call_loop(self._end, error)
 
-    def _tell(self, function: Callable[..., None], argument: object) -> bool:
+    def _call_loop(self, function: Callable[..., None], argument: object) -> bool:
         try:
             self._loop.call_soon_threadsafe(function, argument)
         except RuntimeError:  # the loop is gone: the run has ended
@@ -121,7 +121,7 @@ class FileFeed:
             if not isinstance(item, Task):
                 go_on = self._on_problem(item) and go_on
             elif go_on and not self._closed:
-                self._shelf.put(item)
+                self._queue.put(item)
                 self._ready.put_nowait(None)
         if not go_on:
             self.close()
@@ -130,10 +130,10 @@ class FileFeed:
         self._start_is_over()
 
     def _ask_for_more(self) -> None:
-        shelf, enough = self._shelf, self._enough
-        if not self._held_back or shelf.size >= _FIRST_BYTES:
+        queue, enough = self._queue, self._enough
+        if not self._held_back or queue.size >= _FIRST_BYTES:
             return
-        if shelf.rows < enough or (shelf.rows < enough + _FAR and shelf.runs_short(enough)):
+        if queue.rows < enough or (queue.rows < enough + _FAR and queue.runs_short(enough)):
             self._held_back -= 1
             self._room.release()
 

@@ -131,7 +131,7 @@ def _mix(digest: int, repeat: int) -> int:
 
 
 def _spread(key: int) -> int:
-    """0 marks what is free, so it shares a place with 1."""
+    """0 marks a free slot, so key 0 shares the slot of key 1."""
     return (key or 1) * _GOLDEN & _MASK
 
 

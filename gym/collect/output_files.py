@@ -14,8 +14,9 @@ from typing import Any
 import orjson
 
 from gym.collect.keys import DoneKeys, parse_key
+from gym.collect.result_file import result_file
 from gym.collect.run_replies import STAMP
-from gym.collect.sidecar import OutputPaths, StackOfRun, beside, check_sidecar
+from gym.collect.sidecar import OutputPaths, StackOfRun, check_sidecar
 from gym.errors import InfraError, UserError
 
 _FIELD = b'"' + STAMP.encode() + b'":'
@@ -65,8 +66,8 @@ def _open(
         if fresh and (moved := _move_aside(paths)):
             notices.append(f"the old files are now {', '.join(one.name for one in moved)}")
             if not paths.rollouts.exists():
-                held, rollouts = rollouts, _lock(paths)
-                os.close(held)
+                moved_away, rollouts = rollouts, _lock(paths)
+                os.close(moved_away)
         notices += check_sidecar(paths, identity, os.fstat(rollouts).st_size, stack)
         failures = _open_to_append(paths.failures)
         output = OutputFiles(paths, rollouts, failures, notices=notices)
@@ -113,7 +114,7 @@ def _move_aside(paths: OutputPaths) -> list[Path]:
     while any(_aside(path, stem, stamp).exists() for path in there):
         number += 1
         stamp = f"{base}-{number}"
-    # The output goes last: until then a crash leaves a run that can be resumed or moved again.
+    # The output goes last: until then a crash leaves a run that can be resumed or moved.
     return [path.rename(_aside(path, stem, stamp)) for path in reversed(there)]
 
 
@@ -126,36 +127,29 @@ def _read_back(output: OutputFiles, on_done: OnDone) -> None:
     cut = scan_lines(paths.rollouts, output.rollouts, output.done, on_done)
     if cut:
         output.notices.append(
-            f"{paths.rollouts.name} ended in a torn line of {cut} bytes; it is cut, its row runs again"
+            f"{paths.rollouts.name} ended in a torn line of {cut} bytes; it was cut off, and its row is retried"
         )
     _keep_terminal_failures(output, on_done)
 
 
 def _keep_terminal_failures(output: OutputFiles, on_done: OnDone) -> None:
-    """Failures of the infrastructure are tried again, so they leave the file; those of a row stay as they are."""
+    """Failures of the infrastructure are retried, so they leave the file; those of a row stay."""
     path = output.paths.failures
-    kept = beside(path)
-    dropped = torn = 0
-    with path.open("rb", buffering=_BUFFER) as old, kept.open("wb") as new:
+    if not path.stat().st_size:
+        return
+    dropped = 0
+    with path.open("rb", buffering=_BUFFER) as old, result_file(path, replace=True) as new:
         for line in old:
             stamp = _read_stamp(line) if line.endswith(b"\n") else None
             if stamp and stamp.get("terminal") and output.done.add(*parse_key(stamp["key"])):
                 new.write(line)
                 on_done(str(stamp.get("agent", "")), None, _kind_of(line))
-            elif stamp:
-                dropped += 1
             else:
-                torn += 1
-        new.flush()
-        os.fsync(new.fileno())
-    if not dropped + torn:
-        kept.unlink()
-        return
-    kept.replace(path)
+                dropped += stamp is not None  # the others are torn
     os.close(output.failures)
     output.failures = _open_to_append(path)
     if dropped:
-        output.notices.append(f"{dropped} failed rollouts of the last run are tried again")
+        output.notices.append(f"{dropped} failed rollouts of the last run are retried")
 
 
 def scan_lines(path: Path, descriptor: int, done: DoneKeys, on_done: OnDone) -> int:
@@ -170,7 +164,7 @@ def scan_lines(path: Path, descriptor: int, done: DoneKeys, on_done: OnDone) -> 
             if stamp is None:
                 raise UserError(
                     f"{path}:{number}: this line was not written by a collection, or is damaged",
-                    "take it out, or say --fresh to move the files aside",
+                    "remove it, or add --fresh to move the files aside",
                 )
             whole += len(line)
             if done.add(*parse_key(stamp["key"])):

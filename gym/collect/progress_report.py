@@ -1,4 +1,4 @@
-"""Tells the stack's console how a collection is getting on, so that its page can show it. Nothing waits for it."""
+"""Sends the progress of a collection to the stack's console, for its page. Nothing waits for it."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from gym.collect.events import Progress
 from gym.collect.targets import Targets
 
 _EVERY_SECONDS = 2.0
-_MISSING = frozenset({404, 405})  # a console of an older version: it need not be asked again
+_MISSING = frozenset({404, 405})  # a console of an older version: no further reports
 
 
 class ProgressReport:
-    """One collection's voice. `shine` beside the workers, `end` behind them."""
+    """The reports of one collection: `send_regularly` beside the workers, `send_end` after them."""
 
-    def __init__(self, targets: Targets, id: str, output: Path, look: Callable[[], Progress]) -> None:
+    def __init__(self, targets: Targets, id: str, output: Path, progress: Callable[[], Progress]) -> None:
         self._targets = targets
         self._who = {"id": id, "output": output.name[:200], "host": socket.gethostname()[:200], "pid": os.getpid()}
-        self._look = look
-        self._asked = False
+        self._progress = progress
+        self._sent = False
 
-    async def shine(self) -> None:
+    async def send_regularly(self) -> None:
         while True:
-            self._asked = True  # one that is cut off may have been heard
-            if await self._tell() in _MISSING:
-                self._asked = False
+            self._sent = True  # a cancelled report may have arrived
+            if await self._send() in _MISSING:
+                self._sent = False
                 return
             await asyncio.sleep(_EVERY_SECONDS)
 
-    async def end(self) -> None:
-        if self._asked:
-            await self._tell(ended=True)
+    async def send_end(self) -> None:
+        if self._sent:
+            await self._send(ended=True)
 
-    async def _tell(self, **more: Any) -> int:
-        progress = self._look().to_dict()
+    async def _send(self, **more: Any) -> int:
+        progress = self._progress().to_dict()
         progress["paused_reason"] = progress["paused_reason"][:500]
-        return await self._targets.tell("/collections", orjson.dumps({**self._who, "progress": progress, **more}))
+        body = orjson.dumps({**self._who, "progress": progress, **more})
+        return await self._targets.post_console("/collections", body)

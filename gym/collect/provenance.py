@@ -10,20 +10,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gym.data.rows import PARAMS
+from gym.data.row_parsing import PARAMS
 from gym.http.pool import Reply
 from gym.labels import HEADER_SDK
 from gym.wire.token_ids import find_break
 
 _TIMING, _SDK = b"server-timing", HEADER_SDK.encode()
 BREAK = "tokens_break"
-_LONGEST = 200  # of a name or digest that a peer chose: a stamp has to stay small
-_MOST_HOPS = 8
+_MAX_LENGTH = 200  # of a name or digest that a peer chose: a stamp has to stay small
+_MAX_HOPS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Circumstances:
-    """How an attempt went, whatever became of it."""
+    """How an attempt went, whatever its result."""
 
     attempt: int
     started: float  # seconds since the epoch
@@ -31,54 +31,54 @@ class Circumstances:
     queued: float = 0.0  # seconds between the taking of the row and this attempt: pauses, back-offs, earlier attempts
     stack: str = ""  # digest of the whole stack, and of the agent, when it began
     digest: str = ""
-    told: Mapping[str, Any] = field(default_factory=dict)  # `describe_headers` of the reply, where there was one
+    facts: Mapping[str, Any] = field(default_factory=dict)  # `describe_headers` of the reply, if there was one
 
     def to_dict(self) -> dict[str, Any]:
-        told: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "attempt": self.attempt,
             "started": round(self.started, 3),
             "seconds": round(self.seconds, 4),
             "queued": round(self.queued, 4),
         }
         if self.stack:
-            told["stack"], told["digest"] = self.stack, self.digest
-        return {**told, **self.told}
+            fields["stack"], fields["digest"] = self.stack, self.digest
+        return {**fields, **self.facts}
 
 
 def describe_headers(reply: Reply) -> dict[str, Any]:
-    """What any reply of an agent says of itself, a failure too: `hops` (ms), `sdk`."""
-    told: dict[str, Any] = {}
+    """The facts in the headers of an agent's reply, a failure too: `hops` (ms), `sdk`."""
+    facts: dict[str, Any] = {}
     for name, value in reply.headers:
         if name == _TIMING and (hops := read_timing(value)):
-            told["hops"] = hops
+            facts["hops"] = hops
         elif name == _SDK:
-            told["sdk"] = value[:_LONGEST].decode("latin-1")
-    return told
+            facts["sdk"] = value[:_MAX_LENGTH].decode("latin-1")
+    return facts
 
 
 def describe_rollout(parsed: Mapping[str, Any]) -> dict[str, Any]:
-    """What a verified rollout says: `model`, `tokens`, `seed`; `tokens_break` where its token ids do not add up."""
-    told: dict[str, Any] = {}
+    """The facts in a verified rollout: `model`, `tokens`, `seed`; `tokens_break` where its token ids do not add up."""
+    facts: dict[str, Any] = {}
     response = parsed.get("response")
     if isinstance(response, dict):
         model, usage = response.get("model"), response.get("usage")
         if isinstance(model, str) and model:
-            told["model"] = model[:_LONGEST]
+            facts["model"] = model[:_MAX_LENGTH]
         if isinstance(usage, dict):
-            told["tokens"] = _tokens(usage)
+            facts["tokens"] = _tokens(usage)
         if broken := find_break(response.get("output")):
-            told[BREAK] = broken
+            facts[BREAK] = broken
     params = parsed.get(PARAMS)
     seed = params.get("seed") if isinstance(params, dict) else None
     if isinstance(seed, int) and not isinstance(seed, bool) and abs(seed) < 1 << 63:
-        told["seed"] = seed
-    return told
+        facts["seed"] = seed
+    return facts
 
 
 def read_timing(value: bytes) -> dict[str, float]:
-    """`seed;dur=1.5, model;dur=20.0` -> {"seed": 1.5, "model": 20.0}; what is no such entry is passed over."""
+    """`seed;dur=1.5, model;dur=20.0` -> {"seed": 1.5, "model": 20.0}; other entries are skipped."""
     hops: dict[str, float] = {}
-    for entry in value[:1000].decode("latin-1").split(",")[:_MOST_HOPS]:
+    for entry in value[:1000].decode("latin-1").split(",")[:_MAX_HOPS]:
         name, _, duration = entry.strip().partition(";dur=")
         try:
             hops[name[:40]] = float(duration)
@@ -88,13 +88,13 @@ def read_timing(value: bytes) -> dict[str, float]:
 
 
 def digest_stack(instances: Mapping[str, str]) -> str:
-    """One digest for all instances; "" where the stack tells none."""
+    """One digest for all instances; "" where the stack gives none."""
     known = sorted(pair for pair in instances.items() if pair[1])
     return hashlib.sha256(repr(known).encode()).hexdigest()[:16] if known else ""
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Instances that are others than they were. What came along since had no part in the earlier rollouts."""
+    """Instances that have changed. One that was added since had no part in the earlier rollouts."""
     found = []
     for name, digest in sorted(before.items()):
         if name not in now:

@@ -24,7 +24,7 @@ from gym.wire.failures import RolloutError
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """A finished attempt: a result with its reward, or the failure that no attempt got past."""
+    """A finished attempt: a result with its reward, or the failure of the last attempt."""
 
     row: int  # the place of its row among those given, from 0
     repeat: int
@@ -35,7 +35,7 @@ class Rollout:
     reward: float | None = None
     result: dict[str, Any] | None = None
     failure: RolloutError | None = None
-    line: bytes = field(default=b"", repr=False)  # what `gym rollouts` would have written: `_gym` says where it is from
+    line: bytes = field(default=b"", repr=False)  # what `gym rollouts` would have written: `_gym` has its origin
 
 
 async def collect(
@@ -65,14 +65,14 @@ async def collect(
 async def collect_from(
     targets: Targets, http: HttpClient, rows: Rows, *, agent: str, repeats: int, options: AttemptOptions
 ) -> AsyncGenerator[Rollout, None]:
-    """`collect` for who has found the stack already."""
+    """`collect` with targets that are connected already."""
     async with AsyncExitStack() as stack:
         attempts = Attempts(http, targets, options)
         attempts.open(_ignore)
         reader = TaskReader(RowRules(agents=frozenset(targets.agents), agent=agent, repeats=repeats))
         feed = RowsFeed(reader, rows, _refuse)
         ready: asyncio.Queue[Rollout | None] = asyncio.Queue()
-        room = asyncio.Semaphore(options.concurrency)  # a consumer that lags holds up the workers
+        room = asyncio.Semaphore(options.concurrency)  # a slow consumer holds up the workers
         run = asyncio.create_task(_run(attempts, _worker(attempts, feed, ready, room)))
         run.add_done_callback(lambda _: ready.put_nowait(None))
         stack.push_async_callback(_cancel, run)
@@ -103,14 +103,14 @@ def ended_to_rollout(task: Task, ended: TaskResult) -> Rollout:
 async def _run(attempts: Attempts, work: Callable[[], Coroutine[None, None, None]]) -> None:
     try:
         async with asyncio.TaskGroup() as group:
-            helpers = [group.create_task(attempts.watch()), group.create_task(attempts.targets.keep_fresh())]
+            helpers = [group.create_task(attempts.end_pauses()), group.create_task(attempts.targets.keep_fresh())]
             workers = [group.create_task(work()) for _ in range(attempts.options.concurrency)]
             await asyncio.wait(workers)
             for helper in helpers:
                 helper.cancel()
     except BaseExceptionGroup as errors:
         error = first_error(errors)
-        raise InfraError(str(error), "look: gym ps, gym logs") if isinstance(error, GaveUp) else error from None
+        raise InfraError(str(error), "see gym ps, gym logs") if isinstance(error, GaveUp) else error from None
 
 
 def _worker(

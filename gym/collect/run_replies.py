@@ -1,4 +1,4 @@
-"""What a reply of `/run` means, and the line it becomes. Bodies are parsed once and written as they came."""
+"""Reads replies of `/run` and writes them as lines. Bodies are parsed once and written as they came."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import orjson
 
 from gym.collect.provenance import Circumstances, describe_rollout
 from gym.collect.task_reader import Task
-from gym.data.rows import AGENT_REF
+from gym.data.row_parsing import AGENT_REF
 from gym.http.pool import Reply
 from gym.wire.failures import RolloutError, error_from_reply
 from gym.wire.json_text import repair_body
@@ -35,7 +35,7 @@ class VerifiedRollout:
     body: bytes
     parsed: dict[str, Any]
     reward: float
-    origin: dict[str, Any] = field(default_factory=dict)  # what the reply says about where it comes from
+    origin: dict[str, Any] = field(default_factory=dict)  # `describe_rollout` of the reply
 
 
 class SoftFailure(RolloutError):
@@ -49,12 +49,12 @@ class SoftFailure(RolloutError):
         super().__init__("agent", message, server=agent, retryable=not self.terminal)
 
 
-class NotKept(Exception):  # noqa: N818 (no error: an answer)
+class NotKept(Exception):  # noqa: N818 (not an error: a valid reply)
     """A reply that asks not to be written down."""
 
 
 def read_reply(reply: Reply, agent: str) -> VerifiedRollout:
-    """The rollout in a reply; whatever is none raises, and never passes as a reward of 0."""
+    """The rollout in a reply; anything else raises, and never counts as a reward of 0."""
     if reply.status >= 400:
         raise _refusal(reply, agent)
     body = repair_body(reply.body)
@@ -71,7 +71,7 @@ def read_reward(parsed: dict[str, Any], agent: str) -> float:
         raise SoftFailure(agent, parsed)
     reward = parsed.get("reward")
     if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not math.isfinite(reward):
-        found = "no reward" if "reward" not in parsed else f"the reward {str(reward)[:80]!r}, which is no number"
+        found = "no reward" if "reward" not in parsed else f"the reward {str(reward)[:80]!r}, which is not a number"
         raise RolloutError("resources", f"the reply of {agent} holds {found}", server=agent)
     return float(reward)
 
@@ -106,7 +106,7 @@ def rollout_line(rolled: VerifiedRollout, task: Task, how: Circumstances) -> byt
 
 
 def failure_line(failure: RolloutError, task: Task, how: Circumstances) -> bytes:
-    """A failed rollout as data: who failed, how, when, and which row it was. A soft failure keeps its reply."""
+    """A failed rollout as data: the server, the reason, the time and the row. A soft failure keeps its reply."""
     reply = failure.parsed if isinstance(failure, SoftFailure) else {}
     line = {
         **{name: value for name, value in reply.items() if name != STAMP},
@@ -120,7 +120,7 @@ def failure_line(failure: RolloutError, task: Task, how: Circumstances) -> bytes
 
 
 def is_terminal(failure: RolloutError) -> bool:
-    """Only another row would help: a resume leaves it alone. Infrastructure gets fixed, so the rest is tried again."""
+    """Whether only a changed row would help. Infrastructure gets fixed, so a resume retries the rest."""
     if isinstance(failure, SoftFailure):
         return failure.terminal
     return failure.kind in ("row", "budget")
@@ -151,14 +151,14 @@ def _parse(body: bytes, status: int, agent: str) -> dict[str, Any]:
 
 
 def _not_json(body: bytes, status: int, agent: str, error: ValueError) -> RolloutError:
-    """NaN is no JSON, and the usual sign of a verifier that divided by zero: say so."""
+    """NaN is not JSON, and the usual sign of a verifier that divided by zero: the error names it."""
     try:
         loose = json.loads(body)
     except ValueError:
         return RolloutError("agent", f"{agent} answered {status}, not JSON ({error}): {_start(body)}", server=agent)
     reward = loose.get("reward") if isinstance(loose, dict) else None
     what = f"the reward {reward}" if isinstance(reward, float) and not math.isfinite(reward) else "NaN or Infinity"
-    return RolloutError("resources", f"the reply of {agent} holds {what}, which is no number", server=agent)
+    return RolloutError("resources", f"the reply of {agent} holds {what}, which is not a number", server=agent)
 
 
 def _start(body: bytes) -> str:

@@ -1,4 +1,4 @@
-"""`X_run.json`: of which run and which stack the files are. A resume of another one is refused with what differs."""
+"""`X_run.json`: the run and the stack of the files. A resume of another one is refused, with what differs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import orjson
 
 from gym import __version__
 from gym.collect.provenance import differences, digest_stack
+from gym.collect.result_file import write_result
 from gym.errors import UserError
 
 
@@ -46,47 +47,33 @@ class StackOfRun:
 
 
 def check_sidecar(paths: OutputPaths, identity: Mapping[str, Any], size: int, stack: StackOfRun) -> list[str]:
-    """Writes what is now true, and says what a person should know of it. `size` is that of the rollouts."""
-    told = _read(paths, identity, size)
-    _check_identity(paths, told["identity"], identity)
-    allowed = stack.accept_changes or not size  # failures alone are no rollouts that could be mixed
-    stacks, notices = _next_stacks(paths, told.get("stacks") or [], stack, allowed=allowed)
-    now = {**told, "pid": os.getpid(), "gym": __version__, "stacks": stacks}
-    write_whole(paths.run, orjson.dumps(now, option=orjson.OPT_INDENT_2))
+    """Writes the current state and returns notices for a person. `size` is that of the rollouts."""
+    earlier = _read(paths, identity, size)
+    _check_identity(paths, earlier["identity"], identity)
+    allowed = stack.accept_changes or not size  # failures alone leave no rollouts to mix
+    stacks, notices = _next_stacks(paths, earlier.get("stacks") or [], stack, allowed=allowed)
+    now = {**earlier, "pid": os.getpid(), "gym": __version__, "stacks": stacks}
+    write_result(paths.run, orjson.dumps(now, option=orjson.OPT_INDENT_2))
     return notices
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Another reader sees the old file or the new one."""
-    written = beside(path)
-    with written.open("wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    written.replace(path)
-
-
-def beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def _read(paths: OutputPaths, identity: Mapping[str, Any], size: int) -> dict[str, Any]:
     if not size and not (paths.failures.exists() and paths.failures.stat().st_size):
-        return {"created": _now(), "identity": dict(identity)}  # a run that got nowhere binds nobody
+        return {"created": _now(), "identity": dict(identity)}  # an empty run binds no later one
     try:
-        told: dict[str, Any] = orjson.loads(paths.run.read_bytes())
-        for part in (told["identity"], *(one["instances"] for one in told.get("stacks") or ())):
+        earlier: dict[str, Any] = orjson.loads(paths.run.read_bytes())
+        for part in (earlier["identity"], *(one["instances"] for one in earlier.get("stacks") or ())):
             part.keys()
     except FileNotFoundError:
         if size:
             raise UserError(
-                f"{paths.rollouts} holds rollouts, but {paths.run.name}, which says of what, is not there",
-                "choose another -o, or say --fresh to move the old file aside",
+                f"{paths.rollouts} holds rollouts, but {paths.run.name}, which describes their run, is missing",
+                "choose another -o, or add --fresh to move the old file aside",
             ) from None
         return {"created": _now(), "identity": dict(identity)}
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise UserError(f"{paths.run} cannot be read", "say --fresh to move the old files aside") from None
-    return told
+        raise UserError(f"{paths.run} cannot be read", "add --fresh to move the old files aside") from None
+    return earlier
 
 
 def _check_identity(paths: OutputPaths, before: Mapping[str, Any], identity: Mapping[str, Any]) -> None:
@@ -99,7 +86,7 @@ def _check_identity(paths: OutputPaths, before: Mapping[str, Any], identity: Map
     if differ:
         raise UserError(
             f"{paths.rollouts} was collected with other options\n    " + "\n    ".join(differ),
-            "use the same again to resume, choose another -o, or say --fresh to move the old files aside",
+            "use the same options to resume, choose another -o, or add --fresh to move the old files aside",
         )
 
 
@@ -115,7 +102,7 @@ def _next_stacks(
     if changes and not allowed:
         raise UserError(
             f"{paths.rollouts} was collected from another stack\n    " + "\n    ".join(changes),
-            "start that stack again, choose another -o, say --fresh, or --accept-changes to mix the two",
+            "start that stack, choose another -o, or add --fresh, or --accept-changes to mix the two",
         )
     now = {"since": _now(), "digest": digest_stack(instances), "instances": dict(instances)}
     now |= {"strict": list(stack.strict)} if stack.strict else {}

@@ -1,6 +1,6 @@
 """Appends whole lines: one thread writes, one write a batch; another has them on the disk within a second.
 
-When a write fails, the file is cut back to its last whole line: what is there can be resumed.
+When a write fails, the file is cut back to its last whole line, so that a resume can go on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gym.errors import InfraError
 
 _GATHER_SECONDS = 0.02  # lines that come within this share a write
 _SYNC_SECONDS = 1.0
-_MOST_WAITING = 16 << 20  # bytes; beyond it workers wait for the disk
+_MAX_WAITING = 16 << 20  # bytes; beyond it workers wait for the disk
 
 _sync = getattr(os, "fdatasync", os.fsync)
 
@@ -37,7 +37,7 @@ class Sink:
         self._room.set()
         self._closed = threading.Event()
         self._dirty = threading.Event()
-        self._written = threading.Event()  # all of it, or as much as could be
+        self._written = threading.Event()  # all of it, or as much as was possible
         self.error: InfraError | None = None
         self._threads = [
             threading.Thread(target=run, name=f"gym-collect-{path.name}", daemon=True)
@@ -50,7 +50,7 @@ class Sink:
         with self._guard:
             self._lines.append(line)
             self._waiting += len(line)
-            full = self._waiting > _MOST_WAITING
+            full = self._waiting > _MAX_WAITING
             first = len(self._lines) == 1
         if first:
             self._arrived.set()
@@ -80,7 +80,7 @@ class Sink:
             self._dirty.set()
 
     def _sync_all(self) -> None:
-        """Apart from the writing: lines need not pile up in memory while a disk takes its time."""
+        """Apart from the writing, so that lines do not pile up in memory while a disk is slow."""
         try:
             over = False
             while not over:
@@ -101,22 +101,22 @@ class Sink:
                 self._arrived.set()
         if lines:
             append_whole(self._descriptor, b"".join(lines))
-            self._tell(self._room.set)
+            self._call_loop(self._room.set)
         return bool(lines)
 
     def _fail(self, error: OSError) -> None:
         if self.error is not None:
             return
         self.error = InfraError(
-            f"cannot write to {self._path}: {error.strerror or error}; what is in it is whole",
-            "make room and start the same command again: it goes on where it stopped",
+            f"cannot write to {self._path}: {error.strerror or error}; the lines in it are whole",
+            "make room and run the same command: it resumes where it stopped",
         )
-        self._tell(self._on_error, self.error)
+        self._call_loop(self._on_error, self.error)
 
-    def _tell(self, function: Callable[..., object], *arguments: object) -> None:
+    def _call_loop(self, function: Callable[..., object], *arguments: object) -> None:
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
-        except RuntimeError:  # the loop is gone, and with it whoever would listen
+        except RuntimeError:  # the loop is closed, so the run has ended
             return
 
 

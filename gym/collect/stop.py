@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 
-class Stopped(Exception):  # noqa: N818 (no error: somebody asked)
+class Stopped(Exception):  # noqa: N818 (not an error: a person asked)
     """The run was stopped before or after its rollouts: while it read files."""
 
 

@@ -1,4 +1,4 @@
-"""Counts what a run has done, in constant memory, and says it as `Progress`."""
+"""Counts what a run has done, in constant memory, and returns it as `Progress`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Tally:
         self._failures[kind] += 1
 
     def add_earlier(self, agent: str, reward: float | None, kind: str) -> None:
-        """What a resume found on the disk."""
+        """Counts what a resume found on the disk."""
         self._resumed += 1
         if kind:
             self.add_failure(agent, kind)
@@ -92,7 +92,7 @@ class Tally:
         )
 
     def start_clock(self) -> None:
-        """Earlier runs' rollouts are no part of the rate."""
+        """Restarts the rate: rollouts of earlier runs do not count for it."""
         self._began = time.monotonic()
         self._recent = deque([(self._began, self._done + self._failed + self.dropped)])
 

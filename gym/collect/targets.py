@@ -1,4 +1,4 @@
-"""Where the agents of a stack listen: read from its discovery document, and read again when something fails.
+"""Where the agents of a stack listen: read from its discovery document, and re-read when something fails.
 
 Replicas that can be reached from here are called directly, the others through the router, each by its own route.
 """
@@ -26,37 +26,43 @@ from gym.wire.failures import has_no_route
 
 AGENT_TYPE = "responses_api_agents"
 _REFRESH_SECONDS = 5.0
-_SHUN_SECONDS = 2.0
+_AVOID_SECONDS = 2.0
 _ASK_SECONDS = 10.0
-_TRY_SECONDS = 1.0
-_TELL_SECONDS = 2.0
+_CONNECT_SECONDS = 1.0
+_CONSOLE_SECONDS = 2.0
 
-Look = Callable[[], Awaitable[Discovery]]
+ReadDiscovery = Callable[[], Awaitable[Discovery]]
 
 
 class Targets:
     """The agents of one stack. `connect` first; `keep_fresh` runs beside the collection."""
 
     def __init__(
-        self, http: HttpClient, stack_url: str, token: str = "", *, routed: bool = False, look: Look | None = None
+        self,
+        http: HttpClient,
+        stack_url: str,
+        token: str = "",
+        *,
+        routed: bool = False,
+        read: ReadDiscovery | None = None,
     ) -> None:
-        """`routed` never calls a replica directly. `look` is for who is a part of the stack: it reaches all of them."""
+        """`routed` never calls a replica directly. `read` is for parts of the stack: they reach every replica."""
         self._http = http
         self._routes_all = routed
-        self._look = look
+        self._read_own = read
         self._base = stack_url.rstrip("/")
         self._auth: tuple[Header, ...] = ((b"authorization", b"Bearer " + token.encode()),) if token else ()
         self._replicas: dict[str, list[AgentReplica]] = {}
         self._chosen: dict[str, AgentReplica] = {}  # by agent: where the router chooses
-        self._lookout = VanishedCheck(http, f"{self._base}/vanished", self._auth)
-        self._reachable: dict[str, bool] = {}  # by host: asked once
+        self._vanished_check = VanishedCheck(http, f"{self._base}/vanished", self._auth)
+        self._reachable: dict[str, bool] = {}  # by host: tried once
         self._stale = asyncio.Event()
         self._document = Discovery(stack="")
-        self.digests: dict[str, str] = {}  # by instance, as far as the stack tells
+        self.digests: dict[str, str] = {}  # by instance, as far as the stack gives them
         self.stack = ""  # the digest of them all
         self.strict: tuple[str, ...] = ()  # verifiers in their strict mode
-        self.held: tuple[HeldCalls, ...] = ()  # what model servers hold back, as of the last look
-        self._tells_held = look is None
+        self.held: tuple[HeldCalls, ...] = ()  # calls that wait in model servers, as last read
+        self._has_held = read is None
 
     @property
     def agents(self) -> Collection[str]:
@@ -79,30 +85,31 @@ class Targets:
     async def keep_fresh(self) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._keep_document())
-            group.create_task(self._keep_lookout())
+            group.create_task(self._keep_checking())
 
-    async def _keep_lookout(self) -> None:
+    async def _keep_checking(self) -> None:
         while True:
-            await asyncio.sleep(await self._lookout.look([one for group in self._replicas.values() for one in group]))
+            replicas = [one for group in self._replicas.values() for one in group]
+            await asyncio.sleep(await self._vanished_check.check(replicas))
 
     async def _keep_document(self) -> None:
         while True:
             try:
                 async with asyncio.timeout(_REFRESH_SECONDS):
                     await self._stale.wait()
-                    await asyncio.sleep(0.1)  # a dead replica fails many rollouts at once; one look is enough
+                    await asyncio.sleep(0.1)  # a dead replica fails many rollouts at once; reading once is enough
             except TimeoutError:
                 pass
             self._stale.clear()
             try:
                 await self._adopt(await self._read())
             except (UserError, InfraError):
-                continue  # the addresses that we have may serve on; a breaker speaks up when they do not
-            await self._look_at_held()
+                continue  # the known addresses may still work; else the circuit breaker opens
+            await self._refresh_held()
 
     def pick(self, agent: str, tried: Collection[AgentReplica] = ()) -> AgentReplica | None:
-        """The healthy replica with the fewest rollouts in flight; an ailing one where there is no other. When none of
-        those that the router leads to takes it, the router may choose: its answer says what ails them."""
+        """The healthy replica with the fewest rollouts in flight; an unhealthy one where there is no other. When all of
+        those behind the router were tried, the router chooses: its reply names the problem."""
         choice = [one for one in self._replicas.get(agent, ()) if one not in tried]
         if not choice:
             chosen = self._choose_by_router(agent)
@@ -114,20 +121,20 @@ class Targets:
 
     def _rank(self, one: AgentReplica, now: float) -> tuple[bool, bool, bool, int, int]:
         lost = one.vanished or self._http.is_lost(one.url)
-        return lost, not one.healthy, one.shunned_until > now, one.in_flight, one.served
+        return lost, not one.healthy, one.avoided_until > now, one.in_flight, one.served
 
     def _choose_by_router(self, agent: str) -> AgentReplica | None:
         if not any(one.id for one in self._replicas.get(agent, ())):
             return None
-        return self._chosen.setdefault(agent, self._routed_place(agent))
+        return self._chosen.setdefault(agent, self._routed_replica(agent))
 
-    def shun(self, replica: AgentReplica) -> None:
-        """It refused a connection or broke one: others first for a while."""
-        replica.shunned_until = time.monotonic() + _SHUN_SECONDS
+    def avoid(self, replica: AgentReplica) -> None:
+        """It refused or broke a connection: others come first for a while."""
+        replica.avoided_until = time.monotonic() + _AVOID_SECONDS
         self._stale.set()
 
     async def post(self, agent: str, path: str, body: bytes, *, timeout: float) -> Reply | None:
-        """A reply of 200 from any replica; None when there is none to be had."""
+        """A reply of 200 from any replica; else None."""
         replica = self.pick(agent)
         if replica is None:
             return None
@@ -139,33 +146,34 @@ class Targets:
             return None
         return reply if reply.status == 200 else None
 
-    async def tell(self, path: str, body: bytes) -> int:
+    async def post_console(self, path: str, body: bytes) -> int:
         """The console's status; 0 when it does not answer. Nothing depends on it."""
         url = self._base + path
         try:
-            return (await self._http.request("POST", url, body=body, headers=self._auth, timeout=_TELL_SECONDS)).status
+            reply = await self._http.request("POST", url, body=body, headers=self._auth, timeout=_CONSOLE_SECONDS)
+            return reply.status
         except (OSError, TimeoutError):
             return 0
 
     async def probe(self, names: Collection[str]) -> str:
-        """What ails these instances now; "" when all of them answer."""
+        """The first problem of these instances now; "" when all of them answer."""
         for name in names:
             instance = self._document.instances.get(name)
-            places = self._places(name, instance) if instance else ()
-            for replica in (self._routed_place(name),) if any(one.id for one in places) else places:
-                if trouble := await self._ask(name, replica):
-                    return trouble
+            replicas = self._replicas_of(name, instance) if instance else ()
+            for replica in (self._routed_replica(name),) if any(one.id for one in replicas) else replicas:
+                if problem := await self._ask(name, replica):
+                    return problem
         return ""
 
-    async def _look_at_held(self) -> None:
-        """From the console, which asks every server now and then; an older one does not know."""
-        if not self._tells_held:
+    async def _refresh_held(self) -> None:
+        """From the console, which asks every server now and then; an older one has no such route."""
+        if not self._has_held:
             return
         try:
-            reply = await self._http.request("GET", f"{self._base}/held", headers=self._auth, timeout=_TELL_SECONDS)
-            self._tells_held = reply.status not in (404, 405)
-            told = orjson.loads(reply.body)["held"] if reply.status == 200 else ()
-            self.held = tuple(HeldCalls(**one) for one in told)
+            reply = await self._http.request("GET", f"{self._base}/held", headers=self._auth, timeout=_CONSOLE_SECONDS)
+            self._has_held = reply.status not in (404, 405)
+            held = orjson.loads(reply.body)["held"] if reply.status == 200 else ()
+            self.held = tuple(HeldCalls(**one) for one in held)
         except (OSError, TimeoutError, ValueError, KeyError, TypeError):
             self.held = ()
 
@@ -181,14 +189,14 @@ class Targets:
         return f"{name} answers {reply.status} to /healthz" if reply.status >= 500 else ""
 
     async def _read(self) -> Discovery:
-        if self._look is not None:
-            return await self._look()
+        if self._read_own is not None:
+            return await self._read_own()
         url = f"{self._base}/discovery"
         try:
             reply = await self._http.request("GET", url, headers=self._auth, timeout=_ASK_SECONDS)
         except (OSError, TimeoutError) as error:
             raise InfraError(
-                f"no stack answers at {self._base}: {error}", "start one: gym up NAME; or look: gym ps"
+                f"no stack answers at {self._base}: {error}", "start one: gym up NAME; or see gym ps"
             ) from error
         except ValueError as error:
             raise UserError(str(error), "write http://HOST:PORT") from error
@@ -214,41 +222,41 @@ class Targets:
                     group.create_task(self._try_host(host, url))
         for name, instance in document.instances.items():
             if instance.type == AGENT_TYPE:
-                self._keep(name, self._places(name, instance))
+                self._keep(name, self._replicas_of(name, instance))
         for name in self._replicas.keys() - document.instances.keys():
-            self._replicas[name] = [self._routed_place(name)]
+            self._replicas[name] = [self._routed_replica(name)]
 
-    def _keep(self, name: str, places: list[AgentReplica]) -> None:
+    def _keep(self, name: str, found: list[AgentReplica]) -> None:
         known = {one.url: one for one in self._replicas.get(name, ())}
-        for place in places:
-            if place.url in known:
-                known[place.url].healthy = place.healthy
-        self._replicas[name] = [known.get(place.url, place) for place in places]
+        for one in found:
+            if one.url in known:
+                known[one.url].healthy = one.healthy
+        self._replicas[name] = [known.get(one.url, one) for one in found]
 
-    def _places(self, name: str, instance: InstanceView) -> list[AgentReplica]:
+    def _replicas_of(self, name: str, instance: InstanceView) -> list[AgentReplica]:
         """Its replicas, when each can be reached from here; else by the router, which may have a way to each."""
         direct: list[AgentReplica] = []
         for one in instance.replicas:
             if not self._reachable.get(_host(one.url)):
-                return self._routed_places(name, instance)
+                return self._routed_replicas(name, instance)
             replica = AgentReplica(one.url.rstrip("/"))
             replica.healthy = one.healthy
             if instance.sdk:
                 self._http.expect_health(replica.url)
             direct.append(replica)
-        return direct or [self._routed_place(name)]
+        return direct or [self._routed_replica(name)]
 
-    def _routed_places(self, name: str, instance: InstanceView) -> list[AgentReplica]:
+    def _routed_replicas(self, name: str, instance: InstanceView) -> list[AgentReplica]:
         routed = []
         for one in instance.replicas:
             if not one.route:  # the router chooses: an older stack, or no agent
-                return [self._routed_place(name)]
+                return [self._routed_replica(name)]
             replica = AgentReplica(self._base + one.route, self._auth, one.id)
             replica.healthy = one.healthy
             routed.append(replica)
         return routed
 
-    def _routed_place(self, name: str) -> AgentReplica:
+    def _routed_replica(self, name: str) -> AgentReplica:
         return AgentReplica(self._routed(name), self._auth)
 
     def _routed(self, name: str) -> str:
@@ -256,14 +264,14 @@ class Targets:
 
     async def _try_host(self, host: str, url: str) -> None:
         """Loopback means this machine only where the stack itself is on it; other hosts are tried once."""
-        if self._look is not None:
+        if self._read_own is not None:
             self._reachable[host] = True
             return
         if _is_loopback(host):
             self._reachable[host] = _is_loopback(_host(self._base))
             return
         try:
-            async with asyncio.timeout(_TRY_SECONDS):
+            async with asyncio.timeout(_CONNECT_SECONDS):
                 _, writer = await asyncio.open_connection(host, urlsplit(url).port or 80)
         except (OSError, TimeoutError, ValueError):
             self._reachable[host] = False

@@ -14,8 +14,8 @@ from pydantic_core import from_json
 from gym.collect.keys import DoneKeys, RowIndex, format_key, row_digest
 from gym.config.aliases import known_as
 from gym.config.redact import redact
-from gym.data.rows import AGENT_REF, PARAMS, BadLine, bad_line, parse_row
-from gym.data.source import Line
+from gym.data.line_source import Line
+from gym.data.row_parsing import AGENT_REF, PARAMS, BadLine, bad_line, parse_row
 from gym.errors import Problem
 from gym.wire.json_text import write_any_json
 from gym.wire.metrics import ROLLOUT, TASK
@@ -78,7 +78,7 @@ class TaskReader:
     def read(
         self, lines: Iterable[Line], materialize: Callable[[bytes], object] | None = None
     ) -> Iterator[Task | Problem]:
-        """The tasks that are still to be done, and the lines that are no rows. Every task's body is materialized."""
+        """The tasks that are still to be done, and the lines that are not rows. Every task's body is materialized."""
         for line in lines:
             if self._rules.limit is not None and self.rows >= self._rules.limit:
                 return
@@ -99,7 +99,7 @@ class TaskReader:
         row = parse_row(line)
         agent = find_agent(row, line, self._rules)
         secret = secret_of(row)
-        digest = row_digest(mask_row(line.raw, secret))  # a key that is another one each time makes no other row
+        digest = row_digest(mask_row(line.raw, secret))  # the same row with another key is still the same row
         index, first = self._lines.find(digest)
         self._lines.count(digest, self._rules.repeats)
         task_index, first_rollout = self._indices(row, index, first)
@@ -182,8 +182,8 @@ def find_agent(row: dict[str, Any], line: Line, rules: RowRules) -> str:
     name = ref["name"] if ref is not None else rules.agent
     if name in rules.agents:
         return str(name)
-    if name and (held := known_as(str(name), rules.agents)):
-        return held  # under another of its historical names
+    if name and (current := known_as(str(name), rules.agents)):
+        return current  # under another of its historical names
     if name:
         near = difflib.get_close_matches(str(name), rules.agents, n=3, cutoff=0.5) or sorted(rules.agents)[:5]
         raise bad_line(
@@ -192,7 +192,7 @@ def find_agent(row: dict[str, Any], line: Line, rules: RowRules) -> str:
     if len(rules.agents) == 1:
         return next(iter(rules.agents))
     names = ", ".join(sorted(rules.agents)) or "none"
-    hint = f"add it, or say --agent with one of: {names}"
+    hint = f"add it, or use --agent with one of: {names}"
     raise bad_line(line, "the row names no agent, and the stack has several", key=AGENT_REF, hint=hint)
 
 
@@ -203,7 +203,7 @@ def _extra(fields: dict[str, Any], row: dict[str, Any]) -> bytes:
 
 
 def _lost_fields(raw: bytes, row: dict[str, Any]) -> bool:
-    """Did a field leave `row` that is still in its bytes? A cheap look first: most rows have none of these."""
+    """Whether a field was removed from `row` that its bytes still have. A cheap search: few rows have one."""
     names = [name for name in (TASK, ROLLOUT, AGENT_REF) if name not in row and f'"{name}"'.encode() in raw]
     return bool(names)
 

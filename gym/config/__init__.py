@@ -3,11 +3,17 @@
 from gym.config.aliases import instance_names, known_as, other_names, path_variants
 from gym.config.assets import search_roots
 from gym.config.catalog import CatalogEntry, find_server, list_servers, own_fields
-from gym.config.load import LoadRequest, load_stack
+from gym.config.loader import LoadRequest, load_stack
 from gym.config.model import ContainerFacts, Instance, Location, ServerRef, Stack
 from gym.config.redact import collect_secrets, is_secret_key, redact, redact_text
-from gym.config.sources import is_foreign, requirement_lines, requirements_digest, satisfied_extras, source_digest
-from gym.config.upstream import portable_requirements
+from gym.config.server_sources import (
+    is_foreign,
+    requirement_lines,
+    requirements_digest,
+    satisfied_extras,
+    source_digest,
+)
+from gym.config.upstream_requirements import portable_requirements
 
 __all__ = [
     "CatalogEntry",

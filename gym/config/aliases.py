@@ -52,7 +52,7 @@ def other_names(name: str, type_: ServerType | None = None) -> tuple[str, ...]:
 
 
 def instance_names(name: str) -> tuple[str, ...]:
-    """The other names of an instance: `multineedle_simple_agent` is `multi_step_simple_agent` as well."""
+    """The other names of an instance: `multineedle_simple_agent` is also `multi_step_simple_agent`."""
     if name in POLICY_NAMES:
         return tuple(one for one in POLICY_NAMES if one != name)
     exact = other_names(name)

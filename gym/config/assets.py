@@ -34,7 +34,7 @@ def shown_path(path: Path, cwd: Path) -> str:
 
 
 def is_file(path: Path) -> bool:
-    """False as well for a path that no system takes: too long, a zero byte in it, behind a closed folder."""
+    """Also False for a path that no system takes: too long, a zero byte in it, behind a closed folder."""
     return os.path.isfile(path)  # noqa: PTH113 (Path.is_file raises for some of these)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, get_args
 
 from pydantic import ValidationError
 
-from gym.config.checks import shown_value
+from gym.config.field_checks import shown_value
 from gym.config.nodes import Findings, Node, Path, describe, did_you_mean, join_or, plain
 from gym.wire.sandbox import OPERATOR, Grant, ProviderName
 
@@ -65,7 +65,7 @@ def _tell(error: Any, path: Path, node: Node, findings: Findings) -> None:
         place, key = place.child(part) or place, (*key, part)
     if error["type"] == "extra_forbidden":
         hint = did_you_mean(str(error["loc"][-1]), Grant.model_fields) or f"It knows: {', '.join(Grant.model_fields)}."
-        findings.add(place, key, "is no key of a grant", hint)
+        findings.add(place, key, "is not a key of a grant", hint)
         return
     wanted = str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
     found = shown_value(str(error["loc"][-1]), place) if error["loc"] else describe(place.value)

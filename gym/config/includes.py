@@ -20,7 +20,7 @@ KEY = "config_paths"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ConfigPath:
     """A path that was asked for, and where it was written."""
 
     text: str
@@ -28,7 +28,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ConfigSource:
     """A file that was read: its tree without `config_paths`."""
 
     path: Path
@@ -45,15 +45,15 @@ class Includes:
     environ: Mapping[str, str]
     context: Node
     findings: Findings
-    merged: list[Source] = field(default_factory=list)
+    merged: list[ConfigSource] = field(default_factory=list)
     found: list[str] = field(default_factory=list)
     _seen: set[Path] = field(default_factory=set)
 
-    def add(self, wanted: Iterable[Wanted]) -> None:
+    def add(self, wanted: Iterable[ConfigPath]) -> None:
         for one in wanted:
             self._add(one, None)
 
-    def listed(self, tree: Node) -> list[Wanted]:
+    def listed(self, tree: Node) -> list[ConfigPath]:
         """What `config_paths` of a tree asks for."""
         if tree.child(KEY) is None:
             return []
@@ -63,9 +63,9 @@ class Includes:
         if not isinstance(node.value, list):
             self._tell_malformed(node)
             return []
-        return [Wanted(one.value, one) for one in node.value if self._is_path(one)]
+        return [ConfigPath(one.value, one) for one in node.value if self._is_path(one)]
 
-    def _add(self, wanted: Wanted, includer: Path | None) -> None:
+    def _add(self, wanted: ConfigPath, includer: Path | None) -> None:
         path = self._find(wanted.text, includer)
         if path is None:
             self._tell_missing(wanted)
@@ -87,7 +87,7 @@ class Includes:
             return
         for one in self.listed(tree):
             self._add(one, path)
-        self.merged.append(Source(path, shown, delete_at(tree, (KEY,))))
+        self.merged.append(ConfigSource(path, shown, delete_at(tree, (KEY,))))
 
     def _find(self, text: str, includer: Path | None) -> Path | None:
         return next((path for path in self._candidates(text, includer) if is_file(path)), None)
@@ -111,7 +111,7 @@ class Includes:
         found = f"Write {KEY}: [{node.value}]." if isinstance(node.value, str) else f"Write {KEY}: [first.yaml]."
         self.findings.add(node, KEY, "must be a list of paths", found)
 
-    def _tell_missing(self, wanted: Wanted) -> None:
+    def _tell_missing(self, wanted: ConfigPath) -> None:
         text = wanted.text
         tried = unique_paths(self.roots) if not text.startswith(("/", "~")) else ()
         where = f"; looked below {', '.join(str(root) for root in tried)}" if tried else ""

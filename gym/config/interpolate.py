@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from gym.config.aliases import SERVER_TYPES
@@ -24,8 +24,11 @@ from gym.config.nodes import (
     find,
     located,
     plain,
+    walk,
 )
-from gym.config.values import GrammarError, closing_brace, parse_value, split_arguments
+from gym.config.values import GrammarError, Interpolation, has_reference, parse_template, parse_value, split_arguments
+from gym.config.yaml_source import parse_yaml
+from gym.errors import ConfigError
 
 _RESOLVER = re.compile(r"\s*([A-Za-z_][\w.]*)\s*:(.*)", re.DOTALL)
 _ENVIRONMENT = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -39,36 +42,6 @@ class _Unresolved(Exception):
         super().__init__(what)
         self.what = what
         self.hint = hint
-
-
-@dataclass(frozen=True, slots=True)
-class _Reference:
-    inner: str
-
-
-def has_reference(value: Any) -> bool:
-    return isinstance(value, str) and "${" in value
-
-
-def parse_template(text: str) -> list[str | _Reference]:
-    """Text and references in turn; `\\${` is text. GrammarError when a reference is never closed."""
-    parts: list[str | _Reference] = []
-    literal, position = "", 0
-    while (start := text.find("${", position)) >= 0:
-        before = text[position:start]
-        bare = before.rstrip("\\")
-        slashes = len(before) - len(bare)
-        literal += bare + "\\" * (slashes // 2)
-        if slashes % 2:
-            literal, position = f"{literal}${{", start + 2
-            continue
-        end = closing_brace(text, start)
-        if end < 0:
-            raise GrammarError("`${` is never closed")
-        parts += [literal, _Reference(text[start + 2 : end])] if literal else [_Reference(text[start + 2 : end])]
-        literal, position = "", end + 1
-    literal += text[position:]
-    return [*parts, literal] if literal or not parts else parts
 
 
 class Resolver:
@@ -99,8 +72,8 @@ class Resolver:
         for depth, part in enumerate(path):
             if not resolved and has_reference(node.value):
                 node, resolved = self._resolve(node, path[:depth]), True
-            if node.value is BROKEN or node.value == MISSING:
-                return replace(node, value=BROKEN)
+            if not node.known:
+                return node
             found = node.child(part)
             if found is None:
                 return None
@@ -120,9 +93,9 @@ class Resolver:
         self._open.append(path)
         try:
             done = self._resolve_value(node, path)
-        except _Unresolved as trouble:
-            if trouble.what:
-                self._findings.add(node, path, trouble.what, trouble.hint)
+        except _Unresolved as error:
+            if error.what:
+                self._findings.add(node, path, error.what, error.hint)
             done = replace(node, value=BROKEN)
         except GrammarError as error:
             self._findings.add(
@@ -143,12 +116,12 @@ class Resolver:
 
     def _text(self, text: str, path: Path, node: Node) -> Node:
         parts = parse_template(text)
-        if len(parts) == 1 and isinstance(parts[0], _Reference):
+        if len(parts) == 1 and isinstance(parts[0], Interpolation):
             found = self._follow(parts[0].inner, path)
             return Node(found.value, node.file, node.line) if not isinstance(found.value, (dict, list)) else found
         return replace(node, value=self._join(parts, path))
 
-    def _join(self, parts: list[str | _Reference], path: Path) -> str:
+    def _join(self, parts: list[str | Interpolation], path: Path) -> str:
         words: list[str] = []
         for part in parts:
             words.append(part if isinstance(part, str) else str(plain(self._usable(part.inner, path))))
@@ -216,12 +189,15 @@ class Resolver:
         return joined[1:-1] if quoted else joined
 
     def _default(self, text: str, path: Path) -> Node:
-        if not has_reference(text):
-            return located(_value(text), "")
-        parts = parse_template(text)
-        if len(parts) == 1 and isinstance(parts[0], _Reference):
-            return self._follow(parts[0].inner, path)
-        return located(_value(self._join(parts, path)), "")
+        """An argument as a value; a reference in it gives its value and adds no syntax."""
+        return self._filled(located(_value(text), ""), path)
+
+    def _filled(self, node: Node, path: Path) -> Node:
+        if isinstance(node.value, dict):
+            return replace(node, value={key: self._filled(one, path) for key, one in node.value.items()})
+        if isinstance(node.value, list):
+            return replace(node, value=[self._filled(one, path) for one in node.value])
+        return self._text(node.value, path, node) if has_reference(node.value) else node
 
     def _env(self, arguments: list[str], path: Path) -> Node:
         name = self._argument(arguments[0], path)
@@ -229,12 +205,11 @@ class Resolver:
         if value is not None:
             return Node(_utf8(value, name))
         if len(arguments) > 1:
-            if has_reference(arguments[1]):
-                return self._default(arguments[1], path)
-            given = self._argument(arguments[1], path)
-            if given == MISSING:
-                raise _Unresolved(f"the environment variable `{name}` is not set", f"`export {name}=…`.")
-            return Node(None if given == "null" == arguments[1] else given)
+            default = self._default(arguments[1], path)
+            if any(node.value is BROKEN for _, node in walk(default)):
+                raise _Unresolved()
+            if default.value != MISSING:  # a variable is text, and so is its default
+                return Node(None if default.value is None else str(plain(default)))
         hint = f"`export {name}=…`, or give a default: ${{oc.env:{name},VALUE}}."
         raise _Unresolved(f"the environment variable `{name}` is not set", hint)
 
@@ -251,18 +226,24 @@ class Resolver:
 
     def _create(self, arguments: list[str], path: Path) -> Node:
         found = self._default(",".join(arguments), path)
-        return self._resolve_value(found, path)
+        if isinstance(found.value, str) and found.known:
+            found = self._filled(_yaml(found.value), path)
+        if isinstance(found.value, (int, float)):
+            raise _Unresolved("`oc.create` makes a mapping or a list", "Write the value without `oc.create`.")
+        return found
 
     def _dict_part(self, arguments: list[str], path: Path, part: int) -> Node:
         target = _absolute(self._argument(arguments[0], path), path)
-        found = self.at(target) if target else None
+        found = find(self._root, target) if target and part == 0 else None
+        if found is None or not isinstance(found.value, dict):  # keys alone: the values may refer to them
+            found = self.at(target) if target else None
         if found is None or not isinstance(found.value, dict):
             raise _Unresolved(f"`{arguments[0]}` is not a mapping", "Name a key that holds one.")
         return Node([Node(pair[0]) if part == 0 else pair[1] for pair in found.value.items()])
 
 
 def _is_server(node: Node) -> bool:
-    """A whole server is no value that a field may have been meant to get."""
+    """A whole server is not a value that a field may have been meant to get."""
     return isinstance(node.value, dict) and not node.value.keys().isdisjoint(SERVER_TYPES)
 
 
@@ -284,6 +265,14 @@ def _value(text: str) -> Any:
         return parse_value(text)
     except GrammarError as error:
         raise _Unresolved(f"a value cannot be read: {error}", "Quote text that holds brackets or quotes.") from None
+
+
+def _yaml(text: str) -> Node:
+    try:
+        return parse_yaml(text, "oc.create")
+    except ConfigError as error:
+        what = f"`oc.create` cannot read a text as a mapping in YAML: {error.problems[0].what}"
+        raise _Unresolved(what, "Write the value without `oc.create`.") from None
 
 
 def _utf8(value: str, name: str) -> str:

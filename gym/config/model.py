@@ -71,7 +71,7 @@ class Stack(Frozen):
     instances: tuple[Instance, ...] = ()
     settings: dict[str, Any] = Field(default_factory=dict)  # every other top-level key, resolved
     files: tuple[str, ...] = ()  # the config files, in the order they were merged
-    notices: tuple[str, ...] = ()  # what a user should hear: "no policy_base_url: the policy is scripted", ...
+    notices: tuple[str, ...] = ()  # what a user should read: "no policy_base_url: the policy is scripted", ...
 
     def instance(self, name: str) -> Instance | None:
         return next((one for one in self.instances if one.name == name), None)

@@ -117,7 +117,7 @@ def plain(node: Node) -> Any:
 
 
 def located(value: Any, file: str, line: int = 0) -> Node:
-    """The opposite of `plain`: every value of it is said to come from one place."""
+    """The opposite of `plain`: every value of it gets one place."""
     if isinstance(value, dict):
         return Node({str(key): located(child, file, line) for key, child in value.items()}, file, line)
     if isinstance(value, list):

@@ -138,7 +138,7 @@ def _delete(tree: Node, one: Override, findings: Findings) -> Node:
 
 
 def _notice_near_miss(tree: Node, one: Override, findings: Findings) -> None:
-    """A new key that looks like an old one is taken as written, and said aloud."""
+    """A new key that looks like an old one is taken as written, with a notice."""
     for depth, part in enumerate(one.path):
         parent = find(tree, one.path[:depth])
         if parent is None or not isinstance(parent.value, dict):

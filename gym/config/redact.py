@@ -61,7 +61,7 @@ def _says_secret(word: str) -> bool:
 
 
 def redact(tree: Any) -> Any:
-    """The same tree with every secret masked: by key, inside URLs, and wherever a secret's text stands again."""
+    """The same tree with every secret masked: by key, inside URLs, and wherever else a secret's text stands."""
     known = {value for _, value, by_key in _secrets(tree, "", False) if by_key and len(value) >= _SHORTEST}
     known |= {quote(value, safe="") for value in known}
     return _masked(tree, False, sorted(known, key=len, reverse=True))

@@ -31,7 +31,7 @@ def read_strict(tree: Node, findings: Findings) -> bool:
 def apply_strict(
     instances: Sequence[Instance], folders: Sequence[ServerFolder], findings: Findings
 ) -> tuple[Instance, ...]:
-    """The instances with the field set; who has no strict mode, or keeps out of it, is named in one line."""
+    """The instances with the field set; those without a strict mode, or kept out of it, are named in one line."""
     verifiers = [one for one in instances if one.type == VERIFIERS]
     lacking = [one.name for one in verifiers if not is_said(one.fields) and not _has_strict(one, folders)]
     if lacking:

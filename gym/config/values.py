@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Any, Final
 
 _INT = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,99}(?:_[0-9]{1,99})*)")
@@ -64,6 +65,38 @@ def closing_brace(text: str, start: int) -> int:
             return position
         position += 2 if char == "\\" else 1
     return -1
+
+
+@dataclass(frozen=True, slots=True)
+class Interpolation:
+    """What stands between `${` and `}`."""
+
+    inner: str
+
+
+def has_reference(value: Any) -> bool:
+    return isinstance(value, str) and "${" in value
+
+
+def parse_template(text: str) -> list[str | Interpolation]:
+    """Text and references in turn; `\\${` is text. GrammarError when a reference is never closed."""
+    parts: list[str | Interpolation] = []
+    literal, position = "", 0
+    while (start := text.find("${", position)) >= 0:
+        before = text[position:start]
+        bare = before.rstrip("\\")
+        slashes = len(before) - len(bare)
+        literal += bare + "\\" * (slashes // 2)
+        if slashes % 2:
+            literal, position = f"{literal}${{", start + 2
+            continue
+        end = closing_brace(text, start)
+        if end < 0:
+            raise GrammarError("`${` is never closed")
+        parts += [literal, Interpolation(text[start + 2 : end])] if literal else [Interpolation(text[start + 2 : end])]
+        literal, position = "", end + 1
+    literal += text[position:]
+    return [*parts, literal] if literal or not parts else parts
 
 
 def _after_quote(text: str, start: int) -> int:

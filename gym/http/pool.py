@@ -6,15 +6,13 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections import deque
 from collections.abc import Callable, Iterable
-from functools import lru_cache
 from typing import NamedTuple, cast
-from urllib.parse import urlsplit
 
 import httptools
 
+from gym.http.dial import Address, Dial, TcpDial, parse_url
 from gym.http.keepalive import (
     ONE_WINDOW,
     UNACKNOWLEDGED_SECONDS,
@@ -45,18 +43,6 @@ class Reply(NamedTuple):
         return next((value for key, value in self.headers if key == name), None)
 
 
-class Address(NamedTuple):
-    tls: bool
-    host: str
-    port: int
-    netloc: bytes
-    target: bytes  # path and query
-
-    @property
-    def peer(self) -> Peer:
-        return self.tls, self.host, self.port
-
-
 class HttpClient:
     """A pool of connections for one event loop. Close it when done."""
 
@@ -68,13 +54,15 @@ class HttpClient:
         asks_health: bool = True,
         idle_seconds: float | None = None,
         connect_seconds: float = CONNECT_SECONDS,
+        dial: Dial | None = None,
     ) -> None:
         """`asks_health`: of who lets a reply wait for long. For peers that speak HTTP at an address of their own."""
+        self._dial = dial or TcpDial()
         self._idle_seconds = idle_seconds
         self._connect_seconds = connect_seconds
         self.health = PeerHealth(asks=asks_health)
-        self._idle: dict[Peer, deque[_Connection]] = {}
-        self._open: set[_Connection] = set()
+        self._idle: dict[Peer, deque[Connection]] = {}
+        self._open: set[Connection] = set()
         self._per_host = per_host
         self._gates: dict[Peer, asyncio.Semaphore] = {}
         self._max_body = max_body
@@ -135,7 +123,7 @@ class HttpClient:
             connection.abort()
         return reply
 
-    def _take(self, address: Address, now: float) -> _Connection | None:
+    def _take(self, address: Address, now: float) -> Connection | None:
         idle = self._idle.get(address.peer)
         longest = IDLE_SECONDS if self._idle_seconds is None else self._idle_seconds
         while idle:
@@ -145,38 +133,28 @@ class HttpClient:
             connection.abort()
         return None
 
-    async def _connect(self, address: Address, timeout: float | None) -> _Connection:
+    async def _connect(self, address: Address, timeout: float | None) -> Connection:
         limit = self._connect_seconds if timeout is None else min(self._connect_seconds, timeout)
         try:
             async with asyncio.timeout(limit):
-                connection = await self._dial(address)
+                transport, connection = await self._dial.open(lambda: Connection(self._max_body, address.peer), address)
         except TimeoutError:
-            raise NotSent(f"no connection to {self._where(address)} within {limit:.3g} s") from None
+            raise NotSent(f"no connection to {self._dial.name(address)} within {limit:.3g} s") from None
         except OSError as error:
-            raise NotSent(f"no connection to {self._where(address)}: {error.strerror or error}") from error
+            raise NotSent(f"no connection to {self._dial.name(address)}: {error.strerror or error}") from error
+        keep_transport_alive(transport, unacknowledged=UNACKNOWLEDGED_SECONDS)
         if not connection.closed:
             self._open.add(connection)
             connection.on_closed = self._forget
             self.health.watch(connection)
         return connection
 
-    async def _dial(self, address: Address) -> _Connection:
-        loop, context = asyncio.get_running_loop(), _tls() if address.tls else None
-        transport, connection = await loop.create_connection(
-            lambda: _Connection(self._max_body, address.peer), address.host, address.port, ssl=context
-        )
-        keep_transport_alive(transport, unacknowledged=UNACKNOWLEDGED_SECONDS)
-        return connection
-
-    def _where(self, address: Address) -> str:
-        return f"{address.host}:{address.port}"
-
-    def _forget(self, connection: _Connection, error: Exception | None) -> None:
+    def _forget(self, connection: Connection, error: Exception | None) -> None:
         self._open.discard(connection)
         self.health.leave(connection, vanished=is_vanished(error))
 
 
-class _Connection(asyncio.Protocol):
+class Connection(asyncio.Protocol):
     """One connection and the reply being read from it."""
 
     def __init__(self, max_body: int, peer: Peer) -> None:
@@ -194,7 +172,7 @@ class _Connection(asyncio.Protocol):
         self.closed = False
         self.reusable = False
         self.idle_since = 0.0
-        self.on_closed: Callable[[_Connection, Exception | None], None] = _nothing
+        self.on_closed: Callable[[Connection, Exception | None], None] = _nothing
 
     @property
     def waits(self) -> bool:
@@ -290,19 +268,6 @@ class _Connection(asyncio.Protocol):
             self._waiter.set_exception(error)
 
 
-@lru_cache(maxsize=4096)
-def parse_url(url: str) -> Address:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"not an http(s) address: {url!r}")
-    tls = parts.scheme == "https"
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if any(ord(char) <= 32 or ord(char) > 126 for char in target):
-        raise ValueError(f"not a plain URL path: {target!r}")
-    netloc = parts.netloc.rpartition("@")[2]
-    return Address(tls, parts.hostname, parts.port or (443 if tls else 80), netloc.encode("idna"), target.encode())
-
-
 def _head(method: str, address: Address, headers: Headers, length: int) -> bytes:
     lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (method.encode(), address.target, address.netloc)]
     if length or method != "GET":
@@ -330,11 +295,6 @@ async def _acquire(gate: asyncio.Semaphore, address: Address, timeout: float | N
 def _expire(waiter: asyncio.Future[Reply], address: Address) -> None:
     if not waiter.done():
         waiter.set_exception(TimeoutError(f"no answer from {address.host}:{address.port} in time"))
-
-
-@lru_cache(maxsize=1)
-def _tls() -> ssl.SSLContext:
-    return ssl.create_default_context()
 
 
 def _explain(error: Exception | None) -> ConnectionError:

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+from gym.http.dial import parse_url
 from gym.http.keepalive import heard_within, keep_transport_alive
 from gym.http.peer_health import VANISHED_WORDS, Peer, PeerHealth, PeerVanished, is_vanished
-from gym.http.pool import CONNECT_SECONDS, NotSent, parse_url
+from gym.http.pool import CONNECT_SECONDS, NotSent
 
 T = TypeVar("T")
 PIECE = 1 << 18

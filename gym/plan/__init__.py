@@ -11,9 +11,9 @@ from gym.plan.model import (
     SandboxPlan,
     Service,
 )
-from gym.plan.names import assign_slugs, path_segment, slugify
-from gym.plan.narrow import settings_for
-from gym.plan.text import changes_to_text, plan_to_text
+from gym.plan.plan_text import changes_to_text, plan_to_text
+from gym.plan.slugs import assign_slugs, path_segment, slugify
+from gym.plan.visible_settings import settings_for
 from gym.wire.stack_names import SANDBOX
 
 __all__ = [

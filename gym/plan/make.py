@@ -10,9 +10,9 @@ from gym.config.model import ContainerFacts, Instance, Stack
 from gym.errors import UserError
 from gym.plan.digest import digest_of, digest_parts
 from gym.plan.model import Launch, Plan, RouterPlan, Service
-from gym.plan.names import assign_slugs
-from gym.plan.narrow import settings_for
-from gym.plan.sandbox import plan_sandbox
+from gym.plan.sandbox_plan import plan_sandbox
+from gym.plan.slugs import assign_slugs
+from gym.plan.visible_settings import settings_for
 from gym.wire.allowed_hosts import PRIVATE
 
 MAX_REPLICAS = 1000
@@ -115,7 +115,7 @@ def _guarded(router: RouterPlan) -> RouterPlan:
 
 
 def _with_policy_urls(stack: Stack, router: RouterPlan) -> Stack:
-    """Who can call a stack on loopback can reach what this machine reaches anyway; who comes from elsewhere cannot."""
+    """Callers on loopback can reach what this machine reaches anyway; callers from elsewhere cannot."""
     if stack.settings.get(POLICY_URLS) is not None or router.needs_token:
         return stack
     return stack.model_copy(update={"settings": {**stack.settings, POLICY_URLS: PRIVATE}})

@@ -23,7 +23,7 @@ class BuildTarget(Value):
     labels: dict[str, str] = {}
 
 
-class Images(NamedTuple):
+class StackImages(NamedTuple):
     base: str
     by_instance: Mapping[str, str]
     base_target: BuildTarget

@@ -9,16 +9,16 @@ from pydantic import Field
 
 from gym import labels
 from gym.plan.model import Plan, Service, Value
-from gym.plan.upstreams import FOLDER, takes_upstreams
+from gym.plan.model_upstreams import FOLDER, takes_upstreams
 from gym.render.compose_model import (
     ComposeFile,
+    ComposeNetwork,
     ComposeService,
     Deploy,
     Device,
     Healthcheck,
     Logging,
     Mount,
-    Network,
     Port,
     Reservations,
     Resources,
@@ -26,9 +26,9 @@ from gym.render.compose_model import (
 )
 from gym.render.compose_yaml import compose_to_yaml
 from gym.render.host_urls import HOST, texts_of
-from gym.render.launch import HEAD, Address, launch_document
-from gym.render.text import NOT_IN_YAML
+from gym.render.launch_document import HEAD, Address, launch_document
 from gym.render.traefik import route_prefix
+from gym.render.yaml_text import NOT_IN_YAML
 from gym.wire.stack_names import CONSOLE, NETWORK, PORT, ROUTER, SANDBOX, service_name
 
 ROUTER_IMAGE: Final = "traefik:v3.7"
@@ -45,7 +45,7 @@ MEMORY: Final = "4g"
 PIDS: Final = 1024
 LONG_DOCUMENT: Final = 100_000  # the kernel refuses one environment string of 128 KiB
 SECRET: Final = "secret://"
-# For connections of programs that set nothing of their own, the router's among them: a peer of which nothing was heard
+# For connections of programs that set nothing of their own, the router's among them: a peer that sent nothing
 # for 9 s has gone, and so has one that did not acknowledge for 12.6 s. What lives and reads slowly is left alone.
 SYSCTLS: Final = {
     "net.ipv4.tcp_keepalive_time": 3,
@@ -91,9 +91,9 @@ def compose_file(plan: Plan, facts: ComposeFacts) -> ComposeFile:
     )
 
 
-def _networks(plan: Plan) -> dict[str, Network]:
-    broker = {SANDBOXES: Network(internal=True)} if plan.sandbox else {}
-    return {NETWORK: Network(), **broker, **({EGRESS: Network()} if _has_gate(plan) else {})}
+def _networks(plan: Plan) -> dict[str, ComposeNetwork]:
+    broker = {SANDBOXES: ComposeNetwork(internal=True)} if plan.sandbox else {}
+    return {NETWORK: ComposeNetwork(), **broker, **({EGRESS: ComposeNetwork()} if _has_gate(plan) else {})}
 
 
 def _has_gate(plan: Plan) -> bool:
@@ -269,7 +269,7 @@ def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> Compose
 
 
 def _broker(plan: Plan, facts: ComposeFacts) -> ComposeService:
-    """Alone with the engine's socket: no port, beside it who holds a grant, a way out only where it is a gate."""
+    """It alone has the engine's socket: no port, only servers with a grant beside it, a way out only as their gate."""
     assert plan.sandbox is not None
     return ComposeService(
         base="server",

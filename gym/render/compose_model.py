@@ -103,7 +103,7 @@ class ComposeService(Element):
     labels: dict[str, str] | None = None
 
 
-class Network(Element):
+class ComposeNetwork(Element):
     internal: bool | None = None
     labels: dict[str, str] | None = None
 
@@ -120,7 +120,7 @@ class ComposeFile(Element):
     service: ComposeService
     server: ComposeService
     services: dict[Name, ComposeService]
-    networks: dict[Name, Network]
+    networks: dict[Name, ComposeNetwork]
     secrets: dict[Name, Secret] = Field(default_factory=dict)
 
 

@@ -43,7 +43,7 @@ def compose_to_yaml(file: ComposeFile, *, header: str = "") -> str:
     secrets = {name: _escape(to_tree(one)) for name, one in file.secrets.items()}
     tree = {"name": file.name, "x-labels": labels, "x-service": service, "x-server": server, "services": services}
     sections = {**tree, "networks": networks, **({"secrets": secrets} if secrets else {})}
-    text = yaml.dump(sections, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=WIDTH)
+    text = yaml.dump(sections, Dumper=_ComposeDumper, sort_keys=False, allow_unicode=True, width=WIDTH)
     return _comment(header.splitlines()) + _spaced(text)
 
 
@@ -79,7 +79,7 @@ def _spaced(text: str) -> str:
     return re.sub(r"(?m)(?<!services:\n)^(?=  [a-z0-9][a-z0-9_-]*:\n    <<: )", "\n", spaced)
 
 
-class _Dumper(yaml.SafeDumper):
+class _ComposeDumper(yaml.SafeDumper):
     def generate_anchor(self, node: yaml.Node) -> str:
         return node.anchor if isinstance(node, _AnchoredNode) else str(super().generate_anchor(node))
 
@@ -90,20 +90,20 @@ class _Dumper(yaml.SafeDumper):
         return not isinstance(data, Anchored)
 
 
-def _represent_merge(dumper: _Dumper, key: Merge) -> yaml.Node:
+def _represent_merge(dumper: _ComposeDumper, key: Merge) -> yaml.Node:
     return yaml.ScalarNode("tag:yaml.org,2002:merge", "<<")
 
 
-def _represent_text(dumper: _Dumper, text: str) -> yaml.Node:
+def _represent_text(dumper: _ComposeDumper, text: str) -> yaml.Node:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
-def _represent_list(dumper: _Dumper, items: list[Any]) -> yaml.Node:
+def _represent_list(dumper: _ComposeDumper, items: list[Any]) -> yaml.Node:
     short = all(isinstance(one, (str, int)) for one in items) and sum(len(str(one)) + 4 for one in items) < SHORT
     return dumper.represent_sequence("tag:yaml.org,2002:seq", items, flow_style=short)
 
 
-def _represent_anchored(dumper: _Dumper, mapping: Anchored) -> yaml.Node:
+def _represent_anchored(dumper: _ComposeDumper, mapping: Anchored) -> yaml.Node:
     node = dumper.represent_mapping("tag:yaml.org,2002:map", mapping.items())
     anchored = _AnchoredNode(node.tag, node.value, flow_style=node.flow_style)
     anchored.anchor = mapping.anchor
@@ -112,7 +112,7 @@ def _represent_anchored(dumper: _Dumper, mapping: Anchored) -> yaml.Node:
     return anchored
 
 
-_Dumper.add_representer(Merge, _represent_merge)
-_Dumper.add_representer(Anchored, _represent_anchored)
-_Dumper.add_representer(str, _represent_text)
-_Dumper.add_representer(list, _represent_list)
+_ComposeDumper.add_representer(Merge, _represent_merge)
+_ComposeDumper.add_representer(Anchored, _represent_anchored)
+_ComposeDumper.add_representer(str, _represent_text)
+_ComposeDumper.add_representer(list, _represent_list)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from gym.render.traefik import INSIDE, OUTSIDE, traefik_dynamic
-from gym.render.wanted import plan_of_wanted
+from gym.render.wanted_stack import plan_of_wanted
 from gym.wire.discovery import Discovery
 from gym.wire.stack_names import CONSOLE, PORT
 from gym.wire.wanted import Wanted

@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 from gym import labels
 from gym.plan.model import Plan, Service
-from gym.plan.names import path_segment
+from gym.plan.slugs import path_segment
 from gym.render.foreign import SAME_ORIGIN, WITH_ORIGIN, known_hosts, refusing_middlewares, refusing_routers
-from gym.render.text import to_yaml
+from gym.render.yaml_text import to_yaml
 from gym.wire.discovery import Discovery, ReplicaView
 
 Tree = dict[str, Any]
@@ -242,14 +242,14 @@ def _plain_prefixes(service: Service) -> list[str]:
 def _balancer(service: Service, replicas: Sequence[ReplicaView]) -> Tree:
     balancer: Tree = {
         # By turns. Power of two choices counts what is in flight, so a replica that refuses connections looks idle: of
-        # two replicas it would get every try until a health check finds it. Least-time prefers who fails fastest.
+        # two replicas it would get every try until a health check finds it. Least-time prefers what fails fastest.
         "strategy": "wrr",
         "servers": [{"url": one.url} for one in replicas],
         "sticky": {"cookie": _sticky_cookie(service)},
         **_way(service),
     }
     # No responseForwarding: event streams and chunked replies are flushed at once without it. With flushInterval -1ms
-    # Traefik 3.7.15 cut one in a hundred replies to requests that it had tried again.
+    # Traefik 3.7.15 cut one in a hundred replies to requests that it had retried.
     if service.launch == "sdk":
         balancer["healthCheck"] = HEALTH_CHECK
     return {"loadBalancer": balancer}

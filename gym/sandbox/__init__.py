@@ -1,1 +1,1 @@
-"""Sandboxes: short-lived places where what a model wrote may run. The broker makes them; everybody else asks it."""
+"""Sandboxes: short-lived environments for code that a model wrote. The broker makes them; servers ask it over HTTP."""

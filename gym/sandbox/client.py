@@ -1,11 +1,11 @@
-"""Sandboxes for a server: asked of the broker, kept by this process's lease, gone when it is.
+"""Sandboxes for a server: made by the broker, kept while this process renews its lease, removed when it ends.
 
     sandboxes = Sandboxes.from_settings(self.settings)          # in start(); `await sandboxes.aclose()` in stop()
     async with await sandboxes.create({"image": "python:3.13-slim"}, rollout=rollout_id) as sandbox:
         result = await sandbox.exec("pytest -q", timeout=120)
 
-What fails is a `RolloutError` of kind `sandbox`: never a result. A request that was sent is repeated under its id only,
-so that nothing runs twice.
+A failure is a `RolloutError` of kind `sandbox`, never a result. A request that was sent is retried only under
+its id, so that nothing runs twice.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ from gym.errors import UserError
 from gym.http.peer_health import PeerHealth
 from gym.http.pool import HttpClient, NotSent, Reply
 from gym.http.streams import Incoming, Pieces, TooLarge, exchange
-from gym.sandbox.failures import FileProblem, SandboxEnded, failure
-from gym.sandbox.handles import Job, Sandbox, Shell
+from gym.sandbox.processes import SandboxJob, Shell
+from gym.sandbox.sandbox import Sandbox
+from gym.sandbox.sandbox_errors import FileProblem, SandboxEnded, failure
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import HEADER_REQUEST, Build, SandboxInfo, SandboxSpec
+from gym.wire.sandbox import HEADER_EPOCH, HEADER_REQUEST, Build, SandboxInfo, SandboxSpec
 
 T = TypeVar("T")
 
@@ -41,8 +42,7 @@ LEASE_SECONDS: Final = 20.0
 CREATE_SECONDS: Final = 300.0
 CALL_SECONDS: Final = 60.0
 IDLE_SECONDS: Final = 120.0
-RESTART_SECONDS: Final = 20.0  # a broker that is not there is waited for so long: it may be on its way back
-HEADER_EPOCH: Final = "x-gym-broker"
+RESTART_SECONDS: Final = 20.0  # how long requests are retried while the broker restarts
 
 
 class HasAccess(Protocol):
@@ -60,13 +60,13 @@ class Sandboxes:
         self._http = HttpClient()
         self._http.expect_health(self.url)
         self._epoch = b""
-        self._beating: asyncio.Task[None] | None = None
+        self._lease_task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._unwanted: set[str] = set()  # sandboxes whose removal could not be asked for yet
+        self._to_remove: set[str] = set()  # sandboxes whose removal could not be requested yet
 
     @classmethod
     def from_settings(cls, settings: HasAccess) -> Self:
-        """Of a server whose config has `sandbox:`; the error says so where it has not."""
+        """For a server whose config has `sandbox:`; raises UserError otherwise."""
         return cls(*settings.sandbox_access())
 
     @classmethod
@@ -85,19 +85,19 @@ class Sandboxes:
         await self.aclose()
 
     async def begin(self) -> None:
-        if self._beating is None:
-            self._beating = asyncio.get_running_loop().create_task(self._keep_lease())
+        if self._lease_task is None:
+            self._lease_task = asyncio.get_running_loop().create_task(self._keep_lease())
 
     async def aclose(self) -> None:
-        """Gives up the lease: whatever is left of this process's sandboxes goes at once."""
-        if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.gather(self._beating, return_exceptions=True)
-            self._beating = None
+        """Ends the lease: the broker removes what is left of this process's sandboxes at once."""
+        if self._lease_task is not None:
+            self._lease_task.cancel()
+            await asyncio.gather(self._lease_task, return_exceptions=True)
+            self._lease_task = None
             try:
-                await self.call("DELETE", f"/leases/{quote(self.owner)}", timeout=35.0, patience=1.0)
+                await self.call("DELETE", f"/leases/{quote(self.owner)}", timeout=35.0, retry_seconds=1.0)
             except RolloutError as error:
-                log.warning("the broker could not be told that this process ends: %s", error)
+                log.warning("the lease of this process could not be ended: %s", error)
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -106,7 +106,7 @@ class Sandboxes:
     async def create(
         self, spec: SandboxSpec | Mapping[str, Any], *, rollout: str = "", timeout: float | None = None
     ) -> Sandbox:
-        """Waits its turn, at most `timeout` long. One that comes when nobody waits any more is removed again."""
+        """Waits at most `timeout` seconds. A sandbox that comes after its caller was cancelled is removed."""
         await self.begin()
         asked = spec if isinstance(spec, SandboxSpec) else SandboxSpec.model_validate(spec)
         if timeout is None:
@@ -119,11 +119,13 @@ class Sandboxes:
         return await self._track(self._make(f"/sandboxes/{parent}/fork", body, timeout))
 
     async def begin_build(self, build: Build) -> None:
-        """The broker begins to build an image that sandboxes will be made from; whoever needs it waits for it then."""
-        await self.call("POST", "/images/begin", {"build": build.model_dump(mode="json")}, timeout=10.0, patience=5.0)
+        """Starts the build of an image in the background; a `create` that needs it waits for it."""
+        await self.call(
+            "POST", "/images/begin", {"build": build.model_dump(mode="json")}, timeout=10.0, retry_seconds=5.0
+        )
 
     async def prefetch(self, images: Sequence[str], on_line: Callable[[dict[str, Any]], None] | None = None) -> None:
-        """Returns when they are here; raises for the first that could not be had."""
+        """Pulls images. Raises the first error."""
         failed: RolloutError | None = None
         body = orjson.dumps({"images": list(images)})
         async for line in self.ndjson("/images/prefetch", body, seconds=None):
@@ -135,8 +137,8 @@ class Sandboxes:
             raise failed
 
     async def status(self) -> dict[str, Any]:
-        told: dict[str, Any] = orjson.loads((await self.call("GET", "/status")).body)
-        return told
+        status: dict[str, Any] = orjson.loads((await self.call("GET", "/status")).body)
+        return status
 
     async def alive(self) -> tuple[SandboxInfo, ...]:
         """All of this instance."""
@@ -144,13 +146,13 @@ class Sandboxes:
         return tuple(SandboxInfo.model_validate(one) for one in found["sandboxes"])
 
     async def remove(self, sandbox: str) -> None:
-        """Asked for again in the background where the broker cannot be reached now."""
+        """Retried in the background where the broker cannot be reached now."""
         try:
-            await self.call("DELETE", f"/sandboxes/{sandbox}", timeout=40.0, patience=2.0)
+            await self.call("DELETE", f"/sandboxes/{sandbox}", timeout=40.0, retry_seconds=2.0)
         except RolloutError as error:
             if error.status not in (404, 410):
-                self._unwanted.add(sandbox)
-                log.warning("sandbox %s: its removal is asked for again: %s", sandbox, error)
+                self._to_remove.add(sandbox)
+                log.warning("sandbox %s: its removal will be retried: %s", sandbox, error)
 
     # One request.
 
@@ -162,33 +164,34 @@ class Sandboxes:
         *,
         timeout: float = CALL_SECONDS,
         request_id: str = "",
-        patience: float = RESTART_SECONDS,
+        retry_seconds: float = RESTART_SECONDS,
     ) -> Reply:
-        """The reply below 400. Repeated while nothing was done; after that only under an id, or where twice is once."""
+        """Returns a reply with status < 400. Retries while the request was not sent; afterwards only with a request id
+        or an idempotent method."""
         loop = asyncio.get_running_loop()
-        ends, gives_up = loop.time() + timeout, loop.time() + patience
+        deadline, retry_until = loop.time() + timeout, loop.time() + retry_seconds
         content = b"" if body is None else orjson.dumps(body)
-        pause, repeats = 0.05, bool(request_id) or method in ("GET", "DELETE")
-        again = False
-        while (left := ends - loop.time()) > 0:
-            headers = self._headers(left, request_id, again)
+        delay, idempotent = 0.05, bool(request_id) or method in ("GET", "DELETE")
+        resent = False
+        while (left := deadline - loop.time()) > 0:
+            headers = self._headers(left, request_id, resent)
             try:
                 reply = await self._http.request(
                     method, self.url + path, body=content, headers=headers, timeout=left + 5
                 )
             except NotSent as error:
-                wait = still_patient(pause, loop.time() < gives_up, error)
+                wait = check_retry(delay, loop.time() < retry_until, error)
             except ConnectionError as error:
-                again = True
-                wait = still_patient(pause, repeats and loop.time() < gives_up, error)
+                resent = True
+                wait = check_retry(delay, idempotent and loop.time() < retry_until, error)
             except TimeoutError as error:
                 raise RolloutError("timeout", f"sandbox broker: {error}", server="sandbox") from None
             else:
                 self._epoch = reply.header(HEADER_EPOCH.encode()) or self._epoch
                 if reply.status < 400:
                     return reply
-                wait = told_to_wait(reply, ends - loop.time())
-            pause = min(pause * 2, 2.0)
+                wait = retry_after(reply, deadline - loop.time())
+            delay = min(delay * 2, 2.0)
             await asyncio.sleep(random.uniform(wait / 2, wait))
         late = f"the broker did not do {method} {path} in {timeout:g} s"
         raise RolloutError("timeout", late, server="sandbox")
@@ -196,7 +199,7 @@ class Sandboxes:
     async def ndjson(
         self, path: str, body: bytes, *, seconds: float | None, method: str = "POST"
     ) -> AsyncGenerator[Any, None]:
-        """Close it when you leave it early (contextlib.aclosing)."""
+        """One JSON value per line. Close it when you leave the loop early (contextlib.aclosing)."""
         headers = [(b"content-type", b"application/json"), *self._headers(seconds, "", False)]
         async with self.streaming(method, path, headers, body, idle=None) as incoming:
             async for line in incoming.lines():
@@ -210,20 +213,20 @@ class Sandboxes:
         body: Pieces | bytes = b"",
         *,
         idle: float | None = IDLE_SECONDS,
-    ) -> _Streaming:
-        """A transfer that stands still for `idle` seconds has failed."""
+    ) -> AbstractAsyncContextManager[Incoming]:
+        """Fails when no byte moves for `idle` seconds."""
         own = headers or self._headers(None, "", False)
         return _Streaming(exchange(method, self.url + path, tuple(own), body, idle=idle, health=self._http.health))
 
-    # Below: what keeps the promises.
+    # Below: helpers.
 
-    def _headers(self, seconds: float | None, request_id: str, again: bool) -> list[tuple[bytes, bytes]]:
+    def _headers(self, seconds: float | None, request_id: str, resent: bool) -> list[tuple[bytes, bytes]]:
         headers = [(b"authorization", self._authorization)]
         if seconds is not None:
             headers.append((labels.HEADER_TIMEOUT.encode(), b"%.3f" % seconds))
         if request_id:
             headers.append((HEADER_REQUEST.encode(), request_id.encode()))
-        if again and self._epoch:
+        if resent and self._epoch:
             headers.append((HEADER_EPOCH.encode(), self._epoch))
         return headers
 
@@ -233,17 +236,17 @@ class Sandboxes:
 
     @property
     def authorization(self) -> bytes:
-        """For a line that is no plain request (gym.sandbox.pipe)."""
+        """For connections that are not plain requests (gym.sandbox.pipe)."""
         return self._authorization
 
     def later(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Something to be said to the broker that nobody waits for."""
+        """Runs a request in the background; a failure is only logged."""
 
         async def say() -> None:
             try:
                 await work
             except RolloutError as error:
-                log.info("the broker could not be told: %s", error)
+                log.info("a background request to the broker failed: %s", error)
 
         self._spawn(say())
 
@@ -273,19 +276,19 @@ class Sandboxes:
         return task
 
     async def _keep_lease(self) -> None:
-        path, body, pause = f"/leases/{quote(self.owner)}", {"seconds": self._lease}, self._lease / 4
+        path, body, delay = f"/leases/{quote(self.owner)}", {"seconds": self._lease}, self._lease / 4
         while True:
             try:
-                await self.call("POST", path, body, timeout=pause, patience=pause)
-                unwanted, self._unwanted = self._unwanted, set()
+                await self.call("POST", path, body, timeout=delay, retry_seconds=delay)
+                unwanted, self._to_remove = self._to_remove, set()
                 for sandbox in unwanted:
                     await self.remove(sandbox)
             except RolloutError as error:
-                log.warning("the sandbox broker does not hear this process: %s", error)
-            await asyncio.sleep(pause)
+                log.warning("the lease could not be renewed: %s", error)
+            await asyncio.sleep(delay)
 
 
-class _Streaming:
+class _Streaming(AbstractAsyncContextManager[Incoming]):
     """`async with`: the reply below 400, as it comes."""
 
     def __init__(self, exchanged: AbstractAsyncContextManager[Incoming]) -> None:
@@ -311,18 +314,18 @@ class _Streaming:
             raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from error
 
 
-def still_patient(pause: float, patient: bool, error: ConnectionError) -> float:
-    if not patient:
+def check_retry(delay: float, may_retry: bool, error: ConnectionError) -> float:
+    if not may_retry:
         raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from None
-    return pause
+    return delay
 
 
-def told_to_wait(reply: Reply, left: float) -> float:
-    """Seconds, where the broker did nothing and says when to come again; its refusal otherwise."""
+def retry_after(reply: Reply, left: float) -> float:
+    """Seconds until a retry, where the broker did nothing and says when to retry; raises its error otherwise."""
     after = reply.header(b"retry-after")
     if reply.status not in (429, 503) or after is None or not after.isdigit() or float(after) / 2 > left:
         raise failure(reply.status, reply.body)
     return min(float(after), max(left, 0.05))
 
 
-__all__ = ["FileProblem", "Job", "Sandbox", "SandboxEnded", "Sandboxes", "Shell"]
+__all__ = ["FileProblem", "SandboxJob", "Sandbox", "SandboxEnded", "Sandboxes", "Shell"]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import os
 from collections import deque
 from typing import Self
 from urllib.parse import quote
 
 import orjson
 
+from gym.http.dial import parse_url
 from gym.http.peer_health import PeerHealth
-from gym.http.pool import CONNECT_SECONDS, parse_url
+from gym.http.pool import CONNECT_SECONDS
 from gym.http.streams import Line, read_head
-from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, BadFrame, Decoder, Message, accept_key, encode
+from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, BadFrame, Decoder, Message, encode, handshake
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.failures import failure
+from gym.sandbox.sandbox_errors import failure
 from gym.wire.failures import RolloutError
 
 PIECE = 256 << 10
@@ -45,19 +44,16 @@ class Pipe:
         """`command` is a line for /bin/sh; its stdout and stderr come as one."""
         path = f"/sandboxes/{sandbox}/attach?tty=0&command={quote(command, safe='')}"
         address = parse_url(sandboxes.url + path)
-        key = base64.b64encode(os.urandom(16))
-        lines = [b"GET %b HTTP/1.1" % address.target, b"host: " + address.netloc]
-        lines.append(b"authorization: " + sandboxes.authorization)
-        lines += [b"upgrade: websocket", b"connection: Upgrade", b"sec-websocket-version: 13"]
+        request, accept = handshake(address.target, address.netloc, sandboxes.authorization)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 reader, writer = await asyncio.open_connection(address.host, address.port, limit=1 << 20)
-            writer.write(b"\r\n".join(lines) + b"\r\nsec-websocket-key: " + key + b"\r\n\r\n")
+            writer.write(request)
             answer = await read_head(reader)
             if answer.status != 101:
                 raise failure(answer.status, await answer.whole())
-            if answer.headers.get(b"sec-websocket-accept") != accept_key(key):
-                raise ConnectionError("the broker answered somebody else's handshake")
+            if answer.headers.get(b"sec-websocket-accept") != accept:
+                raise ConnectionError("the broker's handshake does not match ours")
         except (OSError, TimeoutError) as error:
             raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from None
         line = Line(address.peer, reader, writer)
@@ -106,8 +102,8 @@ class Pipe:
 def how_ended(message: Message) -> Exception:
     if message.kind == CLOSE:
         return RolloutError("sandbox", "the broker closed the line into a sandbox", server="sandbox")
-    told = orjson.loads(message.data)
-    if "result" not in told:
+    fields = orjson.loads(message.data)
+    if "result" not in fields:
         return failure(500, message.data)
-    code, signal = told["result"]["exit_code"], told["result"]["signal"]
+    code, signal = fields["result"]["exit_code"], fields["result"]["signal"]
     return PipeEnded(f"exit code {code}" if signal is None else f"signal {signal}")

@@ -1,6 +1,6 @@
-"""Short programs, many of them: each in a process of its own in one of a few sandboxes that stay.
+"""Runs many short programs: each in a process of its own, in one of a few sandboxes that are reused.
 
-What a program left behind is gone before the next one begins, and what it was compared with never was in there.
+What a program left behind is removed before the next one starts; expected answers never enter the sandbox.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.handles import Sandbox
 from gym.sandbox.pipe import Pipe, PipeEnded
-from gym.sandbox.pythons import PLACE, Pythons, Source, lacking, refuse_lacking
+from gym.sandbox.python_sandboxes import PROGRAM_FOLDER, ImageSource, PythonSandboxes, missing_packages, refuse_missing
+from gym.sandbox.sandbox import Sandbox
 from gym.sandbox.science import IMAGE, PACKAGES
 from gym.wire.failures import RolloutError
 
 log = logging.getLogger("gym.sandbox")
-PARTS: Final = ("framing", "limits", "supervise", "cleaning", "traces", "program", "forkserver")
+PARTS: Final = ("framing", "limits", "supervise", "cleanup", "baseline", "program", "program_forkserver")
 FORKSERVER: Final = tuple(f"gym.sandbox.guest.{name}" for name in PARTS)
 HERE: Final = Path(__file__).with_name("guest")
 BOOT: Final = """import json, os, struct, sys, types
@@ -46,13 +46,13 @@ COMMAND: Final = f"exec {BARE} python3 -s -c {shlex.quote(BOOT)} 2>/dev/null"
 START_SECONDS = 60.0
 MARGIN_SECONDS = 60.0
 TRIES = 3
-LIFE_SECONDS = 1800.0  # well within a sandbox's own time
+LIFE_SECONDS = 1800.0  # well below a sandbox's TTL
 End = Literal["ok", "error", "time", "wall", "output", "broken"]
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
-    """Of one program with one input."""
+class ProgramLimits:
+    """Limits of one program with one input."""
 
     cpu: float = 10.0  # seconds that it computes, and as many that it sleeps
     memory: int = 1 << 30  # address space
@@ -60,12 +60,12 @@ class Bounds:
 
     @property
     def wall(self) -> float:
-        """Far: only a machine that gives no time at all comes so far."""
+        """Seconds of wall time. Generous: only an overloaded machine reaches it."""
         return 20 * self.cpu + 60
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ProgramOutcome:
     """What became of one program with one input; all of it is the program's own word but for `end` and the times."""
 
     end: End
@@ -84,32 +84,32 @@ class Programs:
         self,
         sandboxes: Sandboxes,
         *,
-        source: Source | None = None,
+        source: ImageSource | None = None,
         image: str = "",
-        most: int = 8,
+        max_sandboxes: int = 8,
         memory: int = 1 << 30,
         uses: int = 500,
         fresh: bool = False,
     ) -> None:
         self._sandboxes = sandboxes
-        self._source = source or Source(image=image or IMAGE)
+        self._source = source or ImageSource(image=image or IMAGE)
         self._memory = memory
-        self._uses = uses  # requests after which a place is made again
-        self._fresh = fresh  # a rollout has places of its own
+        self._uses = uses  # requests after which a sandbox is replaced
+        self._fresh = fresh  # each rollout gets sandboxes of its own
         limits = {"memory": memory + (256 << 20), "pids": 128}
-        self._pythons = Pythons(sandboxes, self._source, limits=limits)
-        self._places = asyncio.Semaphore(most)
-        self._idle: deque[Place] = deque()
-        self._all: set[Place] = set()
+        self._pythons = PythonSandboxes(sandboxes, self._source, limits=limits)
+        self._slots = asyncio.Semaphore(max_sandboxes)
+        self._idle: deque[ProgramSandbox] = deque()
+        self._all: set[ProgramSandbox] = set()
 
     @asynccontextmanager
     async def for_rollout(self) -> AsyncIterator[Programs]:
-        """What runs the programs of one rollout: all places, or, with `fresh`, one that no other rollout gets."""
+        """Runs the programs of one rollout: in any sandbox, or, with `fresh`, in one that no other rollout uses."""
         if not self._fresh:
             yield self
             return
-        async with self._places:
-            own = Programs(self._sandboxes, source=self._source, most=1, memory=self._memory)
+        async with self._slots:
+            own = Programs(self._sandboxes, source=self._source, max_sandboxes=1, memory=self._memory)
             own._pythons = self._pythons
             try:
                 yield own
@@ -117,22 +117,22 @@ class Programs:
                 await asyncio.shield(own._drop_all())
 
     async def run(
-        self, code: str, inputs: Sequence[str], *, fn: str | None = None, bounds: Bounds, imports: str = ""
-    ) -> list[Outcome]:
-        """In order, up to the first that does not end well. One whose place ends under it thrice has ended badly, where
-        a program that does nothing ends well in such a place. `imports` is the source that imports, where it is not
+        self, code: str, inputs: Sequence[str], *, fn: str | None = None, bounds: ProgramLimits, imports: str = ""
+    ) -> list[ProgramOutcome]:
+        """Runs the inputs in order, up to the first that fails. A program whose sandbox breaks three times has failed,
+        if an empty program succeeds in such a sandbox. `imports` is the source with the imports, where it is not
         `code`."""
         body, deadline = request_of(code, inputs, fn, bounds), bounds.wall * len(inputs) + MARGIN_SECONDS
-        async with self._places:
+        async with self._slots:
             why = ""
             for attempt in range(TRIES):
                 try:
                     return await self._attempt(body, deadline, imports or code, fresh=attempt > 0)
-                except PlaceBroken as error:
+                except ProgramSandboxBroken as error:
                     why = str(error)
-                    log.info("a place ended under its program, attempt %d: %s", attempt + 1, why)
-            await self._check_places(bounds)
-            return [Outcome("broken", error=f"it ended what runs it: {why}")]
+                    log.info("a sandbox ended under its program, attempt %d: %s", attempt + 1, why)
+            await self._check_sandboxes(bounds)
+            return [ProgramOutcome("broken", error=f"it ended the process that runs it: {why}")]
 
     async def begin(self) -> None:
         await self._pythons.begin()
@@ -142,141 +142,141 @@ class Programs:
         await self._drop_all()
 
     async def _drop_all(self) -> None:
-        for place in tuple(self._all):
-            await self._drop(place)
+        for sandbox in tuple(self._all):
+            await self._drop(sandbox)
 
-    async def _check_places(self, bounds: Bounds) -> None:
-        """Raises where it is the places that fail, and not what ran in them: that is nobody's wrong answer."""
+    async def _check_sandboxes(self, bounds: ProgramLimits) -> None:
+        """Raises when the sandboxes fail, and not the program in them: that is not a wrong answer."""
         try:
             (outcome,) = await self._attempt(request_of("", [""], None, bounds), bounds.wall, "", fresh=True)
             why = "" if outcome.end == "ok" else outcome.error or outcome.end
-        except PlaceBroken as error:
+        except ProgramSandboxBroken as error:
             why = str(error)
         if why:
-            raise RolloutError("sandbox", f"no program ends well in such a sandbox: {why}", server="sandbox")
+            raise RolloutError("sandbox", f"no program succeeds in such a sandbox: {why}", server="sandbox")
 
-    async def _attempt(self, body: bytes, deadline: float, code: str, *, fresh: bool) -> list[Outcome]:
-        place = await (self._make() if fresh else self._take())
-        whole = True
+    async def _attempt(self, body: bytes, deadline: float, code: str, *, fresh: bool) -> list[ProgramOutcome]:
+        sandbox = await (self._make() if fresh else self._take())
+        reusable = True
         try:
-            refuse_lacking(lacking(code, place.lacks))
-            whole = False
+            refuse_missing(missing_packages(code, sandbox.missing))
+            reusable = False
             async with asyncio.timeout(deadline):
-                outcomes = await place.ask(body)
-            whole = not place.differs and place.uses < self._uses
+                outcomes = await sandbox.ask(body)
+            reusable = not sandbox.differs and sandbox.uses < self._uses
             return outcomes
         except TimeoutError:
             late = f"a program's outcome did not come in {deadline:g} s"
             raise RolloutError("timeout", late, server="sandbox") from None
         finally:
-            if whole:
-                self._idle.append(place)
+            if reusable:
+                self._idle.append(sandbox)
             else:
-                await asyncio.shield(self._drop(place))
+                await asyncio.shield(self._drop(sandbox))
 
-    async def _take(self) -> Place:
+    async def _take(self) -> ProgramSandbox:
         while self._idle:
-            place = self._idle.pop()
-            if time.monotonic() < place.ends:
-                return place
-            await self._drop(place)
+            sandbox = self._idle.pop()
+            if time.monotonic() < sandbox.expires_at:
+                return sandbox
+            await self._drop(sandbox)
         return await self._make()
 
-    async def _make(self) -> Place:
-        place = Place(await self._pythons.create())
-        self._all.add(place)
+    async def _make(self) -> ProgramSandbox:
+        sandbox = ProgramSandbox(await self._pythons.create())
+        self._all.add(sandbox)
         try:
             async with asyncio.timeout(START_SECONDS):
-                await place.start(self._sandboxes)
+                await sandbox.start(self._sandboxes)
         except BaseException as error:
-            await asyncio.shield(self._drop(place))
-            if isinstance(error, TimeoutError | PlaceBroken):
+            await asyncio.shield(self._drop(sandbox))
+            if isinstance(error, TimeoutError | ProgramSandboxBroken):
                 what = (
                     f"no Python began in a sandbox of {self._source.image or 'its build'}: {error or 'it was silent'}"
                 )
                 raise RolloutError("sandbox", what, server="sandbox") from None
             raise
-        return place
+        return sandbox
 
-    async def _drop(self, place: Place) -> None:
-        if place in self._all:
-            self._all.discard(place)
-            await place.close()
-
-
-class PlaceBroken(Exception):
-    """What forks the programs is gone, or the whole sandbox: by the program's doing, or by nobody's."""
+    async def _drop(self, sandbox: ProgramSandbox) -> None:
+        if sandbox in self._all:
+            self._all.discard(sandbox)
+            await sandbox.close()
 
 
-class Place:
-    """One sandbox with what forks the programs in it."""
+class ProgramSandboxBroken(Exception):
+    """The forkserver or the whole sandbox is gone, because of the program or by itself."""
+
+
+class ProgramSandbox:
+    """One sandbox with a forkserver for programs in it."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self._pipe: Pipe | None = None
-        self._held = bytearray()
+        self._received = bytearray()
         self.uses = 0
-        self.walled = False
+        self.filtered = False
         self.differs = ""  # from what it was before any program ran in it
-        self.lacks: tuple[str, ...] = ()  # of `PACKAGES`: asked before any program ran in it
-        self.ends = time.monotonic() + LIFE_SECONDS
+        self.missing: tuple[str, ...] = ()  # of `PACKAGES`: asked before any program ran in it
+        self.expires_at = time.monotonic() + LIFE_SECONDS
 
     async def start(self, sandboxes: Sandboxes) -> None:
         self._pipe = await Pipe.open(sandboxes, self._sandbox.id, COMMAND)
         isolated = self._sandbox.info.provider != "subprocess"
         source = pack(FORKSERVER)
-        settings = {"base": PLACE if isolated else "", "wanted": PACKAGES}
+        settings = {"base": PROGRAM_FOLDER if isolated else "", "wanted": PACKAGES}
         await self._pipe.write(framed(source) + framed(json.dumps(settings).encode()))
-        told = await self._read()
-        self.walled, self.lacks = bool(told["walls"]), tuple(told["lacks"])
+        reply = await self._read()
+        self.filtered, self.missing = bool(reply["walls"]), tuple(reply["lacks"])
 
-    async def ask(self, body: bytes) -> list[Outcome]:
+    async def ask(self, body: bytes) -> list[ProgramOutcome]:
         try:
             return await self._ask(body)
         except RolloutError as error:
             if error.kind != "sandbox" or not error.retryable:
                 raise
-            raise PlaceBroken(error.message) from None
+            raise ProgramSandboxBroken(error.message) from None
 
     async def close(self) -> None:
         if self._pipe is not None:
             self._pipe.close()
         await self._sandbox.delete()
 
-    async def _ask(self, body: bytes) -> list[Outcome]:
+    async def _ask(self, body: bytes) -> list[ProgramOutcome]:
         assert self._pipe is not None
         self.uses += 1
-        outcomes: list[Outcome] = []
+        outcomes: list[ProgramOutcome] = []
         await self._pipe.write(framed(body))
-        while "done" not in (told := await self._read()):
-            if told["end"] == "trouble":
-                raise PlaceBroken(told["error"])
-            outcomes.append(read_outcome(told))
-        self.differs = told["differs"]
+        while "done" not in (reply := await self._read()):
+            if reply["end"] == "trouble":
+                raise ProgramSandboxBroken(reply["error"])
+            outcomes.append(read_outcome(reply))
+        self.differs = reply["differs"]
         if self.differs:
-            log.info("a place is thrown away after its program: %s", self.differs)
-        if told["broken"]:
-            raise PlaceBroken("its keeper was ended")
+            log.info("a sandbox is thrown away after its program: %s", self.differs)
+        if reply["broken"]:
+            raise ProgramSandboxBroken("the process that ran it was ended")
         return outcomes
 
     async def _read(self) -> dict[str, Any]:
         size = struct.unpack("!I", await self._exactly(4))[0]
-        told: dict[str, Any] = json.loads(await self._exactly(size))
-        return told
+        reply: dict[str, Any] = json.loads(await self._exactly(size))
+        return reply
 
     async def _exactly(self, size: int) -> bytes:
         assert self._pipe is not None
-        while len(self._held) < size:
+        while len(self._received) < size:
             try:
-                self._held += await self._pipe.read()
+                self._received += await self._pipe.read()
             except PipeEnded as error:
-                raise PlaceBroken(str(error)) from None
-        data = bytes(self._held[:size])
-        del self._held[:size]
+                raise ProgramSandboxBroken(str(error)) from None
+        data = bytes(self._received[:size])
+        del self._received[:size]
         return data
 
 
-def request_of(code: str, inputs: Sequence[str], fn: str | None, bounds: Bounds) -> bytes:
+def request_of(code: str, inputs: Sequence[str], fn: str | None, bounds: ProgramLimits) -> bytes:
     asked = {"code": code, "fn": fn, "inputs": list(inputs)}
     limits = {"cpu": bounds.cpu, "wall": bounds.wall, "memory": bounds.memory, "output": bounds.output}
     return json.dumps({**asked, **limits}).encode()
@@ -292,8 +292,8 @@ def framed(data: bytes) -> bytes:
     return struct.pack("!I", len(data)) + data
 
 
-def read_outcome(told: dict[str, Any]) -> Outcome:
-    value = told.get("value")
-    error = told.get("error", "") or ("its reply is no JSON value: " + told["unfit"] if "unfit" in told else "")
-    times = {"cpu": told["cpu"], "seconds": told["seconds"]}
-    return Outcome(told["end"], told["stdout"], value, error, told.get("traceback", ""), **times)
+def read_outcome(reply: dict[str, Any]) -> ProgramOutcome:
+    value = reply.get("value")
+    error = reply.get("error", "") or ("its reply is no JSON value: " + reply["unfit"] if "unfit" in reply else "")
+    times = {"cpu": reply["cpu"], "seconds": reply["seconds"]}
+    return ProgramOutcome(reply["end"], reply["stdout"], value, error, reply.get("traceback", ""), **times)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -91,10 +92,12 @@ def run_app(
     gc.collect()
     gc.freeze()  # what is loaded now lives for ever: no collection need look at it again
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _nothing)  # uvicorn raises what ended it once more: a drained server ends with 0
+        # A stop counts from now on, also before uvicorn listens for it. Afterwards uvicorn raises the signal once more,
+        # and a drained server is to end with 0.
+        signal.signal(number, server.handle_exit)
     with suppress(SystemExit):  # how newer uvicorns say that the app did not start
         server.run(sockets=[listener])
-    if not server.started:
+    if not server.started and not (isinstance(server, DrainingServer) and server.stopped_early):
         raise GymError("the server did not start; the reason stands above")
 
 
@@ -102,11 +105,32 @@ class DrainingServer(uvicorn.Server):
     """Tells kept connections to close before it closes them, so that none is closed under a request on its way."""
 
     watchdog: Watchdog | None = None
+    stopped_early = False  # before it had started
+    _stop_starting: Callable[[], object] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
+        """A stop ends it: what an author's start() waits for may never come, and SIGKILL did after 15 s."""
+        if self.should_exit:
+            self.stopped_early = True
+            return
+        loop, starting = asyncio.get_running_loop(), asyncio.current_task()
+        assert starting is not None
+        self._stop_starting = lambda: loop.call_soon_threadsafe(starting.cancel)
+        try:
+            await super().startup(sockets)
+        except asyncio.CancelledError:
+            if not self.should_exit:
+                raise
+            starting.uncancel()
+            self.stopped_early = True
+        self._stop_starting = None
         if self.watchdog is not None and self.started:  # what an author's start() loads may take as long as it takes
             self.watchdog.start()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        if self._stop_starting is not None:
+            self._stop_starting()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for listening in self.servers:
@@ -182,10 +206,6 @@ def _inherited(number: int) -> socket.socket:
     except OSError as error:
         what = f"{labels.ENV_LISTEN}=fd:{number} is no socket that this process was given: {error.strerror}"
         raise UserError(what, "start the server with `gym up`, or set host:port") from None
-
-
-def _nothing(*_: object) -> None:
-    return None
 
 
 if __name__ == "__main__":

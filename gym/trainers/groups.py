@@ -80,7 +80,7 @@ class GrowingGroup:
     failures: list[Rollout] = field(default_factory=list)
     cancelled: list[Rollout] = field(default_factory=list)
     running: set[GroupRoll] = field(default_factory=set)
-    restarts: dict[str, int] = field(default_factory=dict)  # by key: of rollouts that were begun again
+    restarts: dict[str, int] = field(default_factory=dict)  # by key: of rollouts that were restarted
 
     @property
     def rewards(self) -> list[float]:
@@ -141,7 +141,7 @@ class GroupRoll:
     task: Task
     group: GrowingGroup
     pace: Pace
-    tries: int  # attempts that have begun, those before it was begun again too
+    tries: int  # attempts that have begun, with those before a restart
     version: int = 0
     started: bool = False
     inside: bool = False
@@ -176,10 +176,10 @@ class GroupRoll:
         """None when not one attempt of it has begun: there is nothing to tell."""
         if not self.began:
             return None
-        how = Circumstances(self.tries, self.began, time.monotonic() - self._clock, told=dict(self._noted))
+        how = Circumstances(self.tries, self.began, time.monotonic() - self._clock, facts=dict(self._noted))
         return _called_off(self.task, how, why)
 
 
 def _called_off(task: Task, how: Circumstances, why: Why) -> Rollout:
     failure = RolloutError("cancelled", WORDS[why], server=task.agent, retryable=False)
-    return ended_to_rollout(task, TaskResult(None, failure, replace(how, told={**how.told, "why": why})))
+    return ended_to_rollout(task, TaskResult(None, failure, replace(how, facts={**how.facts, "why": why})))

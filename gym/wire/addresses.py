@@ -12,7 +12,7 @@ CARRIERS: Final = ipaddress.ip_network("64:ff9b::/96")  # an IPv4 address travel
 
 
 def plain_host(text: str) -> str:
-    """As rules compare it: lower case, without the last dot and an IPv6 address's brackets; "" where it is no name."""
+    """As rules compare it: lower case, without the last dot and an IPv6 address's brackets; "" if it is not a host."""
     host = text.strip("[]") if text.startswith("[") and text.endswith("]") else text
     host = host.lower().removesuffix(".")
     if is_address(host):
@@ -52,7 +52,7 @@ def carried(address: Address) -> Address:
 
 
 def is_own(address: str) -> bool:
-    """Does this machine itself have it? Then what is sent there leaves from there. Nothing is sent to find out."""
+    """Whether it is an address of this machine. Nothing is sent to find out."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_DGRAM) as probe:
         try:

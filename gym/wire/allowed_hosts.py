@@ -11,7 +11,7 @@ from gym.wire.addresses import Address, carried, is_address, is_own, is_public, 
 
 PUBLIC, PRIVATE, NONE = "public", "private", "none"
 EXAMPLE: Final = "write private, public, none, or a list such as [10.0.0.0/8, trainer.local, '*.svc.cluster.local']"
-# Where clouds hand out credentials to whoever asks from the machine: only by name of the address itself.
+# Where clouds hand out credentials to any program on the machine: allowed only where the address itself is named.
 METADATA: Final = frozenset(
     map(
         ipaddress.ip_address,
@@ -67,7 +67,7 @@ class AllowedHosts:
             try:
                 self._networks.append(ipaddress.ip_network(text))
             except ValueError:
-                raise UserError(f"policy_urls: {entry!r} is no host, address or network", EXAMPLE) from None
+                raise UserError(f"policy_urls: {entry!r} is not a host, address or network", EXAMPLE) from None
 
     def _read_host(self, text: str, name: str) -> None:
         if is_address(name) and not text.startswith("*."):
@@ -76,7 +76,7 @@ class AllowedHosts:
 
 
 def _is_near(address: Address) -> bool:
-    """This machine or a network around it. Link-local is neither: what answers there answers to anybody."""
+    """This machine or a network around it. Link-local is neither: what listens there answers any caller."""
     if address.is_link_local or address.is_multicast:
         return False
     return address.is_private or address.is_unspecified or address in CARRIER_GRADE

@@ -1,4 +1,4 @@
-r"""Where an answer stands in a text: in the last `\boxed{…}`, in a fenced block, outside of the thoughts.
+r"""Finds the answer in a text: in the last `\boxed{…}`, in a fenced block, outside of the thoughts.
 
 Everything here is linear in the text, whatever the text is: a model wrote it.
 """
@@ -26,19 +26,19 @@ def last_boxed(text: str) -> str | None:
 
 
 def without_blocks(text: str, tag: str) -> str:
-    """`text` without `<tag>…</tag>`, and without what stands before a `</tag>` that nobody opened."""
+    """`text` without `<tag>…</tag>`, and without the text before a `</tag>` that has no opening one."""
     opening, closing = f"<{tag}>", f"</{tag}>"
-    kept, at = [], 0
+    parts, at = [], 0
     while (begin := text.find(opening, at)) >= 0 and (end := text.find(closing, begin)) >= 0:
-        kept.append(text[at:begin])
+        parts.append(text[at:begin])
         at = end + len(closing)
-    kept.append(text[at:])
-    _, _, behind = (left := "".join(kept)).partition(closing)
+    parts.append(text[at:])
+    _, _, behind = (left := "".join(parts)).partition(closing)
     return behind if closing in left else left
 
 
 def cut_out(text: str, opening: str, closing: str) -> tuple[list[str], str]:
-    """What stands between each opening and the next closing, in order; and the text without all of that."""
+    """The texts between each opening and the next closing, in order; and the text without them."""
     inside: list[str] = []
     outside: list[str] = []
     at = 0
@@ -50,7 +50,7 @@ def cut_out(text: str, opening: str, closing: str) -> tuple[list[str], str]:
 
 
 def fenced_blocks(text: str, language: str = "") -> list[str]:
-    """What stands in Markdown fences that open with exactly this language, in order."""
+    """The contents of Markdown fences that open with exactly this language, in order."""
     opening = re.compile(rf"```{re.escape(language)}[^\S\n]*\n")
     found: list[str] = []
     at = 0
@@ -75,12 +75,12 @@ def balanced_braces(text: str) -> list[str]:
 
 
 def says_something(text: str) -> bool:
-    """Is there a letter or a digit? Blanks, punctuation, marks and emoji alone answer nothing."""
+    """Whether it has a letter or a digit. Blanks, punctuation, marks and emoji alone are not an answer."""
     return any((one.isdecimal() or unicodedata.category(one)[0] == "L") and one not in _FILLERS for one in text)
 
 
 def repeats_only(text: str, prompt: str) -> bool:
-    """Is the text the prompt again, once or often, and nothing else? Signs, blanks and case do not count."""
+    """Whether the text repeats the prompt, once or often, and has nothing else. Signs, blanks and case do not count."""
     said, asked = _letters(text), _letters(prompt)
     return bool(said and asked) and not said.replace(asked, "")
 

@@ -1,4 +1,4 @@
-"""The Messages dialect as a Responses model serves it: requests read as Responses requests, replies said as messages.
+"""The Messages dialect as a Responses model serves it: requests become Responses requests, replies messages.
 
 Text, images, tool use and results, thinking and system survive both ways; the rest is a `row` error with its place.
 """
@@ -15,7 +15,7 @@ from gym.wire.chat import items_thoughts, last_tokens, row_error
 from gym.wire.failures import RolloutError, reading
 from gym.wire.items import Item
 
-# `thinking` budgets have no Responses twin (an effort would be refused by models that cannot reason), so they end here.
+# `thinking` budgets are dropped: Responses has no such field, and models that cannot reason refuse an effort.
 MESSAGES_ONLY = frozenset(
     ["max_tokens", "messages", "stop_sequences", "stream", "system", "thinking", "tool_choice", "tools"]
 )
@@ -35,7 +35,7 @@ Blocks = Iterator[tuple[Item, str]]
 
 @reading("row", "the request")
 def messages_to_responses(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A request."""
+    """Reads a request."""
     params = {key: value for key, value in body.items() if key not in MESSAGES_ONLY and value is not None}
     params["input"] = [
         item
@@ -55,7 +55,7 @@ def messages_to_responses(body: Mapping[str, Any]) -> dict[str, Any]:
 
 @reading("model", "the reply")
 def response_to_message(reply: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    """A reply."""
+    """Writes a reply."""
     output = reply.get("output") or []
     content = [block for item in output if isinstance(item, dict) for block in _item_to_blocks(item)]
     return {
@@ -78,7 +78,7 @@ def error_to_message(error: RolloutError) -> dict[str, Any]:
 
 
 def estimate_tokens(params: Mapping[str, Any]) -> int:
-    """Of a Responses request: a token for four bytes of what is said in it, and as many as usual for each image."""
+    """Of a Responses request: a token for four bytes of its texts, and a usual number for each image."""
     texts, images = [params.get("instructions") or "", *map(orjson.dumps, params.get("tools") or ())], 0
     for item in items.input_items(params.get("input")):
         content = item.get("content")
@@ -218,8 +218,12 @@ def _stop_reason(reply: Mapping[str, Any], content: list[Item]) -> str:
 
 
 def _usage_to_messages(usage: Any) -> dict[str, int]:
-    told = usage if isinstance(usage, dict) else {}
-    cached = (told.get("input_tokens_details") or {}).get("cached_tokens") or 0
-    fresh = max((told.get("input_tokens") or 0) - cached, 0)  # this dialect counts cached tokens apart
-    counts = {"input_tokens": fresh, "output_tokens": told.get("output_tokens") or 0}
-    return counts | {"cache_read_input_tokens": cached, "cache_creation_input_tokens": 0}
+    counts = usage if isinstance(usage, dict) else {}
+    cached = (counts.get("input_tokens_details") or {}).get("cached_tokens") or 0
+    fresh = max((counts.get("input_tokens") or 0) - cached, 0)  # this dialect counts cached tokens apart
+    return {
+        "input_tokens": fresh,
+        "output_tokens": counts.get("output_tokens") or 0,
+        "cache_read_input_tokens": cached,
+        "cache_creation_input_tokens": 0,
+    }

@@ -1,4 +1,4 @@
-"""Tool calls as a verifier compares them: their arguments, whether two JSON values are the same, who goes with whom."""
+"""Tool calls as a verifier compares them: their arguments, equal JSON values, and which call matches which."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gym.wire.failures import RolloutError
 
 
 def read_arguments(arguments: Any) -> Any:
-    """What the JSON text of a call says (an object as it is); None for what is no JSON, or could not be said again."""
+    """The value of a call's JSON text (an object as it is); None for what is not JSON or cannot be written as JSON."""
     try:
         read = orjson.loads(arguments) if isinstance(arguments, str) else arguments
         orjson.dumps(read)  # refuses what is nested without end
@@ -37,7 +37,7 @@ def greatest_matching(wanted: int, given: int, fits: Callable[[int, int], bool])
 
 
 def greatest_pairing(wanted: int, given: int, fits: Callable[[int, int], bool]) -> dict[int, int]:
-    """Which of `given` each has that has one, so that most have. Recurses at most as deep as the smaller number."""
+    """A largest matching: which of `given` each of `wanted` gets. Recurses at most as deep as the smaller number."""
     edges = [[number for number in range(given) if fits(one, number)] for one in range(wanted)]
     holder: dict[int, int] = {}
 
@@ -50,13 +50,13 @@ def greatest_pairing(wanted: int, given: int, fits: Callable[[int, int], bool]) 
                     return True
         return False
 
-    for one in sorted(range(wanted), key=lambda one: len(edges[one])):  # who has little choice goes first
+    for one in sorted(range(wanted), key=lambda one: len(edges[one])):  # those with the fewest choices first
         place(one, set())
     return {one: number for number, one in holder.items()}
 
 
 def refuse_unoffered(names: Iterable[str], tools: Iterable[Mapping[str, Any]], *, field: str) -> None:
-    """A truth that calls a tool which the row does not offer has no right answer. A row that offers none is let be."""
+    """Refuses a row that expects a call of a tool that it does not offer. A row without tools passes."""
     offered = {function.get("name") for tool in tools if isinstance(function := tool.get("function", tool), Mapping)}
     missing = next((name for name in names if name not in offered), None)
     if offered and missing is not None:

@@ -1,6 +1,6 @@
-"""Responses requests put to a chat endpoint, and its replies read as Responses replies: pure functions on dicts.
+"""Responses requests converted for a chat endpoint, and its replies to Responses replies: pure functions on dicts.
 
-What a chat endpoint cannot say is a `RolloutError` of kind `row` that names the place; unknown parameters travel on.
+What a chat endpoint cannot express is a `RolloutError` of kind `row` that names the place; unknown parameters pass.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ RESPONSES_ONLY = frozenset(
         "truncation",
     ]
 )
-AS_GENERATED = "as_generated"  # on a reasoning item: the whole text, where its parts would not add up to it again
+AS_GENERATED = "as_generated"  # on a reasoning item: the whole text, where its parts do not add up to it
 FINISH = {"length": "max_output_tokens", "content_filter": "content_filter"}
 
 
 @reading("row", "the request")
 def responses_to_chat(params: Mapping[str, Any], *, token_fields: bool = False) -> dict[str, Any]:
-    """A request. `token_fields` sends an earlier turn's token ids back with its assistant message."""
+    """Converts a request. `token_fields` sends an earlier turn's token ids back with its assistant message."""
     for key in ("previous_response_id", "prompt"):
         if params.get(key) is not None:
             raise row_error(f"`{key}` needs a Responses endpoint that keeps state; this model has a chat endpoint")
@@ -73,7 +73,7 @@ def input_to_messages(value: Any, instructions: Any = None, token_fields: bool =
 
 @reading("model", "the reply")
 def completion_to_response(completion: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """A reply. Token fields go onto the last output item of the call; `<think>` blocks become one reasoning item."""
+    """Converts a reply. Token fields go onto the last output item; `<think>` blocks become one reasoning item."""
     choice = first_choice(completion)
     output = message_to_items(choice["message"])
     return items.response(
@@ -86,7 +86,7 @@ def completion_to_response(completion: Mapping[str, Any], params: Mapping[str, A
 
 
 def first_choice(completion: Mapping[str, Any]) -> dict[str, Any]:
-    """It has a message."""
+    """The first choice, which has a message; else the reply is a failure."""
     choices = completion.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     if not isinstance(choice, dict) or not isinstance(choice.get("message"), dict):
@@ -106,9 +106,9 @@ def message_to_items(message: dict[str, Any]) -> list[Item]:
         if "<think>" in whole and think_tags(thoughts) + text != whole:
             output[-1][AS_GENERATED] = whole
     if message.get("refusal"):
-        said = items.message("")
-        said["content"] = [{"type": "refusal", "refusal": message["refusal"]}]
-        output.append(said)
+        refused = items.message("")
+        refused["content"] = [{"type": "refusal", "refusal": message["refusal"]}]
+        output.append(refused)
     elif text or not (output or calls):
         output.append(items.message(text))
     output.extend(_call_to_item(call) for call in calls)
@@ -117,7 +117,7 @@ def message_to_items(message: dict[str, Any]) -> list[Item]:
 
 
 def split_thoughts(message: dict[str, Any]) -> tuple[list[str], str]:
-    """What was thought, in a field of its own (two spellings exist) or in `<think>` blocks, and what was said."""
+    """The thoughts, in a field of their own (two spellings exist) or in `<think>` blocks, and the text."""
     text = items.item_text(message)
     aside = message.get("reasoning_content") or message.get("reasoning")
     thoughts = [aside] if isinstance(aside, str) else []
@@ -170,7 +170,7 @@ class _Turns:
         self._token_fields = token_fields
         self._done: list[Item] = []
         self._text = ""
-        self._thought: Item | None = None  # its text is decided by what stands behind it
+        self._thought: Item | None = None  # its text depends on the item after it
         self._calls: list[Item] = []
         self._tokens: dict[str, Any] = {}
         self._open = False
@@ -189,7 +189,7 @@ class _Turns:
         elif kind in ("message", "reasoning", "function_call"):
             self._extend(kind, item)
         else:
-            raise row_error(f"{where}: an item of type `{kind}` cannot be put to a chat model")
+            raise row_error(f"{where}: an item of type `{kind}` cannot be sent to a chat model")
 
     def finish(self) -> list[Item]:
         self._close()
@@ -209,7 +209,7 @@ class _Turns:
             self._tokens = tokens_of(item) or self._tokens
 
     def _say(self, text: str) -> None:
-        """What was thought before and this, as the model wrote it where that is known: the same tokens again."""
+        """What was thought before and this, as the model wrote it where that is known: so its tokens stay the same."""
         thought, self._thought = self._thought, None
         if thought is None:
             self._text += text
@@ -262,7 +262,7 @@ def _part_to_chat(part: Any, where: str) -> Item:
         return {"type": "video_url", "video_url": {"url": part["video_url"]}}
     if kind in ("image_url", "video_url", "input_audio"):
         return dict(part)  # a chat part already
-    raise row_error(f"{where}: a part of type `{kind}` cannot be put to a chat model")
+    raise row_error(f"{where}: a part of type `{kind}` cannot be sent to a chat model")
 
 
 def _output_text(output: Any, where: str) -> str:
@@ -307,7 +307,7 @@ def _tools_to_chat(params: Mapping[str, Any]) -> dict[str, Any]:
 def _tool_to_chat(tool: Any, where: str) -> Item:
     if not isinstance(tool, dict) or tool.get("type", "function") != "function":
         kind = tool.get("type") if isinstance(tool, dict) else type(tool).__name__
-        raise row_error(f"{where}: a tool of type `{kind}` cannot be put to a chat model")
+        raise row_error(f"{where}: a tool of type `{kind}` cannot be sent to a chat model")
     return {"type": "function", "function": {key: tool[key] for key in tool if key not in ("type", "strict")}}
 
 
@@ -320,13 +320,14 @@ def _format_to_chat(shape: Mapping[str, Any]) -> dict[str, Any]:
 def _usage_to_responses(usage: Any) -> dict[str, Any] | None:
     if not isinstance(usage, dict):
         return None
-    asked, told = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
+    prompt, completion = usage.get("prompt_tokens") or 0, usage.get("completion_tokens") or 0
     cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
     thought = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
-    told_usage = items.text_usage(asked, told) | {"total_tokens": usage.get("total_tokens") or asked + told}
-    told_usage["input_tokens_details"]["cached_tokens"] = cached
-    told_usage["output_tokens_details"]["reasoning_tokens"] = thought
-    return told_usage
+    total = usage.get("total_tokens") or prompt + completion
+    converted = items.text_usage(prompt, completion) | {"total_tokens": total}
+    converted["input_tokens_details"]["cached_tokens"] = cached
+    converted["output_tokens_details"]["reasoning_tokens"] = thought
+    return converted
 
 
 def refusals(output: Iterable[Any]) -> Iterable[str]:

@@ -21,7 +21,7 @@ class Options:
 
     @classmethod
     def of(cls, entries: Sequence[Mapping[str, Any]]) -> Options:
-        """`[{"A": "Paris"}, …]`: a key that is no single letter, and an option without a text, cannot be chosen."""
+        """`[{"A": "Paris"}, …]`: a key that is not a single letter, and an option without a text, cannot be chosen."""
         chosen = ((key.strip().upper(), value) for entry in entries for key, value in entry.items())
         return cls({key: normalise(str(value)) for key, value in chosen if is_letter(key) and value is not None})
 
@@ -33,7 +33,7 @@ class Options:
         return next((key for key, value in self.texts.items() if value == wanted), None) if wanted else None
 
     def contained_in(self, text: str) -> str | None:
-        """The only option whose text stands in `text`."""
+        """The only option whose text is in `text`; None where there are several."""
         place = normalise(text)
         found = [key for key, value in self.texts.items() if value and value in place]
         return found[0] if len(found) == 1 else None

@@ -1,6 +1,6 @@
-"""Chat Completions as a Responses model serves them: requests read as Responses requests, replies said in chat.
+"""Chat Completions as a Responses model serves them: requests read as Responses requests, replies written as chat.
 
-The other direction stands in `chat`; both keep unknown parameters and token fields.
+The other direction is in `chat`; both keep unknown parameters and token fields.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHAT_ONLY = frozenset(
 
 @reading("row", "the request")
 def chat_to_responses(body: Mapping[str, Any]) -> dict[str, Any]:
-    """A request."""
+    """Reads a request."""
     if body.get("n") not in (None, 1):
         raise row_error(f"n: {body['n']} answers were asked for; a rollout has one")
     params = {key: value for key, value in body.items() if key not in CHAT_ONLY and value is not None}
@@ -53,7 +53,7 @@ def chat_to_responses(body: Mapping[str, Any]) -> dict[str, Any]:
 
 @reading("model", "the reply")
 def response_to_completion(reply: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    """A reply. What was thought goes into `reasoning_content`, beside what was said."""
+    """Writes a reply. The reasoning goes into `reasoning_content`, beside the text."""
     output = reply.get("output") or []
     message: dict[str, Any] = {"role": "assistant", "content": items.output_text(output) or None, "refusal": None}
     message["refusal"] = "".join(refusals(output)) or None
@@ -77,15 +77,15 @@ def response_to_completion(reply: Mapping[str, Any], body: Mapping[str, Any]) ->
 def usage_to_chat(usage: Any) -> dict[str, Any] | None:
     if not isinstance(usage, dict):
         return None
-    told = {
+    counts = {
         "prompt_tokens": usage.get("input_tokens") or 0,
         "completion_tokens": usage.get("output_tokens") or 0,
         "total_tokens": usage.get("total_tokens") or 0,
     }
     for ours, theirs in (("input_tokens_details", "prompt"), ("output_tokens_details", "completion")):
         if usage.get(ours):
-            told[f"{theirs}_tokens_details"] = usage[ours]
-    return told
+            counts[f"{theirs}_tokens_details"] = usage[ours]
+    return counts
 
 
 def _message_to_input(message: Any, where: str) -> list[Item]:

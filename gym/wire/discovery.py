@@ -20,7 +20,7 @@ class ReplicaView(View):
 
 
 def replica_route(type: ServerType, id: str) -> str:
-    """A collector behind the router has to know who has its rollout, or it could not ask whether he is still there."""
+    """A collector behind the router has to know which replica has its rollout, to ask whether it is still there."""
     return REPLICA_PREFIX + id if type == "responses_api_agents" else ""
 
 

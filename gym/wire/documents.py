@@ -1,4 +1,4 @@
-"""JSON, YAML, TOML, XML and CSV texts as plain values, within bounds: a document that is a bomb is a bad document.
+"""JSON, YAML, TOML, XML and CSV texts as plain values. A document that would fill the memory is a bad document.
 
 Imports little, as the workers of verifiers do.
 """
@@ -39,7 +39,7 @@ _TextDates.yaml_implicit_resolvers = {
 def parse(kind: str, text: str, *, strict: bool = False) -> Any:
     """The value; anything that the libraries, or these bounds, object to is an exception.
 
-    `strict`: JSON has no NaN, a YAML date stays a text, and blank lines before and after the document are none of it.
+    `strict`: JSON has no NaN, a YAML date stays a text, and blank lines before and after the document are ignored.
     """
     if len(text) > MAX_CHARACTERS:
         raise BadDocument(f"longer than {MAX_CHARACTERS:,} characters")
@@ -71,7 +71,7 @@ def _parse(kind: str, text: str, strict: bool) -> Any:
 
 
 def _refuse(constant: str) -> None:
-    raise BadDocument(f"{constant} is no JSON")
+    raise BadDocument(f"{constant} is not JSON")
 
 
 def _measure(value: Any) -> None:
@@ -119,7 +119,7 @@ def _weigh(node: yaml.Node, known: dict[int, int], above: set[int]) -> int:
         return 1
     key = id(node)
     if key in above:
-        raise BadDocument("an alias refers to what it stands in")
+        raise BadDocument("an alias refers to a value that contains it")
     if key not in known:
         above.add(key)
         children = [part for pair in node.value for part in (pair if isinstance(pair, tuple) else (pair,))]
@@ -175,7 +175,7 @@ class _XmlReader:
 
 
 def _put(item: dict[str, Any], key: str, value: Any) -> dict[str, Any]:
-    """A key that comes again makes a list."""
+    """A repeated key makes a list."""
     if key not in item:
         item[key] = value
     elif isinstance(item[key], list):

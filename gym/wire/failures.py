@@ -1,4 +1,4 @@
-"""A failed attempt as data: what kind, whose, and whether another attempt may help. Never a reward of 0."""
+"""A failed attempt as data: its kind, its server, and whether a retry may help. Never a reward of 0."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ R = TypeVar("R")
 FailureKind = Literal[
     "model", "agent", "resources", "sandbox", "judge", "timeout", "budget", "row", "lost_session", "cancelled"
 ]
-NO_ROUTE = b"404 page not found\n"  # the router's own words, before it has read its files above all
+NO_ROUTE = b"404 page not found\n"  # the router's own reply: it has no route, as before it has read its files
 KINDS: frozenset[str] = frozenset(get_args(FailureKind))
 STATUS: dict[str, int] = {
     "row": 422,
@@ -71,31 +71,31 @@ def reading(kind: FailureKind, what: str) -> Callable[[Callable[P, R]], Callable
 
 
 def has_no_route(status: int, body: bytes) -> bool:
-    """The router itself has answered: nobody behind it has seen the request."""
+    """The router itself has answered: no server behind it has seen the request."""
     return status == 404 and body == NO_ROUTE
 
 
 def error_from_reply(status: int, body: bytes, *, server: str, kind: FailureKind) -> RolloutError:
     """What a reply of 400 or more means: a peer's own words where it speaks the contract, its status where not."""
-    told = _told(body)
-    if told is not None and told.get("kind") in KINDS:
-        message, retryable = str(told.get("message", "")), told.get("retryable")
+    error = _error_of(body)
+    if error is not None and error.get("kind") in KINDS:
+        message, retryable = str(error.get("message", "")), error.get("retryable")
         known = retryable if isinstance(retryable, bool) else status >= 500
         return RolloutError(
-            told["kind"], message, server=str(told.get("server") or server), retryable=known, status=status
+            error["kind"], message, server=str(error.get("server") or server), retryable=known, status=status
         )
     if kind != "model" and has_no_route(status, body):  # a model's server may use the same words for a wrong path
         what = "the router has no route to it: it has not read its files yet, or has lost them"
         return RolloutError(kind, what, server=server, retryable=True, status=503)
     text = body[:2000].decode("utf-8", "replace").strip()
-    # 4xx is the row's fault, 5xx the infrastructure's: trainers read it so. 408 and 429 are a peer asking for patience.
+    # 4xx is the row's fault, 5xx the infrastructure's: trainers read it so. 408 and 429 ask to retry later.
     if 400 <= status < 500 and status not in (408, 429):
         fault: FailureKind = "model" if kind == "model" else "row"  # a model's 401 or 404 is not about the row
         return RolloutError(fault, f"answered {status}: {text}", server=server, retryable=False, status=422)
     return RolloutError(kind, f"answered {status}: {text}", server=server, retryable=True)
 
 
-def _told(body: bytes) -> dict[str, Any] | None:
+def _error_of(body: bytes) -> dict[str, Any] | None:
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""What a page of somebody else's could make a browser send to this machine, told from what programs send.
+"""Separates requests that a foreign web page could make a browser send to this machine from those of programs.
 
 Patterns are read by Python and by the router (RE2); they match a whole value, whatever its case.
 """
@@ -12,17 +12,17 @@ from urllib.parse import urlsplit
 
 Why = Literal["host", "name", "page", "body"]
 
-# No page can be served under these names but by this machine: browsers do not ask anybody what they mean. The last one
+# Only this machine can serve a page under these names: browsers resolve them without asking a name server. The last one
 # is this machine as its containers see it.
 LOOPBACK: Final = r"localhost|[a-z0-9._-]+\.localhost|127(?:\.[0-9]{1,3}){3}|::1|host\.docker\.internal"
-# Nor under an address. Names without a dot are not among these: a neighbour in the same network can answer to them.
+# The same holds for addresses. Names without a dot are not among these: a neighbour in the network can have them.
 NEAR: Final = LOOPBACK + r"|[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9a-f:.]*:[0-9a-f:.]*"
 # None of these is among the types that a page may send elsewhere without asking first.
 JSON_TYPE: Final = (
     r"\s*application/(?:json|[a-z0-9.!#$&^_-]+\+json|(?:x-)?ndjson|(?:x-)?jsonl|(?:x-)?jsonlines)\s*(?:;.*)?"
 )
 BODILESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
-FOREIGN_SITES: Final = frozenset({"cross-site", "same-site"})  # what browsers say of themselves in Sec-Fetch-Site
+FOREIGN_SITES: Final = frozenset({"cross-site", "same-site"})  # values that browsers send in Sec-Fetch-Site
 
 # Names that only a stack, an engine or a hosts file gives. A server open to a network has its neighbours in it anyway.
 INNER: Final = NEAR + r"|[a-z0-9_-]+"
@@ -33,7 +33,7 @@ _INNER = re.compile(INNER, re.IGNORECASE)
 _JSON = re.compile(JSON_TYPE, re.IGNORECASE)
 
 
-class Words(NamedTuple):
+class Refusal(NamedTuple):
     status: int
     text: str
 
@@ -47,8 +47,8 @@ def is_near_host(host: str) -> bool:
 
 
 def is_inner_host(host: str, known: Collection[str] = ()) -> bool:
-    """A page that made its name mean an address of ours has a name with a dot. `known` are the ones that may have it:
-    whole names, the ends of names (`.cluster.local`), or `*`."""
+    """A name without a dot, an address, or one of `known`: whole names, suffixes (`.cluster.local`) or `*`. A
+    foreign page that made its name resolve to us has a name with a dot."""
     name = name_of_host(host).lower()
     return _INNER.fullmatch(name) is not None or any(
         one in (name, "*") or (one.startswith(".") and name.endswith(one)) for one in known
@@ -68,7 +68,7 @@ def is_json_type(content_type: str) -> bool:
 
 
 def is_same_origin(origin: str, *hosts: str) -> bool:
-    """Is the page's address one of those by which it asked? Ports count: another port is another program."""
+    """Whether the page has the address that it asks for. Ports count: another port is another program."""
     try:
         netloc = urlsplit(origin).netloc.lower()
     except ValueError:
@@ -84,17 +84,17 @@ def is_foreign_site(method: str, headers: Mapping[str, str], *, pages: bool) -> 
     return not (pages and visit and method == "GET")
 
 
-def refusal_words(why: Why, headers: Mapping[str, str]) -> Words:
-    """What is said to whom was refused, and what to type instead."""
+def refusal_words(why: Why, headers: Mapping[str, str]) -> Refusal:
+    """The reply to a refused request: why, and what to type instead."""
     if why == "host":
         asked = headers.get("x-forwarded-host") or headers.get("host", "")
-        return Words(403, _HOST.format(asked=asked[:200]))
+        return Refusal(403, _HOST.format(asked=asked[:200]))
     if why == "name":
         asked = headers.get("host", "")[:200]
-        return Words(403, _NAME.format(asked=asked, name=name_of_host(asked)))
+        return Refusal(403, _NAME.format(asked=asked, name=name_of_host(asked)))
     if why == "page":
-        return Words(403, _PAGE.format(page=headers.get("origin", "another site")[:200]))
-    return Words(415, _BODY.format(found=headers.get("content-type", "")[:200] or "none"))
+        return Refusal(403, _PAGE.format(page=headers.get("origin", "another site")[:200]))
+    return Refusal(415, _BODY.format(found=headers.get("content-type", "")[:200] or "none"))
 
 
 _HOST = (

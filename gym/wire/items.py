@@ -87,7 +87,7 @@ def text_usage(input_tokens: int, output_tokens: int) -> dict[str, Any]:
 
 
 def add_usage(total: dict[str, Any] | None, one: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The sum of two usages, details included; a detail that nobody reported stays out."""
+    """The sum of two usages, details included; a detail that neither has stays out."""
     if not one:
         return total
     merged = dict(total or {})
@@ -132,7 +132,7 @@ def last_assistant_text(output: Any) -> str:
 
 
 def last_user_text(value: Any) -> str:
-    """What the user said last in an `input`; nothing when nobody did."""
+    """The text of the last user message of an `input`; empty when there is none."""
     texts = [item_text(item) for item in input_items(value) if is_message(item, "user")]
     return texts[-1].strip() if texts else ""
 

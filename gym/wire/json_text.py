@@ -1,6 +1,6 @@
 """JSON of what a model wrote, which need not be text: where half a surrogate pair or a stray byte stands, U+FFFD does.
 
-Every body passes here on its way in and out of a server: an answer is worth what it is worth, and is never refused.
+Every body passes here on its way in and out of a server: an answer with broken text is scored, never refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def repair_body(body: bytes) -> bytes:
 
 
 def read_json(body: bytes) -> Any:
-    """Of a peer; `orjson.JSONDecodeError` for what is no JSON even then."""
+    """Of a peer; `orjson.JSONDecodeError` for what is not JSON even then."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -47,8 +47,8 @@ def write_json(value: Any, *, default: Callable[[Any], Any] | None = None, optio
     except TypeError as error:
         if "surrogates" not in str(error):
             raise
-        plain = None if default is None else lambda found: mend_value(default(found))
-        return orjson.dumps(mend_value(value), default=plain, option=option)
+        plain = None if default is None else lambda found: replace_surrogates(default(found))
+        return orjson.dumps(replace_surrogates(value), default=plain, option=option)
 
 
 def write_large_json(value: Any) -> bytes:
@@ -68,18 +68,18 @@ def write_any_json(value: Any) -> bytes:
     except ValueError as error:
         if "surrogates" not in str(error):
             raise
-        return to_json(mend_value(value))
+        return to_json(replace_surrogates(value))
 
 
-def mend_text(text: str) -> str:
+def replace_surrogates_in_text(text: str) -> str:
     return HALF.sub("\ufffd", text)
 
 
-def mend_value(value: Any) -> Any:
+def replace_surrogates(value: Any) -> Any:
     if isinstance(value, str):
-        return mend_text(value)
+        return replace_surrogates_in_text(value)
     if isinstance(value, dict):
-        return {mend_value(key): mend_value(one) for key, one in value.items()}
+        return {replace_surrogates(key): replace_surrogates(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [mend_value(one) for one in value]
+        return [replace_surrogates(one) for one in value]
     return value

@@ -1,6 +1,6 @@
 """A recorded model call as others read it: its dialect, the tokens in its reply, the record that rLLM's client reads.
 
-Pure: how calls are kept and gathered stands in `gym.server`.
+Pure: `gym.server` records and collects the calls.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FINISHES: Final = {"max_tokens": "length", "tool_use": "tool_calls", "refusal": 
 TOKEN_ID: Final = "token_id:"  # vLLM's `return_tokens_as_token_ids`
 
 
-class Tokens(NamedTuple):
+class CallTokens(NamedTuple):
     """None where the model server did not give them."""
 
     prompt_token_ids: list[int] | None = None
@@ -30,10 +30,10 @@ class Tokens(NamedTuple):
     generation_log_probs: list[float] | None = None
 
 
-def tokens_of_reply(reply: Any) -> Tokens:
+def tokens_of_reply(reply: Any) -> CallTokens:
     """Of one call, in any dialect and in any of the forms in which chat servers give them."""
     if not isinstance(reply, dict):
-        return Tokens()
+        return CallTokens()
     if isinstance(reply.get("output"), list):
         return _named(last_tokens(reply["output"]))
     choices = reply.get("choices")
@@ -68,11 +68,11 @@ def rllm_record(session_id: str, call: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _named(found: Mapping[str, Any]) -> Tokens:
-    return Tokens(*(found.get(name) for name in Tokens._fields))
+def _named(found: Mapping[str, Any]) -> CallTokens:
+    return CallTokens(*(found.get(name) for name in CallTokens._fields))
 
 
-def _tokens_of_choice(reply: Mapping[str, Any], choice: Mapping[str, Any]) -> Tokens:
+def _tokens_of_choice(reply: Mapping[str, Any], choice: Mapping[str, Any]) -> CallTokens:
     message = _mapping(choice.get("message"))
     if own := tokens_of(message):
         return _named(own)
@@ -81,7 +81,7 @@ def _tokens_of_choice(reply: Mapping[str, Any], choice: Mapping[str, Any]) -> To
     prompt = reply.get("prompt_token_ids") or choice.get("prompt_token_ids") or message.get("prompt_token_ids")
     ids = choice.get("token_ids") or _ids_of(steps)
     probabilities = [one.get("logprob") for one in steps] or None
-    return Tokens(prompt, ids, probabilities) if ids else Tokens()  # type: ignore[arg-type]
+    return CallTokens(prompt, ids, probabilities) if ids else CallTokens()  # type: ignore[arg-type]
 
 
 def _ids_of(steps: list[dict[str, Any]]) -> list[int] | None:

@@ -12,7 +12,7 @@ from gym.wire.metrics import TASK, pass_at_k
 
 class Try(NamedTuple):
     score: float
-    answer: Any = None  # what majorities are counted over; None is no answer
+    answer: Any = None  # what majorities are counted over; None: without an answer
 
 
 def pass_and_majority(
@@ -64,12 +64,12 @@ def _pass(group: Sequence[Try], k: int) -> float:
 
 
 def _majority(group: Sequence[Try]) -> float:
-    """The score of the answer given most often; equal shares are averaged, and no answer at all is worth 0."""
+    """The score of the answer given most often; equal shares are averaged, and a group without answers is worth 0."""
     counted = Counter(str(one.answer) for one in group if one.answer is not None)
     if not counted:
         return 0.0
-    most = max(counted.values())
-    return _mean(_score_of(group, answer) for answer, count in counted.items() if count == most)
+    top = max(counted.values())
+    return _mean(_score_of(group, answer) for answer, count in counted.items() if count == top)
 
 
 def _score_of(group: Sequence[Try], answer: str) -> float:

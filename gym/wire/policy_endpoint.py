@@ -27,7 +27,7 @@ from gym.wire.json_text import write_any_json, write_json
 URL, KEY, MODEL = "policy_base_url", "policy_api_key", "policy_model_name"
 FIELDS: Final = (URL, KEY, MODEL)
 MAX_URLS, MAX_URL, MAX_KEY, MAX_MODEL = 64, 2048, 8192, 500
-SHORTEST_SECRET: Final = 8  # shorter keys ("EMPTY", "dummy") are words that stand elsewhere by right
+MIN_SECRET: Final = 8  # shorter keys ("EMPTY", "dummy") are ordinary words
 EXAMPLE: Final = "write it as http://HOST:PORT/v1"
 _PRINTABLE: Final = re.compile(r"[!-~]+")
 _PATH: Final = re.compile(r"[!-~]*")
@@ -35,12 +35,12 @@ _PATH: Final = re.compile(r"[!-~]*")
 
 @dataclass(frozen=True, slots=True)
 class PolicyEndpoint:
-    """What is "" or empty stays as it is configured; a URL of its own never gets the configured key."""
+    """An empty field keeps the configured value; the configured key is never sent to a URL given here."""
 
     urls: tuple[str, ...] = ()
     key: str = field(default="", repr=False)
     model: str = ""
-    replaces: str = ""  # the instance whose calls go there; "": the model of whoever reads this first
+    replaces: str = ""  # the instance whose calls go there; "": the model of the server that reads this first
 
     def to_headers(self) -> list[tuple[bytes, bytes]]:
         pairs = (
@@ -53,7 +53,7 @@ class PolicyEndpoint:
 
 
 def take_policy(fields: Mapping[str, Any]) -> PolicyEndpoint | None:
-    """What a body asks for; None where it has none of the fields, or null in them."""
+    """The endpoint that a body names; None where its fields are missing or null."""
     urls, key, model = (fields.get(name) for name in FIELDS)
     return None if urls is None and not key and model is None else _read(urls, key or "", model, "")
 
@@ -77,11 +77,11 @@ def show_host(url: str) -> str:
 
 
 def mask_text(text: str, key: str) -> str:
-    return text.replace(key, REDACTED) if len(key) >= SHORTEST_SECRET else text
+    return text.replace(key, REDACTED) if len(key) >= MIN_SECRET else text
 
 
 def mask_key(value: Any, key: str) -> Any:
-    """JSON without this key: below its own name whatever its length, and wherever else a long one stands."""
+    """JSON without this key: under its own field always, elsewhere if it is long enough to be a secret."""
     if isinstance(value, str):
         return mask_text(value, key)
     if isinstance(value, dict):
@@ -96,7 +96,7 @@ def mask_key(value: Any, key: str) -> Any:
 
 def mask_body(body: bytes, policy: PolicyEndpoint | None) -> bytes:
     """A reply of JSON without the key: an endpoint may have repeated it."""
-    if policy is None or len(policy.key) < SHORTEST_SECRET:
+    if policy is None or len(policy.key) < MIN_SECRET:
         return body
     if policy.key.encode() not in body and write_json(policy.key)[1:-1] not in body:
         return body
@@ -105,7 +105,7 @@ def mask_body(body: bytes, policy: PolicyEndpoint | None) -> bytes:
 
 @contextmanager
 def masking(policy: PolicyEndpoint | None) -> Iterator[None]:
-    """What is raised within says nothing of the key: it goes into replies and logs."""
+    """Masks the key in errors raised within: they go into replies and logs."""
     try:
         yield
     except Exception as error:
@@ -135,7 +135,7 @@ def _read_urls(given: Any) -> tuple[str, ...]:
 
 
 def _read_url(text: str) -> str:
-    """Put together again from its parts, so that everything that reads it later reads the same host."""
+    """Rebuilt from its parts, so that every later reader finds the same host."""
     try:
         parts = urlsplit(text.strip())
         host, port = plain_host(parts.hostname or ""), parts.port
@@ -144,7 +144,7 @@ def _read_url(text: str) -> str:
     if parts.scheme not in ("http", "https") or not host:
         raise RolloutError("row", f"{URL}: {show_host(text)!r} is not an http(s) address; {EXAMPLE}")
     if "@" in parts.netloc:
-        raise RolloutError("row", f"{URL}: user and password do not belong into a URL; the key goes into {KEY}")
+        raise RolloutError("row", f"{URL}: user and password do not belong in a URL; the key goes into {KEY}")
     if parts.query or parts.fragment or not _PATH.fullmatch(parts.path) or len(text) > MAX_URL:
         raise RolloutError("row", f"{URL}: {show_host(text)!r} is more than a base URL; {EXAMPLE}")
     where = f"[{host}]" if ":" in host else host

@@ -19,7 +19,7 @@ PARAMS, DEFAULTS = "responses_create_params", "responses_create_params_defaults"
 
 
 class Tolerant(BaseModel):
-    """A peer's data: what we know is checked, what we do not know is kept."""
+    """A peer's data: known fields are checked, unknown ones are kept."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -43,7 +43,7 @@ class Row(Tolerant):
     responses_create_params: CreateParams
 
 
-class Reply(Tolerant):
+class ModelReply(Tolerant):
     """A Responses reply, as far as verifiers read it."""
 
     output: list[dict[str, Any]]  # a reply without it is broken, and must not be scored as an empty answer
@@ -53,7 +53,7 @@ class Reply(Tolerant):
 class VerifyRequest(Row):
     """A row and the response to it. Subclass it to type the fields a verifier needs."""
 
-    response: Reply
+    response: ModelReply
 
     @property
     def output_text(self) -> str:
@@ -93,12 +93,12 @@ def fill_params(fields: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(defaults, dict):
         raise RolloutError("row", f"{DEFAULTS}: an object is needed, found {type(defaults).__name__}")
     sent = {name: value for name, value in fields[PARAMS].items() if value not in (None, "", [])}
-    kept = {name: value for name, value in fields.items() if name != DEFAULTS}
-    return {**kept, PARAMS: {**defaults, **sent}}
+    others = {name: value for name, value in fields.items() if name != DEFAULTS}
+    return {**others, PARAMS: {**defaults, **sent}}
 
 
 def read_body(model: type[M], body: bytes) -> M:
-    """A checked body. A null where the model has a default is as good as nothing: columnar stores write it for that."""
+    """A checked body. A null where the model has a default counts as missing: columnar stores write it for that."""
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
@@ -117,7 +117,7 @@ def read_body(model: type[M], body: bytes) -> M:
 
 
 def _drop_null(given: Any, place: Sequence[int | str]) -> None:
-    """A place also names the members of unions that it leads through: those are no keys."""
+    """A place also names the members of unions that it leads through: those are not keys."""
     for part in place:
         if isinstance(given, list) and isinstance(part, int) and part < len(given):
             given = given[part]

@@ -1,6 +1,6 @@
-"""What a server may ask of the sandbox broker, and what it is told: intents, never Docker calls. No I/O.
+"""Requests and replies of the sandbox broker: intents, never Docker calls. No I/O.
 
-Requests refuse keys they do not know: a field that was meant to loosen the walls is an error, not ignored.
+Requests refuse unknown keys: a misspelt field that was meant to change the isolation is an error, not ignored.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 HOST: Final = r"^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$"
 OPERATOR: Final = "operator"  # whose sandboxes people make by hand; no instance with a grant has this name
 
+HEADER_EPOCH: Final = "x-gym-broker"  # one run of the broker: a retry is not carried out by the next run
 HEADER_REQUEST: Final = "x-gym-request-id"  # a retried request with the same id never runs twice
 Access = Literal["none", "internet", "allow"]
 
@@ -26,7 +27,7 @@ def parse_size(given: Any) -> Any:
         return given
     found = SIZE.match(given)
     if found is None:
-        raise ValueError(f"{given!r} is no size: write 512m, 2g or a number of bytes")
+        raise ValueError(f"{given!r} is not a size: write 512m, 2g or a number of bytes")
     return int(float(found[1]) * UNITS[found[2].lower()])
 
 
@@ -37,7 +38,7 @@ def show_size(size: int) -> str:
 
 
 def to_bytes(given: Any) -> Any:
-    """JSON says bytes in base64 (`{"base64": ...}`) or as text."""
+    """JSON has bytes in base64 (`{"base64": ...}`) or as text."""
     if isinstance(given, dict) and set(given) == {"base64"}:
         if not isinstance(given["base64"], str):
             raise ValueError("`base64` takes a text")
@@ -57,22 +58,22 @@ Size = Annotated[int, BeforeValidator(parse_size), Field(ge=1)]
 Data = Annotated[bytes, BeforeValidator(to_bytes), PlainSerializer(from_bytes, when_used="json")]
 
 
-class Asked(BaseModel):
+class BrokerRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Told(BaseModel):
+class BrokerReply(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class Limits(Asked):
+class Limits(BrokerRequest):
     cpus: float = Field(default=1.0, gt=0, le=256)
     memory: Size = 512 << 20
     pids: int = Field(default=256, ge=4, le=32768)
-    disk: Size | None = None  # the whole writable layer, where the engine can; else a watch with the same number
+    disk: Size | None = None  # of the whole writable layer: set in the engine where it can, else measured by the broker
 
 
-class Network(Asked):
+class Network(BrokerRequest):
     """`none`, `internet`, or `allow: [hosts]`; `setup` is what the sandbox may reach until it is sealed."""
 
     access: Access = "none"
@@ -103,21 +104,21 @@ def phases_of(network: Network) -> tuple[Network, ...]:
 
 
 def through_gate(network: Network) -> bool:
-    """Is there a phase that an egress gate has to watch over?"""
+    """Whether a phase needs the egress gate."""
     return any(phase.access == "allow" for phase in phases_of(network))
 
 
-class Build(Asked):
+class Build(BrokerRequest):
     """An image made from text: the Dockerfile and the small files beside it."""
 
     dockerfile: str
     files: dict[str, Data] = Field(default_factory=dict)
     args: dict[str, str] = Field(default_factory=dict)
-    network: bool = True  # may its RUN steps reach the network?
-    timeout: float = Field(default=1800.0, gt=0, le=4 * 3600)  # it takes one of few places
+    network: bool = True  # whether its RUN steps reach the network
+    timeout: float = Field(default=1800.0, gt=0, le=4 * 3600)  # builds share few slots
 
 
-class SandboxSpec(Asked):
+class SandboxSpec(BrokerRequest):
     """One sandbox. What is left out is the safe choice."""
 
     image: str | None = None
@@ -141,7 +142,7 @@ class SandboxSpec(Asked):
         return self
 
 
-class Rlimits(Asked):
+class Rlimits(BrokerRequest):
     """Limits of one command, beside those of its sandbox."""
 
     cpu_seconds: int | None = Field(default=None, ge=1)
@@ -151,7 +152,7 @@ class Rlimits(Asked):
     open_files: int | None = Field(default=None, ge=8)
 
 
-class ExecRequest(Asked):
+class ExecRequest(BrokerRequest):
     """`argv` as it stands, or `shell`: a line for /bin/sh -c (bash where `shell_path` says so)."""
 
     argv: tuple[str, ...] = ()
@@ -162,11 +163,11 @@ class ExecRequest(Asked):
     stdin: Data = b""
     timeout: float = Field(default=60.0, gt=0, le=86400)
     user: str | None = None
-    max_output: Size = 1 << 20  # per stream; the head and the tail are kept, the cut between them is marked
-    kill_leftovers: bool = False  # also end what the command left running in the background
+    max_output: Size = 1 << 20  # per stream; head and tail are kept, the cut is marked
+    kill_leftovers: bool = False  # also kill what the command left running in the background
     limits: Rlimits = Rlimits()
     stream: bool = False
-    id: str | None = None  # the same id again: the same answer, and nothing runs twice
+    id: str | None = None  # a repeated id gets the same reply, and nothing runs twice
 
     @model_validator(mode="after")
     def _one_command(self) -> ExecRequest:
@@ -178,7 +179,7 @@ class ExecRequest(Asked):
         return self.argv or (self.shell_path, "-c", self.shell or "")
 
 
-class Output(Told):
+class Output(BrokerReply):
     """One stream of a command, whole or with its middle cut out; `dropped` bytes are missing after `head`."""
 
     head: Data = b""
@@ -196,8 +197,8 @@ class Output(Told):
         return self.data.decode("utf-8", "replace")
 
 
-class ExecResult(Told):
-    """What became of a command. `exit_code` is None when a signal ended it, `signal` None when none did."""
+class ExecResult(BrokerReply):
+    """The result of a command. `exit_code` is None when a signal ended it, `signal` None when none did."""
 
     exit_code: int | None = None
     signal: int | None = None
@@ -217,14 +218,14 @@ class ExecResult(Told):
 JobState = Literal["running", "ended", "lost"]
 
 
-class JobInfo(Told):
+class JobInfo(BrokerReply):
     id: str
     state: JobState
     argv: tuple[str, ...] = ()
     result: ExecResult | None = None  # output so far while it runs
 
 
-class FileInfo(Told):
+class FileInfo(BrokerReply):
     path: str
     kind: Literal["file", "dir", "link", "other"]
     size: int = 0
@@ -239,7 +240,7 @@ ProviderName = Literal["auto", "docker", "bubblewrap", "subprocess"]
 SandboxState = Literal["running", "lost"]
 
 
-class SandboxInfo(Told):
+class SandboxInfo(BrokerReply):
     id: str
     state: SandboxState
     image: str

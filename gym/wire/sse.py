@@ -1,4 +1,4 @@
-"""A finished reply told as the event stream of its dialect, for clients that always stream.
+"""A finished reply as the event stream of its dialect, for clients that always stream.
 
 Every delta a client may wait for is there, once; what the pieces add up to is the reply itself, extra fields included.
 """
@@ -17,7 +17,7 @@ Event = dict[str, Any]
 
 
 def response_events(reply: Mapping[str, Any]) -> bytes:
-    """Responses: created, in_progress, each item opened, told and closed, then completed, incomplete or failed."""
+    """Responses: created, in_progress, each item opened, filled and closed, then completed, incomplete or failed."""
     numbered = ({**event, "sequence_number": number} for number, event in enumerate(_response_events(reply)))
     return _named(numbered)
 
@@ -35,7 +35,7 @@ def completion_events(completion: Mapping[str, Any], *, usage: bool = False) -> 
 
 
 def message_events(message: Mapping[str, Any]) -> bytes:
-    """Messages: message_start, each block opened, told and closed, message_delta with the stop reason, message_stop."""
+    """Messages: message_start, each block opened, filled, closed; message_delta with the stop reason, message_stop."""
     return _named(_message_events(message))
 
 
@@ -106,14 +106,14 @@ def _choice_chunks(choice: Item) -> Iterator[Event]:
     """One chunk a field: text first, then each call, then the finish reason with whatever else the choice carried."""
     index, message = choice.get("index", 0), choice.get("message") or {}
     extras = {key: value for key, value in choice.items() if key not in ("index", "message", "finish_reason")}
-    told = {key: value for key, value in message.items() if key not in ("role", "tool_calls") and value is not None}
+    fields = {key: value for key, value in message.items() if key not in ("role", "tool_calls") and value is not None}
 
     def chunk(delta: Item, finish: Any = None, **more: Any) -> Event:
         return {"index": index, "delta": delta, "finish_reason": finish, **more}
 
     yield chunk({"role": message.get("role") or "assistant"})
-    if told:
-        yield chunk(told)
+    if fields:
+        yield chunk(fields)
     for number, call in enumerate(message.get("tool_calls") or ()):
         yield chunk({"tool_calls": [{"index": number, **call}]})
     yield chunk({}, choice.get("finish_reason"), **extras)

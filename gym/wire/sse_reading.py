@@ -23,7 +23,7 @@ def events_to_reply(body: bytes) -> dict[str, Any]:
     response: dict[str, Any] | None = None
     for event in _events(body):
         if event.get("error") or event.get("object") == "error":
-            raise RolloutError("model", f"the provider gave up in mid-stream: {_words(event)}")
+            raise RolloutError("model", f"the provider sent an error in mid-stream: {_message_of(event)}")
         if event.get("type") in ENDINGS:
             response = event["response"]
         elif "choices" in event:
@@ -32,7 +32,7 @@ def events_to_reply(body: bytes) -> dict[str, Any]:
 
 
 class _Completion:
-    """One choice under construction: texts and lists grow, everything else is what was said last."""
+    """One choice under construction: texts and lists grow, of every other field the last value counts."""
 
     def __init__(self) -> None:
         self._base: dict[str, Any] = {}
@@ -52,7 +52,7 @@ class _Completion:
 
     def finish(self) -> dict[str, Any]:
         if self._choice.get("finish_reason") is None:
-            raise RolloutError("model", "the event stream broke off before the reply was whole")
+            raise RolloutError("model", "the event stream ended before the reply was complete")
         message = {"role": "assistant", "content": None, **self._message}
         message |= {key: "".join(texts) for key, texts in self._texts.items()}
         if self._calls:
@@ -106,7 +106,7 @@ def _events(body: bytes) -> Iterator[dict[str, Any]]:
                 yield event
 
 
-def _words(event: Mapping[str, Any]) -> str:
+def _message_of(event: Mapping[str, Any]) -> str:
     error = event.get("error")
-    told = error if error else event
-    return str(told.get("message") or told)[:1000] if isinstance(told, dict) else str(told)[:1000]
+    found = error if error else event
+    return str(found.get("message") or found)[:1000] if isinstance(found, dict) else str(found)[:1000]

@@ -1,7 +1,7 @@
 """Token ids and log-probs of a chat completion, in each of the three forms in which servers give them.
 
 Fields of the message; `prompt_token_ids` with `choices[].token_ids`; `logprobs.content[].token` = `token_id:N`. What is
-partial, misaligned or no number is a failure of kind `model`: it never becomes a row without tokens.
+partial, misaligned or not a number is a failure of kind `model`: it never becomes a row without tokens.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gym.wire.failures import RolloutError, reading
 
 PREFIX = "token_id:"
 PROMPT, GENERATION, LOG_PROBS = TRIPLE = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
-# Each of them makes a server say token ids; a request with one of them has asked for ids.
+# Each of them makes a server return token ids; a request with one of them asks for ids.
 ASKING = ("return_token_ids", "return_tokens_as_token_ids")
 
 
@@ -37,7 +37,7 @@ def asks_for_tokens(body: Mapping[str, Any]) -> bool:
 
 
 def want_log_probs(body: dict[str, Any]) -> bool:
-    """Token ids that were asked for come with log-probs. A caller who wants none gets the ids where they are."""
+    """Token ids that were asked for come with log-probs. A caller without log-probs gets the ids where they are."""
     if not asks_for_tokens(body):
         return False
     body.setdefault("logprobs", True)
@@ -179,7 +179,7 @@ def _checked(tokens: Tokens) -> Tokens:
 
 
 def _check_log_probs(values: Sequence[Any]) -> None:
-    """NaN and infinity are no JSON: who sends them is refused when the reply is read."""
+    """NaN and infinity are not JSON: a reply with them was refused when it was read."""
     if not isinstance(values, list) or not set(map(type, values)) <= {float, int}:
         raise RolloutError("model", "token ids were asked for, and a log-prob of the reply is not a number")
 

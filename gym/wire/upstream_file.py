@@ -1,4 +1,4 @@
-"""Where a model server finds its provider when that was said at run time: the file between the console and replicas.
+"""The provider of a model server when it was set at run time: the file that the console writes and replicas read.
 
 It holds a key, so it lies where only the console and the replicas of that one model can read it.
 """
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 FILE = "upstreams.json"
-MOST_URLS = 1024
+MAX_URLS = 1024
 
 
 class Upstreams(BaseModel):
@@ -20,7 +20,7 @@ class Upstreams(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
     version: int = 0  # grows with every change
-    base_urls: tuple[str, ...] = Field(min_length=1, max_length=MOST_URLS)
+    base_urls: tuple[str, ...] = Field(min_length=1, max_length=MAX_URLS)
     api_key: str = Field(default="", repr=False)
     model: str = ""
     headers: dict[str, str] = Field(default_factory=dict, repr=False)

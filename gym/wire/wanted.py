@@ -1,6 +1,6 @@
-"""What a stack is to be, on disk. Commands write it; the console and the broker read it, and it outlives them.
+"""The wanted state of a stack, on disk. Commands write it; the console and the broker read it, and it outlives them.
 
-A command that takes replicas out of the routes says so with a beat: when the beat stops, it is as if it were unsaid.
+A command that takes replicas out of the routes keeps a beat: when the beat stops, its request no longer counts.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Wanted(Read):
 class Work(Read):
     """What a command does at this moment."""
 
-    beat: int = 0  # another number each second while it works; 0 when nobody does
+    beat: int = 0  # another number each second while it works; 0 when none works
     leaving: tuple[str, ...] = ()  # names of containers that get no new requests
 
 
@@ -84,7 +84,7 @@ def write_work(folder: Path, work: Work) -> bool:
 
 
 def read_wanted(folder: Path) -> Wanted | None:
-    """None where it was never written, or cannot be read: then whoever asks leaves everything as it is."""
+    """None where it was never written, or cannot be read: then the reader changes nothing."""
     return _read(Wanted, folder / WANTED)
 
 
@@ -93,7 +93,7 @@ def read_work(folder: Path) -> Work:
 
 
 class Beat:
-    """Is a command at work? Told by changes alone, as seen by the reader's own clock: no two clocks need agree."""
+    """Whether a command is at work: its beat changed recently by the reader's own clock, so clocks need not agree."""
 
     def __init__(self) -> None:
         self._beat = 0

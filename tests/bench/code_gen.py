@@ -14,7 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import Bounds, Programs
+from gym.sandbox.programs import ProgramLimits, Programs
 from tests.support.sandbox_programs import IMAGE, Access, broker_process
 
 CODES = (
@@ -30,7 +30,9 @@ async def verdicts(pool: Programs, count: int) -> tuple[list[tuple[str, str]], f
 
     async def one(at: int) -> tuple[str, str]:
         async with pool.for_rollout() as programs:
-            (outcome,) = await programs.run(CODES[at % len(CODES)], [f"{at % 97} {at % 89}\n"], bounds=Bounds(cpu=5))
+            (outcome,) = await programs.run(
+                CODES[at % len(CODES)], [f"{at % 97} {at % 89}\n"], bounds=ProgramLimits(cpu=5)
+            )
         return outcome.end, outcome.stdout
 
     found = await asyncio.gather(*(one(at) for at in range(count)))
@@ -51,13 +53,13 @@ async def baseline(sandboxes: Sandboxes, count: int, places: int) -> float:
 
 async def measure(access: Access, count: int, places: int) -> None:
     async with Sandboxes(*access) as sandboxes:
-        pool = Programs(sandboxes, image=IMAGE, most=places)
+        pool = Programs(sandboxes, image=IMAGE, max_sandboxes=places)
         await verdicts(pool, places)
         first, seconds = await verdicts(pool, count)
         second, again = await verdicts(pool, count)
         await pool.aclose()
         plain = await baseline(sandboxes, min(count, 200), places) / min(count, 200)
-        strict = Programs(sandboxes, image=IMAGE, most=places, fresh=True)
+        strict = Programs(sandboxes, image=IMAGE, max_sandboxes=places, fresh=True)
         alone = min(count, 40)
         _, fresh = await verdicts(strict, alone)
         print(f"a sandbox for each rollout: {alone / fresh:.1f} programs/s")  # noqa: T201

@@ -26,8 +26,8 @@ from typing import Any
 import orjson
 
 from gym.errors import GymError
-from gym.runtime.base import ReplicaStatus, StackStatus
 from gym.runtime.local import LocalRuntime
+from gym.runtime.protocol import ReplicaStatus, StackStatus
 
 ROOT = Path(__file__).parents[2]
 TARGETS = ("collector", "agent", "resources", "model", "router")

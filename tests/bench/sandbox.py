@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import uvloop
 
 from gym.broker.provider import Tags
-from gym.broker.providers.docker.create_body import Place, create_body
+from gym.broker.providers.docker.create_body import ContainerSetup, create_body
 from gym.broker.providers.docker.docker_provider import Docker
 from gym.broker.providers.docker.docker_sandbox import DockerSandbox, remove_container
 from gym.wire.sandbox import ExecRequest, SandboxSpec
@@ -44,7 +44,7 @@ class Bench:
 
     async def make_by_hand(self) -> str:
         engine, tags = self.docker.engine, self.tags()
-        body = create_body(self.spec, tags, Place(image=str(self.spec.image), helper=""))
+        body = create_body(self.spec, tags, ContainerSetup(image=str(self.spec.image), helper=""))
         body |= {"Entrypoint": ["sleep"], "Cmd": ["3600"], "OpenStdin": False}
         body["HostConfig"]["Mounts"] = []
         made = await engine.call("POST", "/containers/create", {"name": f"gym-{tags.id}"}, json=body, doing="create")

@@ -15,7 +15,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from gym.broker.providers.docker.engine_client import Engine
+from gym.broker.providers.docker.engine_client import EngineClient
 from gym.sandbox.client import Sandbox, Sandboxes
 from gym.wire.sandbox import Grant
 from tests.support.sandbox_broker import TOKEN, broker_process
@@ -41,7 +41,7 @@ def show(what: str, milliseconds: list[float], base: list[float] | None = None) 
 
 class ByHand:
     def __init__(self, image: str) -> None:
-        self.engine = Engine()
+        self.engine = EngineClient()
         self.image = image
 
     async def create(self) -> str:

@@ -64,8 +64,8 @@ def write_rows(path: Path, rows: Iterable[object]) -> str:
 
 def options(agent: FakeAgent, folder: Path, rows: Iterable[object], **given: Any) -> CollectOptions:
     source = write_rows(folder / "in.jsonl", rows)
-    told = {"stack_url": agent.url, "inputs": (source,), "output": folder / "X.jsonl", "backoff": 0.001, **given}
-    return CollectOptions(**told)
+    merged = {"stack_url": agent.url, "inputs": (source,), "output": folder / "X.jsonl", "backoff": 0.001, **given}
+    return CollectOptions(**merged)
 
 
 def run(chosen: CollectOptions, events: list[Event] | None = None) -> Summary:
@@ -106,7 +106,7 @@ def test_every_row_and_repeat_is_there_once_with_its_reward(tmp_path: Path) -> N
     inputs = read(tmp_path / "X_materialized_inputs.jsonl")
     assert [(row["_ng_task_index"], row["_ng_rollout_index"]) for row in inputs] == sorted(expected)
     (entry,) = orjson.loads((tmp_path / "X_aggregate_metrics.json").read_bytes())
-    assert entry["agent_metrics"]["told_by"] == "agent"
+    assert entry["agent_metrics"]["made_by"] == "agent"
     last = events[-1]
     assert isinstance(last, Progress)
     assert last.mean_reward == pytest.approx(sum(number % 3 for number in range(200)) / 200)
@@ -124,12 +124,12 @@ def test_attempts_carry_their_deadline_and_an_id_of_their_own(tmp_path: Path) ->
 
 
 def test_failures_are_data_with_their_kind_and_never_a_reward(tmp_path: Path) -> None:
-    told = {"error": {"kind": "judge", "server": "judge_model", "message": "busy", "retryable": True}}
+    error = {"error": {"kind": "judge", "server": "judge_model", "message": "busy", "retryable": True}}
     rows: list[dict[str, Any]] = [
         {"id": "fine"},
         {"id": "flaky", "fake": {"fail_times": 2}},
         {"id": "row", "fake": {"fail_times": -1, "status": 422}},
-        {"id": "judge", "fake": {"fail_times": -1, "status": 500, "body": told}},
+        {"id": "judge", "fake": {"fail_times": -1, "status": 500, "body": error}},
         {"id": "lost", "fake": {"drop": True}},
         {"id": "nan", "fake": {"raw": '{"reward": NaN}'}},
         {"id": "soft", "fake": {"extra": {"_ng_failure_class": "oom", "_ng_failure_terminal": True}}},
@@ -203,13 +203,13 @@ def test_progress_comes_at_most_five_times_a_second(tmp_path: Path) -> None:
     events: list[Event] = []
     with fake_agent(delay=0.05) as agent:
         run(options(agent, tmp_path, ({"id": number} for number in range(60)), concurrency=2), events)
-    told = [event for event in events if isinstance(event, Progress)]
-    assert len(told) <= told[-1].elapsed * 5 + 2
-    assert told[0].total == 60
-    assert [event.done for event in told] == sorted(event.done for event in told)
-    assert max(event.in_flight for event in told) == 2
-    assert any(event.eta_seconds for event in told)
-    assert told[-1].agents["agent"].done == 60
+    progress = [event for event in events if isinstance(event, Progress)]
+    assert len(progress) <= progress[-1].elapsed * 5 + 2
+    assert progress[0].total == 60
+    assert [event.done for event in progress] == sorted(event.done for event in progress)
+    assert max(event.in_flight for event in progress) == 2
+    assert any(event.eta_seconds for event in progress)
+    assert progress[-1].agents["agent"].done == 60
 
 
 def test_concurrency_is_bounded_and_used(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_bad_rows_can_be_passed_over_and_are_listed(tmp_path: Path) -> None:
     assert len([event for event in events if isinstance(event, BadRow)]) == 1
 
 
-def test_an_input_without_rows_is_told(tmp_path: Path) -> None:
+def test_an_input_without_rows_is_reported(tmp_path: Path) -> None:
     with fake_agent() as agent, pytest.raises(UserError, match=r"in\.jsonl: no rows"):
         run(options(agent, tmp_path, [b"", b" "]))
 
@@ -291,7 +291,7 @@ def test_a_full_disk_stops_the_run_with_what_is_written_whole(tmp_path: Path) ->
             env=unmeasured(),
         )
         assert done.returncode == 1
-        assert b"File too large; what is in it is whole" in done.stderr
+        assert b"File too large; the lines in it are whole" in done.stderr
         assert b"Traceback" not in done.stderr
         before = read(tmp_path / "X.jsonl")
         assert 0 < len(before) < 500
@@ -309,9 +309,9 @@ def test_a_router_that_has_not_read_its_files_costs_no_attempt(tmp_path: Path) -
 
 
 def test_a_broken_server_pauses_the_run_and_burns_no_rows(tmp_path: Path) -> None:
-    told = {"error": {"kind": "model", "server": "policy_model", "message": "connection refused", "retryable": True}}
+    error = {"error": {"kind": "model", "server": "policy_model", "message": "connection refused", "retryable": True}}
     with fake_agent() as agent:
-        agent.control(broken={"status": 502, "body": told})
+        agent.control(broken={"status": 502, "body": error})
         events: list[Event] = []
 
         def on_event(event: Event) -> None:

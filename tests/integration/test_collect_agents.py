@@ -56,10 +56,10 @@ async def test_rows_that_could_be_for_several_agents_are_one_error_that_names_th
     assert (problem.line, problem.key) == (1, "agent_ref")
     assert problem.what.startswith("the row names no agent, and the stack has several; so in lines 2, 3, ")
     assert problem.what.endswith(" and 489 more")
-    assert problem.hint == "add it, or say --agent with one of: code, math"
+    assert problem.hint == "add it, or use --agent with one of: code, math"
 
 
-async def test_an_agent_that_is_not_there_is_told_before_a_row_is_read(tmp_path: Path) -> None:
+async def test_an_agent_that_is_not_there_is_reported_before_a_row_is_read(tmp_path: Path) -> None:
     with (
         fake_agent(names=("math", "code")) as agent,
         pytest.raises(UserError, match="no agent .maths."),

@@ -58,8 +58,10 @@ async def test_a_storm_of_429_fails_no_rollout_and_slows_no_other_agent(folder: 
         )
         try:
             await until(lambda: len(provider.asked) > 5 and finished(output) == {"mcqa_simple_agent": ROWS})
-            told = await asyncio.to_thread(lambda: eventually(lambda: throttled_to_one(folder), what="one at a time"))
-            assert told["throttled"] > 0
+            upstream = await asyncio.to_thread(
+                lambda: eventually(lambda: throttled_to_one(folder), what="one at a time")
+            )
+            assert upstream["throttled"] > 0
             held = await asyncio.to_thread(wait_for_held, folder)
             assert (held["instance"], held["provider"]) == ("busy_model", urlsplit(provider.url).netloc)
             assert held["waiting"] > 0
@@ -103,8 +105,8 @@ def finished(output: Path) -> dict[str, int]:
 def wait_for_held(folder: Path) -> dict[str, Any]:
     """What the page shows of the collection."""
     router = json.loads(gym("ps", "--json", cwd=folder).stdout)["router"]
-    ends = time.monotonic() + 120
-    while time.monotonic() < ends:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
         with urlopen(f"{router}/collections", timeout=60) as reply:
             for one in json.loads(reply.read())["collections"]:
                 for held in one["progress"]["held"]:
@@ -116,8 +118,8 @@ def wait_for_held(folder: Path) -> dict[str, Any]:
 
 def throttled_to_one(folder: Path) -> dict[str, Any] | None:
     """Every call is refused: sooner or later one at a time is asked."""
-    told = upstream_of(folder)
-    return told if told["at_once"] == 1 else None
+    upstream = upstream_of(folder)
+    return upstream if upstream["at_once"] == 1 else None
 
 
 def upstream_of(folder: Path) -> dict[str, Any]:
@@ -125,8 +127,8 @@ def upstream_of(folder: Path) -> dict[str, Any]:
     found = json.loads(gym("ps", "--json", cwd=folder).stdout)
     url = next(one["url"] for one in found["replicas"] if one["instance"] == "busy_model")
     with urlopen(f"{url}/healthz", timeout=60) as reply:
-        told: dict[str, Any] = json.loads(reply.read())["upstream"]
-    return told
+        upstream: dict[str, Any] = json.loads(reply.read())["upstream"]
+    return upstream
 
 
 async def until(condition: Callable[[], bool]) -> None:

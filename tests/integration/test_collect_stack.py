@@ -228,14 +228,14 @@ def test_rollouts_over_http_arrive_as_they_finish_and_failures_are_among_them(st
 
 
 def test_rollouts_of_a_client_that_goes_are_cancelled_at_every_hop(stack: Stack) -> None:
-    told = stack.folder / "hang" / "cancelled"
-    told.unlink(missing_ok=True)
+    cancelled = stack.folder / "hang" / "cancelled"
+    cancelled.unlink(missing_ok=True)
     rows = [row("fine"), row("hung", "tool"), *(row(f"later {number}", "tool") for number in range(50))]
     with stack.post("/rollouts?concurrency=2", b"\n".join(map(orjson.dumps, rows))) as reply:
         assert orjson.loads(reply.readline())["reward"] == 1.0
         assert len(stack.running()) == 1
     eventually(lambda: not stack.running(), what="the end of the collection")
-    eventually(told.exists, what="the end of the tool")
+    eventually(cancelled.exists, what="the end of the tool")
 
 
 def test_a_wrong_order_is_refused_before_anything_runs(stack: Stack) -> None:

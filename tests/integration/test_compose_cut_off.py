@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 import random
@@ -37,16 +38,21 @@ TWICE = {"two": 2}
 NO_SUCH_DEVICE = "services: {one: {devices: ['/dev/there-is-none:/dev/none']}}\n"
 
 
-@pytest.fixture
-def stand(tmp_path: Path) -> Iterator[Stand]:
-    with stand_in(tmp_path) as stand:
-        write_version(stand, "first")
+VERSIONS = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    """One stack for all tests here: each begins with an `up`, and leaves what serves."""
+    with stand_in(tmp_path_factory.mktemp("cut-off")) as stand:
+        write_new_version(stand)
         yield stand
 
 
-def write_version(stand: Stand, version: str) -> None:
+def write_new_version(stand: Stand) -> None:
+    version = next(VERSIONS)
     for name in BOTH:
-        write_server(stand.cwd, name, SERVER.replace("VERSION", version))
+        write_server(stand.cwd, name, SERVER.replace("VERSION", f"number {version}"))
 
 
 def is_running_of(stand: Stand, name: str) -> set[str]:
@@ -60,7 +66,7 @@ def test_an_up_that_is_killed_while_replicas_are_out_of_the_routes_leaves_them_s
     stand: Stand, ending: signal.Signals
 ) -> None:
     status = stand.up(*BOTH, replicas=TWICE)
-    write_version(stand, "second")
+    write_new_version(stand)
     process = begin(stand, "up", *BOTH, replicas=TWICE)
     wait_for_retirement(stand, process, "one")
     os.killpg(process.pid, ending)
@@ -83,7 +89,7 @@ def test_a_restart_or_scale_that_is_killed_leaves_every_instance_served(stand: S
 def test_what_compose_has_begun_is_finished_when_its_up_is_killed(stand: Stand) -> None:
     status = stand.up(*BOTH, replicas=TWICE)
     old = is_running_of(stand, "one")
-    write_version(stand, "second")
+    write_new_version(stand)
     process = begin(stand, "up", *BOTH, replicas=TWICE)
     eventually(lambda: is_running_of(stand, "one"), lambda now: now != old, seconds=PATIENCE)
     os.killpg(process.pid, signal.SIGKILL)
@@ -97,8 +103,8 @@ def test_an_up_that_is_killed_at_any_moment_leaves_every_instance_served(stand: 
     status = stand.up(*BOTH, replicas=TWICE)
     seed = random.randrange(1 << 32)
     chance = random.Random(seed)
-    for number in range(8):
-        write_version(stand, f"number {number}")
+    for _ in range(8):
+        write_new_version(stand)
         process = begin(stand, "up", *BOTH, replicas=TWICE)
         moment = chance.uniform(0.5, 12.0)
         time.sleep(moment)
@@ -111,7 +117,7 @@ def test_an_up_that_is_killed_at_any_moment_leaves_every_instance_served(stand: 
 
 def test_what_compose_cannot_start_does_not_take_the_others_with_it(stand: Stand) -> None:
     status = stand.up(*BOTH, replicas=TWICE)
-    write_version(stand, "second")
+    write_new_version(stand)
     override = stand.cwd / "override.yaml"
     override.write_text(NO_SUCH_DEVICE)
     stand.runtime = ComposeRuntime(overrides=(override,))
@@ -141,7 +147,7 @@ def test_a_dead_replica_leaves_the_routes_and_the_command_that_ps_names_brings_i
 def test_a_router_or_console_that_was_killed_is_brought_back_by_the_command_that_ps_names(
     stand: Stand, victim: str
 ) -> None:
-    status = stand.up(*BOTH)
+    status = stand.up(*BOTH, replicas=TWICE)
     kill(replicas(status)[victim])
     found = stand.runtime.status(stand.home)
     assert found is not None
@@ -152,14 +158,14 @@ def test_a_router_or_console_that_was_killed_is_brought_back_by_the_command_that
 
 
 def test_damaged_routes_are_written_anew(stand: Stand) -> None:
-    status = stand.up("one")
+    status = stand.up(*BOTH, replicas=TWICE)
     layout = stand.layout
     good = layout.routes.read_text()
     layout.routes.write_text("http: {}\n")
     eventually(layout.routes.read_text, lambda text: text == good)
     layout.discovery.unlink()
     until(lambda: layout.read_discovery() is not None)
-    until_served(stand, status, ("one",))
+    until_served(stand, status, BOTH)
 
 
 def test_a_pause_names_what_ended_and_the_command_that_starts_it(tmp_path: Path) -> None:

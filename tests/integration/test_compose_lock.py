@@ -12,11 +12,11 @@ import pytest
 
 from gym.errors import UserError
 from gym.runtime.compose import ComposeRuntime
-from gym.runtime.compose.build import BuildFailed
 from gym.runtime.compose.image_sources import python_image
 from gym.runtime.compose.layout import Layout
 from gym.runtime.compose.pins import LABEL_LOCKED
-from gym.runtime.watch import take_stamps, wait_for_change, watched_folders
+from gym.runtime.compose.server_builds import ServerBuildFailed
+from gym.runtime.file_watch import take_stamps, wait_for_change, watched_folders
 from tests.support.docker import Stand, call, engine_client, stand_in, write_server
 
 pytestmark = pytest.mark.docker
@@ -98,7 +98,7 @@ def test_an_image_that_is_gone_is_built_from_the_lock_alone_by_its_hashes(stand:
 
     forged = re.sub("--hash=sha256:[0-9a-f]{64}", f"--hash=sha256:{'0' * 64}", (tmp_path / "gym.lock").read_text())
     (tmp_path / "gym.lock").write_text(forged)
-    with pytest.raises(BuildFailed, match="(?i)hash mismatch"):
+    with pytest.raises(ServerBuildFailed, match="(?i)hash mismatch"):
         stand.up("echo")
 
 

@@ -34,9 +34,10 @@ app = Echo.app()
 """
 
 
-@pytest.fixture
-def stand(tmp_path: Path) -> Iterator[Stand]:
-    with stand_in(tmp_path) as stand:
+@pytest.fixture(scope="module")
+def stand(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stand]:
+    """One for all tests here: each says with an `up` what is to be there."""
+    with stand_in(tmp_path_factory.mktemp("stack")) as stand:
         yield stand
 
 

@@ -12,8 +12,8 @@ import pytest
 from gym.config.model import ContainerFacts
 from gym.errors import GymError, NotUp, StartFailed, UserError
 from gym.plan import Plan, RouterPlan
-from gym.runtime.compose.build import BuildFailed
-from gym.runtime.compose.fitness import examine_engine
+from gym.runtime.compose.engine_checks import examine_engine
+from gym.runtime.compose.server_builds import ServerBuildFailed
 from tests.support.docker import Stand, call, engine_client, stand_in, write_server
 
 pytestmark = pytest.mark.docker
@@ -111,7 +111,7 @@ def test_a_server_that_is_late_is_told_with_what_it_wrote_and_the_others_serve_o
 def test_a_server_whose_requirements_cannot_be_had_fails_alone_with_the_last_lines_of_its_build(stand: Stand) -> None:
     write_server(stand.cwd, "fine", HEALTHY)
     write_server(stand.cwd, "greedy", HEALTHY, requirements="./no-such-folder\n")
-    text = fails(stand, BuildFailed, stand.plan("fine", "greedy")[0])
+    text = fails(stand, ServerBuildFailed, stand.plan("fine", "greedy")[0])
     assert text.startswith("greedy: its image could not be built")
     assert "no-such-folder" in text
     assert "fine" not in text
@@ -120,7 +120,7 @@ def test_a_server_whose_requirements_cannot_be_had_fails_alone_with_the_last_lin
 def test_an_own_dockerfile_that_fails_shows_its_step(stand: Stand) -> None:
     folder = write_server(stand.cwd, "custom", HEALTHY)
     (folder / "Dockerfile").write_text("ARG GYM_BASE\nFROM ${GYM_BASE}\nRUN echo some words; exit 7\nCOPY . ./\n")
-    text = fails(stand, BuildFailed, stand.plan("custom")[0])
+    text = fails(stand, ServerBuildFailed, stand.plan("custom")[0])
     assert "RUN echo some words; exit 7" in text
     assert "some words" in text.split("RUN echo some words; exit 7")[1]
 
@@ -128,7 +128,7 @@ def test_an_own_dockerfile_that_fails_shows_its_step(stand: Stand) -> None:
 def test_an_own_dockerfile_that_is_none_shows_its_line(stand: Stand) -> None:
     folder = write_server(stand.cwd, "custom", HEALTHY)
     (folder / "Dockerfile").write_text("FROOM scratch\n")
-    text = fails(stand, BuildFailed, stand.plan("custom")[0])
+    text = fails(stand, ServerBuildFailed, stand.plan("custom")[0])
     assert text.startswith("custom: its image could not be built; this step failed: reading the Dockerfile")
     assert "unknown instruction" in text
     assert "[internal]" not in text

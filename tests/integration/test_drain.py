@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gym.http.pool import HttpClient
-from gym.runtime.base import StackStatus
 from gym.runtime.local import LocalRuntime
+from gym.runtime.protocol import StackStatus
 from tests.support.stacks import make_service, make_stack, replica, start, until
 
 REAL_APP = """

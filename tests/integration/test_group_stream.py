@@ -110,7 +110,7 @@ from gym.wire import items
 
 
 class Slow(Model):
-    """Hangs where its prompt says so, for whoever comes second."""
+    """Hangs where its prompt says so, from the second request on."""
 
     seen: set[str] = set()
 
@@ -338,9 +338,9 @@ def test_groups_over_http_are_steered_in_mid_stream(stack: Stack, tmp_path: Path
 
         going_on = threading.Thread(target=go_on)
         going_on.start()
-        told = stack.ask("POST", f"/rollouts/{id}", {"drain": 120, "version": 7, "resume": True})
+        state = stack.ask("POST", f"/rollouts/{id}", {"drain": 120, "version": 7, "resume": True})
         going_on.join()
-        assert (told["version"], told["paused"], told["called_off"]) == (7, False, 0)
+        assert (state["version"], state["paused"], state["called_off"]) == (7, False, 0)
         lines = [orjson.loads(line) for line in reply.read().splitlines()]
         eventually(lambda: "error" in stack.ask("GET", f"/rollouts/{id}"), what="the end of the stream")
         assert "no stream" in stack.ask("GET", f"/rollouts/{id}")["error"]["message"]
@@ -385,9 +385,9 @@ def test_a_client_that_does_not_read_holds_its_stream_up(stack: Stack) -> None:
     seen: list[int] = []
 
     def is_held_up() -> bool:
-        told = stack.ask("GET", f"/rollouts/{id}")
-        seen.append(told["delivered"])
-        return told["ready"] == 2 and told["in_flight"] == 0 and len(seen) > 5 and len(set(seen[-5:])) == 1
+        state = stack.ask("GET", f"/rollouts/{id}")
+        seen.append(state["delivered"])
+        return state["ready"] == 2 and state["in_flight"] == 0 and len(seen) > 5 and len(set(seen[-5:])) == 1
 
     with stack.order({"rows": rows, "size": 2, "ahead": 2, "epochs": None, "limit": 60}) as (id, reply):
         eventually(is_held_up, seconds=240, what="the end of the reading ahead")

@@ -13,7 +13,7 @@ from gym.engine import docker_environ
 from gym.errors import UserError
 from gym.plan import Plan
 from gym.programs import run_program
-from gym.runtime.compose.build import BuildFailed
+from gym.runtime.compose.server_builds import ServerBuildFailed
 from tests.support.docker import Stand, engine_client, need_engine, stand_in, write_server
 
 pytestmark = pytest.mark.docker
@@ -117,7 +117,7 @@ def test_the_hosts_package_settings_reach_a_build_and_stay_in_no_layer(
     with monkeypatch.context() as patched:
         patched.setenv("UV_DEFAULT_INDEX", f"{canary}/simple")
         patched.setenv("UV_INDEX_STRATEGY", "first-index")
-        with pytest.raises(BuildFailed, match="six_user|six-user") as caught:
+        with pytest.raises(ServerBuildFailed, match="six_user|six-user") as caught:
             build(stand, plan)
     assert "canary-word" not in str(caught.value)
     build(stand, plan)

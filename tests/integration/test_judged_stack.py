@@ -178,7 +178,7 @@ async def test_a_judge_that_fails_is_a_failure_of_kind_judge_and_no_reward(stack
 async def test_a_judge_that_does_not_answer_costs_its_deadline(stack: Stack) -> None:
     stack.judge.open.clear()
     try:
-        rollouts, failures = await stack.collect(AGENTS, "--timeout", "25", rows=2)
+        rollouts, failures = await stack.collect(AGENTS, "--timeout", "12", rows=2)
     finally:
         stack.judge.open.set()
     assert rollouts == []

@@ -17,7 +17,7 @@ from gym.plan import diff
 from gym.runtime.identity import is_alive
 from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
-from gym.runtime.local.ledger import Record, read_record
+from gym.runtime.local.pid_file import Record, read_record
 from gym.wire.discovery import Discovery
 from tests.support.stacks import (
     all_gone,

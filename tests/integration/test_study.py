@@ -1,4 +1,4 @@
-"""The commands that follow a collection, on a real stack: profiled, compared, run again, exported, merged."""
+"""The commands that follow a collection, on a real stack: profiled, compared, re-run, exported, merged."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def collected(folder: Path, source: str, name: str, *words: str) -> str:
     return name
 
 
-def told(done: subprocess.CompletedProcess[str], code: int = 0) -> Any:
+def parsed(done: subprocess.CompletedProcess[str], code: int = 0) -> Any:
     assert done.returncode == code, done.stdout + done.stderr
     return json.loads(done.stdout)
 
@@ -92,9 +92,9 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def test_a_collection_is_profiled_and_what_lies_between_collected_anew(folder: Path) -> None:
+def test_a_collection_is_profiled_and_what_lies_between_collected_once_more(folder: Path) -> None:
     name = collected(folder, "mcqa", "p.jsonl", "--repeats", "2")
-    profile = told(gym("profile", name, "--keep-between", "0", "0.5", "-o", "hard.jsonl", "--json", cwd=folder))
+    profile = parsed(gym("profile", name, "--keep-between", "0", "0.5", "-o", "hard.jsonl", "--json", cwd=folder))
     counts = profile["counts"]["mcqa_simple_agent"]
     assert profile["kept"] == counts["too hard"] > 0
     assert sum(counts.values()) == 5
@@ -107,7 +107,7 @@ def test_a_collection_is_profiled_and_what_lies_between_collected_anew(folder: P
     assert entry["agent_metrics"]["pass@1[avg-of-2]/accuracy"] == pytest.approx(rate)
     assert entry["agent_metrics"]["pass@2/accuracy/ci_low"] <= entry["agent_metrics"]["pass@2/accuracy"]
     collected(folder, "hard.jsonl", "again.jsonl")
-    compared = told(gym("compare", name, "again", "--json", cwd=folder))
+    compared = parsed(gym("compare", name, "again", "--json", cwd=folder))
     assert (compared["tasks"], compared["only_before"]) == (counts["too hard"], 5 - counts["too hard"])
     assert (compared["difference"], compared["flips"]) == (0.0, [])
     shown = gym("profile", name, cwd=folder).stdout
@@ -117,9 +117,9 @@ def test_a_collection_is_profiled_and_what_lies_between_collected_anew(folder: P
 
 def test_sessions_on_two_replicas_are_replayed_without_a_model(folder: Path) -> None:
     name = collected(folder, "stateful_counter", "c.jsonl", "--repeats", "4")
-    outcome = told(gym("replay", name, "--json", cwd=folder))
-    assert (outcome["checked"], outcome["differing"]) == (20, 0)
-    assert outcome["calls"] > 20
+    result = parsed(gym("replay", name, "--json", cwd=folder))
+    assert (result["checked"], result["differing"]) == (20, 0)
+    assert result["calls"] > 20
     with Terminal("replay", name, cwd=folder) as terminal:
         assert terminal.wait() == 0
         assert terminal.is_sane()
@@ -135,14 +135,14 @@ def test_sessions_on_two_replicas_are_replayed_without_a_model(folder: Path) -> 
 
 def test_a_tool_and_a_verifier_that_changed_are_found_out(folder: Path) -> None:
     name = collected(folder, "shop.jsonl", "s.jsonl")
-    assert told(gym("replay", name, "--json", cwd=folder))["differing"] == 0
-    assert told(gym("reverify", name, "--json", cwd=folder))["differing"] == 0
+    assert parsed(gym("replay", name, "--json", cwd=folder))["differing"] == 0
+    assert parsed(gym("reverify", name, "--json", cwd=folder))["differing"] == 0
     (folder / "price.txt").write_text("50")
     try:
         replayed = gym("replay", name, cwd=folder)
         assert replayed.returncode == 1
         assert "call 1: look_up" in replayed.stdout
-        verified = told(gym("reverify", name, "-o", "s_now.jsonl", "--json", cwd=folder), 1)
+        verified = parsed(gym("reverify", name, "-o", "s_now.jsonl", "--json", cwd=folder), 1)
     finally:
         (folder / "price.txt").write_text("5")
     assert [one["where"] for one in verified["differences"]] == ["s.jsonl:1", "s.jsonl:2", "s.jsonl:3"]
@@ -164,9 +164,9 @@ def test_rollouts_become_training_data(folder: Path) -> None:
     same = gym("export", name, "--to", "dpo", "-o", "dpo.jsonl", cwd=folder)
     assert same.returncode == 1
     assert "--repeats" in same.stderr
-    again = gym("export", name, "--to", "sft", "-o", "sft.jsonl", cwd=folder)
-    assert again.returncode == 1
-    assert "exists already" in again.stderr
+    refused = gym("export", name, "--to", "sft", "-o", "sft.jsonl", cwd=folder)
+    assert refused.returncode == 1
+    assert "exists already" in refused.stderr
 
 
 def test_shards_are_merged_into_what_one_run_would_have_been(folder: Path) -> None:
@@ -177,10 +177,10 @@ def test_shards_are_merged_into_what_one_run_would_have_been(folder: Path) -> No
     assert "2/2" in lacking.stderr
     merged = gym("rollouts", "merge", "m.jsonl", "m1.jsonl", "m2.jsonl", cwd=folder)
     assert merged.returncode == 0, merged.stderr
-    resumed = told(gym("rollouts", "mcqa", "-o", "m.jsonl", "--repeats", "2", "--json", cwd=folder))
+    resumed = parsed(gym("rollouts", "mcqa", "-o", "m.jsonl", "--repeats", "2", "--json", cwd=folder))
     assert (resumed["progress"]["done"], resumed["progress"]["resumed"]) == (10, 10)
     collected(folder, "mcqa", "whole.jsonl", "--repeats", "2")
-    compared = told(gym("compare", "m", "whole", "--json", cwd=folder))
+    compared = parsed(gym("compare", "m", "whole", "--json", cwd=folder))
     assert (compared["tasks"], compared["only_before"], compared["only_after"]) == (5, 0, 0)
     assert compared["flips"] == []
 

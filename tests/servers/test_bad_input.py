@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 import orjson
 import pytest
 
-from gym.cli.audit.answers import worthless_answers
 from gym.cli.audit.bad_rows import WRONG, bad_rows
 from gym.cli.audit.process import refuse_bad_rows
-from gym.cli.audit.subject import Subject
+from gym.cli.audit.subject import AuditSubject
+from gym.cli.audit.worthless_answers import worthless_answers
 from gym.cli.verifying import case_fields
 from gym.config import find_server
 from gym.server.cases import CASES, load_cases, started
@@ -35,7 +35,7 @@ every_server = pytest.mark.parametrize("name", HERE)
 
 
 @asynccontextmanager
-async def subject_of(name: str) -> AsyncIterator[Subject]:
+async def subject_of(name: str) -> AsyncIterator[AuditSubject]:
     fields = case_fields(find_server(name, [SERVERS.parent]))
     cases = load_cases(folder_of(name) / CASES)
     oracle = next(case for case in cases if case.oracle)
@@ -43,7 +43,7 @@ async def subject_of(name: str) -> AsyncIterator[Subject]:
     with shipped_app(name) as app:
         async with started(app, name, fields | oracle.config) as bench:
             bench.judge.answer = lambda _: refusing[0]
-            yield Subject(bench, (oracle,), 0.0, "", refusing)
+            yield AuditSubject(bench, (oracle,), 0.0, "", refusing)
 
 
 @every_server

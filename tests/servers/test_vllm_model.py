@@ -157,7 +157,7 @@ async def test_a_stream_that_ends_before_its_reply_does_is_a_failure() -> None:
     async with fake_vllm(raw=cut) as provider, serving(provider, stream_upstream=True) as caller:
         status, error = await fail(caller)
     assert (status, error["kind"]) == (502, "model")
-    assert "broke off" in error["message"]
+    assert "ended before the reply was complete" in error["message"]
 
 
 async def test_a_reply_without_usage_or_text_is_a_reply() -> None:

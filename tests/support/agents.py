@@ -29,7 +29,7 @@ REASONS = {200: b"OK", 404: b"Not Found"}
 
 @dataclass
 class Fake:
-    """What the server knows: its names, how it was told to behave, what it has seen."""
+    """What the server knows: its names, its settings, what it has seen."""
 
     names: tuple[str, ...]
     url: str
@@ -49,8 +49,8 @@ class Fake:
     allowed: int = 1 << 60  # so many runs go on; those that come later wait until more are
 
     async def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes] | None:
-        told = headers.get("authorization") == f"Bearer {self.token}"
-        if self.token and not told and path != "/run":  # asked for by a router, not by a replica
+        authorized = headers.get("authorization") == f"Bearer {self.token}"
+        if self.token and not authorized and path != "/run":  # asked for by a router, not by a replica
             return 401, b"{}"
         if path.startswith("/s/"):
             path = "/" + path.split("/", 3)[3]
@@ -70,7 +70,7 @@ class Fake:
         if path == "/aggregate_metrics" and not self.mute:
             rows = orjson.loads(body)["verify_responses"]
             self.aggregated.append(len(rows))
-            metrics = {"mean/reward": sum(row["reward"] for row in rows) / len(rows), "told_by": "agent"}
+            metrics = {"mean/reward": sum(row["reward"] for row in rows) / len(rows), "made_by": "agent"}
             return 200, orjson.dumps({"agent_metrics": metrics, "key_metrics": {}, "group_level_metrics": []})
         return 404, b"{}"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from gym.config.model import ContainerFacts
 from gym.plan import Plan, Service
-from gym.render.bake import Images
+from gym.render.bake import StackImages
 from gym.render.compose import ComposeFacts
 from gym.runtime.compose.image_sources import read_image_sources
 from gym.runtime.compose.images import plan_images, write_build_files
@@ -81,7 +81,7 @@ def golden(name: str, text: str) -> None:
     assert text == path.read_text()
 
 
-def write_images(plan: Plan, folder: Path, pins: Pins | None = None) -> Images:
+def write_images(plan: Plan, folder: Path, pins: Pins | None = None) -> StackImages:
     """Images of a plan, and on disk below `folder` what their builds read."""
     images = plan_images(plan, read_image_sources(plan, folder / "build", folder / "cache"), pins)
     write_build_files(images, folder / "cache")

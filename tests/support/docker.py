@@ -16,11 +16,11 @@ import pytest
 from gym.config import LoadRequest, collect_secrets, load_stack, search_roots
 from gym.engine import connect
 from gym.plan import Plan, RouterPlan, make_plan
-from gym.render.bake import Images
-from gym.runtime.base import StackStatus
+from gym.render.bake import StackImages
 from gym.runtime.compose import ComposeRuntime, require_engine
 from gym.runtime.compose.images import LABEL_SOURCE
 from gym.runtime.compose.layout import Layout
+from gym.runtime.protocol import StackStatus
 
 if TYPE_CHECKING:
     import docker
@@ -76,7 +76,7 @@ class Stand:
         assert isinstance(router, RouterPlan)
         return make_plan(loaded, name=self.stack, router=router, drain_seconds=5.0), collect_secrets(loaded)
 
-    def images(self, plan: Plan) -> Images:
+    def images(self, plan: Plan) -> StackImages:
         images = self.runtime.prepare(self.home, plan, {}).images
         assert images is not None
         return images

@@ -10,9 +10,9 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from gym.runtime.base import StackStatus
 from gym.runtime.compose.converge import containers_of
 from gym.runtime.compose.layout import Layout
+from gym.runtime.protocol import StackStatus
 from tests.support.docker import Stand, call, engine_client, eventually
 
 PATIENCE = 180.0

@@ -20,7 +20,7 @@ from typing import Any
 
 from gym.files import write_atomically
 from gym.plan.model import Plan, RouterPlan, Service
-from gym.render.console import console_document
+from gym.render.console_document import console_document
 from gym.render.traefik import traefik_dynamic, traefik_static
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
 from gym.wire.rows import ServerType

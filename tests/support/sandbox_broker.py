@@ -20,11 +20,11 @@ import orjson
 import uvicorn
 
 from gym.broker.app import App
-from gym.broker.audit import Audit
-from gym.broker.config import BrokerConfig, InstanceAccess, Knobs, token_digest
-from gym.broker.policy import check_spec
+from gym.broker.audit_log import Audit
+from gym.broker.broker_server import BrokerServer
+from gym.broker.config import BrokerConfig, BrokerSettings, InstanceAccess, token_digest
+from gym.broker.grant_check import check_spec
 from gym.broker.provider import Abilities, Channel, Progress, Provider, Tags
-from gym.broker.serve import BrokerServer
 from gym.broker.service import Broker
 from gym.http.websocket import WebSocketProtocol
 from gym.sandbox.client import Sandboxes
@@ -230,7 +230,7 @@ def make_config(grant: Grant | None = None, other: Grant | None = None, **knobs:
             token_sha256=token_digest(OTHER_TOKEN), grant=other or Grant(images=("task*",), warm=0)
         ),
     }
-    settings = Knobs(**{**KNOBS, **knobs})
+    settings = BrokerSettings(**{**KNOBS, **knobs})
     digest = token_digest(OPERATOR_TOKEN)
     return BrokerConfig(stack="unit", settings=settings, instances=instances, operator_sha256=digest)
 

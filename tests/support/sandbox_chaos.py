@@ -22,11 +22,11 @@ from gym.engine import connect, engine_host
 from gym.errors import GymError
 from gym.files import write_atomically
 from gym.plan import SANDBOX
-from gym.runtime.base import ReplicaStatus
 from gym.runtime.identity import is_alive
 from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
-from gym.runtime.local.ledger import read_record
+from gym.runtime.local.pid_file import read_record
+from gym.runtime.protocol import ReplicaStatus
 from gym.wire.stack_names import project_name
 from tests.support.docker import write_server
 

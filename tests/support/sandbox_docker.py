@@ -15,7 +15,7 @@ from gym.broker.channel.channel import PipeChannel
 from gym.broker.provider import EgressGate, Tags
 from gym.broker.providers.docker.docker_provider import Docker
 from gym.broker.providers.docker.docker_sandbox import DockerSandbox
-from gym.broker.providers.docker.engine_client import Engine
+from gym.broker.providers.docker.engine_client import EngineClient
 from gym.wire.sandbox import ExecRequest, ExecResult, SandboxSpec
 from tests.support.docker import need_engine
 
@@ -74,7 +74,7 @@ async def say(sandbox: DockerSandbox | PipeChannel, line: str, **fields: Any) ->
 
 
 @asynccontextmanager
-async def engine_that(serve: Serve, folder: Path, version: dict[str, str] | None = None) -> AsyncIterator[Engine]:
+async def engine_that(serve: Serve, folder: Path, version: dict[str, str] | None = None) -> AsyncIterator[EngineClient]:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while head := (await reader.readuntil(b"\r\n\r\n")).decode():
@@ -94,7 +94,7 @@ async def engine_that(serve: Serve, folder: Path, version: dict[str, str] | None
     path = folder / "s"
     server = await asyncio.start_unix_server(answer, path)
     async with server:
-        engine = Engine(f"unix://{path}")
+        engine = EngineClient(f"unix://{path}")
         try:
             yield engine
         finally:

@@ -9,11 +9,11 @@ import ssl
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from gym.broker.egress.config import EgressConfig
-from gym.broker.egress.errors import Denied
-from gym.broker.egress.gate import Gate
+from gym.broker.egress.errors import EgressDenied
+from gym.broker.egress.gate import RelayEgressGate
 
 GOOD, ALSO, BAD = "good.example", "also.example", "bad.example"
 HERE = (GOOD, ALSO)  # both lead to loopback, which the operator of these tests opens for them by name
@@ -91,12 +91,38 @@ class Origin:
         await writer.drain()
 
 
+T = TypeVar("T", bound=Origin)
+
+
 @contextlib.asynccontextmanager
 async def origin(body: bytes = b"hello", *, tls: ssl.SSLContext | None = None) -> AsyncIterator[Origin]:
-    one = Origin(body)
+    async with listening(Origin(body), tls) as one:
+        yield one
+
+
+@contextlib.asynccontextmanager
+async def listening(one: T, tls: ssl.SSLContext | None = None) -> AsyncIterator[T]:
     server = await asyncio.start_server(one.serve, "127.0.0.1", 0, ssl=tls)
     one.port = server.sockets[0].getsockname()[1]
     async with server:
+        yield one
+
+
+class Index(Origin):
+    """The files of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+
+    async def _answer(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.body = (self._folder / head.split(b" ")[1].decode().rpartition("/")[2]).read_bytes()
+        await super()._answer(head, reader, writer)
+
+
+@contextlib.asynccontextmanager
+async def package_index(folder: Path) -> AsyncIterator[Index]:
+    async with listening(Index(folder)) as one:
         yield one
 
 
@@ -119,7 +145,7 @@ async def resolve(host: str, seconds: float) -> list[str]:
         return [host]
     known = {GOOD: "127.0.0.1", ALSO: "127.0.0.1", "inside.example": "127.0.0.1", "metadata.example": "169.254.169.254"}
     if host not in known:
-        raise Denied(f"{host} could not be resolved: it is not there", gateway=True)
+        raise EgressDenied(f"{host} could not be resolved: it is not there", gateway=True)
     return [known[host]]
 
 
@@ -130,7 +156,7 @@ class Seen:
         config = EgressConfig.model_validate({"ports": ports, "private": HERE, **fields})
         self.ports = ports
         self.lines: list[dict[str, Any]] = []
-        self.gate = Gate(config, self.note, resolve)
+        self.gate = RelayEgressGate(config, self.note, resolve)
 
     def note(self, event: str, **facts: Any) -> None:
         self.lines.append({"event": event, **facts})

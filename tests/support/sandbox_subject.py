@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from gym.broker.conformance.harness import Factory, Skipped
 from gym.broker.provider import OnOutput
-from gym.sandbox.client import Job, Sandbox, Sandboxes
+from gym.sandbox.client import Sandbox, Sandboxes, SandboxJob
 from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo, SandboxSpec
 
 
 class ClientProcess:
     """A job. Its end and its output are heard in the background, as a provider's process hears them."""
 
-    def __init__(self, job: Job, on_output: OnOutput | None) -> None:
+    def __init__(self, job: SandboxJob, on_output: OnOutput | None) -> None:
         self._job = job
         self._waiting = asyncio.ensure_future(job.wait(600))
         self._following = asyncio.ensure_future(self._follow(on_output)) if on_output else None
@@ -77,7 +77,7 @@ class ClientBox:
         await self.sandbox.put(path, data, mode=mode, append=append)
 
     async def read_file(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        return await self.sandbox.get(path, offset=offset, length=length, most=1 << 30)
+        return await self.sandbox.get(path, offset=offset, length=length, max_bytes=1 << 30)
 
     async def list(self, path: str, *, recursive: bool = False) -> Sequence[FileInfo]:
         return await self.list_below(path, recursive=recursive)

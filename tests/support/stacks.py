@@ -15,11 +15,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from gym.plan.model import Plan, RouterPlan, Service
-from gym.runtime.base import ReplicaStatus, StackStatus
 from gym.runtime.identity import Identity, identify, is_alive
 from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
-from gym.runtime.local.ledger import read_record
+from gym.runtime.local.pid_file import read_record
+from gym.runtime.protocol import ReplicaStatus, StackStatus
 
 PATIENCE = 120.0
 

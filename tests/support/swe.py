@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from gym.server.testing import Caller
 from gym.wire.sandbox import Grant
-from tests.support.sandbox_broker import TOKEN, BrokerProcess, listening_socket
+from tests.support.sandbox_broker import TOKEN, BrokerProcess, Running, listening_socket
 
 ROOT = Path(__file__).parents[2]
 SWE = ROOT / "servers" / "resources" / "swe"
@@ -62,7 +62,7 @@ def server(
     *,
     name: str,
     document: Mapping[str, Any] | None = None,
-    broker: BrokerProcess | None = None,
+    broker: BrokerProcess | Running | None = None,
     python: str = sys.executable,
 ) -> Iterator[Process]:
     """`python -m gym.server.serve app.py`, healthy; ended at the end."""

@@ -1,4 +1,4 @@
-"""The open line into one sandbox, over two byte streams to its helper. A line that breaks fails whoever waits on it."""
+"""The connection into one sandbox, over two byte streams to its helper. When it breaks, every pending call fails."""
 
 from __future__ import annotations
 
@@ -12,19 +12,27 @@ from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from gym.broker.channel import frames
-from gym.broker.channel.channel_process import Bounded, Kept, NotStarted, OnOutput, PipeProcess, Sink, TooMuch
+from gym.broker.channel.channel_process import (
+    CommandNotStarted,
+    HeadTailSink,
+    LimitedSink,
+    OnOutput,
+    OutputSink,
+    PipeProcess,
+    TooMuchSent,
+)
 from gym.broker.channel.frames import Frame, Option
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo
 
 T = TypeVar("T")
 PING_EVERY: Final = 5.0  # the helper gives up after --silence, which is some of these
-UNHEARD: Final = 20.0  # a command that is overdue by so long, in a sandbox that says nothing, is given up
+UNHEARD: Final = 20.0  # a command that is this much overdue fails if the helper is silent as well
 MAX_OUTPUT: Final = 256 << 20  # the helper keeps half of it in the sandbox's own memory
 READ_SIZE: Final = 1 << 18
-MOST_READ: Final = 256 << 20  # of a file at once
+MAX_READ: Final = 256 << 20  # of a file at once
 STOPPED: Final = "the sandbox has stopped answering: stopped, or starved"
-MOST_LISTED: Final = 32 << 20  # bytes of one listing, some 300,000 entries
+MAX_LISTED: Final = 32 << 20  # bytes of one listing, some 300,000 entries
 
 
 class Reader(Protocol):
@@ -39,7 +47,7 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
 
-class FileTrouble(RolloutError):
+class FileOperationError(RolloutError):
     """A file operation that the sandbox's own system refused; `errno` says why."""
 
     def __init__(self, path: str, errno: int) -> None:
@@ -52,7 +60,7 @@ class FileTrouble(RolloutError):
 async def open_channel(
     reader: Reader, writer: Writer, *, timeout: float = 10.0, resume: bool = False, keep: bool = False
 ) -> PipeChannel:
-    """Greets the helper. `resume` when somebody else spoke to it before; `keep` lets its named jobs run on."""
+    """Opens a session. `resume`: an earlier client may have left half a frame; `keep`: its named jobs run on."""
     nonce = secrets.token_bytes(16)
     hello = frames.encode_frame(frames.HELLO, 0, nonce + bytes([keep]))
     try:
@@ -78,7 +86,7 @@ class PipeChannel:
     def __init__(self, reader: Reader, writer: Writer, greeting: bytes) -> None:
         self._reader = reader
         self._writer = writer
-        self._decoder = frames.Decoder()
+        self._decoder = frames.FrameDecoder()
         self._processes: dict[int, PipeProcess] = {}
         self._last = 0
         self._heard = time.monotonic()
@@ -96,7 +104,7 @@ class PipeChannel:
 
     @property
     def begun(self) -> int:
-        """How much was ever begun through this line."""
+        """How many commands and file operations were started on this channel."""
         return self._last
 
     @property
@@ -123,7 +131,7 @@ class PipeChannel:
 
     async def exec(self, request: ExecRequest, on_output: OnOutput | None = None) -> ExecResult:
         options = Option.KILL_LEFTOVERS if request.kill_leftovers else Option(0)
-        process = self._run(request, options, Kept(request.max_output, on_output))
+        process = self._run(request, options, HeadTailSink(request.max_output, on_output))
         try:
             await process.write(request.stdin)
             await process.close_stdin()
@@ -138,7 +146,7 @@ class PipeChannel:
         options = Option.KILL_LEFTOVERS if request.kill_leftovers else Option(0)
         options |= (Option.LIVE if on_output else Option(0)) | (Option.TTY if tty else Option(0))
         options |= Option.KEEP if request.id else Option(0)
-        sink = Kept(request.max_output, on_output, live=on_output is not None)
+        sink = HeadTailSink(request.max_output, on_output, live=on_output is not None)
         process = self._run(request, options, sink, tty)
         try:
             if request.stdin:
@@ -156,19 +164,19 @@ class PipeChannel:
     async def write_pieces(
         self, path: str, pieces: AsyncIterator[bytes], *, mode: int | None = None, append: bool = False
     ) -> None:
-        """However many: the file is there when all of it is. One that breaks off leaves what was there before."""
+        """Replaces the file once all pieces are there; a transfer that breaks off leaves the old file."""
         octal = "" if mode is None else f"{mode & 0o7777:o}"
         await self._operate(path, "write", path, octal, "1" if append else "0", stdin=pieces)
 
     async def read_file(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
-        most = MOST_READ if length is None else min(length, MOST_READ)
-        return await self._operate(path, "read", path, str(offset), str(most), sink=Sink(most))
+        size = MAX_READ if length is None else min(length, MAX_READ)
+        return await self._operate(path, "read", path, str(offset), str(size), sink=OutputSink(size))
 
     async def stat(self, path: str) -> FileInfo:
         return next(frames.decode_entries(await self._operate(path, "stat", path)))
 
     async def list(self, path: str, *, recursive: bool = False) -> Sequence[FileInfo]:
-        sink = Bounded(MOST_LISTED, f"{path}: its listing is larger than {MOST_LISTED >> 20} MiB; list parts of it")
+        sink = LimitedSink(MAX_LISTED, f"{path}: its listing is larger than {MAX_LISTED >> 20} MiB; list parts of it")
         found = await self._operate(path, "list", path, "1" if recursive else "0", sink=sink)
         return sorted(frames.decode_entries(found), key=lambda entry: entry.path)
 
@@ -200,16 +208,16 @@ class PipeChannel:
         self._processes.pop(stream, None)
 
     async def _operate(
-        self, path: str, *argv: str, stdin: bytes | AsyncIterator[bytes] = b"", sink: Sink | None = None
+        self, path: str, *argv: str, stdin: bytes | AsyncIterator[bytes] = b"", sink: OutputSink | None = None
     ) -> bytes:
-        sink = sink or Sink()
+        sink = sink or OutputSink()
         process = self._begin(frames.encode_spec, argv, Option.LIVE | Option.BUILTIN, sink)
         try:
             await self._feed(process, stdin)
             await process.close_stdin()
             ended = await self._while_heard(process.wait_ended())
-        except NotStarted as error:
-            raise (FileTrouble(path, error.errno) if not error.doing else error) from None
+        except CommandNotStarted as error:
+            raise (FileOperationError(path, error.errno) if not error.doing else error) from None
         finally:
             process.abandon()
         if ended.exit_code != 0:
@@ -217,7 +225,7 @@ class PipeChannel:
         return bytes(sink.data)
 
     def _run(
-        self, request: ExecRequest, options: Option, sink: Kept, tty: tuple[int, int] | None = None
+        self, request: ExecRequest, options: Option, sink: HeadTailSink, tty: tuple[int, int] | None = None
     ) -> PipeProcess:
         return self._begin(
             lambda argv, chosen: frames.encode_spec(
@@ -236,7 +244,7 @@ class PipeChannel:
             sink,
         )
 
-    def _begin(self, encode: Encode, argv: Sequence[str], options: Option, sink: Sink) -> PipeProcess:
+    def _begin(self, encode: Encode, argv: Sequence[str], options: Option, sink: OutputSink) -> PipeProcess:
         if self.closed:
             raise lost(self._gone.result())
         try:
@@ -254,12 +262,12 @@ class PipeChannel:
             await self._while_heard(process.write(stdin))
             return
         async for piece in stdin:
-            if not process.running:  # no room, no right: its end says which
+            if not process.running:  # no space, no permission: its result says which
                 return
             await self._while_heard(process.write(piece))
 
     async def _while_heard(self, work: Coroutine[Any, Any, T]) -> T:
-        """No file operation waits for ever on a sandbox that was stopped, or starves."""
+        """No file operation waits forever on a sandbox that was stopped, or starves."""
         task = asyncio.ensure_future(work)
         try:
             while not (await asyncio.wait({task}, timeout=UNHEARD))[0]:
@@ -270,14 +278,14 @@ class PipeChannel:
             task.cancel()
 
     async def _finish(self, process: PipeProcess, timeout: float) -> ExecResult:
-        patience = timeout + UNHEARD
+        timeout_left = timeout + UNHEARD
         while True:
             try:
-                return await asyncio.wait_for(process.wait(), patience)
+                return await asyncio.wait_for(process.wait(), timeout_left)
             except TimeoutError:
                 if time.monotonic() - self._heard > UNHEARD:
                     raise RolloutError("sandbox", STOPPED) from None
-                patience = UNHEARD
+                timeout_left = UNHEARD
 
     async def _listen(self) -> None:
         why = "the helper in the sandbox ended"
@@ -287,9 +295,9 @@ class PipeChannel:
                 for frame in self._decoder.feed(data):
                     self._take(frame)
         except OSError as error:
-            why = f"the line into the sandbox broke: {error}"
+            why = f"the connection to the sandbox broke: {error}"
         except frames.OutOfStep as error:
-            why = f"the helper in the sandbox speaks nonsense: {error}"
+            why = f"the helper in the sandbox sent invalid frames: {error}"
         finally:
             self._break(why)
 
@@ -310,16 +318,20 @@ class PipeChannel:
         elif process := self._processes.get(frame.stream):
             try:
                 process.take(frame)
-            except (TooMuch, struct.error) as error:
-                process.abandon(error if isinstance(error, TooMuch) else lost(f"its helper speaks nonsense: {error}"))
+            except (TooMuchSent, struct.error) as error:
+                process.abandon(
+                    error if isinstance(error, TooMuchSent) else lost(f"its helper sent an invalid frame: {error}")
+                )
                 raise frames.OutOfStep(str(error)) from error
-            except Exception as error:  # noqa: BLE001 (whoever listens to one command must not end all of them)
-                told = error if isinstance(error, RolloutError) else None
-                process.abandon(told or RolloutError("sandbox", f"whoever took its output failed: {error!r}"))
+            except Exception as error:  # noqa: BLE001 (a failing listener of one command must not end all of them)
+                failure = error if isinstance(error, RolloutError) else None
+                process.abandon(failure or RolloutError("sandbox", f"the listener to its output failed: {error!r}"))
 
     def _adopt(self, kept: Sequence[tuple[int, str]]) -> None:
         for stream, name in kept:
-            self._processes[stream] = PipeProcess(self, stream, Option.KEEP, Kept(MAX_OUTPUT, None), (), name=name)
+            self._processes[stream] = PipeProcess(
+                self, stream, Option.KEEP, HeadTailSink(MAX_OUTPUT, None), (), name=name
+            )
             self._last = max(self._last, stream)
         self.adopted = tuple(self._processes.values())
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from gym.broker.channel import frames
-from gym.broker.channel.frames import Ended, Frame, Option
+from gym.broker.channel.frames import Frame, Option, ResultFrame
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecResult, Output
 
@@ -19,8 +19,8 @@ INPUT_WINDOW: Final = 256 << 10  # input under way that the command has not take
 CREDIT_EVERY: Final = 256 << 10
 
 
-class NotStarted(RolloutError):
-    """No command came to be: it is not there, may not be run, or no process was to be had. Told apart from exit 127."""
+class CommandNotStarted(RolloutError):
+    """The command could not be started: not found, not executable, no process available. Not the same as exit 127."""
 
     def __init__(self, words: str, stage: int, errno: int) -> None:
         self.doing = frames.STAGES.get(stage, "")
@@ -30,7 +30,7 @@ class NotStarted(RolloutError):
         super().__init__("sandbox", what, retryable=False, status=422)
 
 
-class Line(Protocol):
+class FrameSender(Protocol):
     def send(self, type: int, stream: int, body: bytes = b"") -> None: ...
 
     async def drain(self) -> None: ...
@@ -38,29 +38,29 @@ class Line(Protocol):
     def forget(self, stream: int) -> None: ...
 
 
-class TooMuch(RolloutError):
-    """The helper sent more than was asked for: it is no helper of ours any more."""
+class TooMuchSent(RolloutError):
+    """The helper sent more than was asked for, so it is no longer trusted."""
 
     def __init__(self, what: str) -> None:
         super().__init__("sandbox", f"the helper in the sandbox sent more {what} than it may", retryable=False)
 
 
-class Sink:
-    """Takes live output whole, up to what was asked for."""
+class OutputSink:
+    """Collects live output, up to what was asked for."""
 
-    def __init__(self, most: int = 64 << 10) -> None:
+    def __init__(self, max_bytes: int = 64 << 10) -> None:
         self.data = bytearray()
-        self._most = most
+        self._max_bytes = max_bytes
 
     def take(self, stream: int, data: bytes) -> None:
         if stream != 1:
             return
         self.data += data
-        if len(self.data) > self._most:
+        if len(self.data) > self._max_bytes:
             raise self.refusal()
 
     def refusal(self) -> RolloutError:
-        return TooMuch("of a file")
+        return TooMuchSent("of a file")
 
     def take_tail(self, stream: int, fresh: bool, dropped: int, data: bytes) -> None: ...
 
@@ -68,22 +68,22 @@ class Sink:
         return Output(head=bytes(self.data)), Output()
 
 
-class Bounded(Sink):
-    """Takes no more than so many bytes: whoever writes more is ended, and `refusal` says so."""
+class LimitedSink(OutputSink):
+    """Collects at most `max_bytes`; a command that writes more is ended with `refusal`."""
 
-    def __init__(self, most: int, refusal: str) -> None:
-        super().__init__(most)
+    def __init__(self, max_bytes: int, refusal: str) -> None:
+        super().__init__(max_bytes)
         self._refusal = refusal
 
     def refusal(self) -> RolloutError:
         return RolloutError("sandbox", self._refusal, retryable=False, status=413)
 
 
-class Kept(Sink):
-    """Heads and tails of both streams within a bound, told on to whoever listens."""
+class HeadTailSink(OutputSink):
+    """Keeps head and tail of both streams within a bound, and passes the output to a listener."""
 
-    def __init__(self, most: int, on_output: OnOutput | None, *, live: bool = False) -> None:
-        super().__init__(most)
+    def __init__(self, max_bytes: int, on_output: OnOutput | None, *, live: bool = False) -> None:
+        super().__init__(max_bytes)
         self._on_output = on_output
         self._live = live
         self._heads = (bytearray(), bytearray())
@@ -95,8 +95,8 @@ class Kept(Sink):
             self._keep(stream - 1, data)
         else:
             self._heads[stream - 1].extend(data)
-            if len(self._heads[stream - 1]) > (self._most + 1) // 2:
-                raise TooMuch("output")
+            if len(self._heads[stream - 1]) > (self._max_bytes + 1) // 2:
+                raise TooMuchSent("output")
         if self._on_output:
             self._on_output(stream, data)
 
@@ -105,8 +105,8 @@ class Kept(Sink):
         if fresh:
             tail.clear()
         tail += data
-        if len(tail) > self._most // 2:
-            raise TooMuch("output")
+        if len(tail) > self._max_bytes // 2:
+            raise TooMuchSent("output")
         self._dropped[stream] = dropped
 
     def outputs(self) -> tuple[Output, Output]:
@@ -119,16 +119,16 @@ class Kept(Sink):
         return first, second
 
     def _keep(self, which: int, data: bytes) -> None:
-        room = (self._most + 1) // 2 - len(self._heads[which])
+        room = (self._max_bytes + 1) // 2 - len(self._heads[which])
         if room > 0:
             self._heads[which].extend(data[:room])
         tail = self._tails[which]
         tail += data[max(room, 0) :]
-        if len(tail) > self._most // 2 + (64 << 10):
+        if len(tail) > self._max_bytes // 2 + (64 << 10):
             self._trim(which)
 
     def _trim(self, which: int) -> None:
-        over = len(self._tails[which]) - self._most // 2
+        over = len(self._tails[which]) - self._max_bytes // 2
         if self._live and over > 0:
             del self._tails[which][:over]
             self._dropped[which] += over
@@ -138,7 +138,14 @@ class PipeProcess:
     """Fits `gym.broker.provider.Process`."""
 
     def __init__(
-        self, line: Line, stream: int, options: Option, sink: Sink, argv: tuple[str, ...], *, name: str = ""
+        self,
+        line: FrameSender,
+        stream: int,
+        options: Option,
+        sink: OutputSink,
+        argv: tuple[str, ...],
+        *,
+        name: str = "",
     ) -> None:
         self._line = line
         self._stream = stream
@@ -150,10 +157,10 @@ class PipeProcess:
         self._taken = [0, 0]  # live output not acknowledged yet
         self._credit = [frames.WINDOW, frames.WINDOW]  # how much live output may come yet
         self._held = False
-        self._moved = asyncio.Event()  # input was taken, or nobody wants any more
+        self._moved = asyncio.Event()  # input was taken, or the command has ended
         loop = asyncio.get_running_loop()
         self._started: asyncio.Future[int] = loop.create_future()
-        self._ended: asyncio.Future[Ended] = loop.create_future()
+        self._ended: asyncio.Future[ResultFrame] = loop.create_future()
         self._peeked: asyncio.Future[None] | None = None
         self.name = name  # of a job that outlived the broker that started it
 
@@ -162,7 +169,7 @@ class PipeProcess:
         return not self._ended.done()
 
     async def write(self, data: bytes) -> None:
-        """Returns when all of it is under way; at once when the command has ended."""
+        """Returns when all of it is sent; at once when the command has ended."""
         view = memoryview(data)
         while view and self.running:
             room = INPUT_WINDOW - self._unacknowledged
@@ -190,7 +197,7 @@ class PipeProcess:
         """Its pid inside."""
         return await asyncio.shield(self._started)
 
-    async def wait_ended(self) -> Ended:
+    async def wait_ended(self) -> ResultFrame:
         return await asyncio.shield(self._ended)
 
     async def wait(self) -> ExecResult:
@@ -222,7 +229,7 @@ class PipeProcess:
         return self.result_so_far()
 
     def hold(self) -> None:
-        """Takes no more live output than is under way, until `release`; the command waits in its next write."""
+        """Stops acknowledging live output until `release`; the command then blocks in its next write."""
         self._held = True
 
     def release(self) -> None:
@@ -230,17 +237,17 @@ class PipeProcess:
         self._acknowledge(0)
 
     def abandon(self, why: RolloutError | None = None) -> None:
-        """Ends it, if it runs, and wants to hear no more."""
+        """Ends it, if it runs, and ignores what it still sends."""
         if self.running:
             self._line.send(frames.KILL, self._stream, struct.pack("<I", frames.ABANDON))
-            self.fail(why or RolloutError("cancelled", "nobody waits for this command any more"))
+            self.fail(why or RolloutError("cancelled", "its caller no longer waits for this command"))
         self._line.forget(self._stream)
 
     def fail(self, error: RolloutError) -> None:
         for future in (self._started, self._ended, self._peeked):
             if future is not None and not future.done():
                 future.set_exception(error)
-                future.exception()  # whoever waits hears it; nobody need
+                future.exception()  # marked as retrieved: there may be no waiter
         self._moved.set()
 
     def take(self, frame: Frame) -> None:
@@ -253,7 +260,7 @@ class PipeProcess:
         elif frame.type == frames.TAIL:
             which, fresh, dropped = frames.TAIL_HEAD.unpack_from(frame.body)
             if which > 1 or Option.LIVE in self._options:
-                raise TooMuch("output")
+                raise TooMuchSent("output")
             self._sink.take_tail(which, bool(fresh), dropped, frame.body[frames.TAIL_HEAD.size :])
         elif frame.type == frames.CONSUMED:
             self._unacknowledged = max(self._unacknowledged - struct.unpack("<I", frame.body)[0], 0)
@@ -266,14 +273,14 @@ class PipeProcess:
             self._started.set_result(struct.unpack("<i", frame.body)[0])
         elif frame.type == frames.FAILED:
             stage, errno = struct.unpack("<Bi", frame.body)
-            self.fail(NotStarted(self._argv[0] if self._argv else self.name, stage, errno))
+            self.fail(CommandNotStarted(self._argv[0] if self._argv else self.name, stage, errno))
             self._line.forget(self._stream)
         elif frame.type == frames.RESULT:
             self._end(frames.decode_result(frame.body))
         elif frame.type == frames.PEEKED and self._peeked is not None:
             self._release_peek()
 
-    def _end(self, ended: Ended) -> None:
+    def _end(self, ended: ResultFrame) -> None:
         if not self._started.done():
             self._started.set_result(0)
         if not self._ended.done():
@@ -292,8 +299,8 @@ class PipeProcess:
         if Option.LIVE not in self._options:
             return
         self._credit[which] -= size
-        if self._credit[which] < 0:  # whoever holds output back would hold it in our memory
-            raise TooMuch("live output")
+        if self._credit[which] < 0:  # else a listener that is slow would fill our memory
+            raise TooMuchSent("live output")
 
     def _acknowledge(self, above: int) -> None:
         if Option.LIVE not in self._options or self._held:

@@ -54,7 +54,7 @@ class Option(IntFlag):
     KEEP = 16
 
 
-class Ended(NamedTuple):
+class ResultFrame(NamedTuple):
     """What a `RESULT` frame says."""
 
     exit_code: int | None
@@ -68,14 +68,14 @@ class Ended(NamedTuple):
 
 
 class OutOfStep(ValueError):
-    """The bytes are no frames."""
+    """The bytes are not frames."""
 
 
 def encode_frame(type: int, stream: int, body: bytes = b"") -> bytes:
     return HEAD.pack(type, stream, len(body)) + body + END
 
 
-class Decoder:
+class FrameDecoder:
     """Bytes in, frames out; what is not whole yet waits."""
 
     def __init__(self, start: bytes = b"") -> None:
@@ -103,7 +103,7 @@ class Decoder:
 
 
 def find_hello(seen: bytes, nonce: bytes) -> int | None:
-    """Where the answer to our HELLO begins in what came, or None: all before it was meant for somebody else."""
+    """Where the answer to our HELLO begins in what came, or None: everything before it belongs to an earlier client."""
     at = seen.find(nonce)
     while at >= 0 and (at < HEAD.size or seen[at - HEAD.size] != HELLO_BACK):
         at = seen.find(nonce, at + 1)
@@ -115,13 +115,13 @@ def decode_hello(body: bytes) -> tuple[int, tuple[tuple[int, str], ...]]:
     try:
         _, version, pid, _, _, count = HELLO_BODY.unpack_from(body)
     except struct.error:
-        raise OutOfStep("a greeting that is too short") from None
+        raise OutOfStep("a hello that is too short") from None
     if version != PROTOCOL:
         raise OutOfStep(f"a helper that speaks version {version}, not {PROTOCOL}")
     at, kept = HELLO_BODY.size, []
     for _ in range(count):
         if at + 8 > len(body):
-            raise OutOfStep("a greeting that names more jobs than it holds")
+            raise OutOfStep("a hello that names more jobs than it holds")
         stream, length = struct.unpack_from("<II", body, at)
         kept.append((stream, body[at + 8 : at + 8 + length].decode("utf-8", "replace")))
         at += 8 + length
@@ -153,7 +153,7 @@ def encode_spec(
     items += [(b"a", encode_text(word)) for word in argv]
     for key, value in (env or {}).items():
         if not key or "=" in key:
-            raise ValueError(f"{key!r} is no name of an environment variable")
+            raise ValueError(f"{key!r} is not a name of an environment variable")
         items.append((b"e", encode_text(f"{key}={value}")))
     items += [(tag, encode_text(text)) for tag, text in ((b"c", cwd), (b"n", name)) if text is not None]
     for field, number in LIMITS.items():
@@ -168,10 +168,10 @@ def encode_run(stream: int, spec: bytes) -> bytes:
     return b"".join([*pieces, encode_frame(GO, stream)])
 
 
-def decode_result(body: bytes) -> Ended:
+def decode_result(body: bytes) -> ResultFrame:
     code, signal, flags, seconds, cpu, rss = RESULT_BODY.unpack(body)
     ended_by = signal or None
-    return Ended(
+    return ResultFrame(
         None if ended_by else code, ended_by, bool(flags & 1), bool(flags & 2), bool(flags & 4), seconds, cpu, rss
     )
 

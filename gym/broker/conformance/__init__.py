@@ -1,16 +1,16 @@
 """What any provider of sandboxes must show, one small behaviour at a time. `run_suite` is the way in."""
 
-from gym.broker.conformance.harness import Lab, ProviderBox, Skipped, Subject, make_factory
-from gym.broker.conformance.suite import BEHAVIOURS, Behaviour, Outcome, run_suite
+from gym.broker.conformance.harness import DirectSandbox, Harness, SandboxUnderTest, Skipped, make_factory
+from gym.broker.conformance.suite import BEHAVIOURS, Behaviour, BehaviourResult, run_suite
 
 __all__ = [
     "BEHAVIOURS",
     "Behaviour",
-    "Lab",
-    "Outcome",
-    "ProviderBox",
+    "Harness",
+    "BehaviourResult",
+    "DirectSandbox",
     "Skipped",
-    "Subject",
+    "SandboxUnderTest",
     "make_factory",
     "run_suite",
 ]

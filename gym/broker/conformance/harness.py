@@ -1,4 +1,4 @@
-"""Where behaviours are tried: a way to make sandboxes, one that is shared, and the words they are checked with."""
+"""The harness of the conformance suite: makes sandboxes, shares one, and has the checks."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from gym.broker.provider import Abilities, Channel, Held, OnOutput, Process, Provider, Tags
+from gym.broker.provider import Abilities, Channel, OnOutput, Process, Provider, ProviderSandbox, Tags
 from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo, SandboxSpec
 
 
-class Subject(Protocol):
+class SandboxUnderTest(Protocol):
     """One sandbox under test, however it is reached: a provider's own, or one behind a broker's HTTP."""
 
     async def exec(self, request: ExecRequest, on_output: OnOutput | None = None) -> ExecResult: ...
@@ -38,16 +38,16 @@ class Subject(Protocol):
 
     async def set_times(self, path: str, mtime: float) -> None: ...
 
-    async def fork(self) -> Subject: ...
+    async def fork(self) -> SandboxUnderTest: ...
 
     async def remove(self) -> None: ...
 
 
-Factory = Callable[[SandboxSpec], Awaitable[Subject]]
+Factory = Callable[[SandboxSpec], Awaitable[SandboxUnderTest]]
 
 
 # Seconds after which what never ends is ended. A command that had not begun by then, on a busy machine, is given more.
-PATIENCES = (1.0, 5.0, 30.0)
+TIMEOUTS = (1.0, 5.0, 30.0)
 SOON = 120.0  # what comes by itself, on however busy a machine
 
 
@@ -55,11 +55,11 @@ class Skipped(Exception):  # noqa: N818 (no failure)
     """This behaviour cannot be tried here; says why."""
 
 
-class ProviderBox:
-    """A provider's own sandbox as a `Subject`."""
+class DirectSandbox:
+    """A provider's own sandbox as a `SandboxUnderTest`."""
 
-    def __init__(self, held: Held, tag: Callable[[], Tags], channel: Channel) -> None:
-        self.held = held
+    def __init__(self, sandbox: ProviderSandbox, tag: Callable[[], Tags], channel: Channel) -> None:
+        self.sandbox = sandbox
         self._tag = tag
         self._channel = channel
         self.exec = channel.exec
@@ -72,48 +72,48 @@ class ProviderBox:
         self.make_link = channel.make_link
         self.remove_path = channel.remove
         self.set_times = channel.set_times
-        self.remove = held.remove
+        self.remove = sandbox.remove
 
-    async def fork(self) -> ProviderBox:
-        held = await self.held.fork(self._tag())
-        return ProviderBox(held, self._tag, held.channel)
+    async def fork(self) -> DirectSandbox:
+        sandbox = await self.sandbox.fork(self._tag())
+        return DirectSandbox(sandbox, self._tag, sandbox.channel)
 
 
 def make_factory(provider: Provider, stack: str) -> Factory:
     def tag() -> Tags:
         return Tags(f"c{secrets.token_hex(6)}", stack, "conformance", "conformance")
 
-    async def make(spec: SandboxSpec) -> ProviderBox:
-        held = await provider.create(spec, tag())
+    async def make(spec: SandboxSpec) -> DirectSandbox:
+        sandbox = await provider.create(spec, tag())
         user = spec.user or ""
-        return ProviderBox(held, tag, await held.channel_as(user) if user else held.channel)
+        return DirectSandbox(sandbox, tag, await sandbox.channel_as(user) if user else sandbox.channel)
 
     return make
 
 
 @dataclass
-class Lab:
+class Harness:
     """Made for one run. `box` is shared by behaviours that leave it as they found it; what `fresh` makes is removed."""
 
     factory: Factory
     abilities: Abilities
     image: str
     flood: int = 10_000_000_000  # bytes of output that are "too much"
-    _shared: Subject | None = None
-    _made: list[Subject] = field(default_factory=list)
+    _shared: SandboxUnderTest | None = None
+    _made: list[SandboxUnderTest] = field(default_factory=list)
     _count: int = 0
 
-    async def box(self) -> Subject:
+    async def sandbox(self) -> SandboxUnderTest:
         if self._shared is None:
             self._shared = await self.factory(self.spec())
         return self._shared
 
-    async def fresh(self, **changes: Any) -> Subject:
+    async def fresh(self, **changes: Any) -> SandboxUnderTest:
         made = await self.factory(self.spec(**changes))
         self._made.append(made)
         return made
 
-    def keep(self, made: Subject) -> Subject:
+    def remove_later(self, made: SandboxUnderTest) -> SandboxUnderTest:
         self._made.append(made)
         return made
 
@@ -130,26 +130,26 @@ class Lab:
         while self._made:
             await self._made.pop().remove()
         if shared and self._shared is not None:
-            held, self._shared = self._shared, None
-            await held.remove()
+            sandbox, self._shared = self._shared, None
+            await sandbox.remove()
 
 
-async def sh(box: Subject, line: str, **asked: Any) -> ExecResult:
-    return await box.exec(ExecRequest(shell=line, **asked))
+async def sh(sandbox: SandboxUnderTest, line: str, **asked: Any) -> ExecResult:
+    return await sandbox.exec(ExecRequest(shell=line, **asked))
 
 
-async def out(box: Subject, line: str, **asked: Any) -> str:
+async def out(sandbox: SandboxUnderTest, line: str, **asked: Any) -> str:
     """What a line prints; a line that fails fails the behaviour."""
-    result = await sh(box, line, **asked)
+    result = await sh(sandbox, line, **asked)
     check(result.ok, f"`{line[:60]}` ended with {describe(result)}")
     return result.stdout.text.strip()
 
 
-async def own_namespace(box: Subject, kind: str) -> None:
-    """Looked at before anything is tried that would harm this machine if the walls were not there."""
+async def own_namespace(sandbox: SandboxUnderTest, kind: str) -> None:
+    """Looked at before anything is tried that would harm this machine if there were no isolation."""
     with contextlib.suppress(OSError):
         check(
-            await out(box, f"readlink /proc/self/ns/{kind}") != str(Path(f"/proc/self/ns/{kind}").readlink()),
+            await out(sandbox, f"readlink /proc/self/ns/{kind}") != str(Path(f"/proc/self/ns/{kind}").readlink()),
             f"the sandbox shares its {kind} namespace with this machine",
         )
 

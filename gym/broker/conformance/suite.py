@@ -7,8 +7,17 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, Literal, NamedTuple
 
-from gym.broker.conformance import commands, endings, files, isolation, jobs, life, output, pools
-from gym.broker.conformance.harness import Factory, Lab, Skipped
+from gym.broker.conformance import (
+    command_checks,
+    file_checks,
+    isolation_checks,
+    job_checks,
+    lifetime_checks,
+    output_checks,
+    program_checks,
+    termination_checks,
+)
+from gym.broker.conformance.harness import Factory, Harness, Skipped
 from gym.broker.provider import Abilities
 from gym.errors import GymError
 
@@ -18,11 +27,11 @@ Need = Literal["isolates", "forks", "limits", "users"]
 
 class Behaviour(NamedTuple):
     name: str  # a sentence
-    run: Callable[[Lab], Awaitable[None]]
+    run: Callable[[Harness], Awaitable[None]]
     needs: tuple[Need, ...]
 
 
-class Outcome(NamedTuple):
+class BehaviourResult(NamedTuple):
     name: str
     state: Literal["passed", "failed", "skipped"]
     why: str
@@ -30,14 +39,14 @@ class Outcome(NamedTuple):
 
 
 NEEDS: Final[tuple[tuple[object, tuple[Need, ...]], ...]] = (
-    (commands, ()),
-    (output, ()),
-    (endings, ()),
-    (jobs, ()),
-    (files, ()),
-    (life, ()),
-    (pools, ()),
-    (isolation, ("isolates",)),
+    (command_checks, ()),
+    (output_checks, ()),
+    (termination_checks, ()),
+    (job_checks, ()),
+    (file_checks, ()),
+    (lifetime_checks, ()),
+    (program_checks, ()),
+    (isolation_checks, ("isolates",)),
 )
 
 
@@ -48,7 +57,7 @@ def collect_behaviours() -> tuple[Behaviour, ...]:
         for run in vars(module).values():
             here = asyncio.iscoroutinefunction(run) and run.__module__ == getattr(module, "__name__", "")
             if here and run.__doc__ and not run.__name__.startswith("_"):
-                more: tuple[Need, ...] = getattr(run, "needs", ())
+                more: tuple[Need, ...] = getattr(run, "requires", ())
                 found.append(Behaviour(run.__doc__.strip().splitlines()[0], run, (*needs, *more)))
     return tuple(found)
 
@@ -59,35 +68,35 @@ BEHAVIOURS: Final = collect_behaviours()
 async def run_suite(
     factory: Factory,
     abilities: Abilities,
-    on_result: Callable[[Outcome], None] | None = None,
+    on_result: Callable[[BehaviourResult], None] | None = None,
     *,
     image: str = "host",
     behaviours: Iterable[Behaviour] = BEHAVIOURS,
     flood: int = 10_000_000_000,
-) -> tuple[Outcome, ...]:
-    lab = Lab(factory, abilities, image, flood)
+) -> tuple[BehaviourResult, ...]:
+    harness = Harness(factory, abilities, image, flood)
     outcomes = []
     try:
         for behaviour in behaviours:
-            outcome = await run_one(lab, behaviour)
+            outcome = await run_one(harness, behaviour)
             outcomes.append(outcome)
             if on_result:
                 on_result(outcome)
     finally:
-        await asyncio.shield(lab.clear(shared=True))
+        await asyncio.shield(harness.clear(shared=True))
     return tuple(outcomes)
 
 
-async def run_one(lab: Lab, behaviour: Behaviour) -> Outcome:
-    missing = [need for need in behaviour.needs if not getattr(lab.abilities, need)]
+async def run_one(harness: Harness, behaviour: Behaviour) -> BehaviourResult:
+    missing = [need for need in behaviour.needs if not getattr(harness.abilities, need)]
     if missing:
-        return Outcome(behaviour.name, "skipped", f"the provider says that it has no `{missing[0]}`", 0.0)
+        return BehaviourResult(behaviour.name, "skipped", f"the provider says that it has no `{missing[0]}`", 0.0)
     began = time.monotonic()
     state: Literal["passed", "failed", "skipped"] = "passed"
     why = ""
     try:
         async with asyncio.timeout(DEADLINE):
-            await behaviour.run(lab)
+            await behaviour.run(harness)
     except Skipped as reason:
         state, why = "skipped", str(reason)
     except TimeoutError:
@@ -96,5 +105,5 @@ async def run_one(lab: Lab, behaviour: Behaviour) -> Outcome:
         state, why = "failed", str(error)
     except Exception as error:  # noqa: BLE001 (a behaviour that breaks is a finding; the others go on)
         state, why = "failed", f"{type(error).__name__}: {error}"
-    await lab.clear(shared=state == "failed")
-    return Outcome(behaviour.name, state, why, time.monotonic() - began)
+    await harness.clear(shared=state == "failed")
+    return BehaviourResult(behaviour.name, state, why, time.monotonic() - began)

@@ -1,6 +1,6 @@
-"""A resolver for sandboxes: answers names that are allowed, with the relay's own address, and forwards nothing. Pure.
+"""A resolver for sandboxes: answers allowed names with the relay's own address, and forwards nothing. Pure.
 
-Whoever ignores the proxy variables so comes to the relay all the same, and is judged there by the name it speaks of.
+So a client that ignores the proxy variables reaches the relay as well, and is checked there by the name it uses.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SECONDS: Final = 30  # how long an answer may be kept
 NAMES: Final = {A: "A", AAAA: "AAAA", 5: "CNAME", 12: "PTR", 15: "MX", 16: "TXT", 33: "SRV", 65: "HTTPS", 255: "ANY"}
 
 
-class Question(NamedTuple):
+class DnsQuestion(NamedTuple):
     id: int
     flags: int
     name: str  # "" where it is none that could be allowed
@@ -30,8 +30,8 @@ class Question(NamedTuple):
         return NAMES.get(self.kind, f"TYPE{self.kind}")
 
 
-def read_question(data: bytes) -> Question | None:
-    """One question; None where it is none, and deserves no answer."""
+def read_question(data: bytes) -> DnsQuestion | None:
+    """One question; None where the datagram is not a valid one, which gets no answer."""
     if len(data) < HEAD or data[2] & 0x80 or data[2] & 0x78 or int.from_bytes(data[4:6]) != 1:
         return None
     labels, at = [], HEAD
@@ -49,10 +49,10 @@ def read_question(data: bytes) -> Question | None:
         return None
     kind, group = int.from_bytes(data[at + 1 : at + 3]), int.from_bytes(data[at + 3 : at + 5])
     name = plain_host(b".".join(labels).decode("ascii", "replace")) if labels and group == IN else ""
-    return Question(int.from_bytes(data[:2]), int.from_bytes(data[2:4]), name, kind, data[HEAD : at + 5])
+    return DnsQuestion(int.from_bytes(data[:2]), int.from_bytes(data[2:4]), name, kind, data[HEAD : at + 5])
 
 
-def write_answer(question: Question, code: int, addresses: Sequence[str] = ()) -> bytes:
+def write_answer(question: DnsQuestion, code: int, addresses: Sequence[str] = ()) -> bytes:
     answers = b"".join(_answer(one) for one in addresses)
     flags = 0x8080 | (question.flags & 0x0100) | code
     head = b"".join(one.to_bytes(2) for one in (question.id, flags, 1, len(addresses), 0, 0))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 
-class Denied(Exception):
-    """`gateway`: it was granted, and the other side could not be had."""
+class EgressDenied(Exception):
+    """`gateway`: it was granted, but the other side could not be reached."""
 
     def __init__(self, why: str, *, gateway: bool = False) -> None:
         super().__init__(why)
@@ -12,5 +12,5 @@ class Denied(Exception):
         self.gateway = gateway
 
 
-class LineGone(ConnectionError):
+class ConnectionLost(ConnectionError):
     """One side of a connection went away."""

@@ -1,8 +1,8 @@
-"""The egress gate of a broker: a door for every sandbox that was granted hosts, kept open while the sandbox lives.
+"""The egress gate of a broker: a gateway for every sandbox that was granted hosts, as long as the sandbox lives.
 
-Who speaks is known by the channel that it comes through, and by nothing that it says. An address on a shared bridge
-could be forged by whoever finds a raw socket, and a password in HTTP_PROXY can be told on; the pipe to a sandbox's
-helper is that sandbox's own from its creation to its end, so nobody can borrow the list of another.
+A sandbox is identified by its channel alone. An address on a shared bridge can be forged with a raw socket, and a
+password in HTTP_PROXY can be passed on; the pipe to a sandbox's helper belongs to that sandbox from its creation to its
+end, so no sandbox can use the grant of another.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from gym.broker.egress.config import EgressConfig
-from gym.broker.egress.gateway import Door, Note, Resolve
+from gym.broker.egress.gateway import AuditNote, Gateway, Resolve
 from gym.broker.egress.relay import ADDRESS, PROXY, PROXY_PORT, Relay, relay_argv
-from gym.broker.egress.rules import Rules, resolve_name
-from gym.broker.provider import Channel, Gated, Process, Tags
+from gym.broker.egress.rules import EgressRules, resolve_name
+from gym.broker.provider import Channel, EgressSettings, Process, Tags
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, Network
 
@@ -44,35 +44,37 @@ def _keep_quiet(event: str, **facts: Any) -> None:
 
 
 @dataclass
-class Kept:
-    door: Door
-    keeping: asyncio.Task[None] | None = None
+class GateEntry:
+    gateway: Gateway
+    task: asyncio.Task[None] | None = None
     sealed: bool = False
 
 
-class Gate:
+class RelayEgressGate:
     """Fits `gym.broker.provider.EgressGate`."""
 
     def __init__(
-        self, config: EgressConfig | None = None, note: Note = _keep_quiet, resolve: Resolve = resolve_name
+        self, config: EgressConfig | None = None, note: AuditNote = _keep_quiet, resolve: Resolve = resolve_name
     ) -> None:
         self._resolve = resolve
         self._config = config or EgressConfig()
-        self._kept: dict[str, Kept] = {}
+        self._entries: dict[str, GateEntry] = {}
         self.note = note
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self._entries)
 
-    def attach(self, tags: Tags, network: Network) -> Gated:
-        self._kept[tags.id] = Kept(Door(self._config, tags, Rules.of(network), self._tell, self._resolve))
-        return Gated(ENVIRONMENT, (ADDRESS,))
+    def attach(self, tags: Tags, network: Network) -> EgressSettings:
+        self._entries[tags.id] = GateEntry(
+            Gateway(self._config, tags, EgressRules.of(network), self._tell, self._resolve)
+        )
+        return EgressSettings(ENVIRONMENT, (ADDRESS,))
 
     async def open(self, tags: Tags, channel: Channel) -> None:
         """The relay listens when this returns."""
-        kept = self._kept[tags.id]
+        entry = self._entries[tags.id]
         listening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        kept.keeping = asyncio.create_task(keep_relay(kept.door, channel, listening), name=f"gate-{tags.id}")
+        entry.task = asyncio.create_task(run_relay_forever(entry.gateway, channel, listening), name=f"gate-{tags.id}")
         try:
             async with asyncio.timeout(OPEN_SECONDS):
                 await listening
@@ -84,33 +86,33 @@ class Gate:
             raise
 
     async def seal(self, tags: Tags, network: Network) -> None:
-        """The run begins: its rules hold, what was open is gone, and there is no way back."""
-        kept = self._kept.get(tags.id)
-        if kept is None or kept.sealed:
+        """Switches to the rules of the run for good, and closes all open connections."""
+        entry = self._entries.get(tags.id)
+        if entry is None or entry.sealed:
             return
-        kept.sealed = True
-        await kept.door.change(Rules.of(network))
+        entry.sealed = True
+        await entry.gateway.change(EgressRules.of(network))
         if network.access == "none":
-            await _end(kept)
+            await _end(entry)
 
     async def detach(self, tags: Tags) -> None:
-        kept = self._kept.pop(tags.id, None)
-        if kept is not None:
-            await kept.door.change(Rules())
-            await _end(kept)
+        entry = self._entries.pop(tags.id, None)
+        if entry is not None:
+            await entry.gateway.change(EgressRules())
+            await _end(entry)
 
     def _tell(self, event: str, **facts: Any) -> None:
         self.note(event, **facts)
 
 
-async def keep_relay(door: Door, channel: Channel, listening: asyncio.Future[None]) -> None:
-    """Whoever is in the sandbox may kill its relay, and so harms nobody but itself; another is started."""
+async def run_relay_forever(gateway: Gateway, channel: Channel, listening: asyncio.Future[None]) -> None:
+    """Restarts the relay when it ends: a process in the sandbox can kill it, which harms only that sandbox."""
     loop = asyncio.get_running_loop()
     pause = FIRST_PAUSE
     while True:
         began = loop.time()
         try:
-            await run_relay(door, channel, listening)
+            await run_relay(gateway, channel, listening)
         except RolloutError as error:
             if not listening.done() and (channel.closed or pause > LAST_PAUSE):
                 listening.set_exception(error)
@@ -121,9 +123,9 @@ async def keep_relay(door: Door, channel: Channel, listening: asyncio.Future[Non
         await asyncio.sleep(pause)
 
 
-async def run_relay(door: Door, channel: Channel, listening: asyncio.Future[None]) -> None:
-    """Until its command ends. Cancelled, it ends the command first."""
-    relay = Relay(door)
+async def run_relay(gateway: Gateway, channel: Channel, listening: asyncio.Future[None]) -> None:
+    """Runs one relay until its command ends. When cancelled, it ends the command first."""
+    relay = Relay(gateway)
     request = ExecRequest(argv=relay_argv(HELPER), cwd="/", timeout=LIVES, max_output=1024)
     process = await channel.start(request, relay.take)
     running = asyncio.create_task(relay.run(process))
@@ -135,7 +137,7 @@ async def run_relay(door: Door, channel: Channel, listening: asyncio.Future[None
         await asyncio.shield(running)
         if not listening.done():
             words = process.result_so_far().stderr.text.strip()
-            raise RolloutError("sandbox", f"the egress relay ended at once: {words or 'without a word'}")
+            raise RolloutError("sandbox", f"the egress relay ended at once: {words or 'without output'}")
     finally:
         await asyncio.shield(_end_relay(process, running))
 
@@ -153,8 +155,8 @@ async def _end_relay(process: Process, running: asyncio.Task[None]) -> None:
         await asyncio.wait_for(running, GONE_SECONDS)
 
 
-async def _end(kept: Kept) -> None:
-    keeping, kept.keeping = kept.keeping, None
-    if keeping is not None:
-        keeping.cancel()
-        await asyncio.gather(keeping, return_exceptions=True)
+async def _end(entry: GateEntry) -> None:
+    task, entry.task = entry.task, None
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""One sandbox before its gate: what it may reach now, what is open, and a line in the log for each thing it asked."""
+"""The gateway of one sandbox: what it may reach now, its open connections, and an audit line for each request."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from gym.broker.egress import dns
-from gym.broker.egress.client_hello import Hello, read_hello
+from gym.broker.egress.client_hello import ClientHello, read_hello
 from gym.broker.egress.config import EgressConfig
-from gym.broker.egress.errors import Denied, LineGone
-from gym.broker.egress.relay import ADDRESS, DNS_STREAM, HTTP, PROXY, TLS, RelayLine
+from gym.broker.egress.errors import ConnectionLost, EgressDenied
+from gym.broker.egress.relay import ADDRESS, DNS_STREAM, HTTP, PROXY, TLS, RelayConnection
 from gym.broker.egress.request_head import Body, HttpRequest, read_request
-from gym.broker.egress.rules import Rules, choose_addresses, resolve_name
-from gym.broker.egress.tunnel import Carrier, Line, Source, dial
+from gym.broker.egress.rules import EgressRules, choose_addresses, resolve_name
+from gym.broker.egress.tunnel import BufferedReader, ByteStream, Tunnel, dial
 from gym.broker.provider import Tags
 from gym.wire.addresses import is_address, plain_host
 
@@ -27,13 +27,13 @@ PENDING: Final = 256  # flows and questions under way; beyond it questions are d
 Resolve = Callable[[str, float], Awaitable[list[str]]]
 
 
-class Note(Protocol):
+class AuditNote(Protocol):
     def __call__(self, event: str, **facts: Any) -> None: ...
 
 
 @dataclass
-class Ask:
-    """What one connection wanted, and what became of it."""
+class ConnectionRecord:
+    """What one connection asked for, and its outcome."""
 
     how: str
     host: str = ""
@@ -45,11 +45,11 @@ class Ask:
     received: int = 0
 
 
-class Door:
+class Gateway:
     """Fits `relay.Served`."""
 
     def __init__(
-        self, config: EgressConfig, tags: Tags, rules: Rules, note: Note, resolve: Resolve = resolve_name
+        self, config: EgressConfig, tags: Tags, rules: EgressRules, note: AuditNote, resolve: Resolve = resolve_name
     ) -> None:
         self._config = config
         self._resolve = resolve
@@ -57,15 +57,15 @@ class Door:
         self._rules = rules
         self._note = note
         self._flows: set[asyncio.Task[None]] = set()
-        self._asked = 0
-        self._moved = 0
+        self._requests = 0
+        self._bytes_moved = 0
 
     @property
     def open_connections(self) -> int:
         return len(self._flows)
 
-    async def change(self, rules: Rules) -> None:
-        """From here on these rules hold; whatever was open, or on its way to be, is gone when this returns."""
+    async def change(self, rules: EgressRules) -> None:
+        """Applies new rules; all open and pending connections are closed when this returns."""
         self._rules = rules
         await self.close()
 
@@ -75,13 +75,13 @@ class Door:
             flow.cancel()
         await asyncio.gather(*flows, return_exceptions=True)
 
-    def accept(self, door: int, line: RelayLine) -> None:
+    def accept(self, port_index: int, connection: RelayConnection) -> None:
         if not self._count():
-            line.abort()
+            connection.abort()
             return
-        self._spawn(self.serve(door, line))
+        self._spawn(self.serve(port_index, connection))
 
-    def ask(self, door: int, data: bytes, answer: Callable[[bytes], None]) -> None:
+    def ask(self, port_index: int, data: bytes, answer: Callable[[bytes], None]) -> None:
         question = dns.read_question(data)
         if question is None or len(self._flows) > PENDING or not self._count():
             return
@@ -91,114 +91,123 @@ class Door:
 
         self._spawn(reply())
 
-    async def serve(self, door: int, line: Line) -> None:
+    async def serve(self, port_index: int, connection: ByteStream) -> None:
         handlers = {PROXY: self._proxy, HTTP: self._plain, TLS: self._tls, DNS_STREAM: self._questions}
-        handler = handlers.get(door)
-        ask, began = Ask({PROXY: "proxy", HTTP: "http", TLS: "tls"}.get(door, "dns")), time.monotonic()
+        handler = handlers.get(port_index)
+        record, began = (
+            ConnectionRecord({PROXY: "proxy", HTTP: "http", TLS: "tls"}.get(port_index, "dns")),
+            time.monotonic(),
+        )
         try:
             if handler is not None:
-                await handler(ask, line)
-        except Denied as error:
-            ask.verdict, ask.why = "failed" if error.gateway else "refused", error.why
-            await self._say_no(ask, line, error)
-        except (LineGone, OSError) as error:
-            ask.why = str(error) or type(error).__name__
-            ask.verdict = "ended" if ask.address else "refused"
+                await handler(record, connection)
+        except EgressDenied as error:
+            record.verdict, record.why = "failed" if error.gateway else "refused", error.why
+            await self._send_refusal(record, connection, error)
+        except (ConnectionLost, OSError) as error:
+            record.why = str(error) or type(error).__name__
+            record.verdict = "ended" if record.address else "refused"
         except asyncio.CancelledError:
-            ask.why = "the phase, or the sandbox, ended"
-            ask.verdict = "ended"
+            record.why = "the phase, or the sandbox, ended"
+            record.verdict = "ended"
             raise
         finally:
-            line.abort()
-            if ask.how != "dns":
-                self._write_down(ask, time.monotonic() - began)
+            connection.abort()
+            if record.how != "dns":
+                self._log(record, time.monotonic() - began)
 
-    async def _proxy(self, ask: Ask, line: Line) -> None:
-        source, request = await self._read_request(line, proxied=True)
+    async def _proxy(self, record: ConnectionRecord, connection: ByteStream) -> None:
+        source, request = await self._read_request(connection, proxied=True)
         if not request.connects:
-            await self._forward(ask, line, source, request)
+            await self._forward(record, connection, source, request)
             return
-        ask.how, ask.host, ask.port = "connect", request.target.host, request.target.port
-        outside = await self._reach(ask)
+        record.how, record.host, record.port = "connect", request.target.host, request.target.port
+        outside = await self._reach(record)
         try:
-            await line.write(ESTABLISHED)
+            await connection.write(ESTABLISHED)
             hello = await self._read_hello(source)
-            check_hello(hello, ask.host)
-            await self._carry(ask, line, outside, source.rest(), None)
+            check_hello(hello, record.host)
+            await self._carry(record, connection, outside, source.rest(), None)
         finally:
             outside.abort()
 
-    async def _plain(self, ask: Ask, line: Line) -> None:
-        """Who ignored the proxy variables, and was led here by our resolver."""
-        source, request = await self._read_request(line, proxied=False)
+    async def _plain(self, record: ConnectionRecord, connection: ByteStream) -> None:
+        """A client that ignored the proxy variables, and was led here by our resolver."""
+        source, request = await self._read_request(connection, proxied=False)
         if request.connects:
-            raise Denied("CONNECT is for a proxy")
-        await self._forward(ask, line, source, request)
+            raise EgressDenied("CONNECT is for a proxy")
+        await self._forward(record, connection, source, request)
 
-    async def _tls(self, ask: Ask, line: Line) -> None:
-        source = Source(line)
+    async def _tls(self, record: ConnectionRecord, connection: ByteStream) -> None:
+        source = BufferedReader(connection)
         hello = await self._read_hello(source)
-        ask.host, ask.port = plain_host(hello.name or ""), 443
-        check_hello(hello, ask.host)
-        outside = await self._reach(ask)
+        record.host, record.port = plain_host(hello.name or ""), 443
+        check_hello(hello, record.host)
+        outside = await self._reach(record)
         try:
-            await self._carry(ask, line, outside, source.rest(), None)
+            await self._carry(record, connection, outside, source.rest(), None)
         finally:
             outside.abort()
 
-    async def _forward(self, ask: Ask, line: Line, source: Source, request: HttpRequest) -> None:
-        ask.how, ask.host, ask.port = "http", request.target.host, request.target.port
-        outside = await self._reach(ask)
+    async def _forward(
+        self, record: ConnectionRecord, connection: ByteStream, source: BufferedReader, request: HttpRequest
+    ) -> None:
+        record.how, record.host, record.port = "http", request.target.host, request.target.port
+        outside = await self._reach(record)
         try:
             await outside.write(request.head())
-            await self._carry(ask, line, outside, source.rest(), request.body)
+            await self._carry(record, connection, outside, source.rest(), request.body)
         finally:
             outside.abort()
 
-    async def _reach(self, ask: Ask) -> Line:
-        self._check(ask.host, ask.port)
+    async def _reach(self, record: ConnectionRecord) -> ByteStream:
+        self._check(record.host, record.port)
         config = self._config
-        addresses = choose_addresses(await self._resolve(ask.host, config.connect_seconds), ask.host, config.private)
-        outside, ask.address = await dial(addresses, ask.port, config.connect_seconds, ask.host)
+        addresses = choose_addresses(
+            await self._resolve(record.host, config.connect_seconds), record.host, config.private
+        )
+        outside, record.address = await dial(addresses, record.port, config.connect_seconds, record.host)
         return outside
 
     def _check(self, host: str, port: int) -> None:
         if not self._rules.allows(host):
             hosts = ", ".join(self._rules.hosts) or "nothing"
-            raise Denied(f"{host or 'that'} is not among what this sandbox may reach now: {hosts}")
+            raise EgressDenied(f"{host or 'that'} is not among what this sandbox may reach now: {hosts}")
         if port not in self._config.ports:
             ports = ", ".join(map(str, self._config.ports))
-            raise Denied(f"port {port} is not open; `sandbox_settings.egress.ports` has {ports}")
+            raise EgressDenied(f"port {port} is not open; `sandbox_settings.egress.ports` has {ports}")
 
-    async def _carry(self, ask: Ask, inside: Line, outside: Line, first: bytes, body: Body | None) -> None:
+    async def _carry(
+        self, record: ConnectionRecord, inside: ByteStream, outside: ByteStream, first: bytes, body: Body | None
+    ) -> None:
         def count(sent: int, received: int) -> None:
-            ask.sent += sent
-            ask.received += received
-            self._moved += sent + received
-            if self._moved > self._config.max_bytes:
-                raise Denied(f"this sandbox has moved {self._config.max_bytes} bytes, which is all it may")
+            record.sent += sent
+            record.received += received
+            self._bytes_moved += sent + received
+            if self._bytes_moved > self._config.max_bytes:
+                raise EgressDenied(f"this sandbox has moved {self._config.max_bytes} bytes, which is all it may")
 
-        await Carrier(inside, outside, count, self._config.idle_seconds).carry(first, body)
+        await Tunnel(inside, outside, count, self._config.idle_seconds).carry(first, body)
 
-    async def _read_request(self, line: Line, *, proxied: bool) -> tuple[Source, HttpRequest]:
-        source = Source(line)
+    async def _read_request(self, connection: ByteStream, *, proxied: bool) -> tuple[BufferedReader, HttpRequest]:
+        source = BufferedReader(connection)
         async with self._head_time():
             head = await source.until(b"\r\n\r\n", self._config.head_bytes)
         return source, read_request(head, proxied=proxied)
 
-    async def _read_hello(self, source: Source) -> Hello:
+    async def _read_hello(self, source: BufferedReader) -> ClientHello:
         async with self._head_time():
             while (hello := read_hello(source.peek())) is None:
                 if len(await source.peek_more()) > self._config.head_bytes:
-                    raise Denied(f"a ClientHello of more than {self._config.head_bytes} bytes")
+                    raise EgressDenied(f"a ClientHello of more than {self._config.head_bytes} bytes")
         return hello
 
     def _head_time(self) -> asyncio.Timeout:
         return asyncio.timeout(self._config.head_seconds)
 
-    async def _say_no(self, ask: Ask, line: Line, error: Denied) -> None:
-        """In words, where they can be read: not within TLS, nor in the middle of an answer."""
-        if ask.received or ask.how == "tls" or (ask.how == "connect" and ask.address):
+    async def _send_refusal(self, record: ConnectionRecord, connection: ByteStream, error: EgressDenied) -> None:
+        """Sends the reason as HTTP, where the client can read it: not within TLS, nor in the middle of a reply."""
+        if record.received or record.how == "tls" or (record.how == "connect" and record.address):
             return
         text = f"Egress gate of this sandbox: {error.why}.\n".encode()
         status = b"502 Bad Gateway" if error.gateway else b"403 Forbidden"
@@ -207,14 +216,14 @@ class Door:
         )
         try:
             async with self._head_time():
-                await line.write(head % (status, len(text)) + text)
-                await line.end()
-                await line.flush()
-        except (LineGone, OSError):
+                await connection.write(head % (status, len(text)) + text)
+                await connection.end()
+                await connection.flush()
+        except (ConnectionLost, OSError):
             return
 
-    async def _questions(self, ask: Ask, line: Line) -> None:
-        source = Source(line)
+    async def _questions(self, record: ConnectionRecord, connection: ByteStream) -> None:
+        source = BufferedReader(connection)
         for _ in range(QUESTIONS):
             async with self._head_time():
                 size = await source.some(1) + await source.some(1)
@@ -225,14 +234,14 @@ class Door:
             if question is None or not self._count():
                 return
             answer = await self._answer(question)
-            await line.write(len(answer).to_bytes(2) + answer)
+            await connection.write(len(answer).to_bytes(2) + answer)
 
-    async def _answer(self, question: dns.Question) -> bytes:
-        """Nothing of a question is ever passed on but, where everything is granted, the name itself."""
-        ask = Ask("dns", question.name, why=question.kind_name)
+    async def _answer(self, question: dns.DnsQuestion) -> bytes:
+        """Nothing of a question is passed on, except the name itself where the internet is granted."""
+        record = ConnectionRecord("dns", question.name, why=question.kind_name)
         code, addresses = dns.NO_ERROR, list[str]()
         if not self._rules.allows(question.name) or is_address(question.name):
-            ask.verdict, code = "refused", dns.NO_SUCH_NAME
+            record.verdict, code = "refused", dns.NO_SUCH_NAME
         elif question.kind == dns.A and not self._rules.everything:
             addresses = [ADDRESS]
         elif question.kind == dns.A:
@@ -240,23 +249,32 @@ class Door:
                 addresses = [
                     one for one in await self._resolve(question.name, self._config.connect_seconds) if "." in one
                 ]
-            except Denied:
-                ask.verdict, code = "failed", dns.NO_SUCH_NAME
-        self._write_down(ask, 0.0)
+            except EgressDenied:
+                record.verdict, code = "failed", dns.NO_SUCH_NAME
+        self._log(record, 0.0)
         return dns.write_answer(question, code, addresses[:16])
 
     def _count(self) -> bool:
-        self._asked += 1
-        if self._asked == self._config.total + 1:
-            self._write_down(Ask("any", verdict="refused", why="it has asked as often as it may; no more is told"), 0.0)
-        return self._asked <= self._config.total
+        self._requests += 1
+        if self._requests == self._config.total + 1:
+            self._log(
+                ConnectionRecord("any", verdict="refused", why="it has used all of its requests; no more are logged"),
+                0.0,
+            )
+        return self._requests <= self._config.total
 
-    def _write_down(self, ask: Ask, seconds: float) -> None:
+    def _log(self, record: ConnectionRecord, seconds: float) -> None:
         tags = self._tags
         facts: dict[str, Any] = {"sandbox": tags.id, "instance": tags.instance, "rollout": tags.rollout}
-        facts |= {"how": ask.how, "host": ask.host, "port": ask.port or None, "verdict": ask.verdict, "why": ask.why}
-        if ask.how != "dns":
-            facts |= {"address": ask.address, "sent": ask.sent, "received": ask.received, "seconds": seconds}
+        facts |= {
+            "how": record.how,
+            "host": record.host,
+            "port": record.port or None,
+            "verdict": record.verdict,
+            "why": record.why,
+        }
+        if record.how != "dns":
+            facts |= {"address": record.address, "sent": record.sent, "received": record.received, "seconds": seconds}
         self._note("egress", **facts)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -267,14 +285,14 @@ class Door:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._flows.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._write_down(Ask("any", verdict="failed", why=f"the gate itself failed: {error!r}"), 0.0)
+            self._log(ConnectionRecord("any", verdict="failed", why=f"the gate itself failed: {error!r}"), 0.0)
 
 
-def check_hello(hello: Hello, host: str) -> None:
-    """The name in the clear is all that can be seen of TLS, so it has to be there, and be the one that was checked."""
+def check_hello(hello: ClientHello, host: str) -> None:
+    """The server name is all that is visible of TLS, so it must be present and be the name that was checked."""
     if hello.encrypted:
-        raise Denied("the ClientHello is encrypted (ECH), so its name cannot be checked; switch ECH off")
+        raise EgressDenied("the ClientHello is encrypted (ECH), so its name cannot be checked; switch ECH off")
     if hello.name is None and not is_address(host):
-        raise Denied("the ClientHello names no server (SNI)")
+        raise EgressDenied("the ClientHello names no server (SNI)")
     if hello.name is not None and plain_host(hello.name) != host:
-        raise Denied(f"the ClientHello names {hello.name[:100]}, and not {host}")
+        raise EgressDenied(f"the ClientHello names {hello.name[:100]}, and not {host}")

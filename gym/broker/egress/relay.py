@@ -7,58 +7,58 @@ import struct
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple, Protocol
 
-from gym.broker.egress.errors import LineGone
+from gym.broker.egress.errors import ConnectionLost
 from gym.broker.provider import Process
 from gym.wire.failures import RolloutError
 
 HEAD: Final = struct.Struct("<BII")  # type, line, length
 WINDOW: Final = 131072  # bytes of one line that may be under way each way
-LINES: Final = 64
-MOST: Final = 65536
-MOST_WAITING: Final = LINES * WINDOW + (1 << 20)  # for a relay that reads nothing
+MAX_CONNECTIONS: Final = 64
+MAX_FRAME: Final = 65536
+MAX_WAITING: Final = MAX_CONNECTIONS * WINDOW + (1 << 20)  # for a relay that reads nothing
 PIECE: Final = 16384
 LISTENING, OPEN, DATA, END, RESET, TAKEN, DATAGRAM = b"LODERWU"
 
 ADDRESS: Final = "127.9.9.9"  # loopback, out of the way of what a task itself listens on at 127.0.0.1
 PROXY_PORT: Final = 3128
-DOORS: Final = (("tcp", PROXY_PORT), ("tcp", 80), ("tcp", 443), ("tcp", 53), ("udp", 53))
-DOOR_BYTES: Final = tuple(bytes([number]) for number in range(len(DOORS)))
+LISTEN_PORTS: Final = (("tcp", PROXY_PORT), ("tcp", 80), ("tcp", 443), ("tcp", 53), ("udp", 53))
+LISTEN_PORT_BYTES: Final = tuple(bytes([number]) for number in range(len(LISTEN_PORTS)))
 PROXY, HTTP, TLS, DNS_STREAM, DNS = range(5)
 
 
-class Frame(NamedTuple):
+class RelayFrame(NamedTuple):
     type: int
-    line: int
+    connection: int
     body: bytes
 
 
-class Served(Protocol):
-    """Who looks at what comes."""
+class RelayHandler(Protocol):
+    """Handles what a relay receives."""
 
-    def accept(self, door: int, line: RelayLine) -> None: ...
+    def accept(self, port_index: int, connection: RelayConnection) -> None: ...
 
-    def ask(self, door: int, data: bytes, answer: Callable[[bytes], None]) -> None: ...
+    def ask(self, port_index: int, data: bytes, answer: Callable[[bytes], None]) -> None: ...
 
 
 def relay_argv(helper: str) -> tuple[str, ...]:
-    return (helper, "--relay", ADDRESS, *(f"{kind}:{port}" for kind, port in DOORS))
+    return (helper, "--relay", ADDRESS, *(f"{kind}:{port}" for kind, port in LISTEN_PORTS))
 
 
 class Relay:
     """Feed it by `take`; `run` carries what goes the other way, until its command ends."""
 
-    def __init__(self, served: Served) -> None:
+    def __init__(self, served: RelayHandler) -> None:
         self._served = served
         self._buffer = bytearray()
-        self._lines: dict[int, RelayLine] = {}
+        self._connections: dict[int, RelayConnection] = {}
         self._outgoing = bytearray()
         self._more = asyncio.Event()
         self._broken: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.listening: asyncio.Future[tuple[bool, ...]] = asyncio.get_running_loop().create_future()
 
     def take(self, stream: int, data: bytes) -> None:
-        """What its command wrote. Called by the channel; never waits, for windows bound what may come. Somebody in the
-        sandbox may have taken the relay over: what no relay of ours does is its end."""
+        """What its command wrote. Called by the channel; never waits, for windows bound what may come. A process in
+        the sandbox may have taken the relay over, so the first invalid frame ends it."""
         if stream != 1 or self._broken.done():
             return
         self._buffer += data
@@ -80,21 +80,21 @@ class Relay:
             await asyncio.gather(writing, ending, return_exceptions=True)
             self._buffer.clear()
             self._outgoing.clear()
-            for line in tuple(self._lines.values()):
-                line.lose()
+            for connection in tuple(self._connections.values()):
+                connection.lose()
             if not self.listening.done():
                 self.listening.cancel()
 
-    def send(self, type: int, line: int, body: bytes = b"") -> None:
+    def send(self, type: int, connection: int, body: bytes = b"") -> None:
         if self._broken.done():
             return
-        self._outgoing += HEAD.pack(type, line, len(body)) + body
+        self._outgoing += HEAD.pack(type, connection, len(body)) + body
         self._more.set()
-        if len(self._outgoing) > MOST_WAITING:
+        if len(self._outgoing) > MAX_WAITING:
             self._break("takes nothing of what it is sent")
 
-    def forget(self, line: int) -> None:
-        self._lines.pop(line, None)
+    def forget(self, connection: int) -> None:
+        self._connections.pop(connection, None)
 
     async def _write(self, process: Process) -> None:
         while True:
@@ -105,51 +105,56 @@ class Relay:
                 self._outgoing.clear()
                 await process.write(piece)
 
-    def _frames(self) -> Iterator[Frame]:
+    def _frames(self) -> Iterator[RelayFrame]:
         while len(self._buffer) >= HEAD.size:
-            type, line, size = HEAD.unpack_from(self._buffer)
-            if size > MOST:
+            type, connection, size = HEAD.unpack_from(self._buffer)
+            if size > MAX_FRAME:
                 self._break(f"sent a frame of {size} bytes")
             if self._broken.done() or len(self._buffer) < HEAD.size + size:
                 return
             body = bytes(self._buffer[HEAD.size : HEAD.size + size])
             del self._buffer[: HEAD.size + size]
-            yield Frame(type, line, body)
+            yield RelayFrame(type, connection, body)
 
     def _break(self, why: str) -> None:
         if not self._broken.done():
             self._broken.set_result(why)
 
-    def _obey(self, frame: Frame) -> None:
-        line = self._lines.get(frame.line)
+    def _obey(self, frame: RelayFrame) -> None:
+        connection = self._connections.get(frame.connection)
         if frame.type == LISTENING and not self.listening.done():
             self.listening.set_result(tuple(map(bool, frame.body)))
-        elif frame.type == OPEN and line is None and len(self._lines) < LINES and frame.body[:1] in DOOR_BYTES:
-            line = self._lines[frame.line] = RelayLine(self, frame.line)
-            self._served.accept(frame.body[0], line)
+        elif (
+            frame.type == OPEN
+            and connection is None
+            and len(self._connections) < MAX_CONNECTIONS
+            and frame.body[:1] in LISTEN_PORT_BYTES
+        ):
+            connection = self._connections[frame.connection] = RelayConnection(self, frame.connection)
+            self._served.accept(frame.body[0], connection)
         elif frame.type == DATAGRAM and frame.body:
-            self._served.ask(frame.body[0], frame.body[1:], lambda data: self.send(DATAGRAM, frame.line, data))
-        elif line is not None:
-            line.obey(frame)
+            self._served.ask(frame.body[0], frame.body[1:], lambda data: self.send(DATAGRAM, frame.connection, data))
+        elif connection is not None:
+            connection.obey(frame)
 
 
-class RelayLine:
-    """One TCP connection of somebody in the sandbox."""
+class RelayConnection:
+    """One TCP connection of a process in the sandbox."""
 
     def __init__(self, relay: Relay, number: int) -> None:
         self._relay = relay
         self._number = number
         self._incoming = bytearray()
         self._room = WINDOW
-        self._ended = False  # it says no more
+        self._ended = False  # no more data will come
         self._gone = False
         self._news = asyncio.Event()
 
     async def read(self) -> bytes:
-        """b"" once the other side has said all."""
+        """b"" once the other side has closed its direction."""
         while not self._incoming:
             if self._gone:
-                raise LineGone("the sandbox closed the connection")
+                raise ConnectionLost("the sandbox closed the connection")
             if self._ended:
                 return b""
             await self._wait()
@@ -163,7 +168,7 @@ class RelayLine:
         view = memoryview(data)
         while view:
             if self._gone:
-                raise LineGone("the sandbox closed the connection")
+                raise ConnectionLost("the sandbox closed the connection")
             if self._room <= 0:
                 await self._wait()
                 continue
@@ -173,7 +178,7 @@ class RelayLine:
             view = view[len(piece) :]
 
     async def flush(self) -> None:
-        """Returns when what was written was taken, or nobody is there to take it."""
+        """Returns when everything written was taken, or the connection is closed."""
         while self._room < WINDOW and not self._gone:
             await self._wait()
 
@@ -191,7 +196,7 @@ class RelayLine:
         self._news.set()
         self._relay.forget(self._number)
 
-    def obey(self, frame: Frame) -> None:
+    def obey(self, frame: RelayFrame) -> None:
         if frame.type == DATA:
             self._incoming += frame.body
             if len(self._incoming) > WINDOW:  # no relay of ours does that

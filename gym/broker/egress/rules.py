@@ -7,19 +7,19 @@ import socket
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from gym.broker.egress.errors import Denied
+from gym.broker.egress.errors import EgressDenied
 from gym.wire.addresses import is_address, is_own, is_public
 from gym.wire.sandbox import Network
 
 
-class Rules(NamedTuple):
+class EgressRules(NamedTuple):
     """What one phase of a sandbox may reach. `everything` is the phase that was granted the internet."""
 
     hosts: tuple[str, ...] = ()
     everything: bool = False
 
     @classmethod
-    def of(cls, network: Network) -> Rules:
+    def of(cls, network: Network) -> EgressRules:
         return cls(network.allow, network.access == "internet")
 
     def allows(self, host: str) -> bool:
@@ -40,12 +40,12 @@ def choose_addresses(found: Iterable[str], host: str, private: tuple[str, ...]) 
         return addresses
     for address in addresses:
         if not is_public(address) or is_own(address):
-            raise Denied(f"{host} leads to {address}, which is not of the public internet")
+            raise EgressDenied(f"{host} leads to {address}, which is not of the public internet")
     return addresses
 
 
 async def resolve_name(host: str, seconds: float) -> list[str]:
-    """The gate's own question to the system's resolver; a sandbox's words never travel further than this name."""
+    """Resolves a name by the system's resolver. The name is all of a sandbox's data that goes there."""
     if is_address(host):
         return [host]
     loop = asyncio.get_running_loop()
@@ -53,5 +53,5 @@ async def resolve_name(host: str, seconds: float) -> list[str]:
         async with asyncio.timeout(seconds):
             found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError, TimeoutError) as error:
-        raise Denied(f"{host} could not be resolved: {error or 'no answer'}", gateway=True) from None
+        raise EgressDenied(f"{host} could not be resolved: {error or 'no answer'}", gateway=True) from None
     return [str(one[4][0]) for one in found if "%" not in str(one[4][0])]

@@ -17,7 +17,7 @@
 #define ABANDON 256
 #define LEFT_MAX 200      // older leftovers lose their pipes, so that there are always some for new commands
 
-static void tell(struct command *c, uint8_t type, const void *data, uint32_t n) {
+static void send_of(struct command *c, uint8_t type, const void *data, uint32_t n) {
   if (!c->mute) send_frame(type, c->id, data, n);
 }
 
@@ -29,7 +29,7 @@ static void close_fd(int *fd) {
 static void fail_command(struct command *c, int stage, int error) {
   uint8_t data[5] = {(uint8_t)stage};
   memcpy(data + 1, &error, 4);
-  tell(c, FAILED, data, 5);
+  send_of(c, FAILED, data, 5);
   c->failed = c->forgotten = 1;
   c->state = LEFT;
 }
@@ -62,7 +62,7 @@ void start_command(struct command *c) {
 
 void add_input(struct command *c, const uint8_t *data, uint32_t n) {
   if (c->in >= 0) buf_add(&c->input, data, n);
-  else tell(c, CONSUMED, &n, 4);  // nobody reads it any more; the sender need not wait
+  else send_of(c, CONSUMED, &n, 4);  // it has no reader any more; the sender need not wait
 }
 
 static void write_input(struct command *c) {
@@ -76,7 +76,7 @@ static void write_input(struct command *c) {
     }
     uint32_t taken = (uint32_t)n;
     buf_take(&c->input, taken);
-    tell(c, CONSUMED, &taken, 4);
+    send_of(c, CONSUMED, &taken, 4);
   }
   if (c->in < 0 || !c->input_ended) return;
   if (c->options & TTY) {
@@ -103,10 +103,10 @@ static void set_end(struct command *c, int status, double cpu, uint64_t rss) {
   c->max_rss = rss;
 }
 
-static void tell_started(struct command *c) {
+static void send_started(struct command *c) {
   if (c->started || c->failed) return;
   c->started = 1;
-  tell(c, STARTED, &c->child, 4);
+  send_of(c, STARTED, &c->child, 4);
 }
 
 static void read_status(struct command *c) {
@@ -121,7 +121,7 @@ static void read_status(struct command *c) {
     }
     if (r.kind == 'P') c->child = r.value;
     if (r.kind == 'S') set_end(c, r.value, r.cpu, r.max_rss);
-    if (r.kind == 'E') tell_started(c);
+    if (r.kind == 'E') send_started(c);
     if (r.kind == 'X' && !c->failed) fail_command(c, r.stage, r.value);
   }
 }
@@ -134,7 +134,7 @@ void reaped(pid_t pid, int status, const struct rusage *use) {
     c->guardian = 0;
     read_status(c);
     if (c->options & BUILTIN) set_end(c, status, cpu, (uint64_t)use->ru_maxrss << 10);
-    else if (c->child && kill(c->child, 0) == 0) tell_started(c);
+    else if (c->child && kill(c->child, 0) == 0) send_started(c);
     else if (!c->ended_known) {
       set_end(c, SIGKILL, 0, 0);
       c->lost = 1;
@@ -189,15 +189,15 @@ void end_command(struct command *c) {
 
 void forget_command(struct command *c) { c->forgotten = 1; }
 
-void tell_again(struct command *c) {
-  if (c->started) tell(c, STARTED, &c->child, 4);
-  tell_heads(c);
+void resend_command(struct command *c) {
+  if (c->started) send_of(c, STARTED, &c->child, 4);
+  send_heads(c);
   if (c->state != TAILING && c->state != LEFT) return;
   c->out[0].sent = c->out[1].sent = 0;
   c->state = TAILING;
 }
 
-static void tell_result(struct command *c) {
+static void send_result(struct command *c) {
   uint8_t data[57] = {0};
   int32_t code = c->code, signal = c->signal;
   double seconds = c->ended - c->began;
@@ -207,7 +207,7 @@ static void tell_result(struct command *c) {
   memcpy(data + 9, &seconds, 8);
   memcpy(data + 17, &c->cpu, 8);
   memcpy(data + 25, &c->max_rss, 8);
-  tell(c, RESULT, data, 33);
+  send_of(c, RESULT, data, 33);
 }
 
 static void begin_drain(struct command *c) {
@@ -273,7 +273,7 @@ static void advance(struct command *c) {
     else if (c->state == KILLING) advance_killing(c);
     else if (c->state == DRAINING && (c->mute || is_drained(c))) c->state = TAILING;
     else if (c->state == TAILING && (c->mute || (send_tail(c, 0, 0) && send_tail(c, 1, 0)))) {
-      tell_result(c);
+      send_result(c);
       c->state = LEFT;
     } else if (c->state == LEFT) advance_left(c);
   } while (c->state != before);

@@ -24,7 +24,7 @@ static long listed;
 static int failed(void) {
   int error = errno;
   if (*temporary) unlink(temporary);
-  tell_status('X', AT_FILE, error, 0, 0);
+  report_status('X', AT_FILE, error, 0, 0);
   return 1;
 }
 
@@ -51,7 +51,7 @@ static const char *kind_of(mode_t mode) {
 }
 
 // One entry: eight fields, each ended by a zero byte.
-static int tell_entry(const char *path, int dir, const char *name) {
+static int print_entry(const char *path, int dir, const char *name) {
   struct stat st;
   char target[PATH_MAX] = "", line[PATH_MAX];
   if (fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) return -1;
@@ -83,7 +83,7 @@ static int list_below(int dir, char *path, size_t length, int recursive) {
     size_t at = length;
     if (path[at - 1] != '/') path[at++] = '/';
     memcpy(path + at, e->d_name, more + 1);
-    if (tell_entry(path, dirfd(open_dir), e->d_name) < 0) {
+    if (print_entry(path, dirfd(open_dir), e->d_name) < 0) {
       result = errno == ENOENT ? 0 : -1;  // gone since
       continue;
     }
@@ -104,7 +104,7 @@ static int list(const char *from, int recursive) {
 }
 
 static int read_range(const char *path, long long offset, long long length) {
-  int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);  // a pipe nobody writes to must not hold us
+  int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);  // a pipe without a writer must not block us
   struct stat st;
   if (fd < 0 || fstat(fd, &st) < 0) return -1;
   if (S_ISDIR(st.st_mode)) return errno = EISDIR, -1;
@@ -197,7 +197,7 @@ static int make_dir(char *path, int mode) {
 
 struct above { struct above *next; dev_t device; ino_t inode; char name[]; };
 
-// One's own folder whatever its mode says: who may not write in it could keep what is there by a `chmod`.
+// One's own folder whatever its mode says: else a user without the right to write could keep its files by a `chmod`.
 static int open_folder(int parent, const char *name) {
   int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   int fd = openat(parent, name, flags);
@@ -214,12 +214,12 @@ static int remove_plain(int fd, char found[NAME_MAX + 1]) {
   if (!dir) return -1;
   int result = 0;
   *found = 0;
-  for (int again = 1; again && !result && !*found;) {  // some file systems skip entries while others go
-    again = 0;
+  for (int retry = 1; retry && !result && !*found;) {  // some file systems skip entries while others go
+    retry = 0;
     rewinddir(dir);
     for (struct dirent *e; !result && !*found && (e = readdir(dir));) {
       if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..")) continue;
-      again = 1;
+      retry = 1;
       if (unlinkat(fd, e->d_name, 0) == 0 || errno == ENOENT) continue;
       if (errno == EISDIR || errno == EPERM) snprintf(found, NAME_MAX + 1, "%s", e->d_name);
       else result = -1;
@@ -291,7 +291,7 @@ static int set_times(const char *path, const char *stamp) {
 static int mode_of(const char *octal) { return *octal ? (int)strtol(octal, NULL, 8) : -1; }
 
 static int operate(const char *what, char **a, size_t n) {
-  if (n == 1 && !strcmp(what, "stat")) return tell_entry(a[0], AT_FDCWD, a[0]) < 0 ? -1 : flush(0);
+  if (n == 1 && !strcmp(what, "stat")) return print_entry(a[0], AT_FDCWD, a[0]) < 0 ? -1 : flush(0);
   if (n == 2 && !strcmp(what, "list")) return list(a[0], *a[1] == '1');
   if (n == 3 && !strcmp(what, "read")) return read_range(a[0], atoll(a[1]), atoll(a[2]));
   if (n == 3 && !strcmp(what, "write")) return write_file(a[0], mode_of(a[1]), *a[2] == '1');

@@ -1,5 +1,5 @@
 // What no command may do to the sandbox's first process: take its limits, its turns on a core, or a handle on it. The
-// kernel keeps signals from process 1, and asks nobody's leave for these. By numbers alone: a filter sees no memory.
+// kernel keeps signals from process 1, but not these calls. By numbers alone: a filter sees no memory.
 #define _GNU_SOURCE
 #include "helper.h"
 #include <linux/audit.h>
@@ -75,7 +75,7 @@ static void add_machine(const struct numbers *n) {
 }
 
 // A kernel without filters lets the command run all the same: its sandbox is then only lost by its own doing.
-void keep_from_first(void) {
+void protect_first(void) {
   if (!guard_first) return;
   for (size_t i = 0; i < sizeof machines / sizeof *machines; i++) add_machine(machines + i);
   add(BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);

@@ -34,7 +34,7 @@ struct output {             // one stream of a command
   uint64_t dropped, sent;    // `sent`: how much of the tail has crossed
   int64_t credit;           // LIVE: how much the client is ready to take
   int64_t drain;            // after the end: how much was in the pipe then; -1 until then
-  struct buf head;          // KEEP: what crossed, for whoever adopts
+  struct buf head;          // KEEP: what crossed, for the client that adopts the command
 };
 
 enum state { COLLECTING, RUNNING, KILLING, DRAINING, TAILING, LEFT, OVER };
@@ -63,6 +63,8 @@ struct command {
   uint64_t max_rss;
 };
 
+#define STATUS_FD 3
+
 struct record {              // from the guardian or a file operation, over the status pipe
   uint8_t kind;              // 'P' pid, 'E' exec went well, 'X' failed, 'S' ended
   uint8_t stage;
@@ -82,9 +84,9 @@ long count_ooms(int fd);
 int open_ooms(void);
 
 extern int guard_first;    // commands may do nothing to process 1
-void keep_from_first(void);
+void protect_first(void);
 int spawn(struct command *c, struct spawned *s, int *stage);
-void tell_status(uint8_t kind, uint8_t stage, int32_t value, double cpu, uint64_t rss);
+void report_status(uint8_t kind, uint8_t stage, int32_t value, double cpu, uint64_t rss);
 int run_file_operation(struct command *c);
 
 // Signals everything below `root` but neither root nor what hangs below a spared pid. For SIGKILL all are stopped

@@ -1,4 +1,4 @@
-// What the two halves of the loop share: the line to the client (main.c) and the commands (commands.c).
+// What the two halves of the loop share: the connection to the client (client.c) and the commands (commands.c).
 #ifndef GYM_LOOP_H
 #define GYM_LOOP_H
 #include "helper.h"
@@ -22,8 +22,8 @@ size_t output_room(const struct command *c, const struct output *o);  // output.
 int read_output(struct command *c, struct output *o);
 void begin_drain_of(struct output *o, int tty);
 int send_tail(struct command *c, int which, int whole);
-void tell_tails(struct command *c);
-void tell_heads(struct command *c);
+void send_tails(struct command *c);
+void send_heads(struct command *c);
 
 void start_command(struct command *c);
 void add_input(struct command *c, const uint8_t *data, uint32_t n);
@@ -31,7 +31,7 @@ void kill_command(struct command *c, int signal);
 void resize_command(struct command *c, const uint8_t *size);
 void end_command(struct command *c);     // kill it and say nothing more of it
 void forget_command(struct command *c);  // KEEP: its result has arrived
-void tell_again(struct command *c);      // to a client that adopts it
+void resend_command(struct command *c);      // to a client that adopts it
 void reaped(pid_t pid, int status, const struct rusage *use);
 int watch_commands(struct pollfd *fds, int room, int *wait_ms);
 void serve_commands(const struct pollfd *fds, int n);

@@ -1,5 +1,5 @@
 // The helper: PID 1 of a sandbox, or the first process of a plain one. It speaks frames on stdin and stdout, starts
-// commands, holds their output within bounds, ends what has run too long, and ends everything when nobody speaks.
+// commands, holds their output within bounds, ends what has run too long, and ends everything when its client is silent.
 #define _GNU_SOURCE
 #include "helper.h"
 #include "loop.h"
@@ -20,27 +20,14 @@
 #define SOURCES "unknown"
 #endif
 
-struct helper H;
-
 static const struct command *by_id(uint32_t id, struct command **found) {
   for (struct command *c = H.commands; c; c = c->next)
     if (c->id == id && !c->mute) return *found = c;
   return *found = NULL;
 }
 
-void send_frame(uint8_t type, uint32_t id, const void *data, uint32_t n) {
-  uint8_t head[FRAME_HEAD], end = FRAME_END;
-  head[0] = type;
-  memcpy(head + 1, &id, 4);
-  memcpy(head + 5, &n, 4);
-  buf_room(&H.out, FRAME_HEAD + n + 1);
-  buf_add(&H.out, head, FRAME_HEAD);
-  buf_add(&H.out, data, n);
-  buf_add(&H.out, &end, 1);
-}
-
 static void reset_session(const uint8_t *nonce, int keep) {
-  H.out.len = H.out.off = 0;  // the rest of a frame that nobody waits for
+  H.out.len = H.out.off = 0;  // the rest of a frame for an earlier client
   struct buf reply = {0};
   uint32_t ids[3] = {(uint32_t)getpid(), (uint32_t)getuid(), (uint32_t)getgid()}, count = 0;
   uint16_t version = PROTOCOL;
@@ -63,7 +50,7 @@ static void reset_session(const uint8_t *nonce, int keep) {
   send_frame(HELLO_BACK, 0, reply.p, (uint32_t)reply.len);
   buf_free(&reply);
   for (struct command *c = H.commands; c; c = c->next)
-    if (!c->mute) tell_again(c);
+    if (!c->mute) resend_command(c);
 }
 
 static struct command *add_command(uint32_t id) {
@@ -92,7 +79,7 @@ static void handle(uint8_t type, uint32_t id, const uint8_t *data, uint32_t n) {
   else if (type == KILL && n == 4) kill_command(c, (int)number);
   else if (type == RESIZE && n == 4) resize_command(c, data);
   else if (type == CREDIT && n == 5 && data[4] < 2) c->out[data[4]].credit += number;
-  else if (type == PEEK) tell_tails(c);
+  else if (type == PEEK) send_tails(c);
   else if (type == FORGET) forget_command(c);
 }
 
@@ -137,7 +124,7 @@ static void write_client(void) {
   while (H.out.len > H.out.off) {
     ssize_t n = write(H.to, H.out.p + H.out.off, H.out.len - H.out.off);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno != EAGAIN) buf_take(&H.out, H.out.len - H.out.off);  // nobody reads; silence ends us
+    if (n < 0 && errno != EAGAIN) buf_take(&H.out, H.out.len - H.out.off);  // no reader; silence ends us
     if (n <= 0) return;
     buf_take(&H.out, (size_t)n);
   }
@@ -246,8 +233,8 @@ static int launch(int argc, char **argv) {
       return 71;
     }
     if (strcmp(argv[i], "--limit") || i + 2 >= argc) break;
-    struct rlimit most = {strtoull(argv[i + 2], NULL, 10), strtoull(argv[i + 2], NULL, 10)};
-    setrlimit(atoi(argv[i + 1]), &most);
+    struct rlimit limit = {strtoull(argv[i + 2], NULL, 10), strtoull(argv[i + 2], NULL, 10)};
+    setrlimit(atoi(argv[i + 1]), &limit);
     i += 2;
   }
   fprintf(stderr, "gym-helper: --launch takes --join FILE, --limit NUMBER VALUE, then -- and a command\n");
@@ -262,7 +249,7 @@ static int take_fd(int fd) {
 
 int main(int argc, char **argv) {
   if (argc > 1 && !strcmp(argv[1], "--launch")) return launch(argc, argv);
-  prctl(PR_SET_DUMPABLE, 0);  // first: from here on nobody of the same uid may trace it or open its pipes
+  prctl(PR_SET_DUMPABLE, 0);  // first: from here on no process of the same uid may trace it or open its pipes
   if (argc > 1 && !strcmp(argv[1], "--relay")) return relay(argc, argv);
   H.ooms = -1;
   for (int i = 1; i < argc; i++) {

@@ -111,7 +111,7 @@ int send_tail(struct command *c, int which, int whole) {
     if (n > o->ring_cap - at) n = o->ring_cap - at;
     if (n > sizeof data - 10) n = sizeof data - 10;
     data[0] = (uint8_t)which;
-    data[1] = o->sent == 0;  // the first piece takes the place of what an earlier peek told
+    data[1] = o->sent == 0;  // the first piece takes the place of what an earlier peek sent
     memcpy(data + 2, &o->dropped, 8);
     if (n) memcpy(data + 10, o->ring + at, n);
     send_frame(TAIL, c->id, data, (uint32_t)(10 + n));
@@ -121,7 +121,7 @@ int send_tail(struct command *c, int which, int whole) {
   return 1;
 }
 
-void tell_tails(struct command *c) {
+void send_tails(struct command *c) {
   for (int i = 0; i < 2; i++) {
     if (H.out.len - H.out.off > (8u << 20)) break;  // asked faster than it reads
     for (int reads = 0; reads < 16 && read_output(c, &c->out[i]); reads++) {}
@@ -132,7 +132,7 @@ void tell_tails(struct command *c) {
   send_frame(PEEKED, c->id, NULL, 0);
 }
 
-void tell_heads(struct command *c) {
+void send_heads(struct command *c) {
   for (int i = 0; i < 2; i++) {
     struct output *o = &c->out[i];
     o->credit = WINDOW;

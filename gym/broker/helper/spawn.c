@@ -1,5 +1,5 @@
 // Making a command: a guardian that orphans of the command fall to, below it the command with clean signals,
-// a session of its own and its limits. The guardian tells over the status pipe what became of it.
+// a session of its own and its limits. The guardian reports its end over the status pipe.
 #define _GNU_SOURCE
 #include "helper.h"
 #include <errno.h>
@@ -14,17 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STATUS_FD 3
 #define PATH_DEFAULT "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 static pid_t parent_pid;
-
-void tell_status(uint8_t kind, uint8_t stage, int32_t value, double cpu, uint64_t rss) {
-  struct record r = {kind, stage, value, cpu, rss};
-  ssize_t n;
-  do n = write(STATUS_FD, &r, sizeof r);
-  while (n < 0 && errno == EINTR);
-}
 
 static void fail(int fd, uint8_t stage, int error) {
   struct record r = {'X', stage, error, 0, 0};
@@ -73,29 +65,29 @@ static int set_limits(struct command *c) {
 static void make_easy_to_kill(void) {  // rather the command than the helper, when memory is short
   int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (fd < 0) return;
-  if (write(fd, "500", 3) < 0) { /* an old kernel, or not ours to say */ }
+  if (write(fd, "500", 3) < 0) { /* an old kernel, or not ours to set */ }
   close(fd);
 }
 
-static void become_command(struct command *c, int told) {
-  tell_status('P', 0, getpid(), 0, 0);  // before it can do its guardian any harm
+static void become_command(struct command *c, int report_fd) {
+  report_status('P', 0, getpid(), 0, 0);  // before it can do its guardian any harm
   setsid();
-  if (c->options & TTY && ioctl(0, TIOCSCTTY, 0) < 0) fail(told, AT_TTY, errno);
-  if (c->cwd && chdir(c->cwd) < 0) fail(told, AT_CWD, errno);
+  if (c->options & TTY && ioctl(0, TIOCSCTTY, 0) < 0) fail(report_fd, AT_TTY, errno);
+  if (c->cwd && chdir(c->cwd) < 0) fail(report_fd, AT_CWD, errno);
   make_easy_to_kill();
-  if (set_limits(c) < 0) fail(told, AT_LIMIT, errno);
+  if (set_limits(c) < 0) fail(report_fd, AT_LIMIT, errno);
   clean_signals();
   extern char **environ;
   environ = c->env;
   if (!getenv("PATH")) setenv("PATH", PATH_DEFAULT, 1);
-  keep_from_first();
+  protect_first();
   execvp(c->argv[0], c->argv);
-  fail(told, AT_EXEC, errno);
+  fail(report_fd, AT_EXEC, errno);
 }
 
 static void end_with_parent(int signal) {
   (void)signal;
-  if (getppid() == parent_pid) return;  // somebody inside sent it
+  if (getppid() == parent_pid) return;  // a process of the sandbox sent it
   for (int i = 0; i < 100 && signal_tree(getpid(), SIGKILL, NULL, 0) > 0; i++) {
     while (waitpid(-1, NULL, WNOHANG) > 0) {}
     usleep(5000);
@@ -124,28 +116,28 @@ static void wait_for_all(pid_t child) {
     if (pid != child) continue;
     getrusage(RUSAGE_CHILDREN, &use);
     double cpu = (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
-    tell_status('S', 0, status, cpu, (uint64_t)use.ru_maxrss << 10);
+    report_status('S', 0, status, cpu, (uint64_t)use.ru_maxrss << 10);
   }
 }
 
 static void become_guardian(struct command *c) {
   prctl(PR_SET_CHILD_SUBREAPER, 1);
   prctl(PR_SET_NAME, "gym-guardian");
-  int told[2];
-  if (pipe2(told, O_CLOEXEC) < 0) fail(STATUS_FD, AT_FORK, errno);
+  int report_pipe[2];
+  if (pipe2(report_pipe, O_CLOEXEC) < 0) fail(STATUS_FD, AT_FORK, errno);
   pid_t child = fork();
   if (child < 0) fail(STATUS_FD, AT_FORK, errno);
-  if (child == 0) become_command(c, told[1]);
+  if (child == 0) become_command(c, report_pipe[1]);
   watch_parent();
   for (int fd = 0; fd < 3; fd++) close(fd);
-  close(told[1]);
+  close(report_pipe[1]);
   struct record r;
   ssize_t n;
-  do n = read(told[0], &r, sizeof r);
+  do n = read(report_pipe[0], &r, sizeof r);
   while (n < 0 && errno == EINTR);
-  close(told[0]);
-  if (n == sizeof r) tell_status('X', r.stage, r.value, 0, 0);
-  else tell_status('E', 0, 0, 0, 0);
+  close(report_pipe[0]);
+  if (n == sizeof r) report_status('X', r.stage, r.value, 0, 0);
+  else report_status('E', 0, 0, 0, 0);
   wait_for_all(child);
 }
 

@@ -146,7 +146,7 @@ int signal_tree(pid_t root, int signal, const pid_t *spare, size_t spares) {
       break;
     }
     alive = signal_marked(&t, SIGSTOP);
-    if (alive == 0 || alive == before) break;  // nobody new since the last stop
+    if (alive == 0 || alive == before) break;  // no new process since the last stop
     before = alive;
   }
   if (signal == SIGKILL) signal_marked(&t, SIGKILL);

@@ -1,4 +1,4 @@
-"""A provider by its name: imported only when it is asked for, so that nobody pays for the others."""
+"""Makes a provider by its name. Only the provider that is used is imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gym.errors import InfraError, UserError
 from gym.wire.sandbox import ProviderName
 
 STATE: Final = "state"  # of the folder, and all of it that may be written where the broker is a container
-LEDGER: Final = "images.json"  # which images are the provider's to remove, and when each was last used
+IMAGE_USE: Final = "images.json"  # which images are the provider's to remove, and when each was last used
 
 
 def make_provider(
@@ -26,12 +26,12 @@ def make_provider(
         return _make(name if name != "auto" else choose_provider(), folder, options, gate)
     except TypeError as error:
         raise UserError(
-            f"the sandbox provider `{name}` knows no such option: {error}", "Fix `sandbox_settings.options`."
+            f"the sandbox provider `{name}` has no such option: {error}", "Fix `sandbox_settings.options`."
         ) from None
 
 
 def choose_provider() -> ProviderName:
-    """The best there is; never the one that isolates nothing."""
+    """The best that this machine has; never the one that isolates nothing."""
     from gym.engine import find_engine  # noqa: PLC0415
 
     if not isinstance(find_engine(), InfraError):
@@ -39,7 +39,7 @@ def choose_provider() -> ProviderName:
     if shutil.which("bwrap"):
         return "bubblewrap"
     raise InfraError(
-        "no container engine answers, and bubblewrap is not here: there is nothing to make sandboxes",
+        "no container engine answers and bubblewrap is not installed: there is nothing to make sandboxes with",
         "Install bubblewrap, or switch on what isolates nothing by name: --sandbox-provider subprocess",
     )
 
@@ -48,9 +48,9 @@ def _make(name: ProviderName, folder: Path, options: Mapping[str, Any], gate: Eg
     if name == "docker":
         from gym.broker.providers.docker.docker_provider import Docker  # noqa: PLC0415
 
-        return Docker(ledger=folder / STATE / LEDGER, gate=gate, **options)
+        return Docker(image_use=folder / STATE / IMAGE_USE, gate=gate, **options)
     from gym.broker.providers.local import Bubblewrap, Subprocess  # noqa: PLC0415
 
     if name == "subprocess":
-        return Subprocess(folder, isolates_nothing=True, **options)  # by name, or nobody comes here
+        return Subprocess(folder, isolates_nothing=True, **options)  # only by name: `auto` never chooses it
     return Bubblewrap(folder, gate=gate, **options)

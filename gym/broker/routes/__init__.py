@@ -1,1 +1,1 @@
-"""What the broker answers over HTTP: sandboxes, commands, files, builds, terminals."""
+"""The broker's HTTP routes: sandboxes, commands, files, builds, terminals."""

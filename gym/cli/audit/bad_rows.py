@@ -13,7 +13,7 @@ CONTRACT = ("response", "responses_create_params", "agent_ref")
 NO_REPLIES: tuple[Any, ...] = (None, 5, [], {}, {"output": None}, {"output": "text"}, {"output": [5]}, {"output": {}})
 
 
-class BadRow(NamedTuple):
+class RefusedBody(NamedTuple):
     """A body, what is wrong with it, and the word that a refusal has to name."""
 
     wrong: str
@@ -22,35 +22,35 @@ class BadRow(NamedTuple):
     refused: bool = False  # the contract itself forbids it
 
 
-def bad_rows(request: Mapping[str, Any], *, few: bool = False) -> Iterator[BadRow]:
+def bad_rows(request: Mapping[str, Any], *, few: bool = False) -> Iterator[RefusedBody]:
     """`few`: all fields away at once instead of one after another."""
     yield from _outside_the_contract(request)
     own = [field for field in request if field not in CONTRACT]
-    yield BadRow("no field of its own", "", {key: request[key] for key in request if key not in own})
+    yield RefusedBody("no field of its own", "", {key: request[key] for key in request if key not in own})
     if few:
         return
     for field in own:
         for wrong, value in _changes(request[field]):
-            yield BadRow(f"{field} {wrong}", field, _with(request, field, value))
+            yield RefusedBody(f"{field} {wrong}", field, _with(request, field, value))
         if isinstance(request[field], Mapping):
             yield from _inner(request, field)
 
 
-def _outside_the_contract(request: Mapping[str, Any]) -> Iterator[BadRow]:
+def _outside_the_contract(request: Mapping[str, Any]) -> Iterator[RefusedBody]:
     asked = "responses_create_params"
-    yield BadRow(f"{asked} is missing", asked, _with(request, asked, MISSING), refused=True)
+    yield RefusedBody(f"{asked} is missing", asked, _with(request, asked, MISSING), refused=True)
     for reply in NO_REPLIES:
-        yield BadRow(f"response is {reply!r}", "response", _with(request, "response", reply), refused=True)
-    yield BadRow("input is 5", "input", _with(request, asked, {"input": 5}), refused=True)
+        yield RefusedBody(f"response is {reply!r}", "response", _with(request, "response", reply), refused=True)
+    yield RefusedBody("input is 5", "input", _with(request, asked, {"input": 5}), refused=True)
 
 
-def _inner(request: Mapping[str, Any], field: str) -> Iterator[BadRow]:
+def _inner(request: Mapping[str, Any], field: str) -> Iterator[RefusedBody]:
     """What stands in an object, one step down."""
     inside: Mapping[str, Any] = request[field]
     for name in inside:
         for wrong, value in _changes(inside[name]):
             changed = _with(request, field, _with(inside, name, value))
-            yield BadRow(f"{field}.{name} {wrong}", field, changed)
+            yield RefusedBody(f"{field}.{name} {wrong}", field, changed)
 
 
 MISSING: Any = object()

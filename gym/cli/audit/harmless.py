@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+from gym.cli.audit.audit_programs import rewrite_program
 from gym.cli.audit.gold import SLOTTED, Gold, with_text
-from gym.cli.audit.programs import rewrite_program
 from gym.cli.audit.wrong import wrong_values
 from gym.wire import items
 from gym.wire.items import Item
@@ -23,22 +23,22 @@ YEARS: Final = range(1000, 2200)
 WIDE: Final = {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
 
 
-class Change(NamedTuple):
+class HarmlessChange(NamedTuple):
     """One changed answer; of the same name there may be several."""
 
     name: str
     output: list[Item]
 
 
-def harmless_changes(gold: Gold, output: list[Item]) -> Iterator[Change]:
+def harmless_changes(gold: Gold, output: list[Item]) -> Iterator[HarmlessChange]:
     if gold.form == "calls":
-        yield Change("thinking aloud", [items.reasoning(THINKING.strip()), *output])
-        yield from (Change("keys in another order", one) for one in _calls_in_other_words(output))
+        yield HarmlessChange("thinking aloud", [items.reasoning(THINKING.strip()), *output])
+        yield from (HarmlessChange("keys in another order", one) for one in _calls_in_other_words(output))
         return
     for name, text in _texts(gold):
         if text != gold.text:
-            yield Change(name, with_text(output, text))
-    yield Change("thinking aloud", [items.reasoning(THINKING.strip()), *output])
+            yield HarmlessChange(name, with_text(output, text))
+    yield HarmlessChange("thinking aloud", [items.reasoning(THINKING.strip()), *output])
 
 
 def _texts(gold: Gold) -> Iterator[tuple[str, str]]:

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from gym.cli.audit.audit_programs import hollow_programs
 from gym.cli.audit.gold import SLOTTED, Gold, with_text
-from gym.cli.audit.harmless import Change
-from gym.cli.audit.programs import hollow_programs
+from gym.cli.audit.harmless import HarmlessChange
 from gym.cli.audit.wrong import LETTERS, changed_leaf, plus, wrong_values
 from gym.wire.items import Item
 
@@ -17,14 +17,14 @@ WAIT: Final = "\n\nWait, that is wrong. "
 BROKEN: Final = {"~": [None]}
 
 
-def near_misses(gold: Gold, output: list[Item], others: Sequence[str] = ()) -> Iterator[Change]:
+def near_misses(gold: Gold, output: list[Item], others: Sequence[str] = ()) -> Iterator[HarmlessChange]:
     """Nothing where another value may be as right."""
     if gold.form == "calls":
         yield from _calls(output)
         return
     for name, text in _texts(gold, others):
         if text != gold.text:
-            yield Change(name, with_text(output, text))
+            yield HarmlessChange(name, with_text(output, text))
 
 
 def all_options(gold: Gold, others: Sequence[str] = ()) -> list[str]:
@@ -97,18 +97,18 @@ def _broken(value: Any) -> Iterator[Any]:
         yield BROKEN
 
 
-def _calls(output: list[Item]) -> Iterator[Change]:
+def _calls(output: list[Item]) -> Iterator[HarmlessChange]:
     """Of the first call: another tool, a value changed, an argument left out; and another call beside it."""
     place = next(number for number, item in enumerate(output) if item.get("type") == "function_call")
     call, before, after = output[place], output[:place], output[place + 1 :]
-    yield Change("wrong tool", [*before, {**call, "name": f"{call['name']}_"}, *after])
+    yield HarmlessChange("wrong tool", [*before, {**call, "name": f"{call['name']}_"}, *after])
     arguments = json.loads(call.get("arguments") or "{}")
     if not isinstance(arguments, dict) or not arguments:
         return
     first = next(iter(arguments))
     wrong = {**call, "arguments": json.dumps({**arguments, first: changed_leaf(arguments[first])})}
     left = {**call, "arguments": json.dumps({key: arguments[key] for key in arguments if key != first})}
-    yield Change("wrong value", [*before, wrong, *after])
-    yield Change("broken field", [*before, left, *after])
-    yield Change("list of guesses", [*before, wrong, call, *after])
-    yield Change("both options", [*before, call, wrong, *after])
+    yield HarmlessChange("wrong value", [*before, wrong, *after])
+    yield HarmlessChange("broken field", [*before, left, *after])
+    yield HarmlessChange("list of guesses", [*before, wrong, call, *after])
+    yield HarmlessChange("both options", [*before, call, wrong, *after])

@@ -7,10 +7,10 @@ from typing import Any
 
 import orjson
 
-from gym.cli.audit.answers import worthless_answers
 from gym.cli.audit.constants import constant_answers, right_share
 from gym.cli.audit.raw_bodies import RawBody, lone_surrogates, no_utf8
-from gym.cli.audit.subject import Finding, Subject, finding, reward_of, with_output
+from gym.cli.audit.subject import AuditFinding, AuditSubject, finding, reward_of, with_output
+from gym.cli.audit.worthless_answers import worthless_answers
 from gym.server.cases import Case
 from gym.server.resources import ResourcesServer
 from gym.wire import items
@@ -18,8 +18,8 @@ from gym.wire import items
 NEAR_ENOUGH = 1e-9
 
 
-async def always_the_same(subject: Subject) -> Finding:
-    """The mean over the example rows of each constant answer, told in the form that earns most."""
+async def always_the_same(subject: AuditSubject) -> AuditFinding:
+    """The mean over the example rows of each constant answer, in the form that earns most."""
     rows = subject.rows[:2] if subject.is_slow else subject.rows
     means: dict[str, float] = {}
     wrong: list[str] = []
@@ -43,17 +43,17 @@ def _why(share: float) -> str:
     return f", right in {share:.2g} of the rows" if share else ""
 
 
-async def take_surrogates(subject: Subject) -> Finding:
+async def take_surrogates(subject: AuditSubject) -> AuditFinding:
     """A model can write them, so they are an answer: a reward."""
     return await _take(subject, "lone surrogates", lone_surrogates, refusable=False)
 
 
-async def take_bytes(subject: Subject) -> Finding:
+async def take_bytes(subject: AuditSubject) -> AuditFinding:
     """Only a broken client sends them: a reward, or a refusal as a bad row."""
     return await _take(subject, "no UTF-8", no_utf8, refusable=True)
 
 
-async def repeat(subject: Subject) -> Finding:
+async def repeat(subject: AuditSubject) -> AuditFinding:
     """Byte for byte: right answers, and wrong ones."""
     wrong = []
     count = 0
@@ -65,7 +65,7 @@ async def repeat(subject: Subject) -> Finding:
     return finding("same twice", wrong, f"{count} bodies, sent twice, score the same again")
 
 
-def _repeated(subject: Subject) -> Iterator[tuple[Case, dict[str, Any]]]:
+def _repeated(subject: AuditSubject) -> Iterator[tuple[Case, dict[str, Any]]]:
     for case in subject.oracles:
         yield case, case.request
         for answer in () if subject.is_slow else worthless_answers(case.request):
@@ -73,7 +73,7 @@ def _repeated(subject: Subject) -> Iterator[tuple[Case, dict[str, Any]]]:
                 yield subject.worthless(case), with_output(case, answer.output)
 
 
-async def _mean(subject: Subject, rows: tuple[Mapping[str, Any], ...], text: str, wrong: list[str]) -> float:
+async def _mean(subject: AuditSubject, rows: tuple[Mapping[str, Any], ...], text: str, wrong: list[str]) -> float:
     rewards = []
     for row in rows:
         case = _case_of(subject, row, text)
@@ -84,14 +84,14 @@ async def _mean(subject: Subject, rows: tuple[Mapping[str, Any], ...], text: str
     return sum(rewards) / len(rewards) if rewards else 0.0
 
 
-def _case_of(subject: Subject, row: Mapping[str, Any], text: str) -> Case:
+def _case_of(subject: AuditSubject, row: Mapping[str, Any], text: str) -> Case:
     """The row as an agent would send it, answered with the text."""
     like = subject.worthless(subject.oracles[0])
     response = {**like.request["response"], "output": [items.message(text)]}
     return like.model_copy(update={"request": {**row, "response": response}})
 
 
-def _allowed(subject: Subject) -> tuple[float, str]:
+def _allowed(subject: AuditSubject) -> tuple[float, str]:
     server = subject.bench.app.server
     if not isinstance(server, ResourcesServer):
         return subject.floor, subject.floor_reason
@@ -101,8 +101,8 @@ def _allowed(subject: Subject) -> tuple[float, str]:
 
 
 async def _take(
-    subject: Subject, check: str, bodies: Callable[[Mapping[str, Any]], Iterator[RawBody]], *, refusable: bool
-) -> Finding:
+    subject: AuditSubject, check: str, bodies: Callable[[Mapping[str, Any]], Iterator[RawBody]], *, refusable: bool
+) -> AuditFinding:
     wrong = []
     count = 0
     for case in subject.oracles[:1] if subject.is_slow else subject.oracles:

@@ -17,12 +17,12 @@ from typing import Any
 
 import orjson
 
-from gym.cli.audit.answers import Answer, worthless_answers
-from gym.cli.audit.bad_rows import BadRow, bad_rows
+from gym.cli.audit.bad_rows import RefusedBody, bad_rows
 from gym.cli.audit.figures import collect_only_new, is_leak, percentile, resident_bytes, slope
 from gym.cli.audit.paid import always_the_same, repeat, take_bytes, take_surrogates
-from gym.cli.audit.subject import AT_ONCE, Finding, Subject, finding, reward_of, with_output
+from gym.cli.audit.subject import AT_ONCE, AuditFinding, AuditSubject, finding, reward_of, with_output
 from gym.cli.audit.surface import pay_all_options, pay_harmless, pay_right_then_wrong, refuse_near_misses
+from gym.cli.audit.worthless_answers import WorthlessAnswer, worthless_answers
 from gym.errors import UserError
 from gym.server.base import ServerApp
 from gym.server.cases import CASES, Bench, Case, load_cases, start, started
@@ -33,11 +33,11 @@ from gym.wire import items
 
 TIMED = 200
 EXAMPLES = Path("data") / "example.jsonl"
-Check = Callable[[], Awaitable[list[Finding]]]
-MakeChecks = Callable[[Subject, bool], dict[str, Check]]
+Check = Callable[[], Awaitable[list[AuditFinding]]]
+MakeChecks = Callable[[AuditSubject, bool], dict[str, Check]]
 STRICT = "strict"
 SURFACE = ("all options", "right then wrong", "harmless changes", "near misses")
-BLOCKED = 1.0  # seconds of the event loop's own CPU time for one verify: everybody else waits
+BLOCKED = 1.0  # seconds of the event loop's own CPU time for one verify: every other request waits
 SLOW = 0.3  # seconds: a verify that starts containers; of those an audit asks for fewer
 FEW = 12
 SAMPLES = 30
@@ -75,7 +75,7 @@ async def audit(
     quick: bool,
     only: Sequence[str] = (),
     strict: bool = False,
-) -> list[Finding]:
+) -> list[AuditFinding]:
     """All findings, or those of the checks `only`. Cases of another configuration than the first oracle's stay out.
 
     A verifier with a strict mode is audited in both modes, with `strict` in that one alone. What an answer's looks do
@@ -98,11 +98,11 @@ async def audit(
         return findings if only and not again else findings + await _find(subject, _rewards, quick, again)
 
 
-def _shown_only(found: Finding) -> Finding:
+def _shown_only(found: AuditFinding) -> AuditFinding:
     return replace(found, passed=True, binding=False)
 
 
-async def _find(subject: Subject, make: MakeChecks, quick: bool, only: Sequence[str]) -> list[Finding]:
+async def _find(subject: AuditSubject, make: MakeChecks, quick: bool, only: Sequence[str]) -> list[AuditFinding]:
     findings = [await score_oracles(subject)]
     if subject.bench.verify_seconds > SLOW:
         subject = replace(subject, oracles=subject.oracles[:1] if quick else subject.oracles, at_once=FEW)
@@ -111,12 +111,14 @@ async def _find(subject: Subject, make: MakeChecks, quick: bool, only: Sequence[
     return [replace(one, mode="strict") for one in findings] if subject.is_strict else findings
 
 
-def _subject(bench: Bench, cases: Sequence[Case], rows: tuple[Mapping[str, Any], ...], *, is_strict: bool) -> Subject:
+def _subject(
+    bench: Bench, cases: Sequence[Case], rows: tuple[Mapping[str, Any], ...], *, is_strict: bool
+) -> AuditSubject:
     oracles = oracles_of(cases)
     mine = tuple(one for one in oracles if one.config == oracles[0].config)
     refusing = next((one.judge for one in cases if one.judge and one.expected_reward == 0.0), ())
     floor, reason = _floor(bench)
-    return Subject(bench, mine, floor, reason, refusing, rows, is_strict=is_strict)
+    return AuditSubject(bench, mine, floor, reason, refusing, rows, is_strict=is_strict)
 
 
 def _has_strict(bench: Bench) -> bool:
@@ -130,7 +132,7 @@ def _chosen(checks: Mapping[str, Check], only: Sequence[str]) -> list[Check]:
     return [checks[one] for one in only or checks]
 
 
-def _checks(subject: Subject, quick: bool) -> dict[str, Check]:
+def _checks(subject: AuditSubject, quick: bool) -> dict[str, Check]:
     """In the order of the report; the memory's last, since it takes longest."""
     times = FEW if subject.is_slow else 50 if quick else TIMED
     memory = partial(watch_memory, subject, 500 if quick else 10_000, seconds=15.0 if quick else 120.0)
@@ -146,7 +148,7 @@ def _checks(subject: Subject, quick: bool) -> dict[str, Check]:
     }
 
 
-def _rewards(subject: Subject, quick: bool) -> dict[str, Check]:
+def _rewards(subject: AuditSubject, quick: bool) -> dict[str, Check]:
     """What is paid for: the only ones that a strict mode changes."""
     return {
         "worthless answers": partial(score_worthless, subject),
@@ -158,8 +160,8 @@ def _rewards(subject: Subject, quick: bool) -> dict[str, Check]:
     }
 
 
-def _alone(check: Callable[[], Awaitable[Finding]]) -> Check:
-    async def run() -> list[Finding]:
+def _alone(check: Callable[[], Awaitable[AuditFinding]]) -> Check:
+    async def run() -> list[AuditFinding]:
         return [await check()]
 
     return run
@@ -170,7 +172,7 @@ def _floor(bench: Bench) -> tuple[float, str]:
     return (server.reward_floor, server.reward_floor_reason) if isinstance(server, ResourcesServer) else (0.0, "")
 
 
-async def score_oracles(subject: Subject) -> Finding:
+async def score_oracles(subject: AuditSubject) -> AuditFinding:
     wrong = []
     for case in subject.oracles:
         got = reward_of(await subject.bench.ask(case))
@@ -179,7 +181,7 @@ async def score_oracles(subject: Subject) -> Finding:
     return finding("oracle answers", wrong, f"{len(subject.oracles)} answers of a perfect policy score full")
 
 
-async def score_worthless(subject: Subject) -> list[Finding]:
+async def score_worthless(subject: AuditSubject) -> list[AuditFinding]:
     """One finding a kind of answer: none may score more than the floor, be anything but a reward, or block the loop."""
     wrong: dict[str, list[str]] = {}
     count: dict[str, int] = defaultdict(int)
@@ -187,43 +189,43 @@ async def score_worthless(subject: Subject) -> list[Finding]:
     for case in subject.oracles:
         for answer in worthless_answers(case.request):
             count[answer.check] += 1
-            told = wrong.setdefault(answer.check, [])
+            lines = wrong.setdefault(answer.check, [])
             began = time.thread_time()
             got = reward_of(await subject.bench.ask(subject.worthless(case), with_output(case, answer.output)))
             spent = time.thread_time() - began
             paid[answer.check] = max(paid[answer.check], got if isinstance(got, float) else 0.0)
             if not isinstance(got, float) or got > max(subject.floor, case.floor):
-                told.append(f"{case.name}: {_shown(answer)} got {got}")
+                lines.append(f"{case.name}: {_shown(answer)} got {got}")
             elif spent > BLOCKED:
-                told.append(f"{case.name}: {_shown(answer)} kept the event loop busy for {spent:.1f} s")
+                lines.append(f"{case.name}: {_shown(answer)} kept the event loop busy for {spent:.1f} s")
     why = _floors(subject)
     return [
-        finding(check, told, f"{count[check]} answers score nothing{why}", answers=count[check], paid=paid[check])
-        for check, told in wrong.items()
+        finding(check, lines, f"{count[check]} answers score nothing{why}", answers=count[check], paid=paid[check])
+        for check, lines in wrong.items()
     ]
 
 
-async def refuse_bad_rows(subject: Subject) -> Finding:
+async def refuse_bad_rows(subject: AuditSubject) -> AuditFinding:
     """Each gets a reward, or a 422 that names the field; none breaks the verifier."""
     case = subject.oracles[0]
     wrong = []
     rows = list(bad_rows(case.request, few=subject.at_once < AT_ONCE))
     for bad in rows:
-        told = await subject.bench.ask(subject.worthless(case), bad.request)
-        if fault := _fault_of_refusal(bad, told):
+        answer = await subject.bench.ask(subject.worthless(case), bad.request)
+        if fault := _fault_of_refusal(bad, answer):
             wrong.append(f"{bad.wrong}: {fault}")
     return finding("bad rows", wrong, f"{len(rows)} rows get a reward, or a 422 that names the field")
 
 
-def _fault_of_refusal(bad: BadRow, answer: Answered | str) -> str:
-    told = reward_of(answer)
-    if isinstance(told, float):
-        return f"got {told}, and breaks the contract" if bad.refused else ""
-    named = told.startswith("422 row:") and bad.field in told
-    return "" if named else told
+def _fault_of_refusal(bad: RefusedBody, answer: Answered | str) -> str:
+    reward = reward_of(answer)
+    if isinstance(reward, float):
+        return f"got {reward}, and breaks the contract" if bad.refused else ""
+    named = reward.startswith("422 row:") and bad.field in reward
+    return "" if named else reward
 
 
-def _floors(subject: Subject) -> str:
+def _floors(subject: AuditSubject) -> str:
     """What worthless answers may earn all the same, and why."""
     reasons = {case.floor_reason: case.floor for case in subject.oracles if case.floor}
     if subject.floor:
@@ -231,7 +233,7 @@ def _floors(subject: Subject) -> str:
     return "".join(f", or {floor:g} ({reason})" for reason, floor in reasons.items())
 
 
-async def crowd(subject: Subject) -> Finding:
+async def crowd(subject: AuditSubject) -> AuditFinding:
     """As many rollouts at once score as they do one after another."""
     rollouts = _mixture(subject)
     heard: dict[bytes, deque[Scripted]] = defaultdict(deque)
@@ -254,18 +256,18 @@ async def crowd(subject: Subject) -> Finding:
     return finding("concurrent", wrong, f"{subject.at_once} at once score as one after another")
 
 
-async def time_verify(subject: Subject, count: int) -> Finding:
+async def time_verify(subject: AuditSubject, count: int) -> AuditFinding:
     seconds = []
     for number in range(count):
         case = subject.oracles[number % len(subject.oracles)]
         await subject.bench.ask(case)
         seconds.append(subject.bench.verify_seconds)
     figures = {"p50_ms": 1e3 * percentile(seconds, 0.5), "p99_ms": 1e3 * percentile(seconds, 0.99)}
-    told = f"p50 {figures['p50_ms']:.2f} ms, p99 {figures['p99_ms']:.2f} ms over {count} verifies"
-    return Finding("time", True, told, figures)
+    detail = f"p50 {figures['p50_ms']:.2f} ms, p99 {figures['p99_ms']:.2f} ms over {count} verifies"
+    return AuditFinding("time", True, detail, figures)
 
 
-async def watch_memory(subject: Subject, count: int, *, seconds: float) -> Finding:
+async def watch_memory(subject: AuditSubject, count: int, *, seconds: float) -> AuditFinding:
     """A number that is judged by its slope. Stops early where a verify takes long."""
     points = []
     ends = time.monotonic() + seconds
@@ -282,11 +284,11 @@ async def watch_memory(subject: Subject, count: int, *, seconds: float) -> Findi
     settled = points[len(points) // 3 :]
     grown = (settled[-1][1] - settled[0][1]) / 2**20
     each = slope(settled)
-    told = f"{grown:+.1f} MB over the last {settled[-1][0] - settled[0][0]:,.0f} verifies ({each:+.0f} bytes each)"
-    return Finding("memory", not is_leak(points), told, {"bytes_per_verify": each, "grown_mb": grown})
+    detail = f"{grown:+.1f} MB over the last {settled[-1][0] - settled[0][0]:,.0f} verifies ({each:+.0f} bytes each)"
+    return AuditFinding("memory", not is_leak(points), detail, {"bytes_per_verify": each, "grown_mb": grown})
 
 
-def _mixture(subject: Subject) -> list[tuple[Case, dict[str, Any]]]:
+def _mixture(subject: AuditSubject) -> list[tuple[Case, dict[str, Any]]]:
     """Right and wrong answers to several rows, in turns."""
     wrong = [
         (subject.worthless(case), with_output(case, answer.output))
@@ -299,7 +301,7 @@ def _mixture(subject: Subject) -> list[tuple[Case, dict[str, Any]]]:
     return [turns[number % 2][number // 2 % len(turns[number % 2])] for number in range(subject.at_once)]
 
 
-def _shown(answer: Answer) -> str:
+def _shown(answer: WorthlessAnswer) -> str:
     texts = (items.item_text(item) or orjson.dumps(item).decode() for item in answer.output)
     text = " | ".join(texts).strip() or "silence"
     return repr(text if len(text) <= 60 else f"{text[:60]}…")

@@ -13,7 +13,7 @@ AT_ONCE = 100
 
 
 @dataclass
-class Finding:
+class AuditFinding:
     """One line of the report."""
 
     check: str
@@ -25,7 +25,7 @@ class Finding:
 
 
 @dataclass(frozen=True)
-class Subject:
+class AuditSubject:
     """A running server and the cases that say what a perfect policy would answer."""
 
     bench: Bench
@@ -66,7 +66,7 @@ def reward_of(answer: Answered | str) -> float | str:
     )
 
 
-def finding(check: str, wrong: Iterable[str], fine: str, **figures: float) -> Finding:
+def finding(check: str, wrong: Iterable[str], fine: str, **figures: float) -> AuditFinding:
     heard = list(wrong)
     more = f" … and {len(heard) - 3} more" if len(heard) > 3 else ""
-    return Finding(check, not heard, "; ".join(heard[:3]) + more if heard else fine, figures)
+    return AuditFinding(check, not heard, "; ".join(heard[:3]) + more if heard else fine, figures)

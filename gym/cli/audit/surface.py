@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from gym.cli.audit.constants import golds_of
 from gym.cli.audit.gold import Gold, find_gold, with_text
-from gym.cli.audit.harmless import Change, harmless_changes
+from gym.cli.audit.harmless import HarmlessChange, harmless_changes
 from gym.cli.audit.near_misses import all_options, near_misses, right_then_wrong
-from gym.cli.audit.subject import Finding, Subject, finding, reward_of, with_output
+from gym.cli.audit.subject import AuditFinding, AuditSubject, finding, reward_of, with_output
 from gym.server.cases import Case
 from gym.server.resources import ResourcesServer
 from gym.server.tolerated import Mode, Tolerated
@@ -24,7 +24,7 @@ NOT_MEASURED = "not measured: "
 ENOUGH = 1e-9
 
 
-class Place(NamedTuple):
+class GoldCase(NamedTuple):
     """A case whose gold was found, and what it earns as it stands."""
 
     case: Case
@@ -34,7 +34,7 @@ class Place(NamedTuple):
     floor: float
 
 
-async def pay_harmless(subject: Subject) -> Finding:
+async def pay_harmless(subject: AuditSubject) -> AuditFinding:
     """Every harmless change is paid as the gold is."""
     tried = 0
     wrong: list[tuple[str, str]] = []
@@ -49,7 +49,7 @@ async def pay_harmless(subject: Subject) -> Finding:
     return _finding("harmless changes", places, tried, wrong, allowed, "are paid as the gold is")
 
 
-async def refuse_near_misses(subject: Subject) -> Finding:
+async def refuse_near_misses(subject: AuditSubject) -> AuditFinding:
     """No near miss earns more than the floor."""
     tried = 0
     wrong: list[tuple[str, str]] = []
@@ -68,15 +68,15 @@ async def refuse_near_misses(subject: Subject) -> Finding:
     return _finding("near misses", places, tried, wrong, allowed, "earn nothing")
 
 
-async def pay_all_options(subject: Subject) -> Finding:
+async def pay_all_options(subject: AuditSubject) -> AuditFinding:
     return await _mean_of(subject, "all options", all_options)
 
 
-async def pay_right_then_wrong(subject: Subject) -> Finding:
+async def pay_right_then_wrong(subject: AuditSubject) -> AuditFinding:
     return await _mean_of(subject, "right then wrong", right_then_wrong)
 
 
-async def _mean_of(subject: Subject, check: str, make: Callable[[Gold, Sequence[str]], list[str]]) -> Finding:
+async def _mean_of(subject: AuditSubject, check: str, make: Callable[[Gold, Sequence[str]], list[str]]) -> AuditFinding:
     """The way of saying it that earns most, on average over the cases."""
     earned: dict[int, list[float]] = {}
     places = [place for place in await _places(subject) if make(place.gold, ())]
@@ -94,12 +94,12 @@ async def _mean_of(subject: Subject, check: str, make: Callable[[Gold, Sequence[
     if best > most + ENOUGH:
         wrong.append(f"earns {best:.2g} a row, {most:.2g} at most is declared")
     if not places:
-        return Finding(check, True, NOT_MEASURED + "no answer names a value", {"tried": 0})
+        return AuditFinding(check, True, NOT_MEASURED + "no answer names a value", {"tried": 0})
     why = f" ({tolerated.reason})" if tolerated and best > floor + ENOUGH else ""
     return finding(check, wrong, f"earns {best:.2g} a row{why}", paid=best, tried=len(places))
 
 
-async def _places(subject: Subject) -> list[Place]:
+async def _places(subject: AuditSubject) -> list[GoldCase]:
     """Where an answer without the gold would be paid as well, there is nothing to measure."""
     found = []
     for case in subject.oracles[:2] if subject.is_slow else subject.oracles:
@@ -109,60 +109,62 @@ async def _places(subject: Subject) -> list[Place]:
         paid = reward_of(await subject.bench.ask(case))
         floor = max(subject.floor, case.floor)
         if isinstance(paid, float) and paid > floor + ENOUGH:
-            found.append(Place(case, gold, case.request["response"]["output"], paid, floor))
+            found.append(GoldCase(case, gold, case.request["response"]["output"], paid, floor))
     return found
 
 
-def _few(subject: Subject, changes: Iterator[Change]) -> Iterable[Change]:
+def _few(subject: AuditSubject, changes: Iterator[HarmlessChange]) -> Iterable[HarmlessChange]:
     """Of a slow server one of each name."""
     return {one.name: one for one in changes}.values() if subject.is_slow else changes
 
 
-def _others(subject: Subject, place: Place) -> list[str]:
+def _others(subject: AuditSubject, place: GoldCase) -> list[str]:
     """What is right in other rows."""
     own = set(golds_of(place.case.request))
     return [text for row in subject.rows for text in golds_of(row) if text not in own]
 
 
-def _refused(subject: Subject, place: Place) -> Case:
+def _refused(subject: AuditSubject, place: GoldCase) -> Case:
     """A judge says no to it; what the policy did stays done."""
     return place.case.model_copy(update={"judge": subject.refusing * 20})
 
 
-def _sort(subject: Subject, change: Change, told: str, wrong: list[tuple[str, str]], allowed: set[str]) -> None:
+def _sort(
+    subject: AuditSubject, change: HarmlessChange, result: str, wrong: list[tuple[str, str]], allowed: set[str]
+) -> None:
     if tolerated := _tolerated(subject, change.name):
         allowed.add(f"{tolerated.change}: {tolerated.reason}")
     else:
-        wrong.append((change.name, told))
+        wrong.append((change.name, result))
 
 
-def _tolerated(subject: Subject, change: str) -> Tolerated | None:
+def _tolerated(subject: AuditSubject, change: str) -> Tolerated | None:
     server = subject.bench.app.server
     declared = server.tolerates if isinstance(server, ResourcesServer) else ()
     mode: Mode = "strict" if subject.is_strict else "default"
     return next((one for one in declared if one.change == change and one.holds_in(mode)), None)
 
 
-def _lost(place: Place, change: Change, got: float | str) -> str:
+def _lost(place: GoldCase, change: HarmlessChange, got: float | str) -> str:
     return f"{place.case.name}: {change.name}: {_shown(place, change)} got {got}, not {place.paid:g}"
 
 
 def _finding(
-    check: str, places: Sequence[Place], tried: int, wrong: list[tuple[str, str]], allowed: set[str], fine: str
-) -> Finding:
+    check: str, places: Sequence[GoldCase], tried: int, wrong: list[tuple[str, str]], allowed: set[str], fine: str
+) -> AuditFinding:
     if not tried:
-        return Finding(check, True, NOT_MEASURED + "no case whose gold has a place in its text", {"tried": 0})
+        return AuditFinding(check, True, NOT_MEASURED + "no case whose gold has a place in its text", {"tried": 0})
     names = list(dict.fromkeys(name for name, _ in wrong))
     forms = ", ".join(dict.fromkeys(place.gold.form for place in places))
     why = "".join(f"; but {one}" for one in sorted(allowed))
     if not wrong:
-        return Finding(check, True, f"{tried} ({forms}) {fine}{why}", {"tried": tried, "wrong": 0})
-    first = {name: told for name, told in reversed(wrong)}
+        return AuditFinding(check, True, f"{tried} ({forms}) {fine}{why}", {"tried": tried, "wrong": 0})
+    first = {name: result for name, result in reversed(wrong)}
     detail = f"{len(wrong)} of {tried} ({', '.join(names)}): " + "; ".join(first[name] for name in names[:4])
-    return Finding(check, False, detail, {"tried": tried, "wrong": len(wrong)})
+    return AuditFinding(check, False, detail, {"tried": tried, "wrong": len(wrong)})
 
 
-def _shown(place: Place, change: Change) -> str:
+def _shown(place: GoldCase, change: HarmlessChange) -> str:
     """The place where it differs from the right answer."""
     if place.gold.form == "calls":
         return repr(str(next((one for one in change.output if one not in place.output), ""))[:160])

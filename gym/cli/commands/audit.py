@@ -12,9 +12,9 @@ import typer
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.audit.subject import Finding
-from gym.cli.environments import cached_python
+from gym.cli.audit.subject import AuditFinding
 from gym.cli.options import AsJson
+from gym.cli.server_python import cached_python
 from gym.cli.verifying import audit_server
 from gym.config import find_server, search_roots
 from gym.config.strict import declares_strict
@@ -49,15 +49,15 @@ def command(
     return int(not all(one.passed for one in findings))
 
 
-def table_rows(findings: Iterable[Finding]) -> list[tuple[str | Text, ...]]:
+def table_rows(findings: Iterable[AuditFinding]) -> list[tuple[str | Text, ...]]:
     """One line a check: how it went in each mode, what the answers earned, and what was found where it went wrong."""
-    found: dict[str, dict[str, Finding]] = {}
+    found: dict[str, dict[str, AuditFinding]] = {}
     for one in findings:
         found.setdefault(one.check, {})[one.mode] = one
     return [(check, *(_verdict(modes.get(mode)) for mode in MODES), _detail(modes)) for check, modes in found.items()]
 
 
-def _verdict(finding: Finding | None) -> Text:
+def _verdict(finding: AuditFinding | None) -> Text:
     if finding is None:
         return Text("")
     figures = finding.figures
@@ -69,7 +69,7 @@ def _verdict(finding: Finding | None) -> Text:
     return Text(f"{word} {earned}".rstrip(), style=style)
 
 
-def _detail(modes: Mapping[str, Finding]) -> str:
+def _detail(modes: Mapping[str, AuditFinding]) -> str:
     details = {mode: one.detail for mode, one in modes.items()}
     if len(set(details.values())) == 1:
         return next(iter(details.values()))

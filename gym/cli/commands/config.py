@@ -8,7 +8,7 @@ import yaml
 
 from gym.cli import console
 from gym.cli.options import AsJson, ConfigFiles, Items, ModelName, Replicas, Strict
-from gym.cli.session import load_named
+from gym.cli.stack_session import load_named
 from gym.config import Instance, Stack, redact
 
 

@@ -8,7 +8,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, StackName
-from gym.cli.session import find_session, sweep_leftovers
+from gym.cli.stack_session import find_session, sweep_leftovers
 
 
 def command(

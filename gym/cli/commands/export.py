@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.study_options import MOST_SHOWN, Rollouts
+from gym.cli.study_options import MAX_SHOWN, Rollouts
 from gym.collect.study.recorded import find_rollouts
 from gym.collect.study.training_data import Exported, ExportOptions, Form, export_rollouts
 
@@ -32,7 +32,7 @@ def command(
     """Write training data: gym export X.jsonl --to sft -o sft.jsonl."""
     options = ExportOptions(form=to, output=output, min_reward=min_reward, margin=margin, skip_bad_rows=skip_bad_rows)
     exported = export_rollouts(find_rollouts(rollouts).rollouts, options)
-    for line in exported.left_out[:MOST_SHOWN]:
+    for line in exported.left_out[:MAX_SHOWN]:
         console.note(f"left out: {line}", style="yellow")
     console.show(f"{exported.written:,} {_unit(to)} from {exported.read:,} rollouts in {output}{_rest(to, exported)}")
     return 0

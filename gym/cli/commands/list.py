@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from gym.cli import console
-from gym.cli.catalog import WIDE, Wanted, check_domain, entry_table, servers_to_markdown
+from gym.cli.catalog_page import WIDE, CatalogFilter, check_domain, entry_table, servers_to_markdown
 from gym.cli.options import AsJson
 from gym.config import list_servers, search_roots
 
@@ -31,7 +31,7 @@ def command(
     """List the servers that can be named."""
     everything = list_servers(search_roots(Path.cwd(), os.environ))
     check_domain(domain, everything)
-    wanted = Wanted(type_ or "", kind or "", domain)
+    wanted = CatalogFilter(type_ or "", kind or "", domain)
     servers = [one for one in everything if wanted.fits(one)]
     if as_json:
         console.show_json([one.model_dump(mode="json") for one in servers])

@@ -8,15 +8,15 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.live import live_status
 from gym.cli.options import DEFAULT_STACK, StackName, StartTimeout
-from gym.cli.session import home_here, open_session
+from gym.cli.replica_table import live_status
+from gym.cli.stack_session import home_here, open_session
 from gym.cli.summary import show_started
 from gym.errors import UserError
 from gym.labels import ROUTER_PORT
 from gym.plan import RouterPlan
 from gym.runtime.compose import ComposeRuntime
-from gym.runtime.compose.ship import describe_saved, find_loosened, load_stack_file, read_saved
+from gym.runtime.compose.archive import describe_saved, find_loosened, load_stack_file, read_saved
 
 Source = Annotated[Path, typer.Argument(metavar="FILE", help="What `gym save` wrote.")]
 Port = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The router's port; 0: any.")]

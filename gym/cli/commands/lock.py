@@ -9,7 +9,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, StackName
-from gym.cli.session import find_session
+from gym.cli.stack_session import find_session
 from gym.runtime.compose import ComposeRuntime
 
 Target = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write it.")]

@@ -8,7 +8,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, Servers, StackName
-from gym.cli.session import find_session
+from gym.cli.stack_session import find_session
 
 
 def command(

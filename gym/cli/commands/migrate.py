@@ -21,7 +21,7 @@ def command(
 ) -> int:
     """Copy servers of a NeMo Gym checkout into ./servers and say what was changed. The source stays as it is."""
     moves = [plan_move(type_, source, to.absolute() / "servers") for type_, source in find_sources(folder)]
-    sources = {move.source for move in moves}  # a checkout that we stand in is found as well
+    sources = {move.source for move in moves}  # a checkout that we stand in is found too
     servers = list_servers(search_roots(to.absolute(), os.environ))
     known = [one.name for one in servers if one.directory.resolve() not in sources]
     there = {move.name: name for move in moves if (name := is_there_already(move, known))}

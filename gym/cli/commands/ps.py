@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gym.cli import console
-from gym.cli.live import replica_table
 from gym.cli.options import DEFAULT_STACK, AsJson, StackName
-from gym.cli.session import find_session, running, strict_verifiers
+from gym.cli.replica_table import replica_table
+from gym.cli.stack_session import find_session, running, strict_verifiers
 
 
 def command(as_json: AsJson = False, stack: StackName = DEFAULT_STACK) -> int:

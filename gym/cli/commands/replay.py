@@ -1,4 +1,4 @@
-"""`gym replay X`: the recorded tool calls and the verifier once more, without a model; whatever comes out otherwise."""
+"""`gym replay X`: re-runs the recorded tool calls and the verifier, without a model, and shows each difference."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from gym.cli.study_options import (
     Timeout,
     TokenFile,
     Url,
-    again_options,
     count_up,
-    show_outcome,
+    rerun_options,
+    show_differences,
 )
 from gym.collect.study.recorded import find_rollouts, open_inputs
 from gym.collect.study.tool_replay import replay_rollouts
@@ -32,13 +32,13 @@ def command(
     token_file: TokenFile = None,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
-    """Run the tools and the verifier of recorded rollouts again; exit code 1 when anything differs."""
+    """Re-run the tools and the verifier of recorded rollouts; exit code 1 when anything differs."""
     paths = find_rollouts(rollouts)
-    options = again_options(stack, url, token_file, concurrency, timeout)
+    options = rerun_options(stack, url, token_file, concurrency, timeout)
     with open_inputs(inputs or paths.materialized) as asked, count_up("replayed:") as on_progress:
-        outcome = run_in_loop(lambda: replay_rollouts(paths, asked, options, on_progress))
+        result = run_in_loop(lambda: replay_rollouts(paths, asked, options, on_progress))
     if as_json:
-        console.show_json(asdict(outcome))
+        console.show_json(asdict(result))
     else:
-        show_outcome(outcome)
-    return outcome.exit_code
+        show_differences(result)
+    return result.exit_code

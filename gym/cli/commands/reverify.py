@@ -1,4 +1,4 @@
-"""`gym reverify X`: the verifiers once more, on what was recorded; which rewards are others now."""
+"""`gym reverify X`: re-runs the verifiers on what was recorded, and shows which rewards differ."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from gym.cli.study_options import (
     Timeout,
     TokenFile,
     Url,
-    again_options,
     count_up,
-    show_outcome,
+    rerun_options,
+    show_differences,
 )
 from gym.collect.study.recorded import find_rollouts, open_inputs
 from gym.collect.study.reverification import reverify_rollouts
 from gym.collect.study.verifiers import run_in_loop
 
 Output = Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", help="The rollouts as verified now.")]
-Force = Annotated[bool, typer.Option("--force", help="Even verifiers that are not known to need no session.")]
+Force = Annotated[bool, typer.Option("--force", help="Even where a verifier may need the session of its rollout.")]
 
 
 def command(
@@ -41,13 +41,13 @@ def command(
     token_file: TokenFile = None,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
-    """Run the verifiers of a collection again; exit code 1 when any reward differs."""
+    """Re-run the verifiers of a collection; exit code 1 when any reward differs."""
     paths = find_rollouts(rollouts)
-    options = again_options(stack, url, token_file, concurrency, timeout)
-    with open_inputs(inputs or paths.materialized) as asked, count_up("verified again:") as on_progress:
-        outcome = run_in_loop(lambda: reverify_rollouts(paths, asked, options, on_progress, output=output, force=force))
+    options = rerun_options(stack, url, token_file, concurrency, timeout)
+    with open_inputs(inputs or paths.materialized) as asked, count_up("verified:") as on_progress:
+        result = run_in_loop(lambda: reverify_rollouts(paths, asked, options, on_progress, output=output, force=force))
     if as_json:
-        console.show_json(asdict(outcome))
+        console.show_json(asdict(result))
     else:
-        show_outcome(outcome)
-    return outcome.exit_code
+        show_differences(result)
+    return result.exit_code

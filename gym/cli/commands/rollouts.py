@@ -1,4 +1,4 @@
-"""`gym rollouts`: rows in, verified rollouts out, each exactly once however often it is started again."""
+"""`gym rollouts`: rows in, verified rollouts out, each exactly once, however often the command is restarted."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.ailments import ailments_of, no_ailments, with_ailments
-from gym.cli.inputs import find_rows, parse_params, parse_shard
 from gym.cli.options import DEFAULT_STACK, StackName
 from gym.cli.progress import follow_progress, show_summary
-from gym.cli.session import read_token, router_of
+from gym.cli.rollout_inputs import find_rows, parse_params, parse_shard
+from gym.cli.stack_session import read_token, router_of
+from gym.cli.unhealthy import none_unhealthy, unhealthy_in, with_unhealthy
 from gym.collect import CollectOptions, run_collection
 
 Named = Annotated[
@@ -47,12 +47,12 @@ Params = Annotated[
     str, typer.Option("--params", metavar="JSON", help="Over every row's create params: '{\"temperature\": 1}'.")
 ]
 Shard = Annotated[str, typer.Option("--shard", metavar="I/N", help="Only part I of N.")]
-Fresh = Annotated[bool, typer.Option("--fresh", help="Move earlier output aside and begin again.")]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Move earlier output aside and start from the first row.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad-rows", help="List malformed rows and go on.")]
-Accept = Annotated[bool, typer.Option("--accept-changes", help="Resume although the stack is another one by now.")]
+Accept = Annotated[bool, typer.Option("--accept-changes", help="Resume although the stack has changed.")]
 Routed = Annotated[bool, typer.Option("--through-router", help="Call agents through the router, never directly.")]
 Events = Annotated[bool, typer.Option("--json", help="The summary as JSON, and events as JSON lines on stderr.")]
-Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack that is not of this folder.")]
+Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack of another folder.")]
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", metavar="FILE", help="The bearer token of that router.")
 ]
@@ -106,8 +106,8 @@ def command(
         token=read_token(token_file, os.environ),
     )
     with follow_progress(bad_rows=skip_bad_rows, as_json=as_json) as on_event:
-        look = no_ailments if url else partial(ailments_of, stack)
-        summary = run_collection(options, with_ailments(on_event, look))
+        look = none_unhealthy if url else partial(unhealthy_in, stack)
+        summary = run_collection(options, with_unhealthy(on_event, look))
     if as_json:
         console.show_json(summary.to_dict())
     else:

@@ -10,17 +10,17 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, AsJson, StackName
-from gym.cli.sandbox.calls import (
+from gym.cli.sandbox.broker_calls import (
     find_sandbox,
     list_sandboxes,
     remove_sandbox,
     stream_exec,
 )
+from gym.cli.sandbox.broker_channel import find_broker
 from gym.cli.sandbox.leftovers import find_leftovers
-from gym.cli.sandbox.line import find_broker
 from gym.cli.sandbox.show import exit_code, sandbox_table, show_output
 from gym.cli.sandbox.terminal import attach_terminal
-from gym.cli.session import find_session
+from gym.cli.stack_session import find_session
 from gym.errors import UserError
 
 MOST_OUTPUT: Final = 16 << 20  # of each stream: its head as it comes, its tail at the end

@@ -9,8 +9,8 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, StackName
-from gym.cli.session import find_session
-from gym.runtime.compose.ship import save_stack
+from gym.cli.stack_session import find_session
+from gym.runtime.compose.archive import save_stack
 
 Target = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write it.")]
 

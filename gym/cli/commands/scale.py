@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.live import live_status, replica_table
 from gym.cli.options import DEFAULT_STACK, StackName, StartTimeout, parse_counts
-from gym.cli.session import find_session, running
+from gym.cli.replica_table import live_status, replica_table
+from gym.cli.stack_session import find_session, running
 
 
 def command(

@@ -12,8 +12,8 @@ import typer
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.environments import cached_python, pytest_command
 from gym.cli.selftest import Report, check_server
+from gym.cli.server_python import cached_python, pytest_command
 from gym.config import CatalogEntry, find_server, list_servers, own_fields, search_roots
 from gym.errors import GymError, UserError
 from gym.wire.sandbox import ProviderName
@@ -41,7 +41,7 @@ def command(
         runs = {one.directory: pool.submit(check, one, audit=all_servers, strict=strict) for one in slow_first}
         for number, run in enumerate(as_completed(runs.values()), 1):
             report = run.result()
-            _show_trouble(report)
+            _show_problems(report)
             if len(runs) > 1:
                 verdict = "passed" if report.passed else "failed"
                 console.note(f"{number} of {len(runs)}: {report.name} {verdict} ({report.seconds:.1f} s)")
@@ -55,7 +55,7 @@ def _is_quick(entry: CatalogEntry) -> bool:
     """One that uses sandboxes takes minutes, others take seconds: at the end it would run with nothing beside it."""
     try:
         return "sandbox" not in own_fields(entry)
-    except GymError:  # a config that cannot be read is told with the other problems
+    except GymError:  # a config that cannot be read is reported with the other problems
         return True
 
 
@@ -76,7 +76,7 @@ def _find_entries(names: list[str], *, all_servers: bool) -> list[CatalogEntry]:
     return [find_server(name, roots) for name in names]
 
 
-def _show_trouble(report: Report) -> None:
+def _show_problems(report: Report) -> None:
     if report.output:
         console.show_raw(f"{report.name}:\n{report.output.rstrip()}\n")
     for problem in report.problems:

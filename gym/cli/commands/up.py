@@ -11,17 +11,17 @@ from typing import Annotated, Literal, NamedTuple
 import typer
 
 from gym.cli import console
-from gym.cli.live import live_status
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName, StartTimeout, Strict
 from gym.cli.planning import plan_stack
-from gym.cli.sandbox.builds import show_builds
-from gym.cli.session import Session, choose_runtime, load_named, open_session, read_token
+from gym.cli.replica_table import live_status
+from gym.cli.sandbox.build_progress import show_builds
+from gym.cli.stack_session import StackSession, choose_runtime, load_named, open_session, read_token
 from gym.cli.summary import show_started
 from gym.config import Stack, collect_secrets
 from gym.errors import GymError, NotUp, UserError
 from gym.labels import ENV_TOKEN, ROUTER_PORT
 from gym.plan import Change, Plan, RouterPlan, changes_to_text, is_loopback
-from gym.runtime.watch import Stamps, take_stamps, wait_for_change, watched_folders
+from gym.runtime.file_watch import Stamps, take_stamps, wait_for_change, watched_folders
 from gym.wire.sandbox import ProviderName
 
 Port = Annotated[
@@ -74,8 +74,7 @@ def command(
 
     Example: gym up simple_weather mcqa --model scripted
     """
-    token = read_token(token_file)
-    router = _router(bind, port, token)
+    router = _router(bind, port, token := read_token(token_file))
     words = [*(items or []), *([f"sandbox_provider={sandbox_provider}"] if sandbox_provider else [])]
     load = partial(load_named, words, model=model, files=files, replicas=replicas, strict=strict)
     loaded = load()
@@ -83,7 +82,7 @@ def command(
     for line in (*loaded.notices, why):
         console.note(line)
     session = open_session(stack, name, tuple(overrides or ()), lock_file if locked else None)
-    starter = Starter(session, stack, router, token, timeout, watch)
+    starter = StackStarter(session, stack, router, token, timeout, watch)
     started = starter.start(loaded)
     if watch:
         return _watch(started, lambda: starter.start(load()))
@@ -95,8 +94,8 @@ class Started(NamedTuple):
     stamps: Stamps  # of the servers' files, taken before they were started
 
 
-class Starter(NamedTuple):
-    session: Session
+class StackStarter(NamedTuple):
+    session: StackSession
     stack: str
     router: RouterPlan
     token: str
@@ -163,7 +162,7 @@ def _check_address(host: str) -> None:
         raise UserError(f"--bind {host}: not an address.", "Use 127.0.0.1, or 0.0.0.0 with a token.") from error
 
 
-def _attach(session: Session) -> int:
+def _attach(session: StackSession) -> int:
     try:
         for line in session.runtime.logs(session.home, (), follow=True, tail=20):
             console.show_line(line.rstrip("\n"))

@@ -10,7 +10,7 @@ from typing import Final
 
 from rich.text import Text
 
-from gym.broker.conformance import BEHAVIOURS, Outcome, make_factory, run_suite
+from gym.broker.conformance import BEHAVIOURS, BehaviourResult, make_factory, run_suite
 from gym.broker.providers.factory import make_provider
 from gym.cli import console
 from gym.wire.sandbox import ProviderName
@@ -30,7 +30,7 @@ def try_provider(name: ProviderName) -> int:
     return int(counts["failed"] > 0 or counts["passed"] == 0)
 
 
-async def _run(name: ProviderName, folder: Path) -> tuple[Outcome, ...]:
+async def _run(name: ProviderName, folder: Path) -> tuple[BehaviourResult, ...]:
     """On a stack of its own; what a behaviour left there is removed."""
     stack = f"conformance-{secrets.token_hex(4)}"
     provider = make_provider(name, folder, {})
@@ -44,7 +44,7 @@ async def _run(name: ProviderName, folder: Path) -> tuple[Outcome, ...]:
         await provider.close()
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: BehaviourResult) -> None:
     line = Text.assemble(MARKS[outcome.state], f" {outcome.seconds:6.2f}s  {outcome.name}")
     console.show(line)
     if outcome.why:

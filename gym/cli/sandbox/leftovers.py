@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from gym import labels
-from gym.cli.sandbox.calls import list_sandboxes
-from gym.cli.sandbox.line import find_broker
-from gym.cli.session import Session, find_session
+from gym.cli.sandbox.broker_calls import list_sandboxes
+from gym.cli.sandbox.broker_channel import find_broker
+from gym.cli.stack_session import StackSession, find_session
 from gym.engine import connect
 from gym.errors import InfraError, UserError
 from gym.plan import SANDBOX
@@ -35,14 +35,14 @@ def labelled_sandboxes(*wanted: str) -> list[SandboxInfo]:
         return [_info(one) for one in list_containers(client, *wanted)]
 
 
-def _known_session(stack: str) -> Session | None:
+def _known_session(stack: str) -> StackSession | None:
     try:
         return find_session(stack)
     except UserError:
         return None
 
 
-def _has_broker(session: Session) -> bool:
+def _has_broker(session: StackSession) -> bool:
     try:
         status = session.runtime.status(session.home)
     except InfraError:
@@ -51,15 +51,15 @@ def _has_broker(session: Session) -> bool:
 
 
 def _info(container: Container) -> SandboxInfo:
-    told = container.labels
-    expires = told.get(labels.SANDBOX_EXPIRES, "")
+    found = container.labels
+    expires = found.get(labels.SANDBOX_EXPIRES, "")
     return SandboxInfo(
-        id=told[labels.SANDBOX],
+        id=found[labels.SANDBOX],
         state="running" if container.state == "running" else "lost",
         image=container.image,
-        instance=told.get(labels.INSTANCE, ""),
-        rollout=told.get(labels.SANDBOX_ROLLOUT, ""),
-        stack=told.get(labels.STACK, ""),
+        instance=found.get(labels.INSTANCE, ""),
+        rollout=found.get(labels.SANDBOX_ROLLOUT, ""),
+        stack=found.get(labels.STACK, ""),
         provider="docker",
         expires=float(expires) if expires.replace(".", "", 1).isdigit() else 0.0,
         why_lost="" if container.state == "running" else container.state,

@@ -18,9 +18,9 @@ from urllib.parse import urlencode
 import orjson
 
 from gym.cli import console
-from gym.cli.sandbox.line import Broker, connect
+from gym.cli.sandbox.broker_channel import BrokerAccess, connect
 from gym.cli.sandbox.show import SIGNALLED
-from gym.cli.sandbox.websocket import upgrade
+from gym.cli.sandbox.terminal_socket import upgrade
 from gym.errors import UserError
 from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, Decoder, encode
 from gym.wire.failures import RolloutError
@@ -28,7 +28,7 @@ from gym.wire.failures import RolloutError
 CHUNK: Final = 65536
 
 
-def attach_terminal(broker: Broker, sandbox: str, words: tuple[str, ...], user: str | None) -> int:
+def attach_terminal(broker: BrokerAccess, sandbox: str, words: tuple[str, ...], user: str | None) -> int:
     """Until the shell ends: its exit code."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UserError("attach needs a terminal.", f"Without one: gym sandbox exec {sandbox} -- COMMAND")
@@ -63,7 +63,7 @@ def _pump(line: socket.socket, rest: bytes, resized: int) -> int:
 
 
 def _take(line: socket.socket, decoder: Decoder, data: bytes) -> int | None:
-    """Shows what came; the exit code once it is told."""
+    """Shows what came; the exit code once it comes."""
     for message in decoder.feed(data):
         if message.kind == BINARY:
             console.show_bytes(message.data)
@@ -77,10 +77,10 @@ def _take(line: socket.socket, decoder: Decoder, data: bytes) -> int | None:
 
 
 def _told(text: bytes) -> int | None:
-    told = orjson.loads(text)
-    if "error" in told:
-        raise RolloutError("sandbox", str(told["error"].get("message", "")), server="sandbox")
-    result = told.get("result")
+    message = orjson.loads(text)
+    if "error" in message:
+        raise RolloutError("sandbox", str(message["error"].get("message", "")), server="sandbox")
+    result = message.get("result")
     if result is None:
         return None
     code = result.get("exit_code")
@@ -88,7 +88,7 @@ def _told(text: bytes) -> int | None:
 
 
 def _size() -> dict[str, Any]:
-    """A terminal that nobody has told its size has none: then what terminals once had."""
+    """A terminal without a size gets the usual one."""
     size = os.get_terminal_size(sys.stdout.fileno())
     return {"rows": size.lines or 24, "columns": size.columns or 80}
 

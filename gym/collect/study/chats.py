@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gym.collect.study.recorded import Recorded
-from gym.data.rows import PARAMS
+from gym.data.row_parsing import PARAMS
 from gym.errors import UserError
 from gym.wire.chat import responses_to_chat
 from gym.wire.failures import RolloutError
@@ -29,9 +29,9 @@ def rollout_to_conversation(rollout: Recorded) -> Conversation:
         prompt = responses_to_chat({**asked, "input": input_items(params.get("input"))})
         answer = responses_to_chat({"input": response.get("output") or []})
     except RolloutError as error:
-        raise UserError(f"{rollout.where}: {error.message}", "say --skip-bad-rows to leave such rollouts out") from None
+        raise UserError(f"{rollout.where}: {error.message}", "add --skip-bad-rows to leave such rollouts out") from None
     if not answer["messages"]:
-        raise UserError(f"{rollout.where}: response.output: is empty", "say --skip-bad-rows to leave such rollouts out")
+        raise UserError(f"{rollout.where}: response.output: is empty", "add --skip-bad-rows to leave such rollouts out")
     tools: list[Item] = prompt.get("tools") or []
     return Conversation(_plain(prompt["messages"]), _plain(answer["messages"]), tools)
 

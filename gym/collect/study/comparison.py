@@ -17,7 +17,7 @@ from gym.collect.study.recorded import Recorded, mix, read_rollouts
 from gym.errors import UserError
 
 By = Literal["row", "index"]
-MOST_LISTED = 1000
+MAX_LISTED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _Side:
         task = _task_key(rollout, by)
         mark = mix(task, rollout.repeat)
         if not self.rollouts.add(mark, len(self.rewards)):
-            raise UserError(f"{rollout.where}: this rollout is in the file twice", "take one of the two lines out")
+            raise UserError(f"{rollout.where}: this rollout is in the file twice", "remove one of the two lines")
         place = self.tasks.get(task)
         if place is None:
             place = len(self.keys)
@@ -97,7 +97,7 @@ class _Side:
 
 
 def compare_rollouts(before: Path, after: Path, *, by: By | None = None, flip_at: float = 0.5) -> RolloutComparison:
-    """Pairs by the text of the row, or by `_ng_task_index`; says so itself where the files have no texts' digests."""
+    """Pairs by the text of the row, or by `_ng_task_index` where a file has no digests."""
     chosen = by or _choose(before, after)
     first, second = _Side(before, chosen), _Side(after, chosen)
     compared = RolloutComparison(before, after)
@@ -115,16 +115,16 @@ def compare_rollouts(before: Path, after: Path, *, by: By | None = None, flip_at
     for flip in _find_flips(first, second, flip_at):
         compared.better += flip.after > flip.before
         compared.worse += flip.after < flip.before
-        if len(compared.flips) < MOST_LISTED:
+        if len(compared.flips) < MAX_LISTED:
             compared.flips.append(flip)
     compared.flips.sort(key=lambda flip: (flip.task, flip.repeat))
     return compared
 
 
 def _choose(before: Path, after: Path) -> By:
-    """By the row, unless one of the files was written by a collector that tells no digests."""
-    told = [next((rollout.digest for rollout in read_rollouts(path)), None) for path in (before, after)]
-    return "row" if None not in told else "index"
+    """By the row, unless one of the files was written by a collector that writes no digests."""
+    digests = [next((rollout.digest for rollout in read_rollouts(path)), None) for path in (before, after)]
+    return "row" if None not in digests else "index"
 
 
 def _pair_tasks(first: _Side, second: _Side) -> Iterator[tuple[float, float]]:

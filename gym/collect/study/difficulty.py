@@ -1,6 +1,6 @@
-"""How hard each task is for the policy that was collected, and the data set without what is too easy or too hard.
+"""How hard each task is for the policy that was collected, and the data set without the too easy and too hard ones.
 
-Of a rollout its numbers are held, eight bytes each; rows are read from the inputs when they are written.
+A rollout's numbers are stored, eight bytes each; rows are read from the inputs when they are written.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, Literal
 import orjson
 
 from gym.collect.keys import DoneKeys
-from gym.collect.sidecar import OutputPaths, write_whole
+from gym.collect.result_file import result_file, write_result
+from gym.collect.sidecar import OutputPaths
 from gym.collect.study.recorded import (
     Inputs,
     is_whole,
@@ -22,16 +23,15 @@ from gym.collect.study.recorded import (
     original_text,
     read_places,
     read_rollouts,
-    whole_file,
 )
 from gym.collect.study.tries import NumberTable, extra_metrics
 from gym.data.rates import PassRange
-from gym.data.rows import AGENT_REF
+from gym.data.row_parsing import AGENT_REF
 from gym.errors import UserError
 from gym.wire.metrics import ROLLOUT, TASK, describe_columns
 
 Difficulty = Literal["too easy", "too hard", "between"]
-MOST_LISTED = 1000
+MAX_LISTED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,13 @@ class Profile:
     counts: dict[str, dict[Difficulty, int]] = field(default_factory=dict)  # by agent
     hardest: list[TaskRate] = field(default_factory=list)
     easiest: list[TaskRate] = field(default_factory=list)
-    kept: int = 0
+    kept: int = 0  # rows
 
     def add(self, rate: TaskRate) -> None:
         counted = self.counts.setdefault(rate.agent, {})
         counted[rate.difficulty] = counted.get(rate.difficulty, 0) + 1
         listed = {"too easy": self.easiest, "too hard": self.hardest}.get(rate.difficulty)
-        if listed is not None and len(listed) < MOST_LISTED:
+        if listed is not None and len(listed) < MAX_LISTED:
             listed.append(rate)
 
 
@@ -97,12 +97,12 @@ def profile_rollouts(
     )
     if not (partial or is_whole(paths)):
         raise UserError(
-            f"the collection of {paths.rollouts} has not ended", "finish it: gym rollouts; or say --partial"
+            f"the collection of {paths.rollouts} has not ended", "finish it: gym rollouts; or add --partial"
         )
     if profile.missing and not partial:
-        raise UserError(_missing(profile.missing, inputs.total, paths), "finish it: gym rollouts; or say --partial")
+        raise UserError(_missing(profile.missing, inputs.total, paths), "finish it: gym rollouts; or add --partial")
     means: dict[int, float] = {}
-    with whole_file(profile.tasks_file, replace=True) as stream:
+    with result_file(profile.tasks_file, replace=True) as stream:
         for agent, table in sorted(tables.items()):
             for task, line in _task_lines(agent, table, inputs, borders, profile):
                 means[task] = line["mean/reward"]
@@ -110,7 +110,7 @@ def profile_rollouts(
     for agent, table in sorted(tables.items()):
         ref = {AGENT_REF: {"name": agent}}
         profile.agents.append({**ref, **table.described(), **extra_metrics(table)})
-    write_whole(profile.agents_file, orjson.dumps(profile.agents, option=orjson.OPT_INDENT_2))
+    write_result(profile.agents_file, orjson.dumps(profile.agents, option=orjson.OPT_INDENT_2))
     if keep is not None and keep_file is not None:
         profile.kept = _write_kept(inputs, means, keep, keep_file)
     return profile
@@ -122,7 +122,7 @@ def _read_tables(paths: OutputPaths, inputs: Inputs) -> dict[str, NumberTable]:
     for rollout in read_rollouts(paths.rollouts):
         if not seen.add(mix(rollout.task), rollout.repeat):
             what = f"task {rollout.task}, repeat {rollout.repeat} is there twice"
-            raise UserError(f"{rollout.where}: {what}", "take one of the two lines out")
+            raise UserError(f"{rollout.where}: {what}", "remove one of the two lines")
         if not inputs.expected(rollout.task):
             inputs.need(rollout)
         tables.setdefault(rollout.agent, NumberTable()).add(rollout.fields, rollout.reward)
@@ -133,8 +133,8 @@ def _read_tables(paths: OutputPaths, inputs: Inputs) -> dict[str, NumberTable]:
 
 def _missing(missing: int, total: int, paths: OutputPaths) -> str:
     failed = sum(1 for _ in read_places(paths.failures)) if paths.failures.is_file() else 0
-    told = f" ({failed:,} of them in {paths.failures})" if failed else ""
-    return f"{missing:,} of {total:,} rollouts are not in {paths.rollouts}{told}"
+    failures = f" ({failed:,} of them in {paths.failures})" if failed else ""
+    return f"{missing:,} of {total:,} rollouts are not in {paths.rollouts}{failures}"
 
 
 def _task_lines(
@@ -176,9 +176,9 @@ def _write_kept(inputs: Inputs, means: dict[int, float], keep: tuple[float, floa
     """The rows as they stood in the data set, once each. A task without a rollout is not known to lie between."""
     between = PassRange(*keep)
     if not any(between.holds(mean) for mean in means.values()):
-        return 0  # and no file: an empty data set is of use to nobody
+        return 0  # and no file: an empty data set is of no use
     kept = 0
-    with whole_file(path) as stream:
+    with result_file(path) as stream:
         for task, number in inputs.tasks():
             if between.holds(means.get(task, math.nan)):
                 stream.write(original_text(inputs.at(number)) + b"\n")

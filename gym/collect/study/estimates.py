@@ -13,10 +13,10 @@ from operator import itemgetter
 from typing import NamedTuple
 
 RESAMPLES = 1000
-MOST_DRAWN = 1000  # of more values the normal interval is taken: by then the bootstrap's differs from it by little
+MAX_DRAWN = 1000  # of more values the normal interval is taken: by then the bootstrap's differs from it by little
 FLIPS = 10_000
 EXACT = 13  # up to here all 2**n signs are tried
-MOST_FLIPPED = 1000
+MAX_FLIPPED = 1000
 LEVEL = 0.95
 _SEED = 20_260_101
 _NORMAL = statistics.NormalDist().inv_cdf(0.5 + LEVEL / 2)
@@ -29,7 +29,7 @@ class Interval(NamedTuple):
 
 
 class Sample:
-    """A mean and its interval; of many values only three numbers are held."""
+    """A mean and its interval; of many values only three numbers are stored."""
 
     __slots__ = ("_mean", "_spread", "_values", "count")
 
@@ -42,7 +42,7 @@ class Sample:
 
     def add(self, value: float) -> None:
         self.count += 1
-        if self.count <= MOST_DRAWN:
+        if self.count <= MAX_DRAWN:
             self._values.append(value)
         apart = value - self._mean
         self._mean += apart / self.count
@@ -51,7 +51,7 @@ class Sample:
     @property
     def mean(self) -> float:
         """Without the rounding of a running mean where there are few values."""
-        return statistics.fmean(self._values) if self.count <= MOST_DRAWN else self._mean
+        return statistics.fmean(self._values) if self.count <= MAX_DRAWN else self._mean
 
     @property
     def deviation(self) -> float:
@@ -59,12 +59,12 @@ class Sample:
 
     @property
     def interval(self) -> Interval | None:
-        """Of 95 %, by resampling the values; one value alone tells nothing."""
+        """Of 95 %, by resampling the values; one value alone has no interval."""
         if self.count < 2:
             return None
         if not self._spread:
             return Interval(self.mean, self.mean)
-        if self.count > MOST_DRAWN:
+        if self.count > MAX_DRAWN:
             reach = _NORMAL * self.deviation / math.sqrt(self.count)
             return Interval(self._mean - reach, self._mean + reach)
         values = self._values
@@ -78,7 +78,7 @@ def paired_p_value(differences: Sequence[float]) -> float:
     observed = abs(math.fsum(moved))
     if not moved:
         return 1.0
-    if len(moved) > MOST_FLIPPED:
+    if len(moved) > MAX_FLIPPED:
         spread = math.sqrt(math.fsum(one * one for one in moved))
         return math.erfc(observed / spread / math.sqrt(2))
     reached = observed - _ROUNDING * max(observed, 1.0)

@@ -75,7 +75,7 @@ def _row(rollout: Recorded, talk: Conversation) -> dict[str, Any]:
 
 
 def _message(message: dict[str, Any]) -> dict[str, Any]:
-    """One shape for all: what is no text is JSON."""
+    """One shape for all: what is not text is JSON."""
     content, calls = message.get("content"), message.get("tool_calls")
     return {
         "role": message.get("role"),

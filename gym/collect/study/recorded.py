@@ -1,16 +1,14 @@
 """The files of a finished collection, read back: every rollout with its place, every input by its indices.
 
-Streamed; of an input file 80 bytes a line are held. Whatever cannot be read is said with file and line.
+Streamed; an input file takes 80 bytes a line. What cannot be read is an error with file and line.
 """
 
 from __future__ import annotations
 
 import difflib
 import math
-import os
 from array import array
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple, Self
@@ -20,8 +18,8 @@ import orjson
 from gym.collect.keys import DigestTable, parse_key
 from gym.collect.run_replies import STAMP
 from gym.collect.sidecar import OutputPaths
-from gym.data.rows import AGENT_REF, PARAMS
-from gym.errors import InfraError, UserError
+from gym.data.row_parsing import AGENT_REF, PARAMS
+from gym.errors import UserError
 from gym.wire.metrics import ROLLOUT, TASK
 
 _BUFFER = 4 << 20
@@ -105,7 +103,7 @@ def read_index(fields: dict[str, Any], name: str, where: str) -> int:
 
 
 def is_whole(paths: OutputPaths) -> bool:
-    """False where a collection of ours has not read its input to the end: the inputs beside it are not all then."""
+    """False where a collection of ours has not read its input to the end: then the file of inputs is not whole."""
     return paths.metrics.is_file() or not paths.run.is_file()
 
 
@@ -182,7 +180,7 @@ class Inputs:
             fields = _parse(line, where)
             task, repeat = read_index(fields, TASK, where), read_index(fields, ROLLOUT, where)
             if not self._lines.add(mix(task, repeat), number):
-                raise UserError(f"{where}: task {task}, repeat {repeat} is there twice", "take one of them out")
+                raise UserError(f"{where}: task {task}, repeat {repeat} is there twice", "remove one of them")
             self._offsets.append(offset)
             self._line_tasks.append(task)
             self._line_repeats.append(repeat)
@@ -198,37 +196,13 @@ class Inputs:
 
 
 def open_inputs(path: Path) -> Inputs:
-    """What was asked; without it there is nothing to run again."""
+    """What each rollout was asked; without it nothing can be re-run."""
     if not path.is_file():
         raise UserError(
-            f"there is no file {path}: it says what each rollout was asked",
-            "gym rollouts writes it beside its output; name it with --inputs FILE when it lies elsewhere",
+            f"there is no file {path}, which has the input of each rollout",
+            "gym rollouts writes it beside its output; name it with --inputs FILE when it is elsewhere",
         )
     return Inputs(path)
-
-
-@contextmanager
-def whole_file(path: Path, *, replace: bool = False) -> Iterator[BinaryIO]:
-    """A result that others see whole or not at all. One that is there already is not overwritten in passing."""
-    if path.exists() and not replace:
-        raise UserError(f"{path} exists already", "choose another name with -o, or take it away")
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with beside.open("wb", buffering=_BUFFER) as stream:
-                yield stream
-                stream.flush()
-                os.fsync(stream.fileno())
-            beside.replace(path)
-        finally:
-            beside.unlink(missing_ok=True)
-    except OSError as error:
-        if error.filename not in (None, str(beside), str(path), str(path.parent)):
-            raise
-        raise InfraError(
-            f"cannot write to {path}: {error.strerror or error}", "choose another place with -o"
-        ) from error
 
 
 def _open(path: Path) -> BinaryIO:
@@ -243,7 +217,7 @@ def _parse(line: bytes, where: str) -> dict[str, Any]:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         if not line.endswith(b"\n"):
-            hint = "run the same gym rollouts again: it cuts the torn line and does what is missing"
+            hint = "run the same gym rollouts: it cuts the torn line and collects what is missing"
             raise UserError(f"{where}: the last line is torn; the collection did not end", hint) from None
         raise UserError(f"{where}: not JSON: {error}", _NOT_COLLECTED) from None
     if not isinstance(fields, dict):
@@ -255,7 +229,7 @@ def _digest(stamp: dict[str, Any], where: str) -> int:
     try:
         return parse_key(stamp["key"])[0]
     except (KeyError, ValueError, AttributeError):
-        raise UserError(f"{where}: {STAMP}.key is {stamp.get('key')!r}, no key", _NOT_COLLECTED) from None
+        raise UserError(f"{where}: {STAMP}.key is {stamp.get('key')!r}, not a key", _NOT_COLLECTED) from None
 
 
 def mix(*numbers: int) -> int:

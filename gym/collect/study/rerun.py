@@ -1,4 +1,4 @@
-"""What running recorded rollouts again is told, and what it tells: each difference with its file and line."""
+"""The options and the result of re-running recorded rollouts: each difference with its file and line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-MOST_LISTED = 1000
+MAX_LISTED = 1000
 
 OnProgress = Callable[[int, int], None]  # done, differing
 
@@ -21,7 +21,7 @@ class RerunOptions:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as it was recorded."""
+    """One value that differs from the recorded one."""
 
     where: str  # file:line
     what: str  # "reward", "verify failed", "get_weather, call 2"
@@ -31,12 +31,12 @@ class Difference:
 
 @dataclass(slots=True)
 class RerunResult:
-    """How it ended. The first thousand differences are held, all are counted."""
+    """All differences are counted; the first thousand are listed."""
 
     checked: int = 0
     differing: int = 0  # rollouts with at least one difference
-    failed: int = 0  # of these: rollouts of which the servers could not say
-    calls: int = 0  # tool calls issued again
+    failed: int = 0  # of these: rollouts that a server failed
+    calls: int = 0  # tool calls issued
     differences: list[Difference] = field(default_factory=list)
     modes: dict[str, str] = field(default_factory=dict)  # by resources server
     output: Path | None = None
@@ -47,7 +47,7 @@ class RerunResult:
         self.checked += 1
         self.differing += bool(found)
         self.failed += failed
-        room = MOST_LISTED - len(self.differences)
+        room = MAX_LISTED - len(self.differences)
         self.differences += found[:room] if room > 0 else []
 
     @property

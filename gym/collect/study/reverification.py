@@ -1,6 +1,6 @@
-"""Runs the verifiers of a collection again, on what was recorded, and tells which rewards differ.
+"""Re-runs the verifiers of a collection on what was recorded, and reports which rewards differ.
 
-`/verify` is given the input and the response of the rollout, no session: fit for verifiers that need nothing else.
+`/verify` gets the input and the response of the rollout, and no session: fit for verifiers that need nothing else.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from typing import Any, BinaryIO
 
 import orjson
 
+from gym.collect.result_file import result_file
 from gym.collect.run_replies import STAMP
 from gym.collect.sidecar import OutputPaths
 from gym.collect.study.estimates import Sample
-from gym.collect.study.recorded import Inputs, Recorded, read_rollouts, whole_file
+from gym.collect.study.recorded import Inputs, Recorded, read_rollouts
 from gym.collect.study.rerun import Difference, OnProgress, RerunOptions, RerunResult
 from gym.collect.study.verifiers import Verifiers, for_each, open_verifiers
-from gym.data.rows import AGENT_REF
+from gym.data.row_parsing import AGENT_REF
 from gym.errors import UserError
 from gym.wire.failures import RolloutError
 from gym.wire.metrics import ROLLOUT, TASK
@@ -37,24 +38,22 @@ async def reverify_rollouts(
     output: Path | None = None,
     force: bool = False,
 ) -> RerunResult:
-    """With `output`, the rollouts as they are now verified; a name that warns where a verifier was forced."""
+    """With `output`, writes the rollouts as verified now, under a name that warns where a verifier was forced."""
     async with open_verifiers(options.stack_url, options.token) as verifiers:
         outcome = RerunResult(modes=await _ask_modes(paths.rollouts, verifiers))
         unfit = {name: mode for name, mode in outcome.modes.items() if mode != "stateless"}
         if unfit and not force:
-            raise UserError(
-                _refusal(unfit), "gym replay runs the tools again too; or say --force, and doubt the result"
-            )
+            raise UserError(_refusal(unfit), "gym replay re-runs the tools too; or add --force, and doubt the result")
         outcome.output = output.with_name(UNSAFE + output.name) if output and unfit else output
         with ExitStack() as stack:
-            stream = stack.enter_context(whole_file(outcome.output)) if outcome.output else None
-            again = _Again(inputs, options, verifiers, outcome, stream, on_progress)
-            await for_each(read_rollouts(paths.rollouts), again.verify, at_once=options.concurrency)
-        again.sum_up()
+            stream = stack.enter_context(result_file(outcome.output)) if outcome.output else None
+            rerun = _Rerun(inputs, options, verifiers, outcome, stream, on_progress)
+            await for_each(read_rollouts(paths.rollouts), rerun.verify, at_once=options.concurrency)
+        rerun.sum_up()
         return outcome
 
 
-class _Again:
+class _Rerun:
     def __init__(
         self,
         inputs: Inputs,
@@ -78,11 +77,11 @@ class _Again:
         response = read_response(rollout)
         found: list[Difference] = []
         try:
-            async with self._verifiers.rollout(server, self._options.timeout) as again:
-                body = await again.verify(one.body, one.fields, response)
+            async with self._verifiers.rollout(server, self._options.timeout) as client:
+                body = await client.verify(one.body, one.fields, response)
             fields, reward = read_verified(body, server)
         except RolloutError as error:
-            found.append(Difference(rollout.where, "verify failed", show(rollout.reward), tell(error)))
+            found.append(Difference(rollout.where, "verify failed", show(rollout.reward), describe_failure(error)))
             self._outcome.add(found, failed=True)
         else:
             if reward != rollout.reward:
@@ -103,17 +102,17 @@ class _Again:
 def read_response(rollout: Recorded) -> dict[str, Any]:
     response = rollout.fields.get("response")
     if not isinstance(response, dict):
-        raise UserError(f"{rollout.where}: response: there is none, so nothing can be verified again")
+        raise UserError(f"{rollout.where}: response: is missing, so it cannot be verified")
     return response
 
 
 def read_verified(body: bytes, server: str) -> tuple[dict[str, Any], float]:
-    """A reward of 0 is only ever one that a verifier gave."""
+    """The fields and the reward; without a reward of the verifier it raises."""
     try:
         fields = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise RolloutError(
-            "resources", f"/verify answered with something that is no JSON: {error}", server=server
+            "resources", f"/verify answered with something that is not JSON: {error}", server=server
         ) from None
     reward = fields.get("reward") if isinstance(fields, dict) else None
     if isinstance(reward, bool) or not isinstance(reward, (int, float)) or not math.isfinite(reward):
@@ -125,7 +124,7 @@ def show(reward: float) -> str:
     return f"{reward:g}"
 
 
-def tell(error: RolloutError) -> str:
+def describe_failure(error: RolloutError) -> str:
     return f"{error.kind}: {error.server + ': ' if error.server else ''}{error.message}"
 
 
@@ -146,7 +145,7 @@ def _agents(path: Path) -> Iterator[tuple[str, str]]:
 def _refusal(unfit: dict[str, str]) -> str:
     reasons = {
         "unsupported": "says that its rewards need the session of the rollout",
-        "unknown": "does not say whether it may be verified again",
+        "unknown": "does not say whether it may be re-run",
     }
     return "\n".join(f"{name} {reasons[mode]} (/reverify_mode: {mode})" for name, mode in unfit.items())
 

@@ -1,6 +1,6 @@
-"""Joins the shards of one collection into one whose files look as if it had never been split.
+"""Joins the shards of one collection into one whose files are as if it had never been split.
 
-Refuses shards of different runs, shards that are missing or twice there, and rollouts that are.
+Refuses shards of different runs, shards that are missing or there twice, and such rollouts.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import orjson
 
 from gym.collect.aggregates import aggregate_agents, read_output
 from gym.collect.keys import DoneKeys, parse_key
+from gym.collect.result_file import result_file, write_result
 from gym.collect.run_replies import STAMP
-from gym.collect.sidecar import OutputPaths, write_whole
+from gym.collect.sidecar import OutputPaths
 from gym.collect.study.recorded import (
     Inputs,
     find_rollouts,
@@ -28,12 +29,11 @@ from gym.collect.study.recorded import (
     open_inputs,
     read_places,
     read_rollouts,
-    whole_file,
 )
 from gym.collect.study.verifiers import run_in_loop
 from gym.errors import UserError
 
-MOST_SHOWN = 5
+MAX_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class Shard:
     paths: OutputPaths
     number: int
     of: int
-    told: dict[str, Any]  # its sidecar
+    run: dict[str, Any]  # its sidecar
 
     @property
     def identity(self) -> dict[str, Any]:
-        return {name: value for name, value in self.told["identity"].items() if name != "shard"}
+        return {name: value for name, value in self.run["identity"].items() if name != "shard"}
 
 
 @dataclass(slots=True)
@@ -65,30 +65,30 @@ def merge_shards(output: Path, given: Sequence[Path], *, partial: bool = False) 
     merged = Merged(output, shards=len(shards), missing_shards=_missing_shards(shards))
     if merged.missing_shards and not partial:
         names = ", ".join(f"{number}/{shards[0].of}" for number in merged.missing_shards)
-        raise UserError(f"of {shards[0].of} shards these are missing: {names}", "name them too, or say --partial")
+        raise UserError(f"of {shards[0].of} shards these are missing: {names}", "name them too, or add --partial")
     for shard in shards:
         if not (partial or is_whole(shard.paths)):
             what = f"the collection of {shard.paths.rollouts} has not ended"
-            raise UserError(what, "run its gym rollouts again, or say --partial")
+            raise UserError(what, "run its gym rollouts to the end, or add --partial")
     paths = OutputPaths.beside(output)
-    with ExitStack() as held:
+    with ExitStack() as locks:
         for shard in shards:
-            held.enter_context(_quiet(shard.paths.rollouts))
+            locks.enter_context(_lock_shard(shard.paths.rollouts))
         _write(paths, shards, merged, partial=partial)
-    # After the rollouts are there: a merge that broke off has no sidecar, so nothing takes it for a collection.
-    identity = {**shards[0].told["identity"], "shard": "1/1"}
-    told = {**shards[0].told, "identity": identity, "stacks": _stacks(shards)}
-    write_whole(paths.run, orjson.dumps(told, option=orjson.OPT_INDENT_2))
+    # After the rollouts are there: an unfinished merge has no sidecar, so no command reads it as a collection.
+    identity = {**shards[0].run["identity"], "shard": "1/1"}
+    run = {**shards[0].run, "identity": identity, "stacks": _stacks(shards)}
+    write_result(paths.run, orjson.dumps(run, option=orjson.OPT_INDENT_2))
     agents = read_output(paths.rollouts, lambda: None)
-    entries = run_in_loop(lambda: aggregate_agents(agents, _nobody))
-    write_whole(paths.metrics, orjson.dumps(entries, option=orjson.OPT_INDENT_2))
+    entries = run_in_loop(lambda: aggregate_agents(agents, _no_metrics))
+    write_result(paths.metrics, orjson.dumps(entries, option=orjson.OPT_INDENT_2))
     return merged
 
 
 def read_shard(paths: OutputPaths) -> Shard:
     try:
-        told = orjson.loads(paths.run.read_bytes())
-        found = re.fullmatch(r"(\d+)/(\d+)", told["identity"]["shard"])
+        run = orjson.loads(paths.run.read_bytes())
+        found = re.fullmatch(r"(\d+)/(\d+)", run["identity"]["shard"])
     except (OSError, ValueError, KeyError, TypeError):
         found = None
     if found is None:
@@ -96,7 +96,7 @@ def read_shard(paths: OutputPaths) -> Shard:
             f"{paths.run} does not say which shard {paths.rollouts} is",
             "merge what gym rollouts --shard wrote, each X.jsonl with the files beside it",
         )
-    return Shard(paths, int(found[1]), int(found[2]), told)
+    return Shard(paths, int(found[1]), int(found[2]), run)
 
 
 def check_same_run(shards: Sequence[Shard]) -> None:
@@ -120,7 +120,7 @@ def _stacks(shards: Sequence[Shard]) -> list[Any]:
     stacks: list[Any] = []
     for shard in shards:
         known = [one.get("digest") for one in stacks]
-        stacks += [one for one in shard.told.get("stacks") or () if one.get("digest") not in known]
+        stacks += [one for one in shard.run.get("stacks") or () if one.get("digest") not in known]
     return stacks
 
 
@@ -129,8 +129,8 @@ def _missing_shards(shards: Sequence[Shard]) -> list[int]:
     return [number for number in range(1, shards[0].of + 1) if number not in there]
 
 
-def _quiet(path: Path) -> BinaryIO:
-    """The shard, held so that no collector begins to write to it; refused while one does."""
+def _lock_shard(path: Path) -> BinaryIO:
+    """The shard, locked so that no collector starts to write to it; refused while one does."""
     stream = path.open("rb")
     try:
         fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -142,10 +142,10 @@ def _quiet(path: Path) -> BinaryIO:
 
 def _write(paths: OutputPaths, shards: Sequence[Shard], merged: Merged, *, partial: bool) -> None:
     if paths.run.exists():
-        raise UserError(f"{paths.run} exists already", "choose another name, or take it away")
+        raise UserError(f"{paths.run} exists already", "choose another name, or remove it")
     with ExitStack() as stack:
         rollouts, failures, inputs = (
-            stack.enter_context(whole_file(path)) for path in (paths.rollouts, paths.failures, paths.materialized)
+            stack.enter_context(result_file(path)) for path in (paths.rollouts, paths.failures, paths.materialized)
         )
         done = DoneKeys()
         for shard in shards:
@@ -155,10 +155,10 @@ def _write(paths: OutputPaths, shards: Sequence[Shard], merged: Merged, *, parti
                 _join(shard, asked, rollouts, done, merged)
         merged.failures = sum(_count(shard.paths.failures) for shard in shards)
         if merged.missing and not partial:
-            told = f" ({merged.failures:,} of them failed)" if merged.failures else ""
+            failed = f" ({merged.failures:,} of them failed)" if merged.failures else ""
             raise UserError(
-                f"{merged.missing:,} rollouts are missing{told}, such as\n    " + "\n    ".join(merged.examples),
-                "run their gym rollouts again to do what is missing, or say --partial",
+                f"{merged.missing:,} rollouts are missing{failed}, such as\n    " + "\n    ".join(merged.examples),
+                "run their gym rollouts to collect what is missing, or add --partial",
             )
 
 
@@ -169,14 +169,14 @@ def _join(shard: Shard, asked: Inputs, rollouts: BinaryIO, done: DoneKeys, merge
             raise UserError(f"{rollout.where}: the line holds no key; only what gym rollouts wrote can be merged")
         digest, repeat = parse_key(rollout.fields[STAMP]["key"])
         if not done.add(digest, repeat):
-            raise UserError(f"{rollout.where}: this rollout is there twice", "take one of the two lines out")
+            raise UserError(f"{rollout.where}: this rollout is there twice", "remove one of the two lines")
         asked.need(rollout)
         seen.add(mix(rollout.task), rollout.repeat)
         rollouts.write(rollout.raw if rollout.raw.endswith(b"\n") else rollout.raw + b"\n")
         merged.rollouts += 1
     for example in _not_in(asked, seen):
         merged.missing += 1
-        if len(merged.examples) < MOST_SHOWN:
+        if len(merged.examples) < MAX_SHOWN:
             merged.examples.append(example)
 
 
@@ -196,6 +196,6 @@ def _count(path: Path) -> int:
     return sum(1 for _ in read_places(path)) if path.is_file() else 0
 
 
-async def _nobody(agent: str, body: bytes) -> dict[str, Any] | None:
+async def _no_metrics(agent: str, body: bytes) -> dict[str, Any] | None:
     """No agent is asked: a merge needs no stack."""
     return None

@@ -1,6 +1,6 @@
-"""Runs the tools and the verifier of recorded rollouts again, without a model, and tells whatever comes out otherwise.
+"""Re-runs the tools and the verifier of recorded rollouts, without a model, and reports each difference.
 
-Each rollout is seeded again; its recorded calls are issued in their order, with the session's cookies.
+Each rollout is seeded; its recorded calls are issued in their order, with the session's cookies.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gym.collect.sidecar import OutputPaths
 from gym.collect.study.estimates import Sample
 from gym.collect.study.recorded import Inputs, Recorded, RecordedInput, read_rollouts
 from gym.collect.study.rerun import Difference, OnProgress, RerunOptions, RerunResult
-from gym.collect.study.reverification import read_response, read_verified, show, tell
+from gym.collect.study.reverification import describe_failure, read_response, read_verified, show
 from gym.collect.study.verifiers import Verifiers, for_each, open_verifiers
 from gym.server.rollout_client import RolloutClient
 from gym.server.tools import NAME, RESERVED
@@ -49,19 +49,19 @@ async def replay_rollouts(
 async def _replay_one(
     rollout: Recorded, one: RecordedInput, verifiers: Verifiers, options: RerunOptions, outcome: RerunResult
 ) -> float | None:
-    """The reward now; None where the servers could not say."""
+    """The reward now; None where a server failed."""
     server = verifiers.of_agent(rollout.agent, rollout.where)
     response = read_response(rollout)
     found: list[Difference] = []
     reward: float | None = None
-    async with verifiers.rollout(server, options.timeout) as again:
+    async with verifiers.rollout(server, options.timeout) as client:
         try:
-            await again.seed(one.body)
-            await _call_tools(rollout, response, again, found, outcome)
-            _, reward = read_verified(await again.verify(one.body, one.fields, response), server)
+            await client.seed(one.body)
+            await _call_tools(rollout, response, client, found, outcome)
+            _, reward = read_verified(await client.verify(one.body, one.fields, response), server)
         except RolloutError as error:
-            found.append(Difference(rollout.where, "failed", show(rollout.reward), tell(error)))
-            await _let_go(again, server)
+            found.append(Difference(rollout.where, "failed", show(rollout.reward), describe_failure(error)))
+            await _close_session(client, server)
     if reward is not None and reward != rollout.reward:
         found.append(Difference(rollout.where, "reward", show(rollout.reward), show(reward)))
     outcome.add(found, failed=reward is None)
@@ -69,24 +69,24 @@ async def _replay_one(
 
 
 async def _call_tools(
-    rollout: Recorded, response: dict[str, Any], again: RolloutClient, found: list[Difference], outcome: RerunResult
+    rollout: Recorded, response: dict[str, Any], client: RolloutClient, found: list[Difference], outcome: RerunResult
 ) -> None:
-    called = called_agents(response)
+    agent_tools = called_agents(response)
     for number, (call, recorded) in enumerate(recorded_calls(response.get("output")), 1):
         name = str(call.get("name") or "")
         arguments = call.get("arguments") or "{}"
-        if name in called or not was_issued(name, arguments):
+        if name in agent_tools or not was_issued(name, arguments):
             continue
         outcome.calls += 1
-        _, text = await again.call_tool(name, arguments.encode())
+        _, text = await client.call_tool(name, arguments.encode())
         if not same_json(recorded, text):
             found.append(Difference(rollout.where, f"call {number}: {name}", _cut(recorded), _cut(text)))
 
 
-async def _let_go(again: RolloutClient, server: str) -> None:
-    """The session of a replay that broke off; its server would drop it at its time anyhow."""
+async def _close_session(client: RolloutClient, server: str) -> None:
+    """Closes the session of a failed replay; the server would drop it at its TTL anyway."""
     try:
-        await again.send(server, "/close_session", b"{}", kind="resources", hop="close")
+        await client.send(server, "/close_session", b"{}", kind="resources", hop="close")
     except RolloutError:
         return
 
@@ -105,13 +105,13 @@ def recorded_calls(output: Any) -> Iterator[tuple[Item, Any]]:
 
 
 def called_agents(response: dict[str, Any]) -> set[str]:
-    """Tools behind which another agent stood: what it said came from a model, and no resources server has them."""
+    """Tools that asked another agent: their output came from a model, and no resources server has them."""
     calls = response.get("agent_calls")
     return {str(call.get("tool")) for call in calls if isinstance(call, dict)} if isinstance(calls, list) else set()
 
 
 def was_issued(name: str, arguments: Any) -> bool:
-    """Names that can be no tool and arguments that are no JSON the agent answered itself."""
+    """Whether the agent made the call: it refuses names that no tool can have, and arguments that are not JSON."""
     if name in RESERVED or not NAME.fullmatch(name) or not isinstance(arguments, str):
         return False
     try:

@@ -10,13 +10,14 @@ from typing import Any, BinaryIO, Literal
 
 import orjson
 
+from gym.collect.result_file import result_file
 from gym.collect.study.chats import Conversation, rollout_to_conversation
 from gym.collect.study.parquet_table import write_parquet
-from gym.collect.study.recorded import Recorded, parse_rollout, read_rollouts, whole_file
+from gym.collect.study.recorded import Recorded, parse_rollout, read_rollouts
 from gym.errors import UserError
 
 Form = Literal["sft", "dpo", "parquet"]
-MOST_LISTED = 1000
+MAX_LISTED = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ def export_rollouts(path: Path, options: ExportOptions) -> Exported:
         "parquet": _write_parquet,
     }
     with ExitStack() as stack:
-        stream = stack.enter_context(whole_file(options.output))
+        stream = stack.enter_context(result_file(options.output))
         writers[options.form](path, options, exported, stream)
         if not exported.written:
             raise UserError(_nothing(path, options, exported), _hint(options, exported))
@@ -75,7 +76,7 @@ def export_rollouts(path: Path, options: ExportOptions) -> Exported:
 
 
 def _write_sft(path: Path, options: ExportOptions, exported: Exported, stream: BinaryIO) -> None:
-    for rollout, talk in _conversations(read_rollouts(path), options, exported, least=options.min_reward):
+    for rollout, talk in _conversations(read_rollouts(path), options, exported, minimum=options.min_reward):
         example = {"messages": talk.prompt + talk.answer, **({"tools": talk.tools} if talk.tools else {})}
         stream.write(orjson.dumps({**example, "reward": rollout.reward}) + b"\n")
         exported.written += 1
@@ -109,13 +110,13 @@ def _conversations(
     options: ExportOptions,
     exported: Exported,
     *,
-    least: float | None = None,
+    minimum: float | None = None,
     counted: bool = False,
 ) -> Iterator[tuple[Recorded, Conversation]]:
     for rollout in rollouts:
         if not counted:
             exported.see(rollout)
-        if least is not None and rollout.reward < least:
+        if minimum is not None and rollout.reward < minimum:
             exported.below += 1
             continue
         try:
@@ -123,7 +124,7 @@ def _conversations(
         except UserError as error:
             if not options.skip_bad_rows:
                 raise
-            if len(exported.left_out) < MOST_LISTED:
+            if len(exported.left_out) < MAX_LISTED:
                 exported.left_out.append(error.what)
             continue
         yield rollout, talk
@@ -148,7 +149,7 @@ def _nothing(path: Path, options: ExportOptions, exported: Exported) -> str:
     if not exported.read:
         return f"{path}: no rollouts"
     if exported.left_out:
-        return f"{path}: none of the rollouts that qualify can be said as a chat; the first: {exported.left_out[0]}"
+        return f"{path}: none of the rollouts that qualify can be written as a chat; the first: {exported.left_out[0]}"
     if options.form == "dpo":
         apart = f"lie {options.margin:g} apart" if options.margin else "differ"
         return f"{path}: in none of {exported.below:,} tasks do two rewards {apart}"
@@ -161,6 +162,6 @@ def _hint(options: ExportOptions, exported: Exported) -> str:
         return ""
     if options.form == "dpo":
         return "collect several rollouts of each row (gym rollouts --repeats 4)" + (
-            ", or say a smaller --margin" if options.margin else ""
+            ", or use a smaller --margin" if options.margin else ""
         )
-    return f"say --min-reward {exported.best:g}"
+    return f"use --min-reward {exported.best:g}"

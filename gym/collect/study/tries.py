@@ -108,29 +108,29 @@ class NumberTable(Tries):
 
 def extra_metrics(tries: Tries, *, name: str = "accuracy") -> dict[str, float]:
     """For each k up to the fewest repeats that any task has; nothing without rollouts."""
-    most = min((len(places) for _, places in tries.groups()), default=0)
+    max_k = min((len(places) for _, places in tries.groups()), default=0)
     samples: dict[str, Sample] = {}
-    runs = [Sample() for _ in range(most)]
-    spreads = [Sample() for _ in range(2, most + 1)]  # of the first 2, 3, ... repeats of a task
+    runs = [Sample() for _ in range(max_k)]
+    spreads = [Sample() for _ in range(2, max_k + 1)]  # of the first 2, 3, ... repeats of a task
     for _, places in tries.groups():
         group = tries.tries(places)
-        for metric, value in _task_metrics(group, most, name, answers=tries.has_answers).items():
+        for metric, value in _task_metrics(group, max_k, name, answers=tries.has_answers).items():
             samples.setdefault(metric, Sample()).add(value)
-        scores = [100.0 * one.score for one in group[:most]]
+        scores = [100.0 * one.score for one in group[:max_k]]
         for run, score in zip(runs, scores, strict=True):
             run.add(score)
         for spread, deviation in zip(spreads, _deviations(scores), strict=True):
             spread.add(deviation)
     metrics = {metric: sample.mean for metric, sample in samples.items()}
     metrics |= _over_runs([run.mean for run in runs], spreads, name)
-    return metrics | _intervals(samples, most)
+    return metrics | _intervals(samples, max_k)
 
 
-def _task_metrics(group: Sequence[Try], most: int, name: str, *, answers: bool) -> dict[str, float]:
+def _task_metrics(group: Sequence[Try], max_k: int, name: str, *, answers: bool) -> dict[str, float]:
     """One task's share of every metric."""
     replies = ({TASK: 0, "reward": one.score, "answer": one.answer} for one in group)
-    told = pass_and_majority(replies, answer="answer" if answers else "", name=name)
-    return told if len(group) == most else {key: value for key, value in told.items() if _k_of(key) <= most}
+    rates = pass_and_majority(replies, answer="answer" if answers else "", name=name)
+    return rates if len(group) == max_k else {key: value for key, value in rates.items() if _k_of(key) <= max_k}
 
 
 def _deviations(scores: Sequence[float]) -> Iterator[float]:
@@ -153,12 +153,12 @@ def _over_runs(means: Sequence[float], spreads: Sequence[Sample], name: str) -> 
     return metrics
 
 
-def _intervals(samples: Mapping[str, Sample], most: int) -> dict[str, float]:
-    """Over tasks. For the powers of two among the ks, and the greatest: the others would tell little more."""
+def _intervals(samples: Mapping[str, Sample], max_k: int) -> dict[str, float]:
+    """Over tasks. For the powers of two among the ks, and the greatest: the others would add little."""
     metrics: dict[str, float] = {}
     for metric, sample in samples.items():
         k = _k_of(metric)
-        if metric.endswith("/no_answer") or not (k == most or k & (k - 1) == 0):
+        if metric.endswith("/no_answer") or not (k == max_k or k & (k - 1) == 0):
             continue
         if (interval := sample.interval) is not None:
             metrics[f"{metric}/ci_low"], metrics[f"{metric}/ci_high"] = interval

@@ -1,4 +1,4 @@
-"""The resources servers of a running stack, reached through its router as anybody outside would."""
+"""The resources servers of a running stack, reached through its router like any client outside."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ class Verifiers:
         return found
 
     async def reverify_mode(self, name: str) -> str:
-        """`stateless`, `unsupported` or `unknown`; a server that cannot say is unknown."""
+        """`stateless`, `unsupported` or `unknown`; a server without the route is unknown."""
         reply = await ask(self._http, f"{self._url(name)}/reverify_mode")
         try:
-            told = orjson.loads(reply.body) if reply.status == 200 else "unknown"
+            mode = orjson.loads(reply.body) if reply.status == 200 else "unknown"
         except orjson.JSONDecodeError:
-            told = "unknown"
-        return told if told in ("stateless", "unsupported") else "unknown"
+            mode = "unknown"
+        return mode if mode in ("stateless", "unsupported") else "unknown"
 
     def rollout(self, name: str, seconds: float) -> RolloutClient:
         return RolloutClient(self._http, self._peers, seconds=seconds, resources_server=name)
@@ -80,7 +80,7 @@ class Verifiers:
 
 @asynccontextmanager
 async def open_verifiers(stack_url: str, token: str = "") -> AsyncIterator[Verifiers]:
-    """Reads the stack's configuration; the errors of that are the user's to fix."""
+    """Reads the stack's configuration; errors of that are the user's to fix."""
     base = stack_url.rstrip("/")
     http = BearerClient(token)
     try:
@@ -94,7 +94,7 @@ async def ask(http: HttpClient, url: str) -> Reply:
     try:
         reply = await http.request("GET", url, timeout=_ASK_SECONDS)
     except (OSError, TimeoutError) as error:
-        raise InfraError(f"no stack answers at {url}: {error}", "start one: gym up NAME; or look: gym ps") from error
+        raise InfraError(f"no stack answers at {url}: {error}", "start one: gym up NAME; or see gym ps") from error
     except ValueError as error:
         raise UserError(str(error), "write http://HOST:PORT") from error
     if reply.status in (401, 403):
@@ -119,12 +119,12 @@ async def for_each(items: Iterable[T], work: Callable[[T], Awaitable[None]], *, 
     try:
         async with asyncio.TaskGroup() as group:
             for _ in range(at_once):
-                group.create_task(_work_off(source, work))
+                group.create_task(_run_worker(source, work))
     except BaseExceptionGroup as errors:
         raise first_error(errors) from None
 
 
-async def _work_off(source: Iterator[T], work: Callable[[T], Awaitable[None]]) -> None:
+async def _run_worker(source: Iterator[T], work: Callable[[T], Awaitable[None]]) -> None:
     for item in source:
         await work(item)
 

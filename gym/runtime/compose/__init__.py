@@ -1,8 +1,8 @@
 """The Compose runtime: every instance its own image, started, watched and ended by a Docker engine."""
 
 from gym.engine import EngineFacts, engine_answers, find_engine, require_engine
-from gym.runtime.compose.runtime import ComposeRuntime
-from gym.runtime.compose.ship import load_stack_file, save_stack
+from gym.runtime.compose.archive import load_stack_file, save_stack
+from gym.runtime.compose.compose_runtime import ComposeRuntime
 
 __all__ = [
     "ComposeRuntime",

@@ -47,7 +47,7 @@ def rename_images(source: IO[bytes], target: IO[bytes], wanted: frozenset[str], 
 
 def _rename_manifest(found: Any, wanted: frozenset[str], scope: str, renamed: dict[str, str]) -> Any:
     if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise _bad("its list of images is none")
+        raise _bad("its list of images cannot be read")
     images = []
     for one in found:
         blob = BLOB.fullmatch(str(one.get("Config")))
@@ -65,7 +65,7 @@ def _rename_manifest(found: Any, wanted: frozenset[str], scope: str, renamed: di
 def _rename_index(found: Any, wanted: frozenset[str], scope: str, renamed: dict[str, str]) -> Any:
     """An engine that keeps images in containerd's way takes names from here."""
     if not isinstance(found, dict):
-        raise _bad("its index is none")
+        raise _bad("its index cannot be read")
     entries = []
     for one in found.get("manifests") or ():
         notes = one.get("annotations") if isinstance(one, dict) else None
@@ -90,7 +90,7 @@ def _own_name(scope: str, tag: str, digest: str) -> str:
 def _check_member(member: tarfile.TarInfo) -> None:
     path = PurePosixPath(member.name)
     if path.is_absolute() or ".." in path.parts or not (member.isreg() or member.isdir()):
-        raise _bad(f"{member.name!r} is no plain file in it")
+        raise _bad(f"{member.name!r} is not a plain file")
 
 
 def _read_json(file: IO[bytes], member: tarfile.TarInfo) -> Any:
@@ -99,7 +99,7 @@ def _read_json(file: IO[bytes], member: tarfile.TarInfo) -> Any:
     try:
         return json.loads(file.read())
     except ValueError:
-        raise _bad(f"{member.name} is no JSON") from None
+        raise _bad(f"{member.name} is not JSON") from None
 
 
 def _add(archive: tarfile.TarFile, name: str, value: Any) -> None:
@@ -110,4 +110,4 @@ def _add(archive: tarfile.TarFile, name: str, value: Any) -> None:
 
 
 def _bad(what: str) -> UserError:
-    return UserError(f"The images of the file are refused: {what}.", "gym save -o FILE writes one that is well.")
+    return UserError(f"The images of the file are refused: {what}.", "gym save -o FILE writes a new one.")

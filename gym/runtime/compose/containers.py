@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gym import labels
 from gym.plan.model import Observed, ObservedService, Plan, Value
-from gym.runtime.base import ReplicaState, ReplicaStatus
+from gym.runtime.protocol import ReplicaState, ReplicaStatus
 from gym.wire.stack_names import CONSOLE, PORT, ROUTER, SANDBOX
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def status_of(
 
 
 def as_inspected(container: Container, facts: Inspected | None) -> Container:
-    """State and reason are of one look: what the list said a moment before may no longer hold."""
+    """State and reason are read together: the list is a moment older."""
     if facts is None or not facts.state:
         return container
     return container.model_copy(update={"state": facts.state, "health": facts.health})
@@ -245,7 +245,7 @@ def _container(listed: dict[str, Any]) -> Container:
 
 
 def _timestamp(text: str) -> float:
-    """RFC 3339 with nanoseconds, always UTC; the engine's zero time is no time."""
+    """RFC 3339 with nanoseconds, always UTC; the engine's zero time means none."""
     if not text or text.startswith("0001"):
         return 0.0
     return float(calendar.timegm(time.strptime(text[:19], "%Y-%m-%dT%H:%M:%S")))

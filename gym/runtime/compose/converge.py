@@ -21,14 +21,14 @@ from gym.errors import GymError, ProgramFailed
 from gym.plan import diff
 from gym.plan.model import Plan
 from gym.programs import run_program
-from gym.runtime.base import OnStatus, StackStatus
+from gym.runtime.compose.compose_errors import explain
 from gym.runtime.compose.containers import PROJECT, Container, list_containers, observed
 from gym.runtime.compose.layout import Layout, State, write_first_routes
 from gym.runtime.compose.teardown import GRACE_SECONDS, hand_over_sandboxes, restart_containers, stop_containers
-from gym.runtime.compose.trouble import explain
-from gym.runtime.compose.wait import Watch, wait_until_healthy
+from gym.runtime.compose.wait import StackHealth, wait_until_healthy
 from gym.runtime.compose.work import Working, alone_with_compose
-from gym.runtime.signals import deaf
+from gym.runtime.protocol import OnStatus, StackStatus
+from gym.runtime.signals import ignore_interrupts
 from gym.wire.stack_names import CONSOLE, ROUTER, SANDBOX
 
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 LOOK_SECONDS: Final = 0.3
 FOLLOW_SECONDS: Final = 3.0  # a console that has not taken a replica out of the routes by then never will
 LISTED_SECONDS: Final = 20.0  # the same for one that answers and is in no routes: a console may be what `up` repairs
-ROUTER_SECONDS: Final = 0.5  # until the router has read a file again: it waits 0.2 s for more of them
+ROUTER_SECONDS: Final = 0.5  # until the router has re-read a file: it waits 0.2 s for more of them
 
 
 @dataclass(frozen=True)
 class Converger:
-    """One stack on one engine, and who wants to hear how it goes."""
+    """One stack on one engine, and where its progress is reported."""
 
     client: docker.DockerClient
     host: str
@@ -53,7 +53,7 @@ class Converger:
 
     def converge(self, plan: Plan, state: State, *, rewritten: bool) -> StackStatus:
         """`rewritten`: the stack's files say something else than the last time."""
-        watch = Watch(self.client, plan, (f"{labels.STACK_DIR}={self.layout.home}",), self.layout.read_token())
+        watch = StackHealth(self.client, plan, (f"{labels.STACK_DIR}={self.layout.home}",), self.layout.read_token())
         before = containers_of(self.client, self.layout)
         if before and (rewritten or state.overrides or not _is_converged(plan, before)):
             hashes = self._config_hashes(state)
@@ -65,7 +65,7 @@ class Converger:
             self._compose_up(watch, state, new=True)
         return self.wait(watch, frozenset(one.name for one in watch.containers()))
 
-    def restart(self, watch: Watch, chosen: list[Container]) -> StackStatus:
+    def restart(self, watch: StackHealth, chosen: list[Container]) -> StackStatus:
         """Each drains first; of several replicas the second half goes first, so that others stay to be asked."""
         first = _second_halves(watch.plan, chosen)
         for group in (first, [one for one in chosen if one not in first]):
@@ -78,11 +78,11 @@ class Converger:
         # What lay there before, and was not asked for, is another matter.
         return self.wait(watch, frozenset(one.name for one in watch.containers() if one.state != "exited"))
 
-    def wait(self, watch: Watch, expected: frozenset[str]) -> StackStatus:
+    def wait(self, watch: StackHealth, expected: frozenset[str]) -> StackStatus:
         """The routes follow by themselves."""
         return wait_until_healthy(watch, expected, self.on_status, lambda _: None, timeout=self.timeout)
 
-    def _change(self, watch: Watch, state: State, before: list[Container], stale: list[Container]) -> None:
+    def _change(self, watch: StackHealth, state: State, before: list[Container], stale: list[Container]) -> None:
         """What has to go gets no new sessions, then drains; of several replicas the second half goes first."""
         surplus = _surplus(watch.plan, before)
         staying = [one for one in before if one not in surplus]
@@ -94,7 +94,7 @@ class Converger:
         if first:
             services = sorted({one.service for one in first})
             self._compose_up(watch, state, "--no-recreate", "--no-deps", *services)
-            ids = {one.id for one in stale}  # they may be ill, which may be why they are replaced
+            ids = {one.id for one in stale}  # they may be unhealthy, which may be why they are replaced
             new = [one for one in watch.containers() if one.service in services and one.id not in ids]
             self.wait(watch, frozenset(one.name for one in new))
             staying = containers_of(self.client, self.layout)
@@ -104,7 +104,7 @@ class Converger:
             hand_over_sandboxes(self.client, stale)
             self._compose_up(
                 watch, state, "--no-deps", SANDBOX
-            )  # by itself: Compose replaces who depends on it as well
+            )  # by itself: Compose would also replace what depends on it
         self._compose_up(watch, state, "--remove-orphans")
         self._leave(())
 
@@ -135,7 +135,7 @@ class Converger:
         self.work.leave(names)
 
     def _routed(self) -> set[str]:
-        """Those that the router sends requests to: who is listed as ill gets none."""
+        """Those that the router sends requests to: a replica listed as unhealthy gets none."""
         found = self.layout.read_discovery()
         listed = [replica for one in found.instances.values() for replica in one.replicas] if found else []
         return {one.url for one in listed if one.healthy}
@@ -150,7 +150,7 @@ class Converger:
         lines = self._run(argv, state).splitlines()
         return {name: digest for name, _, digest in (line.partition(" ") for line in lines) if digest}
 
-    def _compose_up(self, watch: Watch, state: State, *words: str, new: bool = False) -> None:
+    def _compose_up(self, watch: StackHealth, state: State, *words: str, new: bool = False) -> None:
         """An interruption ends the making of a stack that is `new`; of one that serves, the change is finished."""
         argv = compose_argv(self.layout, state, "up", "--detach", "--no-build", "--pull", "missing", *words)
         running: list[subprocess.Popen[str]] = []
@@ -167,7 +167,7 @@ class Converger:
                 self._start_what_is_there(watch)
             raise
 
-    def _start_what_is_there(self, watch: Watch) -> None:
+    def _start_what_is_there(self, watch: StackHealth) -> None:
         """Compose gives up on all for the failure of one: the others, old or new, need only be started."""
         import docker.errors  # noqa: PLC0415
 
@@ -190,7 +190,7 @@ class Converger:
         except ProgramFailed as error:
             raise explain(error, tuple(Path(one) for one in state.overrides)) from None
 
-    def _telling(self, watch: Watch, work: Callable[[], object], interrupt: Callable[[], None]) -> None:
+    def _telling(self, watch: StackHealth, work: Callable[[], object], interrupt: Callable[[], None]) -> None:
         """Report what is there while Compose works. An interruption waits for its end, for it would go on creating."""
         with ThreadPoolExecutor(1) as pool:
             done = pool.submit(work)
@@ -199,7 +199,7 @@ class Converger:
                     self.on_status(watch.status(watch.containers(), detailed=False))
                     _settle(done.exception, LOOK_SECONDS)
             except BaseException:
-                with deaf():
+                with ignore_interrupts():
                     interrupt()
                     pool.shutdown()
                 raise
@@ -238,7 +238,7 @@ def _surplus(plan: Plan, containers: Iterable[Container]) -> list[Container]:
 
 
 def _staying_beside(containers: Iterable[Container], leaving: list[Container]) -> set[str]:
-    """Who is left to answer for the instances of those that leave, as far as the engine finds them healthy."""
+    """The healthy replicas that stay, of the instances whose others leave."""
     gone, instances = {one.id for one in leaving}, {one.instance for one in leaving} - {ROUTER, CONSOLE, SANDBOX}
     there = [one for one in containers if one.instance in instances and one.id not in gone]
     return {one.url for one in there if one.health == "healthy"}

@@ -14,7 +14,7 @@ from gym.config import portable_requirements, requirements_digest
 from gym.errors import UserError
 from gym.files import asset_dir
 from gym.plan.model import Plan, Service
-from gym.render.dockerfile import IGNORED
+from gym.render.server_dockerfile import IGNORED
 
 PYTHON_IMAGE: Final = "python:3.13-slim"
 ENV_PYTHON_IMAGE: Final = "GYM_PYTHON_IMAGE"

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 from gym import labels
 from gym.files import write_atomically
 from gym.plan.model import Plan, Service
-from gym.render.bake import BuildTarget, Images
-from gym.render.dockerfile import render_dockerfile, render_ignore
+from gym.render.bake import BuildTarget, StackImages
+from gym.render.server_dockerfile import render_dockerfile, render_ignore
 from gym.runtime.compose.image_sources import ImageSources, ServerSource
 from gym.runtime.compose.pins import LABEL_LOCKED, Pins
 from gym.runtime.wheel import sdk_wheel
@@ -27,7 +27,7 @@ LABEL_ROLE: Final = "gym.image"  # "base" or "server"
 LABEL_SOURCE: Final = "gym.source"  # the folder it was built from
 
 
-def plan_images(plan: Plan, sources: ImageSources, pins: Pins | None = None) -> Images:
+def plan_images(plan: Plan, sources: ImageSources, pins: Pins | None = None) -> StackImages:
     """`pins` change how an image is built, and not what it is called."""
     base = _base_target(sources, pins)
     targets: dict[str, BuildTarget] = {}
@@ -42,10 +42,10 @@ def plan_images(plan: Plan, sources: ImageSources, pins: Pins | None = None) -> 
         targets.setdefault((known or target).name, target)
         by_instance[service.name] = target.tag
         texts |= files
-    return Images(base.tag, by_instance, base, tuple(targets.values()), texts, sources.base_files)
+    return StackImages(base.tag, by_instance, base, tuple(targets.values()), texts, sources.base_files)
 
 
-def write_build_files(images: Images, cache: Path) -> None:
+def write_build_files(images: StackImages, cache: Path) -> None:
     """Dockerfiles, and the context of the base with a wheel of the SDK in it."""
     for path, text in images.texts.items():
         write_atomically(path, text)

@@ -28,16 +28,16 @@ from gym.render.compose import (
     render_compose,
     sandbox_secret,
 )
-from gym.render.console import console_document
+from gym.render.console_document import console_document
 from gym.render.routes import next_discovery, router_text
 from gym.render.traefik import traefik_static
-from gym.render.wanted import discovery_of, wanted_of
-from gym.runtime.base import Prepared
+from gym.render.wanted_stack import discovery_of, wanted_of
 from gym.runtime.compose.image_sources import owner
 from gym.runtime.compose.secrets import secret_names
 from gym.runtime.compose.wait import router_url
-from gym.runtime.sandbox import keep_tokens, prepare_state, write_config
-from gym.runtime.upstreams import prepare_upstreams
+from gym.runtime.protocol import Prepared
+from gym.runtime.sandbox_access import keep_tokens, prepare_state, write_config
+from gym.runtime.upstream_folders import prepare_upstreams
 from gym.wire.discovery import Discovery
 from gym.wire.route_files import read_discovery, write_routes
 from gym.wire.stack_names import project_name
@@ -136,7 +136,7 @@ def write_stack(layout: Layout, plan: Plan, values: Mapping[str, str], state: St
     Secrets that only the earlier stack had stay until `forget_other_secrets`: its containers may start once more.
     """
     _write_secrets(layout, {**values, **_write_broker(layout, plan)})
-    write_atomically(layout.traefik / "static.yml", _static(plan), mode=SHARED)
+    write_atomically(layout.traefik / "static.yml", static_text(plan), mode=SHARED)
     write_atomically(layout.home / "discovery" / "console.json", _json(console_document(plan)), mode=SHARED)
     for service in plan.services:
         text = launch_text(plan, service, state.project)
@@ -204,7 +204,7 @@ def _compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
         secrets={name: found for name, text in texts.items() if (found := secret_names(text))},
         engine_socket=socket.path if socket else ENGINE_SOCKET,
         engine_group=socket.group if socket else None,
-        static_digest=hashlib.sha256(_static(plan).encode()).hexdigest()[:12],
+        static_digest=hashlib.sha256(static_text(plan).encode()).hexdigest()[:12],
     )
 
 
@@ -227,7 +227,7 @@ def write_first_routes(layout: Layout, plan: Plan) -> None:
 
 
 def write_down(layout: Layout) -> None:
-    """Nothing is wanted any more: who keeps the stack lets it go."""
+    """Nothing is wanted any more: the console and the broker stop keeping it."""
     if (plan := layout.read_plan()) and layout.wanted.is_dir():
         write_wanted(layout.wanted, wanted_in(layout, plan).model_copy(update={"down": True}))
 
@@ -244,7 +244,8 @@ def forget_secrets(layout: Layout) -> None:
     shutil.rmtree(layout.secrets, ignore_errors=True)
 
 
-def _static(plan: Plan) -> str:
+def static_text(plan: Plan) -> str:
+    """What the router reads once, at its start."""
     outside, inside = f":{OUTSIDE_PORT}", f":{labels.ROUTER_PORT}"
     return traefik_static(plan, directory="/etc/traefik/dynamic", outside=outside, inside=inside)
 

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from gym.config import search_roots
 from gym.plan.model import Plan
-from gym.render.bake import Images
+from gym.render.bake import StackImages
 from gym.render.compose import ROUTER_IMAGE
-from gym.runtime.base import Prepared, ReplicaStatus, StackStatus
-from gym.runtime.compose.build import build_missing, pull_missing
 from gym.runtime.compose.converge import Converger
 from gym.runtime.compose.image_sources import read_image_sources
 from gym.runtime.compose.images import plan_images, write_build_files
-from gym.runtime.compose.lock import Lock, check_installed, check_lock, image_ids, is_built_from_lock, pins_of
-from gym.runtime.compose.settings import write_build_secrets
+from gym.runtime.compose.index_settings import write_build_secrets
+from gym.runtime.compose.server_builds import build_missing, pull_missing
+from gym.runtime.compose.stack_lock import Lock, check_installed, check_lock, image_ids, is_built_from_lock, pins_of
+from gym.runtime.protocol import Prepared, ReplicaStatus, StackStatus
 
 
 def make_images(to: Converger, prepared: Prepared, cache: Path, lock: Lock | None) -> tuple[str, ...]:
@@ -38,8 +38,8 @@ def make_images(to: Converger, prepared: Prepared, cache: Path, lock: Lock | Non
 
 
 def _locked_images(
-    to: Converger, plan: Plan, images: Images, present: frozenset[str], cache: Path, lock: Lock
-) -> tuple[Images, frozenset[str]]:
+    to: Converger, plan: Plan, images: StackImages, present: frozenset[str], cache: Path, lock: Lock
+) -> tuple[StackImages, frozenset[str]]:
     """The images as the lock builds them, and those of the engine that need no build."""
     missing = any(one.tag not in present for one in images.targets)
     pins = pins_of(lock, to.client, to.host, fetch=missing)

@@ -33,7 +33,7 @@ def hash_requirements(
 ) -> tuple[str, ...]:
     """Every package that is installed for the server, in the versions of its image, with the hashes of all its files.
 
-    The SDK itself is no part of it: it comes with the base, from this machine.
+    The SDK itself is not part of it: it comes with the base, from this machine.
     """
     uv = str(find_program("uv", package="uv"))
     links = sdk_wheel(cache / "wheels").parent

@@ -12,10 +12,10 @@ from gym.errors import UserError
 from gym.plan.model import Plan, RouterPlan, Value
 from gym.render.compose import TOKEN
 from gym.render.host_urls import HostUrl, find_host_urls, reach_host, rewrite_urls
-from gym.runtime.base import Prepared
 from gym.runtime.compose.image_sources import ImageSources
 from gym.runtime.compose.images import plan_images
 from gym.runtime.compose.secrets import replace_secrets
+from gym.runtime.protocol import Prepared
 
 PORTS: Final = {"http": 80, "https": 443}
 

@@ -12,7 +12,7 @@ from gym import labels
 from gym.errors import InfraError
 from gym.runtime.compose.containers import PROJECT, Container, list_containers
 from gym.runtime.compose.image_sources import owner
-from gym.runtime.sandbox import HAND_OVER
+from gym.runtime.sandbox_access import HAND_OVER
 from gym.wire.stack_names import SANDBOX
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def _remove_sandboxes(client: docker.DockerClient, projects: Iterable[str]) -> N
 
 
 def stop_containers(client: docker.DockerClient, containers: Iterable[Container], seconds: float) -> None:
-    """SIGTERM to all at once, SIGKILL to who is still there after `seconds`, then remove."""
-    _in_parallel(lambda one: _end(client, one, patience(one, seconds)), containers)
+    """SIGTERM to all at once, SIGKILL to those still there after `seconds`, then remove."""
+    _in_parallel(lambda one: _end(client, one, stop_seconds(one, seconds)), containers)
 
 
 def hand_over_sandboxes(client: docker.DockerClient, containers: Iterable[Container]) -> None:
@@ -79,11 +79,11 @@ def hand_over_sandboxes(client: docker.DockerClient, containers: Iterable[Contai
 
 
 def restart_containers(client: docker.DockerClient, containers: Iterable[Container], seconds: float) -> None:
-    """As `stop_containers` ends them, and started again."""
-    _in_parallel(lambda one: client.api.restart(one.id, timeout=round(patience(one, seconds))), containers)
+    """Ends them as `stop_containers` does, and restarts them."""
+    _in_parallel(lambda one: client.api.restart(one.id, timeout=round(stop_seconds(one, seconds))), containers)
 
 
-def patience(container: Container, seconds: float) -> float:
+def stop_seconds(container: Container, seconds: float) -> float:
     """A broker removes every sandbox before it ends."""
     return seconds + (labels.BROKER_SECONDS - GRACE_SECONDS if container.labels.get(labels.TYPE) == SANDBOX else 0.0)
 
@@ -106,14 +106,14 @@ def _remove(client: docker.DockerClient, filters: list[str], grace: float, *, al
 
 def _end(client: docker.DockerClient, container: Container, seconds: float) -> None:
     """What an override file added has no requests to finish: its own grace period, or the engine's, is enough."""
-    patience = round(seconds) if labels.STACK_DIR in container.labels else None
+    timeout = round(seconds) if labels.STACK_DIR in container.labels else None
     if container.state in ("running", "restarting", "paused"):
-        _tolerant(lambda: client.api.stop(container.id, timeout=patience))
+        _tolerant(lambda: client.api.stop(container.id, timeout=timeout))
     _tolerant(lambda: client.api.remove_container(container.id, v=True, force=True))
 
 
 def _remove_network(client: docker.DockerClient, network: dict[str, Any]) -> None:
-    """A network with a container on it cannot be removed: who is not ours is only disconnected."""
+    """A network with a container on it cannot be removed: one that is not ours is only disconnected."""
     details = client.api.inspect_network(network["Id"])
     for endpoint in details.get("Containers") or {}:
         _tolerant(lambda: client.api.disconnect_container_from_network(endpoint, network["Id"], force=True))  # noqa: B023

@@ -125,7 +125,7 @@ def manifest_problems(plan: Plan, images: Mapping[str, str]) -> Iterator[str]:
             yield f"the server {service.name!r} has no image"
     for image in images.values():
         if not IMAGE.fullmatch(image):
-            yield f"{image!r} is no name of an image"
+            yield f"{image!r} is not a name of an image"
 
 
 def plan_findings(plan: Plan, base_image: str) -> Iterator[str]:

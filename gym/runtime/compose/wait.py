@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from gym.errors import NotUp
 from gym.plan.model import Plan, Service
 from gym.render.traefik import route_prefix
-from gym.runtime.base import OnStatus, ReplicaStatus, StackStatus
 from gym.runtime.compose.containers import (
     Container,
     Inspected,
@@ -27,6 +26,7 @@ from gym.runtime.compose.containers import (
     status_of,
 )
 from gym.runtime.lateness import EXITS, Late, ends_at_each_start, not_in_time
+from gym.runtime.protocol import OnStatus, ReplicaStatus, StackStatus
 from gym.wire.stack_names import ROUTER
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ ROUTED: Final = frozenset({200, 401})
 
 
 @dataclass(frozen=True)
-class Watch:
+class StackHealth:
     """What is watched: one stack, as the plan wants it."""
 
     client: docker.DockerClient
@@ -107,14 +107,14 @@ def router_url(plan: Plan) -> str:
 
 
 def wait_until_healthy(
-    watch: Watch,
+    watch: StackHealth,
     expected: frozenset[str],
     on_status: OnStatus,
     on_change: Callable[[list[Container]], None],
     *,
     timeout: float,
 ) -> StackStatus:
-    """Until all of `expected` (names of containers) are; `on_change` hears of every look at which something was new."""
+    """Until all of `expected` (names of containers) are; `on_change` gets each look that brings a change."""
     deadline = time.monotonic() + timeout
     seen: StackStatus | None = None
     while True:
@@ -137,7 +137,7 @@ def wait_until_healthy(
         time.sleep(LOOK_SECONDS)
 
 
-def _wait_for_routes(watch: Watch, instances: set[str], deadline: float) -> None:
+def _wait_for_routes(watch: StackHealth, instances: set[str], deadline: float) -> None:
     """The router reads its files a moment after they were written; a user who reads `healthy` may call at once.
 
     Only of the instances that were waited for: another one may have no replica that runs, and so no route.
@@ -149,8 +149,8 @@ def _wait_for_routes(watch: Watch, instances: set[str], deadline: float) -> None
             time.sleep(LOOK_SECONDS / 3)
 
 
-def try_again_now(client: docker.DockerClient, containers: Iterable[Container]) -> None:
-    """What the engine would start again later: its count of ends begins again, so that `up` speaks of now."""
+def retry_now(client: docker.DockerClient, containers: Iterable[Container]) -> None:
+    """Restarts at once what the engine would restart later, so that its count of restarts is of this `up`."""
     import docker.errors  # noqa: PLC0415
 
     for one in containers:
@@ -170,7 +170,7 @@ def last_words(client: docker.DockerClient, container: Container, lines: int = L
 
 
 def _give_up_on_early_exits(
-    watch: Watch, container: Container, one: ReplicaStatus, status: StackStatus, waiting: int
+    watch: StackHealth, container: Container, one: ReplicaStatus, status: StackStatus, waiting: int
 ) -> None:
     """One that ends at each start is reported at its third end, not at the deadline; everything stays up."""
     if one.state not in ("restarting", "exited") and one.restarts < EXITS:
@@ -186,7 +186,7 @@ def _give_up_on_early_exits(
     raise ends_at_each_start(late, times=ends, healthy=healthy, waiting=waiting - 1, stack=watch.plan.stack)
 
 
-def _late_of(watch: Watch, container: Container, facts: Inspected | None) -> Late:
+def _late_of(watch: StackHealth, container: Container, facts: Inspected | None) -> Late:
     container = as_inspected(container, facts)
     return Late(
         replica_id(container, watch.plan),
@@ -197,7 +197,9 @@ def _late_of(watch: Watch, container: Container, facts: Inspected | None) -> Lat
     )
 
 
-def _too_late(watch: Watch, waiting: list[Container], missing: frozenset[str], total: int, timeout: float) -> NotUp:
+def _too_late(
+    watch: StackHealth, waiting: list[Container], missing: frozenset[str], total: int, timeout: float
+) -> NotUp:
     late = [_late_of(watch, one, inspect(watch.client, one)) for one in waiting]
     late += [Late(name, "not there", timeout) for name in sorted(missing)]
     return not_in_time(late, total=total, timeout=timeout, stack=watch.plan.stack)

@@ -66,7 +66,7 @@ def working(folder: Path) -> Iterator[Working]:
 
 @contextmanager
 def alone_with_compose(lock: Path, project: str, seconds: float = FINISH_SECONDS) -> Iterator[int]:
-    """No Compose of an earlier command is at work. Who inherits the descriptor holds the lock until it ends."""
+    """No Compose of an earlier command is at work. An heir of the descriptor holds the lock until it ends."""
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         _wait_for_lock(descriptor, project, seconds)

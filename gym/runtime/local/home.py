@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gym.errors import InfraError, UserError
-from gym.plan.upstreams import FOLDER
+from gym.plan.model_upstreams import FOLDER
 
 ROOM_BYTES = 64 * 1024
 
@@ -57,7 +57,7 @@ class Home:
 
     @property
     def upstreams(self) -> Path:
-        """Of models, where they were said at run time. A key may stand in it."""
+        """Addresses that models got at run time. A key may stand in them."""
         return self.path / FOLDER
 
     @property

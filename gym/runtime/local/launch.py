@@ -1,4 +1,4 @@
-"""Starts the supervisor of a stack and finds it again; says so when it is gone."""
+"""Starts the supervisor of a stack, finds it later, and says so when it is gone."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
+from typing import Final
 
 from gym.errors import InfraError
 from gym.runtime.identity import Identity, is_alive
-from gym.runtime.local import detach, warden
 from gym.runtime.local.control import bind_control, connect
 from gym.runtime.local.home import Home, unwritable
-from gym.runtime.local.ledger import read_record
 from gym.runtime.local.listeners import SUPERVISOR
-from gym.runtime.local.logs import tail_from
+from gym.runtime.local.pid_file import read_record
+from gym.runtime.local.process_logs import tail_from
 
-GONE_WITHIN_SECONDS = 10.0
+GONE_WITHIN_SECONDS: Final = 10.0
+SCRIPTS: Final = Path(__file__).parent  # they run without site packages
 
 
 class CarriedOn(InfraError):
@@ -37,11 +39,11 @@ def launch_supervisor(home: Home) -> socket.socket:
     except OSError as error:
         raise unwritable(home.path, error) from error
     script = [sys.executable, "-I", "-S"]
-    command = [*script, warden.__file__, "--", sys.executable, "-P", "-m", SUPERVISOR, str(home.path)]
+    command = [*script, str(SCRIPTS / "warden.py"), "--", sys.executable, "-P", "-m", SUPERVISOR, str(home.path)]
     with listener, log:
         connection = connect(home)
         subprocess.run(
-            [*script, detach.__file__, str(listener.fileno()), "--", *command],
+            [*script, str(SCRIPTS / "detach.py"), str(listener.fileno()), "--", *command],
             cwd=home.path,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -69,7 +71,7 @@ def supervisor_ended(home: Home) -> InfraError:
 
 
 def wait_until_gone(supervisor: Identity) -> bool:
-    """After it has said that it ends: until its process has ended and its lock is free."""
+    """Once it answered that it ends: until its process has ended and its lock is free."""
     deadline = time.monotonic() + GONE_WITHIN_SECONDS
     while is_alive(supervisor):
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The processes of a stack by name: each has a listening socket, there before it, and a keeper."""
+"""The processes of a stack by name, each with a listening socket that is there before it."""
 
 from __future__ import annotations
 
@@ -8,42 +8,42 @@ import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from gym.plan.model import Observed, ObservedService, Plan, SandboxPlan, Service
-from gym.render.launch import Address
-from gym.runtime.local import listeners
-from gym.runtime.local.keeper import Keeper, Member, World
-from gym.runtime.local.process import Adopted, ProcessSpec
-from gym.runtime.local.shelf import Shelf
+from gym.render.launch_document import Address
+from gym.runtime.local.child_process import Adopted, ProcessSpec
+from gym.runtime.local.fd_store import FdStore
+from gym.runtime.local.listeners import address_of, listen_on_loopback, reserve_port, url_of
+from gym.runtime.local.replica_process import ReplicaProcess, ReplicaRole, World
 from gym.runtime.local.specs import CONSOLE, binds_itself
 from gym.wire.stack_names import SANDBOX
 
-LEAVING_SECONDS = 0.5  # between leaving the discovery document and SIGTERM: callers look again meanwhile
+LEAVING_SECONDS = 0.5  # between leaving the discovery document and SIGTERM: callers re-read it meanwhile
 
 
 class Members:
-    """`group` owns the tasks of the keepers; `on_change` hears of each that came or went."""
+    """`group` owns the tasks of the processes; `on_change` is called for each that came or went."""
 
-    def __init__(self, world: World, group: asyncio.TaskGroup, shelf: Shelf, on_change: Callable[[], None]) -> None:
+    def __init__(self, world: World, group: asyncio.TaskGroup, store: FdStore, on_change: Callable[[], None]) -> None:
         self._world = world
         self._group = group
-        self._shelf = shelf
+        self._store = store
         self._on_change = on_change
-        self._keepers: dict[str, Keeper] = {}
+        self._processes: dict[str, ReplicaProcess] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._sockets: dict[str, socket.socket] = {}
         self.leaving: set[str] = set()
 
     def __contains__(self, name: object) -> bool:
-        return name in self._keepers
+        return name in self._processes
 
-    def __getitem__(self, name: str) -> Keeper:
-        return self._keepers[name]
+    def __getitem__(self, name: str) -> ReplicaProcess:
+        return self._processes[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._keepers)
+        return iter(self._processes)
 
-    def of(self, names: Iterable[str]) -> list[Keeper]:
+    def of(self, names: Iterable[str]) -> list[ReplicaProcess]:
         """Those of them that are there."""
-        return [self._keepers[name] for name in names if name in self._keepers]
+        return [self._processes[name] for name in names if name in self._processes]
 
     # Sockets.
 
@@ -57,42 +57,42 @@ class Members:
         """A socket for each part that has none; the router's is bound before anything else."""
         for name in (CONSOLE, *([SANDBOX] if plan.sandbox else [])):
             if name not in self._sockets:
-                self.hold(name, listeners.listen_on_loopback())
+                self.hold(name, listen_on_loopback())
         for service in plan.services:
-            bind = listeners.reserve_port if binds_itself(service) else listeners.listen_on_loopback
+            bind = reserve_port if binds_itself(service) else listen_on_loopback
             for replica in service.replica_ids():
                 if replica not in self._sockets:
                     self.hold(replica, bind())
 
     def hold(self, name: str, listener: socket.socket) -> None:
         self._sockets[name] = listener
-        self._shelf.keep_socket(name, listener)
+        self._store.keep_socket(name, listener)
 
     def address(self, name: str) -> Address:
-        keeper = self._keepers.get(name)
-        host, port = keeper.address if keeper else listeners.address_of(self._sockets[name])
+        process = self._processes.get(name)
+        host, port = process.address if process else address_of(self._sockets[name])
         return host, port
 
     def url(self, name: str) -> str:
         """Empty for what is not there."""
-        if name not in self._keepers and name not in self._sockets:
+        if name not in self._processes and name not in self._sockets:
             return ""
         host, port = self.address(name)
-        return listeners.url_of(host, int(port))
+        return url_of(host, int(port))
 
     # Processes.
 
     def ensure(
-        self, member: Member, spec: ProcessSpec, service: Service | None = None, found: Adopted | None = None
+        self, member: ReplicaRole, spec: ProcessSpec, service: Service | None = None, found: Adopted | None = None
     ) -> None:
         """Started if it is not there, or `found` running."""
-        if spec.id in self._keepers:
+        if spec.id in self._processes:
             return
         hand_over = service is None or not binds_itself(service)
-        keeper = Keeper(member, spec, self._sockets[spec.id], self._world, hand_over=hand_over, found=found)
-        self._keepers[spec.id] = keeper
-        self._tasks[spec.id] = self._group.create_task(keeper.run(), name=spec.id)
-        self._tasks[spec.id].add_done_callback(functools.partial(self._forget, keeper))
+        process = ReplicaProcess(member, spec, self._sockets[spec.id], self._world, hand_over=hand_over, found=found)
+        self._processes[spec.id] = process
+        self._tasks[spec.id] = self._group.create_task(process.run(), name=spec.id)
+        self._tasks[spec.id].add_done_callback(functools.partial(self._forget, process))
 
     async def leave(self, names: set[str]) -> list[asyncio.Task[None]]:
         """Take these out of what is published, then let them drain; the tasks end when they have."""
@@ -102,14 +102,14 @@ class Members:
             self._on_change()
             await asyncio.sleep(LEAVING_SECONDS)
         for name in names:
-            self._keepers[name].retire()
+            self._processes[name].retire()
         return tasks
 
     async def end(self, names: set[str]) -> None:
         """At once, and without leaving first: for a stack that stops."""
         tasks = [self._tasks[name] for name in names]
         for name in names:
-            self._keepers[name].retire()
+            self._processes[name].retire()
         await ended(tasks)
 
     async def left(self) -> None:
@@ -117,18 +117,18 @@ class Members:
         await ended([self._tasks[name] for name in self.leaving])
 
     def nudge(self) -> None:
-        """Those that wait to be tried again are tried now."""
-        for keeper in self._keepers.values():
-            keeper.nudge()
+        """Those that wait for a retry are retried now."""
+        for process in self._processes.values():
+            process.nudge()
 
-    def _forget(self, keeper: Keeper, _: asyncio.Task[None]) -> None:
-        name = keeper.spec.id
-        keeper.listener.close()
-        if self._keepers.get(name) is keeper:
-            del self._keepers[name], self._tasks[name]
-        if self._sockets.get(name) is keeper.listener:
+    def _forget(self, process: ReplicaProcess, _: asyncio.Task[None]) -> None:
+        name = process.spec.id
+        process.listener.close()
+        if self._processes.get(name) is process:
+            del self._processes[name], self._tasks[name]
+        if self._sockets.get(name) is process.listener:
             del self._sockets[name]
-            self._shelf.drop_socket(name)
+            self._store.drop_socket(name)
         self.leaving.discard(name)
         self._on_change()
 
@@ -142,7 +142,7 @@ def observe(plan: Plan, members: Members) -> Observed:
 
 
 def _observed(wanted: Service | SandboxPlan, names: Sequence[str], members: Members) -> ObservedService:
-    digests = {keeper.spec.digest for keeper in members.of(names)}
+    digests = {process.spec.digest for process in members.of(names)}
     digest = digests.pop() if len(digests) == 1 else ""  # mixed: replace
     parts = wanted.parts if digest == wanted.digest else {}
     return ObservedService(digest=digest, replicas=len(names), parts=parts)

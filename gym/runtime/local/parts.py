@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 
 from gym.errors import UserError
 from gym.plan.model import Plan
+from gym.runtime.local.child_process import ProcessSpec
 from gym.runtime.local.home import Home
-from gym.runtime.local.keeper import Member
-from gym.runtime.local.process import ProcessSpec
+from gym.runtime.local.replica_process import ReplicaRole
 from gym.runtime.local.specs import (
     CONSOLE,
     ROUTER,
-    Order,
+    StackOrder,
     console_member,
     console_spec,
     router_member,
@@ -29,7 +29,7 @@ def all_ids(plan: Plan) -> list[str]:
     return [*(replica for one in plan.services for replica in one.replica_ids()), *own]
 
 
-def own_parts(order: Order, home: Home) -> dict[str, tuple[ProcessSpec, Member]]:
+def own_parts(order: StackOrder, home: Home) -> dict[str, tuple[ProcessSpec, ReplicaRole]]:
     """What every stack has beside the servers that were asked for."""
     own = {
         CONSOLE: (console_spec(order, home), console_member()),

@@ -1,4 +1,4 @@
-"""Asks a server whether it is well: one small request over a raw connection, since it is asked all day."""
+"""Asks a server whether it is healthy: one small request over a raw connection, since it is asked all day."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import orjson
 from gym.labels import BLOCKED
 
 LONGEST = 500
-SILENCE = ("no answer", "no HTTP answer")  # how a reason begins where nothing was heard at all
+SILENCE = ("no answer", "no HTTP answer")  # how a reason begins where no answer came at all
 ONLY_OK = frozenset(range(100, 600)) - {200}
 
 
 async def probe(
     address: tuple[str, int], path: str, *, wrong: frozenset[int] = ONLY_OK, timeout: float, token: str = ""
 ) -> str:
-    """Empty when it is well, else why not. `wrong` are the statuses that mean it is not; none: any answer will do."""
+    """Empty when it is healthy, else why not. `wrong` are statuses of one that is not; none: any answer will do."""
     try:
         async with asyncio.timeout(timeout):
             status, body = await _ask(address, _request(address, path, token))

@@ -1,6 +1,6 @@
 """What a stack tells the world: the discovery document, the router's two files, the console's configuration, the plan.
 
-Each is written whole or not at all, only when it changed; and again when something else damaged or removed it.
+Each is written whole or not at all, when it changed, or when something else damaged or removed it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import orjson
 
 from gym.files import write_atomically
 from gym.plan.model import Plan, Service
-from gym.render.console import console_document
+from gym.render.console_document import console_document
 from gym.render.traefik import traefik_dynamic, traefik_static
-from gym.runtime.base import ReplicaStatus
 from gym.runtime.local.home import Home, folder_id
 from gym.runtime.local.specs import DYNAMIC_FILE, DYNAMIC_FOLDER, STATIC_FILE, redacted_plan
+from gym.runtime.protocol import ReplicaStatus
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
 
 
@@ -46,7 +46,7 @@ class Publisher:
         self._put(dynamic, traefik_dynamic(plan, self._last, console=console))
 
     def write_plan(self, plan: Plan) -> None:
-        """Written before anything starts. The console reads its own again by itself."""
+        """Written before anything starts. The console re-reads its own by itself."""
         directory = self._home.traefik / DYNAMIC_FOLDER
         access_log = str(self._home.path / "access.log")
         static = traefik_static(plan, directory=str(directory), access_log=access_log)
@@ -56,18 +56,18 @@ class Publisher:
         self._put(self._home.console, _json(console_document(plan)))
 
     def keep(self, *paths: Path) -> None:
-        """What others wrote and the stack cannot do without is written again as it is now."""
+        """Remembers files that others wrote and the stack needs, so that `repair` can restore them."""
         for path in paths:
             with contextlib.suppress(OSError, UnicodeDecodeError):
                 self._texts[path] = path.read_text("utf-8")
 
     def resume(self, generation: int) -> None:
-        """Behind what an earlier supervisor has published: readers would not take an older one for news."""
+        """Continue the generation of an earlier supervisor: readers ignore an older one."""
         self._last = self._last.model_copy(update={"generation": generation})
 
     def repair(self) -> list[Path]:
-        """Write again what is not as it was written; what that was. A file that is gone is only believed to be at the
-        second look: who removes the whole folder is not to meet new files in it."""
+        """Rewrite the files that differ from what was written; which they were. A missing file is rewritten only at the
+        second look: a user who removes the whole folder should not find new files in it."""
         gone = {path for path in self._texts if not path.exists()}
         fixed = [path for path in self._texts if path not in gone - self._missed and self._repair(path)]
         self._missed = gone - set(fixed)

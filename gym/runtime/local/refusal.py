@@ -13,7 +13,7 @@ from gym.labels import HEADER_ERROR
 from gym.wire.failures import FailureKind, RolloutError
 
 KINDS: Final[dict[str, FailureKind]] = {"responses_api_models": "model", "responses_api_agents": "agent"}
-PATIENCE: Final = 5.0  # seconds for a caller to finish its request
+READ_SECONDS: Final = 5.0  # seconds for a caller to finish its request
 PIECE: Final = 1 << 16
 
 
@@ -32,8 +32,8 @@ async def refusing(listener: socket.socket, failure: RolloutError) -> AsyncItera
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(PATIENCE):
-                await reader.read(PIECE)  # who was not heard at all would take the close for a lost connection
+            async with asyncio.timeout(READ_SECONDS):
+                await reader.read(PIECE)  # a client whose request was not read takes the close for a lost connection
                 writer.write(reply)
                 writer.write_eof()
                 while await reader.read(PIECE):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 
 from gym.runtime.identity import end_processes, find_session, is_alive
+from gym.runtime.local.child_process import Adopted
 from gym.runtime.local.home import Home
-from gym.runtime.local.ledger import Record, find_processes, marker, read_record
-from gym.runtime.local.process import Adopted
+from gym.runtime.local.pid_file import Record, find_processes, marker, read_record
 from gym.wire.discovery import Discovery
 
 
@@ -21,7 +21,7 @@ class Remains:
     sick: frozenset[str] = frozenset()  # replicas that were not healthy
 
     def adoptable(self, home: Home, sockets: Collection[str]) -> Iterator[tuple[str, Adopted, str]]:
-        """Who lives and listens on a socket that is still held; and the digest of what it was made from."""
+        """Processes that live and listen on a socket we still hold; and the digest of what each was made from."""
         digests = self.record.digests if self.record else {}
         found = find_processes(home, self.record)
         for name, identity in dict(reversed(found)).items():

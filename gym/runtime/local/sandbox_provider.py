@@ -1,4 +1,4 @@
-"""Who makes the sandboxes of a local stack: what was asked for by name, else the best there is on this machine."""
+"""The provider of a local stack's sandboxes: what was asked for by name, else the best there is on this machine."""
 
 from __future__ import annotations
 

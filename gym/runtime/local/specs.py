@@ -15,13 +15,13 @@ from gym import labels
 from gym.config import redact
 from gym.files import asset_dir
 from gym.plan.model import Plan, Service
-from gym.plan.upstreams import takes_upstreams
-from gym.render.launch import HEAD, Address, launch_document, upstream_name
+from gym.plan.model_upstreams import takes_upstreams
+from gym.render.launch_document import HEAD, Address, launch_document, upstream_name
 from gym.render.traefik import OUTSIDE, route_prefix
+from gym.runtime.local.child_process import CONFIG_FD, LISTENER_FD, ProcessSpec
 from gym.runtime.local.home import Home
-from gym.runtime.local.keeper import Member
-from gym.runtime.local.process import CONFIG_FD, LISTENER_FD, ProcessSpec
-from gym.runtime.sandbox import Tokens, access_environ, config_path
+from gym.runtime.local.replica_process import ReplicaRole
+from gym.runtime.sandbox_access import BrokerTokens, access_environ, config_path
 from gym.wire.stack_names import SANDBOX
 
 LONGEST_VARIABLE = 100_000  # Linux takes 128 KiB in one environment variable
@@ -30,7 +30,7 @@ DRAIN_ROUTER_SECONDS = 5.0
 STATIC_FILE, DYNAMIC_FOLDER, DYNAMIC_FILE = "static.yml", "dynamic", "stack.yml"
 
 
-class Order(BaseModel):
+class StackOrder(BaseModel):
     """What an `up` hands to the supervisor: all it needs to know, values of secrets included."""
 
     model_config = ConfigDict(frozen=True)
@@ -40,7 +40,7 @@ class Order(BaseModel):
     pythons: dict[str, str] = Field(default_factory=dict)  # instance -> the interpreter of its environment
     environ: dict[str, str] = Field(default_factory=dict, repr=False)
     traefik: str = "traefik"
-    tokens: Tokens | None = Field(default=None, repr=False)  # of the sandbox broker, where there is one
+    tokens: BrokerTokens | None = Field(default=None, repr=False)  # of the sandbox broker, where there is one
 
     @property
     def token(self) -> str:
@@ -55,14 +55,14 @@ def binds_itself(service: Service) -> bool:
     return service.launch == "script"
 
 
-def service_member(service: Service, replica: str) -> Member:
-    known = Member(service.name, replica, service.type, service.implementation)
+def service_member(service: Service, replica: str) -> ReplicaRole:
+    known = ReplicaRole(service.name, replica, service.type, service.implementation)
     # One that was not written for us has no /healthz; whatever it answers, it is there.
     return replace(known, health_path="/", wrong=frozenset()) if binds_itself(service) else known
 
 
 def service_spec(
-    order: Order, home: Home, service: Service, replica: str, addresses: Mapping[str, Address]
+    order: StackOrder, home: Home, service: Service, replica: str, addresses: Mapping[str, Address]
 ) -> ProcessSpec:
     """`addresses` as this replica sees them, its own among them."""
     document = orjson.dumps(launch_document(order.plan, service, addresses, order.secrets))
@@ -94,7 +94,7 @@ def service_spec(
 
 
 def addresses_for(
-    order: Order, service: Service, own: Address, replicas: Mapping[str, list[Address]], router: Address
+    order: StackOrder, service: Service, own: Address, replicas: Mapping[str, list[Address]], router: Address
 ) -> dict[str, Address]:
     """Where a server finds the others. One that knows no discovery document reaches several replicas by the router."""
     found: dict[str, Address] = {}
@@ -107,13 +107,13 @@ def addresses_for(
     return found | {service.name: own, HEAD: router}
 
 
-def router_member() -> Member:
+def router_member() -> ReplicaRole:
     """Before it has read its files it answers 404. Afterwards it passes on to the console, or asks it for leave: what
     comes back then, a 502 of a console that is gone too, says nothing against the router."""
-    return Member(ROUTER, ROUTER, ROUTER, "traefik", wrong=frozenset({404}))
+    return ReplicaRole(ROUTER, ROUTER, ROUTER, "traefik", wrong=frozenset({404}))
 
 
-def router_spec(order: Order, home: Home) -> ProcessSpec:
+def router_spec(order: StackOrder, home: Home) -> ProcessSpec:
     return ProcessSpec(
         id=ROUTER,
         argv=(order.traefik, f"--configFile={home.traefik / STATIC_FILE}"),
@@ -131,11 +131,11 @@ def router_spec(order: Order, home: Home) -> ProcessSpec:
     )
 
 
-def console_member() -> Member:
-    return Member(CONSOLE, CONSOLE, CONSOLE, "gym.console")
+def console_member() -> ReplicaRole:
+    return ReplicaRole(CONSOLE, CONSOLE, CONSOLE, "gym.console")
 
 
-def console_spec(order: Order, home: Home) -> ProcessSpec:
+def console_spec(order: StackOrder, home: Home) -> ProcessSpec:
     token = {labels.ENV_TOKEN: order.token} if order.token else {}
     return ProcessSpec(
         id=CONSOLE,
@@ -157,12 +157,12 @@ def console_spec(order: Order, home: Home) -> ProcessSpec:
     )
 
 
-def sandbox_member(plan: Plan) -> Member:
+def sandbox_member(plan: Plan) -> ReplicaRole:
     assert plan.sandbox is not None
-    return Member(SANDBOX, SANDBOX, SANDBOX, f"gym.broker ({plan.sandbox.provider})")
+    return ReplicaRole(SANDBOX, SANDBOX, SANDBOX, f"gym.broker ({plan.sandbox.provider})")
 
 
-def sandbox_spec(order: Order, home: Home) -> ProcessSpec:
+def sandbox_spec(order: StackOrder, home: Home) -> ProcessSpec:
     return ProcessSpec(
         id=SANDBOX,
         argv=(sys.executable, "-P", "-m", "gym.broker"),
@@ -212,7 +212,7 @@ def _config_variables(document: bytes, *, fits: bool) -> tuple[dict[str, str], b
     return {labels.ENV_CONFIG_FILE: f"/dev/fd/{CONFIG_FD}"}, document
 
 
-def _inherited_environ(order: Order) -> dict[str, str]:
+def _inherited_environ(order: StackOrder) -> dict[str, str]:
     """What the user's shell had, without what only the console has to know and what only a parent may say."""
     kept_back = {
         labels.ENV_SANDBOX_CONFIG,
@@ -229,14 +229,14 @@ def _inherited_environ(order: Order) -> dict[str, str]:
     return {key: value for key, value in order.environ.items() if key not in kept_back}
 
 
-def _sandbox_access(order: Order, service: Service, addresses: Mapping[str, Address]) -> dict[str, str]:
+def _sandbox_access(order: StackOrder, service: Service, addresses: Mapping[str, Address]) -> dict[str, str]:
     if service.sandbox is None or order.tokens is None:
         return {}
     host, port = addresses[SANDBOX]
     return access_environ(f"http://{host}:{port}", order.tokens.instances[service.name])
 
 
-def _python_path(order: Order, service: Service) -> dict[str, str]:
+def _python_path(order: StackOrder, service: Service) -> dict[str, str]:
     """Servers written against nemo_gym import each other from the root of their repository, two folders up."""
     if not binds_itself(service) or service.directory is None:
         return {}

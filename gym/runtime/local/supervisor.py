@@ -22,21 +22,21 @@ from pydantic import ValidationError
 
 from gym.errors import GymError, InfraError, NotUp
 from gym.runtime.identity import Identity, identify
+from gym.runtime.local.child_process import Reaper
 from gym.runtime.local.control import bind_control, error_to_dict
+from gym.runtime.local.fd_store import FdStore, open_store
 from gym.runtime.local.home import Home, folder_id, only_supervisor
-from gym.runtime.local.ledger import Ledger, Record
-from gym.runtime.local.process import Reaper
+from gym.runtime.local.local_stack import LocalStack
+from gym.runtime.local.pid_file import PidFile, Record
 from gym.runtime.local.remains import read_remains
-from gym.runtime.local.shelf import Shelf, open_shelf
-from gym.runtime.local.specs import Order
-from gym.runtime.local.stack import Stack
+from gym.runtime.local.specs import StackOrder
 
 CONTROL_FD = 3
 LONGEST_LINE = 256 * 1024 * 1024  # an order holds a whole plan
-FIRST_ORDER_WITHIN = 10.0  # who was killed between starting us and saying why needs us no more
+FIRST_ORDER_WITHIN = 10.0  # a command killed between starting us and its order needs us no more
 HEARTBEAT = 1.0
 LOOK_FOR_HOME_EVERY = 2.0
-MOST_FILES = 65535
+MAX_FILES = 65535
 
 log = logging.getLogger("gym.supervisor")
 
@@ -44,28 +44,28 @@ log = logging.getLogger("gym.supervisor")
 def main(argv: list[str]) -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     home = Home(Path(argv[0]))
-    shelf = open_shelf(argv)
-    listener = socket.socket(fileno=shelf.kept.get("control", CONTROL_FD))
+    store = open_store(argv)
+    listener = socket.socket(fileno=store.kept.get("control", CONTROL_FD))
     listener.set_inheritable(False)
     _allow_files()
     with only_supervisor(home) as alone:
         if not alone:
             log.error("another supervisor holds %s", home.supervisor_lock)
             return 1
-        asyncio.run(supervise(home, listener, shelf))
+        asyncio.run(supervise(home, listener, store))
     return 0
 
 
-async def supervise(home: Home, listener: socket.socket, shelf: Shelf) -> None:
+async def supervise(home: Home, listener: socket.socket, store: FdStore) -> None:
     """Until `stop` is asked for, or the stack's folder is gone."""
     me = identify(os.getpid())
     assert me is not None
-    left, order = read_remains(home), shelf.left_order()
-    warden = identify(os.getppid()) if shelf.is_kept else None
-    ledger = Ledger(home, Record(supervisor=me, control=str(listener.getsockname()), warden=warden))
+    left, order = read_remains(home), store.left_order()
+    warden = identify(os.getppid()) if store.is_kept else None
+    pid_file = PidFile(home, Record(supervisor=me, control=str(listener.getsockname()), warden=warden))
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as group:
-        stack = Stack(home, ledger, Reaper(loop), group, shelf)
+        stack = LocalStack(home, pid_file, Reaper(loop), group, store)
         desk = Desk(stack, me)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, desk.over.set)
@@ -73,8 +73,8 @@ async def supervise(home: Home, listener: socket.socket, shelf: Shelf) -> None:
         if order is not None:
             desk.asked = True
             log.warning("another supervisor was killed here: its servers are taken over")
-            await stack.resume(order, shelf.left_sockets(), left)
-        door = Door(home, desk, ledger, shelf)
+            await stack.resume(order, store.left_sockets(), left)
+        server = ControlServer(home, desk, pid_file, store)
         watchers = [
             stack.publish_for_ever(),
             stack.rotate_for_ever(),
@@ -83,21 +83,21 @@ async def supervise(home: Home, listener: socket.socket, shelf: Shelf) -> None:
             _expect_order(desk),
         ]
         tasks = [group.create_task(watcher) for watcher in watchers]
-        await door.open(listener)
-        tasks.append(group.create_task(door.keep_open()))
+        await server.open(listener)
+        tasks.append(group.create_task(server.keep_open()))
         await desk.over.wait()
         await desk.stop()
         for task in tasks:
             task.cancel()
-        door.close()
-    ledger.close()
+        server.close()
+    pid_file.close()
     log.info("ended")
 
 
 class Desk:
     """Answers one connection each; one change at a time, and a stop goes before all."""
 
-    def __init__(self, stack: Stack, me: Identity) -> None:
+    def __init__(self, stack: LocalStack, me: Identity) -> None:
         self._me = me
         self.over = asyncio.Event()
         self._stack = stack
@@ -142,7 +142,7 @@ class Desk:
     async def _apply(self, message: dict[str, Any], timeout: float | None, writer: asyncio.StreamWriter) -> None:
         first = self._stack.order is None
         try:
-            order = Order.model_validate(message["order"])
+            order = StackOrder.model_validate(message["order"])
         except ValidationError as error:
             self.asked = not first  # no other command may ever ask
             await _send(writer, {"error": error_to_dict(InfraError(f"the supervisor does not understand: {error}"))})
@@ -180,24 +180,24 @@ class Desk:
     async def _follow(self, work: Coroutine[Any, Any, None] | asyncio.Task[None], writer: asyncio.StreamWriter) -> None:
         """Status lines while it goes on, and a last one when it is done."""
         task = asyncio.ensure_future(work)
-        heard = await self._report(task, writer)
+        listening = await self._report(task, writer)
         task.result()
-        if heard:
+        if listening:
             await _try_send(writer, {"done": self._seen()})
 
     async def _report(self, task: asyncio.Future[None], writer: asyncio.StreamWriter) -> bool:
-        """Status lines until the task ends. A listener who has left is no reason to stop; true while there is one."""
+        """Status lines until the task ends. A caller that left is not a reason to stop; true while there is one."""
         last: dict[str, Any] = {}
-        heard = True
+        listening = True
         while not task.done():
             seen = self._seen()
-            if heard:
-                heard = await _try_send(writer, {"status": seen["status"]} if seen != last else {"still": True})
+            if listening:
+                listening = await _try_send(writer, {"status": seen["status"]} if seen != last else {"still": True})
             last = seen
             change = asyncio.create_task(self._stack.next_change(HEARTBEAT))
             await asyncio.wait([task, change], return_when=asyncio.FIRST_COMPLETED)
             change.cancel()
-        return heard
+        return listening
 
     def _seen(self) -> dict[str, Any]:
         status, observed = self._stack.status(), self._stack.observed()
@@ -208,11 +208,11 @@ class Desk:
         }
 
 
-class Door:
-    """The control socket: made again when its file is gone, or commands would take the stack for dead."""
+class ControlServer:
+    """The control socket: recreated when its file is gone, or commands would take the stack for dead."""
 
-    def __init__(self, home: Home, desk: Desk, ledger: Ledger, shelf: Shelf) -> None:
-        self._home, self._desk, self._ledger, self._shelf = home, desk, ledger, shelf
+    def __init__(self, home: Home, desk: Desk, pid_file: PidFile, store: FdStore) -> None:
+        self._home, self._desk, self._pid_file, self._store = home, desk, pid_file, store
         self._folder = folder_id(home.path)
         self._path = Path()
         self._file: tuple[int, int] | None = None
@@ -231,8 +231,8 @@ class Door:
             try:
                 listener = bind_control(self._home)
                 await self.open(listener)
-                self._shelf.keep_control(listener)
-                self._ledger.set_control(str(self._path))
+                self._store.keep_control(listener)
+                self._pid_file.set_control(str(self._path))
                 log.warning("the control socket was gone: made again")
             except (OSError, GymError) as error:
                 log.error("commands cannot reach the supervisor: %s", error)
@@ -273,7 +273,7 @@ async def _expect_order(desk: Desk) -> None:
 def _allow_files() -> None:
     """Children inherit it; thousands of rollouts in flight are thousands of sockets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
     if soft < wanted:
         with contextlib.suppress(OSError, ValueError):  # macOS has a limit below its own hard one
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -17,11 +17,11 @@ import time
 
 CONTROL_FD = 3
 PR_SET_CHILD_SUBREAPER = 36
-KEPT, SHELF = "--kept", "--shelf"
+KEPT, STORE = "--kept", "--shelf"
 ORDER = "order"  # the name under which the supervisor keeps what the stack is to be
 SILENT_SECONDS = 30.0  # the supervisor beats every second; one that was stopped or hangs is replaced
-MOST_ENDS, WITHIN = 5, 60.0  # then it is no accident; `gym up` and `gym down` find the servers
-MOST_FDS = 4
+MAX_ENDS, WITHIN = 5, 60.0  # then it fails at each start; `gym up` and `gym down` find the servers
+MAX_FDS = 4
 PIECE = 65536
 
 
@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
         if code == 0 or ORDER not in kept:
             return abs(code)
         ends = [one for one in ends if time.monotonic() - one < WITHIN] + [time.monotonic()]
-        if len(ends) >= MOST_ENDS:
+        if len(ends) >= MAX_ENDS:
             _say(f"the supervisor ended {len(ends)} times in {WITHIN:g} s: it is not started again")
             return 1
         _say(f"the supervisor ended ({code}): another one carries on")
@@ -48,15 +48,15 @@ def _attend(argv: list[str], kept: dict[str, int], woken: int) -> int:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     with ours, theirs:
         named = ",".join(f"{name}:{descriptor}" for name, descriptor in kept.items())
-        words = [SHELF, str(theirs.fileno()), KEPT, named]
+        words = [STORE, str(theirs.fileno()), KEPT, named]
         process = subprocess.Popen([*argv, *words], pass_fds=(theirs.fileno(), *kept.values()))
         theirs.close()
-        heard = time.monotonic()
+        answered = time.monotonic()
         while True:
             ready = select.select([ours.fileno(), woken], [], [], 1.0)[0]
             if ours.fileno() in ready:
                 _take(ours, kept)
-                heard = time.monotonic()
+                answered = time.monotonic()
             if woken in ready and signal.SIGTERM in os.read(woken, 64):
                 os.kill(process.pid, signal.SIGTERM)
             code = _reap(process)
@@ -64,15 +64,15 @@ def _attend(argv: list[str], kept: dict[str, int], woken: int) -> int:
                 while select.select([ours], [], [], 0)[0]:  # its last words
                     _take(ours, kept)
                 return code
-            if not ready and time.monotonic() - heard > SILENT_SECONDS:
+            if not ready and time.monotonic() - answered > SILENT_SECONDS:
                 _say(f"the supervisor has been silent for {SILENT_SECONDS:g} s: killed")
                 os.kill(process.pid, signal.SIGKILL)
-                heard = time.monotonic()
+                answered = time.monotonic()
 
 
 def _take(ours: socket.socket, kept: dict[str, int]) -> None:
     """`keep NAME` with a descriptor, `drop NAME`, or nothing: a sign of life."""
-    data, descriptors, _, _ = socket.recv_fds(ours, PIECE, MOST_FDS)
+    data, descriptors, _, _ = socket.recv_fds(ours, PIECE, MAX_FDS)
     message = json.loads(data or b"{}")
     for name in (message.get("keep"), message.get("drop")):
         if name in kept and (descriptors or "drop" in message):

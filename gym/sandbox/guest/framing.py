@@ -23,8 +23,8 @@ def read_frame(fd: int) -> bytes:
     return read_exactly(fd, struct.unpack("!I", read_exactly(fd, 4))[0])
 
 
-def write_frame(fd: int, told: dict[str, Any]) -> None:
-    data = json.dumps(told).encode()
+def write_frame(fd: int, message: dict[str, Any]) -> None:
+    data = json.dumps(message).encode()
     view = memoryview(struct.pack("!I", len(data)) + data)
     while view:
         view = view[os.write(fd, view) :]

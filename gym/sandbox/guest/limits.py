@@ -1,4 +1,4 @@
-"""What a program may take, and which calls of the kernel reach beyond its process: those are refused."""
+"""Resource limits of a program, and a seccomp filter that refuses system calls that reach beyond its process."""
 
 # ruff: noqa: PTH123
 # (descriptors outlive their blocks, and what is imported costs each program its time)
@@ -56,12 +56,12 @@ def limit(asked: Any, libc: Any) -> None:
     go_first(libc, alone=asked["alone"])
     rules = make_filter(os.getpid()) if libc is not None else None
     if rules is not None:
-        wall_off(libc, rules)
+        install_filter(libc, rules)
 
 
 def go_first(libc: Any, *, alone: bool) -> None:
-    """When memory is full it is the program that is ended, not what runs it. Of a process that nobody may look into,
-    these files are root's: without rights it is opened to write one, where no other is there that could look."""
+    """When memory is full it is the program that is ended, not what runs it. These files belong to root
+    while the process is not dumpable, so it is made dumpable for the write, where no other process could trace it."""
     opened = alone and libc is not None and os.getuid() != 0
     if opened:
         libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
@@ -75,12 +75,12 @@ def go_first(libc: Any, *, alone: bool) -> None:
             libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
-def wall_off(libc: Any, rules: bytes) -> None:
+def install_filter(libc: Any, rules: bytes) -> None:
     held = ctypes.create_string_buffer(rules, len(rules))
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(rules) // 8, ctypes.addressof(held)))
     libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     if libc.prctl(PR_SET_SECCOMP, 2, ctypes.byref(program), 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "the program could not be walled off")
+        raise OSError(ctypes.get_errno(), "the seccomp filter could not be installed")
 
 
 @functools.lru_cache(maxsize=1)

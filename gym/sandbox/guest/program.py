@@ -1,4 +1,4 @@
-"""The process of one program: streams of its own, limits, walls; then its code, and a word on how it ended."""
+"""The process of one program: sets up streams, limits and the seccomp filter, runs the code, reports the outcome."""
 
 # ruff: noqa: SIM115
 # (descriptors outlive their blocks, and what is imported costs each program its time)
@@ -61,7 +61,7 @@ USUAL_TOO = (platform, queue, random, re, statistics, string, threading, typing)
 PROGRAM = "<program>"
 DEPTH = 50_000
 DIGITS = 50_000
-TOLD = 4096  # of an error's text
+MAX_TEXT = 4096  # of an error's text
 
 
 def make_space() -> dict[str, Any]:
@@ -74,13 +74,13 @@ def make_space() -> dict[str, Any]:
     return {key: value for key, value in space.items() if not key.startswith("__")}
 
 
-def be_program(asked: Any, given: str, place: str, source: int, fds: list[int], libc: Any, space: Any) -> None:
+def be_program(asked: Any, given: str, folder: str, source: int, fds: list[int], libc: Any, space: Any) -> None:
     try:
         os.setsid()
         out, err, say = fds
         say = move_streams(source, out, err, say)
-        os.chdir(place)
-        os.environ.update(HOME=place, TMPDIR=place, OMP_NUM_THREADS="1")
+        os.chdir(folder)
+        os.environ.update(HOME=folder, TMPDIR=folder, OMP_NUM_THREADS="1")
         limit(asked, libc)
         sys.stdin = io.TextIOWrapper(open(0, "rb", closefd=False), encoding="utf-8", errors="surrogateescape")
         sys.stdout = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8", errors="surrogateescape")
@@ -90,11 +90,11 @@ def be_program(asked: Any, given: str, place: str, source: int, fds: list[int], 
         tempfile.tempdir = None
         atexit._clear()
         gc.unfreeze()
-        random.seed(0)  # a fork is seeded again; the same program should do the same every time
-        told = perform(asked["code"], asked["fn"], given, space)
+        random.seed(0)  # every fork gets the same seed, so that a program does the same every time
+        outcome = perform(asked["code"], asked["fn"], given, space)
     except BaseException as error:  # noqa: BLE001 (whatever it was, this process ends here)
-        told = describe(error)
-    finish(say, told)
+        outcome = describe(error)
+    finish(say, outcome)
 
 
 def move_streams(source: int, out: int, err: int, say: int) -> int:
@@ -147,7 +147,7 @@ def speak(value: Any) -> dict[str, Any]:
     try:
         number = float(value)
     except Exception:  # noqa: BLE001 (the program's own __float__)
-        return {"end": "ok", "unfit": repr(type(value))[:TOLD]}
+        return {"end": "ok", "unfit": repr(type(value))[:MAX_TEXT]}
     return {"end": "ok", "value": json.dumps(number)}
 
 
@@ -157,12 +157,12 @@ def describe(error: BaseException) -> dict[str, Any]:
         while trace is not None and trace.tb_frame.f_globals is globals():
             trace = trace.tb_next
         text = "".join(traceback.format_exception(type(error), error, trace, limit=-10))
-        return {"end": "error", "error": repr(error)[:TOLD], "traceback": text[-TOLD:]}
+        return {"end": "error", "error": repr(error)[:MAX_TEXT], "traceback": text[-MAX_TEXT:]}
     except BaseException:  # noqa: BLE001 (the program's own __repr__)
         return {"end": "error", "error": "an error that does not describe itself"}
 
 
-def finish(say: int, told: dict[str, Any]) -> None:
+def finish(say: int, outcome: dict[str, Any]) -> None:
     """As Python ends: threads, what was registered, what was not written yet."""
     try:
         threading._shutdown()  # type: ignore[attr-defined]
@@ -170,14 +170,14 @@ def finish(say: int, told: dict[str, Any]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException as error:  # noqa: BLE001 (the program's own callbacks and streams)
-        told = describe(error) if told["end"] == "ok" else told
+        outcome = describe(error) if outcome["end"] == "ok" else outcome
     try:
-        write_frame_plain(say, told)
+        write_frame_plain(say, outcome)
     finally:
         os._exit(0)
 
 
-def write_frame_plain(fd: int, told: dict[str, Any]) -> None:
-    view = memoryview(json.dumps(told).encode())
+def write_frame_plain(fd: int, outcome: dict[str, Any]) -> None:
+    view = memoryview(json.dumps(outcome).encode())
     while view:
         view = view[os.write(fd, view) :]

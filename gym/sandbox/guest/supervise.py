@@ -1,4 +1,4 @@
-"""Looks after one program: what it writes, what it uses, and why it was ended."""
+"""Supervises one program: collects its output, measures its use, ends it at its limits."""
 
 # ruff: noqa: PTH123, PTH208, SIM105
 # (descriptors outlive their blocks, and what is imported costs each program its time)
@@ -13,21 +13,21 @@ import time
 from typing import Any
 
 SAID = ("end", "error", "traceback", "value", "unfit")
-TOLD = 4096  # of an error's text
+MAX_TEXT = 4096  # of an error's text
 LOOK = 0.05  # seconds between two looks at a program that runs
 MOST = 4 * LOOK  # that it is taken to have slept when the next look comes late: then the machine is busy
 STARVED = 0.25  # of the wall time, so much it has to have waited for the machine
 
 
-class Watch:
-    """What a program writes and uses, and why it was ended."""
+class Supervisor:
+    """Output and use of one program, and why it was ended."""
 
     def __init__(self, pid: int, asked: Any, fds: list[int]) -> None:
         self.pid = pid
         self.asked = asked
-        self.told = {fd: bytearray() for fd in fds}
+        self.received = {fd: bytearray() for fd in fds}
         self.out, self.err, self.say = fds
-        self.most = {self.out: asked["output"], self.err: TOLD, self.say: asked["output"] + TOLD}
+        self.max_bytes = {self.out: asked["output"], self.err: MAX_TEXT, self.say: asked["output"] + MAX_TEXT}
         self.began = self.looked = time.monotonic()
         self.cpu = self.idle = self.waited = 0.0
         self.delays: dict[str, float] = {}  # by thread
@@ -36,7 +36,7 @@ class Watch:
 
     def until_ended(self) -> None:
         poll = select.poll()
-        for fd in self.told:
+        for fd in self.received:
             os.set_blocking(fd, False)
             poll.register(fd, select.POLLIN)
         ended = os.pidfd_open(self.pid) if hasattr(os, "pidfd_open") else -1
@@ -61,11 +61,11 @@ class Watch:
             data = os.read(fd, 1 << 18)
         except BlockingIOError:
             return True
-        held = self.told[fd]
+        held = self.received[fd]
         held += data
-        if len(held) > self.most[fd]:
+        if len(held) > self.max_bytes[fd]:
             if fd == self.err:
-                del held[:-TOLD]
+                del held[:-MAX_TEXT]
             else:
                 self.why = "output"
         return bool(data)
@@ -97,14 +97,14 @@ class Watch:
                 pass
             _, status, use = os.wait4(self.pid, 0)
             self.status = (status, use)
-        for fd in self.told:
+        for fd in self.received:
             while self.why == "ended" and self.read_more(fd):
                 pass
         return self.status
 
     def read_more(self, fd: int) -> bool:
-        before = len(self.told[fd])
-        return self.read(fd) and self.why == "ended" and len(self.told[fd]) > before
+        before = len(self.received[fd])
+        return self.read(fd) and self.why == "ended" and len(self.received[fd]) > before
 
     def outcome(self, status: int, use: Any) -> dict[str, Any]:
         cpu = use.ru_utime + use.ru_stime
@@ -112,27 +112,27 @@ class Watch:
         spent = cpu >= self.asked["cpu"] or (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU)
         if why == "ended" and spent:
             why = "time"
-        told: dict[str, Any] = {"end": why, "cpu": cpu, "seconds": time.monotonic() - self.began}
-        told["rss"] = use.ru_maxrss
+        outcome: dict[str, Any] = {"end": why, "cpu": cpu, "seconds": time.monotonic() - self.began}
+        outcome["rss"] = use.ru_maxrss
         if why == "ended":
-            told.update(self.last_words(status))
-        whole = told["end"] == "ok" and self.asked["fn"] is None
-        out = bytes(self.told[self.out])
-        told["stdout"] = out[: None if whole else TOLD].decode("utf-8", "replace")
-        if whole and told["stdout"].encode() != out:
-            told.update(end="error", error="its output is not UTF-8", stdout=told["stdout"][:TOLD])
-        return told
+            outcome.update(self.last_words(status))
+        whole = outcome["end"] == "ok" and self.asked["fn"] is None
+        out = bytes(self.received[self.out])
+        outcome["stdout"] = out[: None if whole else MAX_TEXT].decode("utf-8", "replace")
+        if whole and outcome["stdout"].encode() != out:
+            outcome.update(end="error", error="its output is not UTF-8", stdout=outcome["stdout"][:MAX_TEXT])
+        return outcome
 
     def last_words(self, status: int) -> dict[str, Any]:
         try:
-            said = json.loads(self.told[self.say].decode("utf-8", "replace"))
+            said = json.loads(self.received[self.say].decode("utf-8", "replace"))
         except ValueError:
             said = None
         if isinstance(said, dict) and said.get("end") in ("ok", "error"):
             words = {key: said[key] for key in SAID if isinstance(said.get(key), str)}
             return {key: word.encode("utf-8", "replace").decode() for key, word in words.items()}
         error = f"signal {os.WTERMSIG(status)}" if os.WIFSIGNALED(status) else "it left before its end"
-        return {"end": "error", "error": error, "traceback": self.told[self.err].decode("utf-8", "replace")}
+        return {"end": "error", "error": error, "traceback": self.received[self.err].decode("utf-8", "replace")}
 
 
 def look_at(pid: int, before: float, passed: float, delays: dict[str, float]) -> tuple[float, list[float]]:
@@ -145,16 +145,16 @@ def look_at(pid: int, before: float, passed: float, delays: dict[str, float]) ->
             with open(f"/proc/{pid}/task/{thread}/stat", "rb") as file:
                 state = file.read().rpartition(b")")[2].split()[0]
             had = delays.get(thread, 0.0)
-            told = delays[thread] = run_delay(f"/proc/{pid}/task/{thread}/schedstat", had)
-            still = state == b"D" or (state == b"R" and told == had)  # what goes on is not counted there yet
-            waits.append(passed if still else told - had)
+            delay = delays[thread] = run_delay(f"/proc/{pid}/task/{thread}/schedstat", had)
+            still = state == b"D" or (state == b"R" and delay == had)  # what goes on is not counted there yet
+            waits.append(passed if still else delay - had)
     except OSError:
         return before, waits
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK"), waits
 
 
 def run_delay(path: str, had: float) -> float:
-    """Seconds in the run queue; not every kernel tells."""
+    """Seconds in the run queue; not every kernel reports them."""
     try:
         with open(path, "rb") as file:
             return int(file.read().split()[1]) / 1e9

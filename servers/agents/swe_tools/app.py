@@ -1,4 +1,4 @@
-"""Works on a repository with four tools: bash (a shell that stays), view, edit, submit. `swe` runs and judges."""
+"""Works on a repository with a shell that stays, jobs, view, edit and submit. `swe` runs and judges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gym.server.rollout_client import RolloutClient
 from gym.wire import items
 
 SUBMIT: Final = "submit"
-TOOLS: Final = ("bash", "view", "edit")  # of tools.json, as the environment describes them
+TOOLS: Final = ("bash", "view", "edit", "start_job", "read_job")  # of tools.json, as the environment describes them
 SUBMIT_TOOL: Final = {
     "type": "function",
     "name": SUBMIT,
@@ -26,8 +26,9 @@ SUBMIT_TOOL: Final = {
 }
 SYSTEM: Final = """\
 You are a software engineer at work in a repository. Look around, reproduce the problem, change the source, and run
-the tests. Commands run in one shell that stays: its directory and variables are kept. Use `edit` to change files and
-`submit` when you are done. There is no network, and nobody to ask."""
+the tests. Commands run in one shell that stays: its directory and variables are kept. What has to go on while you
+work, such as a server, is a job (`start_job`, `read_job`). Use `edit` to change files and `submit` when you are done.
+There is no network, and nobody to ask."""
 NUDGE: Final = "Go on by calling a tool, or call `submit` when the issue is resolved."
 
 

@@ -11,8 +11,8 @@ from pydantic import Field
 from rows import Metadata, extract_code
 
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import Bounds, Programs
-from gym.sandbox.pythons import source_of
+from gym.sandbox.programs import ProgramLimits, Programs
+from gym.sandbox.python_sandboxes import source_of
 from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 from gym.wire.sandbox import Size
@@ -56,9 +56,15 @@ class CodeGen(ResourcesServer[None]):
         self.sandboxes = self.own(Sandboxes.from_settings(self.settings))
         await self.sandboxes.begin()
         config = self.config
-        bounds = Bounds(cpu=config.unit_test_timeout_secs, memory=config.memory_limit, output=config.output_limit)
+        bounds = ProgramLimits(
+            cpu=config.unit_test_timeout_secs, memory=config.memory_limit, output=config.output_limit
+        )
         source = source_of(config.sandbox_image, config.sandbox_build, self.here)
-        limits = {"most": config.num_processes, "memory": config.memory_limit, "fresh": config.sandbox_per_rollout}
+        limits = {
+            "max_sandboxes": config.num_processes,
+            "memory": config.memory_limit,
+            "fresh": config.sandbox_per_rollout,
+        }
         programs = self.own(Programs(self.sandboxes, source=source, **limits))
         await programs.begin()
         self.programs = programs

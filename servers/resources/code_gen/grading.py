@@ -9,7 +9,7 @@ from typing import Any
 from comparing import compare_texts, read_json, same_value, shortened
 from rows import UnitTests
 
-from gym.sandbox.programs import Bounds, Outcome, Programs
+from gym.sandbox.programs import ProgramLimits, ProgramOutcome, Programs
 from gym.wire.failures import RolloutError
 
 WRONG, TIMEOUT, ERROR, NEVER = -2, -3, -4, -1
@@ -34,7 +34,7 @@ class Grade:
 
 
 class Grader:
-    def __init__(self, programs: Programs, bounds: Bounds, *, strict: bool = False) -> None:
+    def __init__(self, programs: Programs, bounds: ProgramLimits, *, strict: bool = False) -> None:
         self._programs = programs
         self._bounds = bounds
         self._strict = strict
@@ -60,7 +60,7 @@ class Grader:
                 spent += outcome.cpu
         return Grade(result, {"execution time": spent})
 
-    def judge(self, outcome: Outcome, expected: str, fn: str | None) -> tuple[bool | int, dict[str, Any]]:
+    def judge(self, outcome: ProgramOutcome, expected: str, fn: str | None) -> tuple[bool | int, dict[str, Any]]:
         if outcome.end == "wall":
             what = f"a program was given too little of the machine: {outcome.seconds:.0f} s for {outcome.cpu:.1f} s"
             raise RolloutError("timeout", what)
@@ -78,7 +78,7 @@ class Grader:
         return (WRONG, {"output": shortened(outcome.stdout), "error_message": wrong}) if wrong else (True, {})
 
 
-def judge_value(outcome: Outcome, expected: str) -> tuple[bool | int, dict[str, Any]]:
+def judge_value(outcome: ProgramOutcome, expected: str) -> tuple[bool | int, dict[str, Any]]:
     try:
         if outcome.value is not None and same_value(read_json(outcome.value), read_json(expected)):
             return True, {}

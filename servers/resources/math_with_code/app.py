@@ -10,7 +10,7 @@ from rows import MathTask, MathWithCodeScore
 from session import Limits, Session
 
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.pythons import Pythons, source_of
+from gym.sandbox.python_sandboxes import PythonSandboxes, source_of
 from gym.server import ResourcesConfig, ResourcesServer, tool
 from gym.wire.rows import Row
 from gym.wire.sandbox import Size
@@ -39,7 +39,7 @@ class MathWithCode(ResourcesServer[Session]):
         limits = {"memory": config.memory_limit + (256 << 20), "pids": 128}
         source = source_of(config.sandbox_image, config.sandbox_build, self.here)
         ttl = config.session_ttl_seconds + 60
-        self.pythons = self.own(Pythons(self.sandboxes, source, limits=limits, ttl=ttl))
+        self.pythons = self.own(PythonSandboxes(self.sandboxes, source, limits=limits, ttl=ttl))
         await self.pythons.begin()
 
     async def seed(self, row: Row) -> Session:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from gym.sandbox.client import SandboxEnded, Sandboxes
-from gym.sandbox.handles import Sandbox
 from gym.sandbox.pipe import Pipe, PipeEnded
 from gym.sandbox.programs import COMMAND, framed, pack
-from gym.sandbox.pythons import PACKAGES, PLACE, Pythons, lacking, refuse_lacking
+from gym.sandbox.python_sandboxes import PACKAGES, PROGRAM_FOLDER, PythonSandboxes, missing_packages, refuse_missing
+from gym.sandbox.sandbox import Sandbox
 from gym.wire.failures import RolloutError
 
 SOURCE: Final = Path(__file__).with_name("interpreter.py")
@@ -32,7 +32,7 @@ class Limits:
 class Session:
     """Pieces of code one after the other. `close` when done; what comes after begins again."""
 
-    def __init__(self, sandboxes: Sandboxes, pythons: Pythons, limits: Limits) -> None:
+    def __init__(self, sandboxes: Sandboxes, pythons: PythonSandboxes, limits: Limits) -> None:
         self._sandboxes = sandboxes
         self._pythons = pythons
         self._lacks: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Session:
         """What the tool answers. An interpreter that ended, or that cannot be interrupted, is replaced and says so."""
         async with self._turn:
             pipe = self._pipe or await self._begin()
-            refuse_lacking(lacking(code, self._lacks))
+            refuse_missing(missing_packages(code, self._lacks))
             late = self._limits.seconds * LATE + GRACE_SECONDS
             self._held.clear()
             try:
@@ -85,7 +85,7 @@ class Session:
         self._held.clear()
         own = self._limits
         limits = {"seconds": own.seconds, "memory": own.memory, "output": own.output, "wanted": PACKAGES}
-        limits["base"] = PLACE if sandbox.info.provider != "subprocess" else ""
+        limits["base"] = PROGRAM_FOLDER if sandbox.info.provider != "subprocess" else ""
         try:
             async with asyncio.timeout(START_SECONDS):
                 await pipe.write(

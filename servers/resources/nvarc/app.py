@@ -7,7 +7,7 @@ from rows import Mode, NvarcScore, NvarcTask
 
 from gym.sandbox.client import Sandboxes
 from gym.sandbox.programs import Programs
-from gym.sandbox.pythons import source_of
+from gym.sandbox.python_sandboxes import source_of
 from gym.server import ResourcesConfig, ResourcesServer
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Size
@@ -38,7 +38,7 @@ class Nvarc(ResourcesServer[None]):
         programs = Programs(
             sandboxes,
             source=source_of(config.sandbox_image, config.sandbox_build, self.here),
-            most=config.python_max_concurrency,
+            max_sandboxes=config.python_max_concurrency,
             memory=config.memory_limit,
             fresh=config.sandbox_per_rollout,
         )

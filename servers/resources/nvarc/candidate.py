@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gym.sandbox.programs import Bounds, Outcome, Programs
+from gym.sandbox.programs import ProgramLimits, ProgramOutcome, Programs
 from gym.wire.failures import RolloutError
 
 HARNESS: Final = Path(__file__).with_name("harness.py")
@@ -23,7 +23,7 @@ class Candidates:
 
     def __init__(self, programs: Programs, *, seconds: float, memory: int) -> None:
         self._programs = programs
-        self._bounds = Bounds(cpu=seconds, memory=memory, output=MAX_OUTPUT)
+        self._bounds = ProgramLimits(cpu=seconds, memory=memory, output=MAX_OUTPUT)
         self._harness = HARNESS.read_text("utf-8")
 
     async def run(self, code: str, inputs: list[list[int]]) -> Ran:
@@ -37,7 +37,7 @@ class Candidates:
         await self._programs.aclose()
 
 
-def read_outcome(outcome: Outcome, seconds: float) -> Ran:
+def read_outcome(outcome: ProgramOutcome, seconds: float) -> Ran:
     if outcome.end == "wall":
         what = f"transform was given too little of the machine: {outcome.seconds:.0f} s for {outcome.cpu:.1f} s"
         raise RolloutError("timeout", what)

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 import editing
 from answers import patch_in
-from grading import ACTIVATE, Grade, Grader, report_of
+from grading import Grade, Grader, report_of
 from harbor import HarborGrader
+from installing import ACTIVATE, find_shell
 from places import PlaceConfig, Places
 from pydantic import Field
 from repository import Repository, is_of_the_sandbox
 from tasks import SweRow, SweVerify, Task, task_of
 
 from gym.sandbox.client import Sandbox, SandboxEnded, Sandboxes, Shell
+from gym.sandbox.processes import SandboxJob
 from gym.server import ResourcesConfig, ResourcesServer, tool
 from gym.server.asgi import CURRENT
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import ExecResult
+from gym.wire.sandbox import ExecResult, JobInfo
 
 
 class SweConfig(ResourcesConfig):
@@ -35,6 +37,8 @@ class SweConfig(ResourcesConfig):
     python: str = ""  # the interpreter that runs the tests, where it is none of the usual
 
 
+MAX_JOBS: Final = 64  # of one session
+KILL_SECONDS: Final = 30.0  # in which a job is gone that was ended
 GONE: Final = (404, 410)  # the broker's word for a shell that has ended
 
 
@@ -44,7 +48,7 @@ class State:
     box: Sandbox
     repository: Repository | None = None  # None: a Harbor task, whose whole sandbox is the answer
     shell: Shell | None = None
-    commands: int = 0
+    jobs: list[SandboxJob] = field(default_factory=list)
 
     @property
     def folder(self) -> str:
@@ -105,7 +109,7 @@ class Swe(ResourcesServer[State]):
         """Run a command in a shell of its own; answers with its output and its return code."""
         seconds = min(timeout or self.config.step_timeout, self.config.step_timeout)
         try:
-            shell = await self._shell_of(state)
+            shell = await find_shell(state.box)
             script = f"{ACTIVATE}{command}" if shell.endswith("bash") else command
             # One stream, in the order in which things were written.
             argv = ["sh", "-c", 'exec "$0" -c "$1" 2>&1', shell, script]
@@ -116,6 +120,39 @@ class Swe(ResourcesServer[State]):
         code = -1 if result.exit_code is None else result.exit_code
         late = f"the command was ended after {seconds:g} s" if result.timed_out else ""
         return {"output": result.stdout.text, "returncode": code, "exception_info": late}
+
+    @tool
+    async def start_job(self, state: State, command: str) -> str:
+        """Start a command that goes on in the background, such as a server, from the repository's folder."""
+        if len(state.jobs) >= MAX_JOBS:
+            return f"Error: {MAX_JOBS} jobs were started already, and there are no more."
+        try:
+            shell = await find_shell(state.box)
+            argv = [shell, "-c", f"{ACTIVATE}exec 2>&1\n{command}"]  # one stream, in the order of writing
+            most = self.config.max_output * 4
+            job = await state.box.start_job(
+                argv, cwd=state.folder or None, timeout=self.config.places.ttl, max_output=most
+            )
+        except RolloutError as error:
+            return f"Error: {told_to_the_model(error)}"
+        state.jobs.append(job)
+        return f"Job {len(state.jobs)} runs."
+
+    @tool
+    async def read_job(self, state: State, job: int, end: bool = False) -> str:
+        """Show what a job wrote so far, and whether it still runs. `end` ends it first, with what it started."""
+        if not 1 <= job <= len(state.jobs):
+            return f"Error: there is no job {job}; {len(state.jobs)} were started."
+        asked = state.jobs[job - 1]
+        try:
+            if end:
+                await asked.kill()
+                await asked.wait(KILL_SECONDS)
+            info = await asked.inspect()
+        except RolloutError as error:
+            return f"Error: {told_to_the_model(error)}"
+        text = editing.cut(info.result.stdout.text if info.result else "", self.config.max_output)
+        return f"{text}\n[{tell_state(info)}]".lstrip()
 
     @tool
     async def view(self, state: State, path: str, view_range: list[int] | None = None) -> str:
@@ -206,12 +243,8 @@ class Swe(ResourcesServer[State]):
             return True
         return state.shell.ended
 
-    async def _shell_of(self, state: State) -> str:
-        found = await state.box.exec("command -v bash || command -v sh")
-        return found.stdout.text.strip() or "/bin/sh"
-
     async def _open_shell(self, state: State) -> Shell:
-        path = await self._shell_of(state)
+        path = await find_shell(state.box)
         shell = await state.box.shell(path=path, cwd=state.folder or None, env={"PAGER": "cat", "TQDM_DISABLE": "1"})
         if path.endswith("bash"):
             await shell.run(ACTIVATE.strip(), timeout=60)
@@ -231,6 +264,14 @@ def told_to_the_model(error: RolloutError) -> str:
     if isinstance(error, SandboxEnded) or is_of_the_sandbox(error):
         return error.message
     raise error
+
+
+def tell_state(info: JobInfo) -> str:
+    if info.state != "ended" or info.result is None:
+        return "The job runs." if info.state == "running" else "The job is lost."
+    if info.result.signal:
+        return f"The job was ended by signal {info.result.signal}."
+    return f"The job ended with exit code {info.result.exit_code}."
 
 
 def rollout_id() -> str:

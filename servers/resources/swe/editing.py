@@ -71,7 +71,7 @@ async def read(box: Sandbox, path: str) -> str:
             raise Told(f"{path} is no regular file: use the shell.")
         if info.size > MOST_BYTES:
             raise Told(f"{path} is {info.size} bytes, more than {MOST_BYTES}: use the shell.")
-        data = await box.get(path, most=MOST_BYTES)  # what it is may have changed since, or be a link's or /proc's
+        data = await box.get(path, max_bytes=MOST_BYTES)  # what it is may have changed since, or be a link's or /proc's
     except FileProblem as problem:
         raise Told(explain(problem, path)) from None
     try:

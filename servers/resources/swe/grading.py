@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import orjson
 from controls import Control, make_controls, spoil
+from installing import ACTIVATE, find_shell
 from places import Places
 from reports import Run, Statuses, Verdict, judge, nothing_passed, parser_of, read_records, through_parser
 from repository import Repository
@@ -25,9 +26,6 @@ from gym.wire.sandbox import ExecResult
 RUNNER: Final = Path(__file__).parent / "inside" / "run_pytest.py"
 MAX_LOG: Final = 16 << 20
 SHARE_OF_TIME: Final = 0.5  # the gold patch has to need less, before a timeout is a patch's own fault
-ACTIVATE: Final = """
-if [ -f /opt/miniconda3/bin/activate ]; then . /opt/miniconda3/bin/activate; conda activate testbed; fi
-"""
 FIND_PYTHON: Final = """
 for one in "$GYM_PYTHON" python3 /usr/bin/python3 python; do
   # Not from the repository, whose modules would stand before those of the interpreter.
@@ -220,7 +218,7 @@ class Grader:
     async def _exec(
         self, repository: Repository, task: Task, script: str, *arguments: str, stdin: bytes = b""
     ) -> ExecResult:
-        shell = (await repository.box.exec("command -v bash || command -v sh")).stdout.text.strip()
+        shell = await find_shell(repository.box)
         try:
             return await repository.box.exec(
                 [shell, "-c", script, "tests", *arguments],

@@ -134,8 +134,8 @@ async def take(agent: Sandbox, path: str) -> tuple[str, int, bytes]:
         info = await agent.stat(path)
         try:
             if info.kind == "dir":
-                return info.kind, info.mode & 0o777, await agent.get_tar(path, most=MOST_ARTIFACT)
-            data = await agent.get(path, most=MOST_ARTIFACT) if info.kind == "file" else b""
+                return info.kind, info.mode & 0o777, await agent.get_tar(path, max_bytes=MOST_ARTIFACT)
+            data = await agent.get(path, max_bytes=MOST_ARTIFACT) if info.kind == "file" else b""
             return info.kind, info.mode & 0o777, data
         except FileProblem:
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 from typing import Any, Final
 
+from installing import network_of, set_up
 from pydantic import BaseModel, ConfigDict, Field
 from repository import Repository
 from tasks import Task
@@ -26,7 +27,7 @@ class PlaceConfig(BaseModel):
     memory: Size = 2 << 30
     pids: int = Field(default=512, ge=16)
     ttl: float = Field(default=7200.0, gt=0)
-    network: Network = Network()  # of the agent's sandbox; tests never have one
+    network: Network = Network()  # of the agent's sandbox; tests have its `setup` alone, which ends before they run
     create_timeout: float = Field(default=1800.0, gt=0)  # an image may have to be fetched or built first
 
 
@@ -42,31 +43,44 @@ class Places:
             raise RolloutError("row", "a Harbor task needs a provider with images: its paths are at the root")
 
     async def open(self, task: Task, role: str, rollout: str, *, source: dict[str, Any] | None = None) -> Sandbox:
-        """One as the row describes it, and nothing done to it yet."""
-        config = self._config
-        given = {"image": self._host} if self._host else source or task.source
-        spec = SandboxSpec(
-            **given,
-            limits=Limits(cpus=config.cpus, memory=config.memory, pids=config.pids),
-            network=config.network if role == "agent" else Network(),
-            ttl=config.ttl,
-            labels={LABEL: role},
-        )
-        return await self._sandboxes.create(spec, rollout=rollout, timeout=config.create_timeout)
+        """One as the row describes it, with what it wants installed. `source`: another image, used as it is."""
+        box = await self._create(task, role, rollout, source)
+        try:
+            if source is None:
+                await set_up(box, task, task.workdir)
+        except BaseException:
+            await box.delete()
+            raise
+        return box
 
     async def open_repository(self, task: Task, role: str, rollout: str) -> Repository:
         """With the repository at its base and its future taken out. Gone again where that fails."""
-        box = await self.open(task, role, rollout)
+        box = await self._create(task, role, rollout)
         try:
             folder = task.workdir or WORKDIR
             if self._host:
                 folder = await self._make_by_hand(box, task)
             repository = Repository(box, folder)
-            await repository.make_ready(task.base_commit)
+            await repository.check_out(task.base_commit)
+            await set_up(box, task, folder)
+            await repository.make_ready()
         except BaseException:
             await box.delete()
             raise
         return repository
+
+    async def _create(self, task: Task, role: str, rollout: str, source: dict[str, Any] | None = None) -> Sandbox:
+        config = self._config
+        given = {"image": self._host} if self._host else source or task.source
+        run = config.network if role == "agent" else Network(setup=config.network.setup)
+        spec = SandboxSpec(
+            **given,
+            limits=Limits(cpus=config.cpus, memory=config.memory, pids=config.pids),
+            network=network_of(task, run) if source is None else Network(),
+            ttl=config.ttl,
+            labels={LABEL: role},
+        )
+        return await self._sandboxes.create(spec, rollout=rollout, timeout=config.create_timeout)
 
     async def _make_by_hand(self, box: Sandbox, task: Task) -> str:
         build = task.own_build

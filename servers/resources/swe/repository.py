@@ -113,9 +113,12 @@ class Repository:
     desk: str = ""
     tree: str = ""
 
-    async def make_ready(self, base_commit: str) -> None:
-        self.desk = (await self._must("mktemp -d", "a folder beside the repository")).stdout.text.strip()
+    async def check_out(self, base_commit: str) -> None:
         await self._must(CHECKOUT, f"base_commit {base_commit or 'HEAD'}", base_commit)
+
+    async def make_ready(self) -> None:
+        """The future goes, and what is there now is the base of every patch."""
+        self.desk = (await self._must("mktemp -d", "a folder beside the repository")).stdout.text.strip()
         await self._must(SCRUB, "the history after the base")
         self.tree = (await self._must(TREE, "the repository as it was given", self.desk)).stdout.text.strip()
 
@@ -160,7 +163,7 @@ class Repository:
         found: dict[str, str] = {}
         for path in paths:
             with contextlib.suppress(UnicodeDecodeError):
-                found[path] = (await self.box.get(f"{self.folder}/{path}", most=MOST_TEXT)).decode()
+                found[path] = (await self.box.get(f"{self.folder}/{path}", max_bytes=MOST_TEXT)).decode()
         return found
 
     async def fits(self, patch: str) -> bool:

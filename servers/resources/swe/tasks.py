@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from gym.server.errors import validation_message
 from gym.wire.failures import RolloutError
 from gym.wire.rows import Row, VerifyRequest
-from gym.wire.sandbox import Build
+from gym.wire.sandbox import HOST, Build
 
 VERIFIED_IMAGE: Final = "docker.io/swebench/sweb.eval.x86_64.{}:latest"
 GYM_IMAGE: Final = "docker.io/xingyaoww/sweb.eval.x86_64.{}:latest"
@@ -61,6 +61,15 @@ class Harbor(BaseModel):
     network: bool = False
 
 
+class Setup(BaseModel):
+    """What is installed in each sandbox of the task before anybody works in it, and the hosts it is fetched from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+    commands: tuple[str, ...] = Field(min_length=1)  # lines of the shell, run in the repository
+    hosts: tuple[Annotated[str, Field(pattern=HOST)], ...] = ()  # reached by these commands alone
+    timeout: float = Field(default=600.0, gt=0)  # of one command
+
+
 class TaskFields(BaseModel):
     """The fields of a row that mean something here."""
 
@@ -80,6 +89,7 @@ class TaskFields(BaseModel):
     dockerfile: str | None = None
     build: Build | None = None
     setup_script: str | None = None  # of `build.files`: makes the repository in $1, where there are no images
+    setup: Setup | None = None
     workdir: str | None = None
     test_command: str | None = None
     eval_script: str | None = None

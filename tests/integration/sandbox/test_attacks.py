@@ -19,7 +19,7 @@ from gym.cli.sandbox.leftovers import labelled_sandboxes
 from gym.runtime.compose.containers import HASH, NUMBER, PROJECT, SERVICE, list_containers
 from gym.runtime.compose.teardown import remove_stack
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.failures import FileProblem
+from gym.sandbox.sandbox_errors import FileProblem
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, ExecRequest, Grant
 from tests.support.docker import engine_client, eventually
@@ -153,13 +153,13 @@ async def test_a_file_without_end_and_one_of_holes_are_not_taken_whole(tmp_path:
             assert made.ok
             for path, number in (("/w/answer", errno.EINVAL), ("/w/holes", errno.EFBIG)):
                 with pytest.raises(FileProblem) as told:
-                    await box.get_to(path, tmp_path / "answer", most=1 << 20)
+                    await box.get_to(path, tmp_path / "answer", max_bytes=1 << 20)
                 assert told.value.errno == number
                 with pytest.raises(FileProblem) as told:
                     await box.get(path)
                 assert told.value.errno == number
-            with pytest.raises(FileProblem, match="larger than what was to be taken"):
-                await box.get_tar("/w", most=1 << 20)
+            with pytest.raises(FileProblem, match="the reply is larger than"):
+                await box.get_tar("/w", max_bytes=1 << 20)
             assert (tmp_path / "answer").stat().st_size <= 1 << 20
             with pytest.raises(FileProblem):
                 await box.get("/w/answer", length=1000)  # no regular file: not even a part

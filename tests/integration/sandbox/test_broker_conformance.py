@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.broker.conformance.suite import BEHAVIOURS, Outcome, run_suite
+from gym.broker.conformance.suite import BEHAVIOURS, BehaviourResult, run_suite
 from gym.broker.provider import Abilities
 from gym.sandbox.client import Sandboxes
 from gym.wire.sandbox import Grant
@@ -36,5 +36,5 @@ async def test_the_suite_passes_over_http(tmp_path: Path, provider: str, image: 
     assert not left
 
 
-def show(outcomes: tuple[Outcome, ...]) -> str:
+def show(outcomes: tuple[BehaviourResult, ...]) -> str:
     return "\n".join(f"{outcome.state}: {outcome.name}: {outcome.why}" for outcome in outcomes)

@@ -66,8 +66,8 @@ async def test_what_a_killed_broker_and_a_killed_client_had_is_gone_after_the_ne
     sandboxes = Sandboxes(impatient.url, TOKEN)
     await asyncio.gather(*(sandboxes.create(SPEC) for _ in range(3)))
     await until(lambda: len(containers(impatient.stack)) > 3)  # ready ones too
-    assert sandboxes._beating is not None
-    sandboxes._beating.cancel()
+    assert sandboxes._lease_task is not None
+    sandboxes._lease_task.cancel()
     await sandboxes._http.aclose()
     impatient.kill()
     impatient.start()

@@ -12,7 +12,7 @@ import pytest
 
 from gym.broker.config import BrokerConfig
 from gym.broker.egress.config import EgressConfig
-from gym.broker.egress.gate import Gate
+from gym.broker.egress.gate import RelayEgressGate
 from gym.broker.providers.docker.docker_provider import Docker
 from gym.sandbox.client import Sandbox, Sandboxes
 from gym.wire.failures import RolloutError
@@ -34,7 +34,7 @@ def config_of(stack: str) -> BrokerConfig:
 async def broker(port: int, folder: Path) -> AsyncIterator[tuple[Running, Sandboxes]]:
     """A broker whose gate takes the names of these tests to be on loopback, where their origin listens."""
     stack = f"{folder.name.replace('_', '-')}-{secrets.token_hex(4)}"
-    gate = Gate(EgressConfig(ports=(port,), private=HERE), resolve=resolve)
+    gate = RelayEgressGate(EgressConfig(ports=(port,), private=HERE), resolve=resolve)
     async with broker_running(Docker(need_engine(), gate=gate), config_of(stack)) as running:
         gate.note = running.broker.audit.note
         async with Sandboxes(running.url, TOKEN) as sandboxes:
@@ -122,7 +122,7 @@ async def test_what_was_not_granted_or_says_two_things_is_refused_before_anythin
             with pytest.raises(RolloutError, match=words) as refused:
                 await sandboxes.create({"image": IMAGE, "network": network})
             assert (refused.value.status, refused.value.kind) == (status, "row")
-        assert not len(running.broker.boxes)
+        assert not len(running.broker.registry)
         async with Sandboxes(running.url, "token-of-other") as other:
             with pytest.raises(RolloutError, match="not granted"):
                 await other.create({"image": IMAGE, "network": {"allow": [GOOD]}})

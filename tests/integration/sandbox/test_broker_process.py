@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 from gym.http.websocket import BINARY, TEXT, Decoder, accept_key, encode
-from gym.sandbox.client import FileProblem, Job, Sandbox, Sandboxes
+from gym.sandbox.client import FileProblem, Sandbox, Sandboxes, SandboxJob
 from gym.wire.failures import RolloutError
 from tests.support.sandbox_broker import OPERATOR_TOKEN, TOKEN, BrokerProcess, broker_process, eventually, until
 from tests.support.sandbox_local import runs
@@ -99,7 +99,7 @@ async def test_a_request_that_is_sent_again_after_the_line_broke_has_run_once(
         await writer.drain()
         await eventually(lambda: text_of(sandbox, "count"))
         writer.transport.abort()
-    reply = await sandbox._all.call("POST", f"/sandboxes/{sandbox.id}/exec", orjson.loads(body), request_id="once")
+    reply = await sandbox._client.call("POST", f"/sandboxes/{sandbox.id}/exec", orjson.loads(body), request_id="once")
     assert orjson.loads(reply.body)["stdout"]["head"].strip() == "1"
     assert (await sandbox.exec("cat count")).stdout.text == "ran\n"
 
@@ -227,7 +227,7 @@ async def test_files_go_in_and_out_whole_in_part_and_with_their_modes(sandbox: S
 async def test_a_range_header_is_understood(broker: BrokerProcess, sandbox: Sandbox) -> None:
     await sandbox.put("f", b"0123456789")
     headers = [(b"authorization", f"Bearer {TOKEN}".encode()), (b"range", b"bytes=2-4")]
-    async with sandbox._all.streaming("GET", f"/sandboxes/{sandbox.id}/files?path=f", headers) as incoming:
+    async with sandbox._client.streaming("GET", f"/sandboxes/{sandbox.id}/files?path=f", headers) as incoming:
         assert incoming.status == 206
         assert await incoming.whole() == b"234"
 
@@ -332,7 +332,7 @@ async def test_a_large_upload_does_not_sit_in_the_brokers_memory(broker: BrokerP
     await sandbox.put("large", pieces())
     assert (await sandbox.stat("large")).size == size * MIB
     received = 0
-    async with sandbox._all.streaming("GET", f"/sandboxes/{sandbox.id}/files?path=large") as incoming:
+    async with sandbox._client.streaming("GET", f"/sandboxes/{sandbox.id}/files?path=large") as incoming:
         async for part in incoming.pieces():
             received += len(part)
     assert received == size * MIB
@@ -465,8 +465,8 @@ async def test_sigterm_ends_everything_and_the_process_ends_well(tmp_path: Path)
         await asyncio.gather(running, return_exceptions=True)
         assert '"event":"remove"' in broker.log
         assert "Traceback" not in broker.log
-        if sandboxes._beating is not None:
-            sandboxes._beating.cancel()
+        if sandboxes._lease_task is not None:
+            sandboxes._lease_task.cancel()
         await sandboxes._http.aclose()
 
 
@@ -482,7 +482,7 @@ async def text_of(sandbox: Sandbox, file: str) -> str:
     return (await sandbox.exec(f"cat {file} 2>/dev/null")).stdout.text.strip()
 
 
-async def said_by(job: Job, words: str = "") -> str:
+async def said_by(job: SandboxJob, words: str = "") -> str:
     """What a job has written so far, where these words are in it."""
     result = (await job.inspect()).result
     text = result.stdout.text.strip() if result else ""

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import Bounds, Outcome, Programs
+from gym.sandbox.programs import ProgramLimits, ProgramOutcome, Programs
 from tests.support.sandbox_programs import IMAGE, Access, broker_process
 
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not here")
@@ -30,14 +30,16 @@ def access(request: pytest.FixtureRequest) -> Iterator[Access]:
 async def programs(access: Access) -> AsyncIterator[Programs]:
     """One place: what a program leaves, the next one would find."""
     async with Sandboxes(*access) as sandboxes:
-        pool = Programs(sandboxes, image=IMAGE, most=1, memory=512 << 20)
+        pool = Programs(sandboxes, image=IMAGE, max_sandboxes=1, memory=512 << 20)
         yield pool
         await pool.aclose()
         assert await sandboxes.alive() == ()
 
 
-async def run(programs: Programs, code: str, given: str = "", *, fn: str | None = None, **bounds: Any) -> Outcome:
-    limits = Bounds(**{"cpu": 2.0, "memory": 512 << 20, "output": 1 << 20, **bounds})
+async def run(
+    programs: Programs, code: str, given: str = "", *, fn: str | None = None, **bounds: Any
+) -> ProgramOutcome:
+    limits = ProgramLimits(**{"cpu": 2.0, "memory": 512 << 20, "output": 1 << 20, **bounds})
     (outcome,) = await programs.run(code, [given], fn=fn, bounds=limits)
     return outcome
 
@@ -52,7 +54,7 @@ async def test_streams_are_right_as_text_and_as_bytes(programs: Programs) -> Non
 
 
 async def test_inputs_run_in_order_until_one_does_not_end_well(programs: Programs) -> None:
-    outcomes = await programs.run("print(1 // int(input()))", ["1", "0", "1"], bounds=Bounds(cpu=2))
+    outcomes = await programs.run("print(1 // int(input()))", ["1", "0", "1"], bounds=ProgramLimits(cpu=2))
     assert [outcome.end for outcome in outcomes] == ["ok", "error"]
     assert "ZeroDivisionError" in outcomes[1].error
     assert 'File "<program>", line 1' in outcomes[1].traceback
@@ -162,7 +164,7 @@ async def test_no_call_reaches_beyond_the_process(programs: Programs, code: str)
 
 async def test_the_walls_stand_on_every_provider(programs: Programs) -> None:
     await run(programs, "pass")
-    assert [place.walled for place in programs._all] == [True]
+    assert [sandbox.filtered for sandbox in programs._all] == [True]
 
 
 async def test_nothing_of_a_program_is_left_for_the_next(programs: Programs, request: pytest.FixtureRequest) -> None:
@@ -245,7 +247,7 @@ async def test_a_place_that_is_not_as_it_was_is_thrown_away(programs: Programs, 
 
 async def test_with_a_sandbox_for_each_rollout_none_is_used_twice(access: Access) -> None:
     async with Sandboxes(*access) as sandboxes:
-        pool = Programs(sandboxes, image=IMAGE, most=1, fresh=True)
+        pool = Programs(sandboxes, image=IMAGE, max_sandboxes=1, fresh=True)
         seen = []
         for _ in range(2):
             async with pool.for_rollout() as programs:
@@ -323,7 +325,7 @@ os._exit(0)
 
 async def test_a_place_is_replaced_when_it_breaks_and_after_its_uses(access: Access) -> None:
     async with Sandboxes(*access) as sandboxes:
-        pool = Programs(sandboxes, image=IMAGE, most=1, uses=3)
+        pool = Programs(sandboxes, image=IMAGE, max_sandboxes=1, uses=3)
         for _ in range(3):
             await run(pool, "pass")
         assert await sandboxes.alive() == ()

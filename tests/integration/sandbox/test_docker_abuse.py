@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from gym.broker.provider import Channel, Gated, Tags
+from gym.broker.provider import Channel, EgressSettings, Tags
 from gym.broker.providers.docker.docker_sandbox import DockerSandbox
 from gym.broker.providers.docker.engine_events import look_once
 from gym.broker.providers.docker.image_build import build_tag
@@ -120,9 +120,9 @@ class OneGate:
     def __init__(self) -> None:
         self.told: list[tuple[str, str, tuple[str, ...]]] = []
 
-    def attach(self, tags: Tags, network: Network) -> Gated:
+    def attach(self, tags: Tags, network: Network) -> EgressSettings:
         self.told.append(("attach", tags.id, network.allow))
-        return Gated(("HTTPS_PROXY=http://proxy:3128",), ("127.0.0.9",))
+        return EgressSettings(("HTTPS_PROXY=http://proxy:3128",), ("127.0.0.9",))
 
     async def open(self, tags: Tags, channel: Channel) -> None:
         assert not channel.closed

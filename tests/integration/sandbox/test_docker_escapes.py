@@ -1,6 +1,6 @@
 """Ways out of a sandbox, tried from inside a running one: every one is refused, and the machine is as it was.
 
-What is tried from outside, through a request, is in tests/unit/sandbox/test_policy.py and test_docker_body.py.
+What is tried from outside, through a request, is in tests/unit/broker/test_policy.py and test_create_body.py.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import pytest
 
 from gym.broker.provider import Tags
 from gym.broker.providers.docker import garbage, image_store
-from gym.broker.providers.docker.errors import BuildFailed, ImageDenied, ImageMissing, NetworkDown, RateLimited
+from gym.broker.providers.docker.errors import ImageBuildFailed, ImageDenied, ImageMissing, NetworkDown, RateLimited
 from gym.broker.providers.docker.image_build import build_tag
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, SandboxSpec
@@ -127,7 +127,7 @@ async def test_a_build_is_made_once_however_often_it_is_asked_for(labs: Lab) -> 
 
 async def test_a_step_that_fails_is_shown_with_its_last_lines(labs: Lab) -> None:
     lines = f"FROM {IMAGE}\nRUN echo about-to-fail-{labs.stack} && python3 -c 'import nothing_of_the_kind'\n"
-    with pytest.raises(BuildFailed) as error:
+    with pytest.raises(ImageBuildFailed) as error:
         await labs.docker.make_image(Build(dockerfile=lines, network=False))
     assert "No module named 'nothing_of_the_kind'" in str(error.value)
     assert f"about-to-fail-{labs.stack}" in str(error.value)
@@ -136,13 +136,13 @@ async def test_a_step_that_fails_is_shown_with_its_last_lines(labs: Lab) -> None
 
 async def test_a_build_without_network_has_none(labs: Lab) -> None:
     probe = "import os; print('interfaces', sorted(os.listdir('/sys/class/net')), flush=True); raise SystemExit(1)"
-    with pytest.raises(BuildFailed, match=r"interfaces \['lo'\]"):
+    with pytest.raises(ImageBuildFailed, match=r"interfaces \['lo'\]"):
         await labs.docker.make_image(Build(dockerfile=f'FROM {IMAGE}\nRUN python3 -c "{probe}"\n', network=False))
 
 
 async def test_a_build_that_does_not_end_is_ended(labs: Lab) -> None:
     lines = f"FROM {IMAGE}\nRUN echo begun-{labs.stack} && sleep 600\n"
-    with pytest.raises(BuildFailed, match="longer than its 3 s"):
+    with pytest.raises(ImageBuildFailed, match="longer than its 3 s"):
         await labs.docker.make_image(Build(dockerfile=lines, network=False, timeout=3))
     await labs.docker.ping()  # it answers: an engine that was held up would not
 
@@ -152,7 +152,7 @@ async def test_a_build_that_does_not_end_is_ended(labs: Lab) -> None:
     [("FORM scratch", "unknown instruction"), ("", "empty"), (f"FROM {IMAGE}\nCOPY missing /x", "missing")],
 )
 async def test_a_dockerfile_that_is_none_is_the_tasks_fault(labs: Lab, dockerfile: str, words: str) -> None:
-    with pytest.raises(BuildFailed, match=words):
+    with pytest.raises(ImageBuildFailed, match=words):
         await labs.docker.make_image(Build(dockerfile=dockerfile, network=False))
 
 
@@ -179,7 +179,7 @@ async def test_garbage_is_ours_unused_and_oldest_first(labs: Lab) -> None:
         Build(dockerfile=f"FROM scratch\nCOPY x /x\nLABEL n={labs.stack}-{n}\n", files={"x": b"1"}) for n in range(3)
     ]
     ids = [await labs.docker.make_image(one) for one in builds]
-    ledger = labs.docker.images._ledger
+    ledger = labs.docker.images._image_use
     ledger._used |= {ids[0]: 300.0, ids[1]: 100.0, ids[2]: 200.0}
     used = await labs.docker.create(SandboxSpec(build=builds[2]), labs.tags())
     ledger._used[ids[2]] = 50.0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.broker.conformance import BEHAVIOURS, Outcome, make_factory, run_suite
+from gym.broker.conformance import BEHAVIOURS, BehaviourResult, make_factory, run_suite
 from gym.broker.providers.docker.docker_provider import Docker
 from gym.broker.providers.docker.network import bridge_name
 from gym.wire.sandbox import SandboxSpec
@@ -46,7 +46,7 @@ async def labs() -> AsyncIterator[Lab]:
 
 
 async def test_every_behaviour_of_the_suite_is_shown(labs: Lab) -> None:
-    outcomes: tuple[Outcome, ...] = await run_suite(
+    outcomes: tuple[BehaviourResult, ...] = await run_suite(
         make_factory(labs.docker, labs.stack),
         labs.docker.abilities,
         image=f"docker.io/library/{IMAGE}",

@@ -9,13 +9,13 @@ from contextlib import aclosing, asynccontextmanager
 import pytest
 
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import TRIES, Bounds, Place, Programs
+from gym.sandbox.programs import TRIES, ProgramLimits, Programs, ProgramSandbox
 from gym.wire.failures import RolloutError
 from tests.support.docker import engine_client
 from tests.support.sandbox_programs import IMAGE, Access, broker_process
 
 pytestmark = pytest.mark.docker
-BOUNDS = Bounds(cpu=20.0, memory=256 << 20)
+BOUNDS = ProgramLimits(cpu=20.0, memory=256 << 20)
 SPIN = "open('/tmp/spinning', 'w').close()\nwhile True: pass"
 FILL = """
 block = b'x' * (1 << 20)
@@ -82,7 +82,7 @@ async def harming(sandboxes: Sandboxes, harm: Harm, where: str) -> AsyncIterator
 
 @asynccontextmanager
 async def pool_of(sandboxes: Sandboxes) -> AsyncIterator[Programs]:
-    pool = Programs(sandboxes, image=IMAGE, most=1, memory=256 << 20)
+    pool = Programs(sandboxes, image=IMAGE, max_sandboxes=1, memory=256 << 20)
     try:
         yield pool
     finally:
@@ -95,7 +95,7 @@ async def test_a_program_under_which_every_sandbox_ends_has_ended_badly(sandboxe
         async with harming(sandboxes, harm, "test -e /tmp/spinning") as harmed:
             (outcome,) = await pool.run(SPIN, [""], bounds=BOUNDS)
         assert (outcome.end, len(harmed)) == ("broken", TRIES)
-        assert outcome.error.startswith("it ended what runs it: ")
+        assert outcome.error.startswith("it ended the process that runs it: ")
         (after,) = await pool.run("print(1)", [""], bounds=BOUNDS)
         assert after.stdout == "1\n"
 
@@ -105,7 +105,7 @@ class Doomed(Programs):
 
     harm: Harm
 
-    async def _make(self) -> Place:
+    async def _make(self) -> ProgramSandbox:
         place = await super()._make()
         await self.harm(self._sandboxes, place._sandbox.id)
         return place
@@ -115,9 +115,9 @@ class Doomed(Programs):
 async def test_where_every_sandbox_ends_whatever_runs_in_it_nobody_is_to_blame(
     sandboxes: Sandboxes, harm: Harm
 ) -> None:
-    pool = Doomed(sandboxes, image=IMAGE, most=1, memory=256 << 20)
+    pool = Doomed(sandboxes, image=IMAGE, max_sandboxes=1, memory=256 << 20)
     pool.harm = harm
-    with pytest.raises(RolloutError, match="no program ends well in such a sandbox") as failed:
+    with pytest.raises(RolloutError, match="no program succeeds in such a sandbox") as failed:
         await pool.run("print(1)", [""], bounds=BOUNDS)
     assert (failed.value.kind, failed.value.retryable) == ("sandbox", True)
     await pool.aclose()
@@ -134,8 +134,8 @@ async def test_a_sandbox_that_is_lost_once_costs_the_program_nothing(sandboxes: 
 
 async def test_a_program_that_takes_all_memory_ends_itself_and_nothing_else(sandboxes: Sandboxes) -> None:
     """Files in memory outlive what wrote them: with them alone the sandbox is full."""
-    async with aclosing(Programs(sandboxes, image=IMAGE, most=1, memory=32 << 20)) as pool:
-        (outcome,) = await pool.run(FILL, [""], bounds=Bounds(cpu=20.0, memory=512 << 20))
+    async with aclosing(Programs(sandboxes, image=IMAGE, max_sandboxes=1, memory=32 << 20)) as pool:
+        (outcome,) = await pool.run(FILL, [""], bounds=ProgramLimits(cpu=20.0, memory=512 << 20))
         assert (outcome.end, outcome.error) == ("error", "signal 9")
         (only,) = await sandboxes.alive()
         (after,) = await pool.run("print(1)", [""], bounds=BOUNDS)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.broker.provider import Held
+from gym.broker.provider import ProviderSandbox
 from gym.broker.providers.local import Bubblewrap
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, SandboxSpec
@@ -28,7 +28,7 @@ except OSError as error:
 """
 
 
-async def fetch(held: Held, url: str) -> str:
+async def fetch(held: ProviderSandbox, url: str) -> str:
     line = f"python3 -c {shlex.quote(GET)} {url}"
     return (await held.channel.exec(ExecRequest(shell=line, timeout=120))).stdout.text.strip()
 

@@ -19,7 +19,7 @@ from gym.server import Model
 from gym.server.testing import Caller, running
 from gym.wire import items
 from tests.support.policies import KEY, ref, stand
-from tests.support.sandbox_broker import broker_process
+from tests.support.sandbox_broker import broker_process, listening_socket
 from tests.support.swe import GRANT, ROOT, SWE, Process, fields_for, row, server, solution
 
 AGENTS = ROOT / "servers" / "agents"
@@ -194,6 +194,41 @@ async def test_view_and_edit_solve_a_task_too(swe: Process, folder: Path) -> Non
     assert "characters are left out" in said[7]
     assert len(said[7]) < 2200
     assert "The shell had ended" in said[8]
+
+
+SERVE = "python3 -u -c 'import http.server as h; h.test(h.SimpleHTTPRequestHandler, port=PORT, bind=\"127.0.0.1\")'"
+FETCH = """python3 -c 'import time, urllib.request
+for _ in range(300):
+    try: print(urllib.request.urlopen("http://127.0.0.1:PORT/").status); break
+    except OSError: time.sleep(0.1)'"""
+
+
+async def test_a_server_that_is_started_goes_on_and_is_read_later(swe: Process, folder: Path) -> None:
+    with listening_socket() as free:
+        port = str(free.getsockname()[1])
+    script: Script = [
+        ("start_job", {"command": SERVE.replace("PORT", port)}),
+        *bash([FETCH.replace("PORT", port)]),
+        ("read_job", {"job": 1}),
+        ("start_job", {"command": "echo $$ > .git/job; pwd; exit 3"}),
+        *bash(["until [ -s .git/job ] && [ ! -e /proc/$(cat .git/job) ]; do sleep 0.05; done"]),
+        ("read_job", {"job": 2, "end": True}),
+        ("read_job", {"job": 1, "end": True}),
+        ("read_job", {"job": 3}),
+        ("submit", {}),
+    ]
+    async with typing(swe, folder / "jobs.log", "swe_tools", script, sys.executable) as caller:
+        told = await caller.post("/run", row("tinyroute"))
+    assert told.status == 200, told.body
+    said = [one["output"] for one in told.body["response"]["output"] if one["type"] == "function_call_output"]
+    assert said[0] == "Job 1 runs."
+    assert said[1].strip() == "200"
+    assert '"GET / HTTP/1.1" 200' in said[2]
+    assert said[2].endswith("[The job runs.]")
+    assert said[5].endswith("/testbed\n\n[The job ended with exit code 3.]")
+    assert said[6].endswith("[The job was ended by signal 9.]")
+    assert said[7] == "Error: there is no job 3; 2 were started."
+    assert (told.body["reward"], told.body["reason"]) == (0.0, "the patch is empty")
 
 
 async def test_the_gold_patch_is_graded_without_a_model(swe: Process, folder: Path, mini_python: str) -> None:

@@ -79,7 +79,7 @@ async def test_what_the_agent_left_takes_nothing_from_one_that_did_the_work(swe:
 async def test_an_agent_that_breaks_the_verifier_scores_nothing_and_is_told(
     swe: Process, task: dict[str, Any], name: str
 ) -> None:
-    task["harbor"]["timeout"] = 20
+    task["harbor"]["timeout"] = 12  # of which the verifier may take half
     told = await judged(swe, task, "echo 42 > /app/answer.txt", BROKEN[name])
     assert told["reward"] == 0.0
     assert "where no agent was the verifier does its work" in told["reason"]

@@ -21,7 +21,7 @@ from tests.support.swe import SWE, Process, answer, fields_for, row, rows, serve
 
 pytestmark = pytest.mark.docker
 NAMES = [one["instance_id"] for one in rows()]
-ENDLESS = "while True:\n    pass\n"
+ENDLESS = "import time\nwhile True:\n    time.sleep(1)\n"
 
 
 async def verified(swe: Process, task: dict[str, Any], text: str = "") -> tuple[int, dict[str, Any]]:
@@ -67,8 +67,8 @@ async def test_untracked_and_binary_files_are_part_of_the_patch(swe: Process) ->
 
 
 async def test_a_patch_that_never_ends_is_to_blame_when_gold_does_end(swe_broker: BrokerProcess) -> None:
-    task = {**row("tinyroute"), "eval_timeout": 45}
-    fields = {**fields_for("docker"), "eval_timeout": 45}
+    task = {**row("tinyroute"), "eval_timeout": 30}  # of which the gold patch may take half
+    fields = {**fields_for("docker"), "eval_timeout": 30}
     with server(SWE, swe_broker.folder / "slow.log", fields, name="swe", broker=swe_broker) as swe:
         async with session(swe, task) as (caller, _):
             await typed(caller, f"printf '{ENDLESS}' >> tinyroute/__init__.py".replace("\n", "\\n"))
@@ -130,7 +130,7 @@ async def test_a_timeout_that_gold_shares_is_nobodys_zero(swe: Process) -> None:
     task = row("tinyroute")
     gold = "--- a/tinyroute/__init__.py\n+++ b/tinyroute/__init__.py\n@@ -1 +1,3 @@\n+while True:\n+    pass\n"
     gold += f" {task['build']['files']['repo/tinyroute/__init__.py'].splitlines()[0]}\n"
-    status, told = await verified(swe, {**task, "eval_timeout": 15, "patch": gold}, fenced(gold))
+    status, told = await verified(swe, {**task, "eval_timeout": 8, "patch": gold}, fenced(gold))
     assert (status, told["error"]["kind"]) == (504, "timeout"), told
     assert "with the gold patch too" in told["error"]["message"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from gym.cli.failure_reasons import MOST_LETTERS, commonest_reasons
+from gym.cli.failure_reasons import MAX_LETTERS, commonest_reasons
 
 
 def write_failures(path: Path, *messages: str) -> Path:
@@ -21,7 +21,7 @@ def test_the_commonest_reasons_come_first_and_the_others_are_counted(tmp_path: P
 def test_a_reason_is_one_line_of_bounded_length(tmp_path: Path) -> None:
     (reason,) = commonest_reasons(write_failures(tmp_path / "f.jsonl", "first\n  second " + "x" * 10_000))
     assert reason.startswith("1 x mine: first second xxx")
-    assert len(reason) == len("1 x ") + MOST_LETTERS + 1
+    assert len(reason) == len("1 x ") + MAX_LETTERS + 1
 
 
 def test_a_file_that_is_gone_or_torn_is_no_trouble(tmp_path: Path) -> None:

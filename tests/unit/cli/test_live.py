@@ -9,12 +9,12 @@ import pytest
 from rich.console import Console, RenderableType
 
 from gym.cli import console
-from gym.cli.live import _LiveView, live_status, replica_table
 from gym.cli.progress import _BarReporter, _PlainReporter, follow_progress, progress_line, show_summary
+from gym.cli.replica_table import _LiveView, live_status, replica_table
 from gym.collect import BadRow, Notice, Progress, Summary
 from gym.collect.events import AgentProgress, HeldCalls
 from gym.errors import Problem
-from gym.runtime.base import ReplicaStatus, StackStatus
+from gym.runtime.protocol import ReplicaStatus, StackStatus
 
 
 def shown(renderable: RenderableType) -> str:
@@ -149,7 +149,7 @@ def test_the_bar_says_why_it_stands_still() -> None:
     told = "held back: policy_model: 12 calls wait, api.example refused 40 in the last 10 s"
     assert told in " ".join(shown(reporter.render()).split())
     reporter.report(Progress(stopping=True))
-    assert "Ctrl-C again" in shown(reporter.render())
+    assert "Ctrl-C once more" in shown(reporter.render())
 
 
 def test_a_summary_is_a_table_by_agent_and_where_things_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ import os
 
 import pytest
 
-from gym.broker.conformance import BEHAVIOURS, Behaviour, Lab, run_suite
+from gym.broker.conformance import BEHAVIOURS, Behaviour, Harness, run_suite
 from gym.cli.commands.test import command
 from gym.cli.sandbox import conformance
 from gym.errors import InfraError, UserError
 
 
-async def breaks(lab: Lab) -> None:
+async def breaks(lab: Harness) -> None:
     raise AssertionError("found 1, wanted 2")
 
 

@@ -16,7 +16,7 @@ from gym.http.peer_health import PeerVanished
 from gym.http.pool import HttpClient, Reply
 from tests.support.raw_http import Peer, raw_server
 
-MOST_SECONDS = 60.0
+MAX_SECONDS = 60.0
 
 
 @dataclass
@@ -32,7 +32,7 @@ class Stack:
             self.asked += 1
             body = orjson.dumps({"vanished": self.vanished})
             await peer.say(b"HTTP/1.1 %d X\r\ncontent-length: %d\r\n\r\n%b" % (self.status, len(body), body))
-        await asyncio.sleep(MOST_SECONDS)
+        await asyncio.sleep(MAX_SECONDS)
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Bench:
     stack: Stack
     url: str
     http: HttpClient
-    lookout: VanishedCheck
+    vanished_check: VanishedCheck
 
     def wait_at(self, replica: AgentReplica) -> asyncio.Task[Reply]:
         return asyncio.ensure_future(replica.wait_for(self.http.request("POST", replica.url + "/run", timeout=50)))
@@ -48,7 +48,7 @@ class Bench:
 
 @pytest.fixture(autouse=True)
 def fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("LOOK_SECONDS", "LOOK_AGAIN_SECONDS", "SURE_AFTER"):
+    for name in ("CHECK_SECONDS", "SUSPECT_SECONDS", "SURE_AFTER"):
         monkeypatch.setattr(agent_replicas, name, getattr(agent_replicas, name) / 10)
 
 
@@ -64,7 +64,7 @@ async def bench() -> AsyncIterator[Bench]:
 async def looking(bench: Bench, *there: AgentReplica) -> AsyncIterator[None]:
     async def look() -> None:
         while True:
-            await asyncio.sleep(await bench.lookout.look(there))
+            await asyncio.sleep(await bench.vanished_check.check(there))
 
     task = asyncio.create_task(look())
     try:
@@ -76,15 +76,15 @@ async def looking(bench: Bench, *there: AgentReplica) -> AsyncIterator[None]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(MOST_SECONDS):
+    async with asyncio.timeout(MAX_SECONDS):
         while not holds():
             await asyncio.sleep(0.01)
 
 
 async def test_replies_of_a_replica_that_vanished_are_given_up_and_those_of_others_are_not(bench: Bench) -> None:
-    gone, well, direct = (AgentReplica(bench.url, id=id) for id in ("agent-1", "agent-2", ""))
-    waiting, others = [bench.wait_at(gone) for _ in range(5)], [bench.wait_at(well), bench.wait_at(direct)]
-    async with looking(bench, gone, well, direct):
+    gone, healthy, direct = (AgentReplica(bench.url, id=id) for id in ("agent-1", "agent-2", ""))
+    waiting, others = [bench.wait_at(gone) for _ in range(5)], [bench.wait_at(healthy), bench.wait_at(direct)]
+    async with looking(bench, gone, healthy, direct):
         await until(lambda: bench.stack.asked >= 3)
         assert not any(one.done() for one in waiting)
         bench.stack.vanished = ["agent-1"]
@@ -98,7 +98,7 @@ async def test_replies_of_a_replica_that_vanished_are_given_up_and_those_of_othe
         one.cancel()
 
 
-async def test_what_is_said_once_and_not_again_ends_nothing(bench: Bench) -> None:
+async def test_what_is_reported_once_only_ends_nothing(bench: Bench) -> None:
     """A console that was cut off itself, and is back."""
     replica = AgentReplica(bench.url, id="agent-1")
     waiting = bench.wait_at(replica)
@@ -113,17 +113,17 @@ async def test_what_is_said_once_and_not_again_ends_nothing(bench: Bench) -> Non
     waiting.cancel()
 
 
-async def test_nobody_is_asked_while_nobody_waits_and_an_older_stack_is_asked_once(bench: Bench) -> None:
+async def test_a_stack_is_asked_only_while_replies_are_awaited_and_an_older_one_once(bench: Bench) -> None:
     replica, direct = AgentReplica(bench.url, id="agent-1"), AgentReplica(bench.url)
     waiting = bench.wait_at(direct)
     for _ in range(3):
-        await bench.lookout.look([replica, direct])
+        await bench.vanished_check.check([replica, direct])
     assert bench.stack.asked == 0
     bench.stack.status = 404
     also = bench.wait_at(replica)
     await until(lambda: bool(replica.awaited))
     for _ in range(3):
-        await bench.lookout.look([replica, direct])
+        await bench.vanished_check.check([replica, direct])
     assert bench.stack.asked == 1
     waiting.cancel()
     also.cancel()

@@ -21,7 +21,7 @@ def lines(*rows: dict[str, Any]) -> list[bytes]:
     return [orjson.dumps(one) + b"\n" for one in rows]
 
 
-async def nobody(agent: str, body: bytes) -> dict[str, Any] | None:
+async def no_metrics(agent: str, body: bytes) -> dict[str, Any] | None:
     return None
 
 
@@ -51,7 +51,7 @@ async def test_an_agents_own_metrics_win_and_others_get_the_baseline() -> None:
 async def test_rollouts_whose_tokens_do_not_add_up_are_counted() -> None:
     stamps = [{}, {"tokens_break": {"step": 2}}, {"tokens_break": {"step": 3}}]
     agents = group_by_agent(lines(*(row(number, 1.0, _gym=stamp) for number, stamp in enumerate(stamps))))
-    (entry,) = await aggregate_agents(agents, nobody)
+    (entry,) = await aggregate_agents(agents, no_metrics)
     assert entry["agent_metrics"]["tokens_breaks"] == 2
 
 
@@ -60,11 +60,11 @@ async def test_too_much_for_one_request_is_summed_up_here(
     monkeypatch: pytest.MonkeyPatch, bound: tuple[str, int]
 ) -> None:
     small = group_by_agent(lines(*(row(task, task % 2) for task in range(9))))
-    (expected,) = await aggregate_agents(small, nobody)
+    (expected,) = await aggregate_agents(small, no_metrics)
     monkeypatch.setattr(aggregates, *bound)
     large = group_by_agent(lines(*(row(task, task % 2) for task in range(9))))
     assert not large["math"].fits
-    (entry,) = await aggregate_agents(large, nobody)
+    (entry,) = await aggregate_agents(large, no_metrics)
     certain = {name: value for name, value in expected["agent_metrics"].items() if "/ci_" not in name}
     assert {name: entry["agent_metrics"][name] for name in certain} == pytest.approx(certain)
     assert entry["key_metrics"] == pytest.approx(expected["key_metrics"])

@@ -12,7 +12,7 @@ from gym.collect.run_replies import SoftFailure
 from gym.wire.failures import FailureKind, RolloutError
 
 
-class Told:
+class Changes:
     def __init__(self) -> None:
         self.reasons: list[str] = []
 
@@ -20,8 +20,8 @@ class Told:
         self.reasons.append(reason)
 
 
-def breaker(told: Told | None = None, *, max_pause: float = 60.0, wait: float = 0.001) -> CircuitBreaker:
-    return CircuitBreaker("math", first_wait=wait, max_pause=max_pause, on_change=told or Told())
+def breaker(changes: Changes | None = None, *, max_pause: float = 60.0, wait: float = 0.001) -> CircuitBreaker:
+    return CircuitBreaker("math", first_wait=wait, max_pause=max_pause, on_change=changes or Changes())
 
 
 def broken(kind: FailureKind = "model", server: str = "policy_model") -> RolloutError:
@@ -43,7 +43,7 @@ async def healthy(names: Collection[str]) -> str:
     return ""
 
 
-async def ill(names: Collection[str]) -> str:
+async def unhealthy(names: Collection[str]) -> str:
     return "policy_model answers 503 to /healthz"
 
 
@@ -54,11 +54,11 @@ async def test_a_few_failures_pause_nothing() -> None:
 
 
 async def test_failures_that_dominate_pause_and_name_the_server() -> None:
-    told = Told()
-    one = breaker(told)
+    changes = Changes()
+    one = breaker(changes)
     trip(one)
-    assert told.reasons == ["policy_model fails (model, 8 of the last 8 attempts): connection refused"]
-    assert one.reason == told.reasons[0]
+    assert changes.reasons == ["policy_model fails (model, 8 of the last 8 attempts): connection refused"]
+    assert one.reason == changes.reasons[0]
 
 
 async def test_failures_among_more_successes_pause_nothing() -> None:
@@ -84,23 +84,23 @@ async def test_what_fails_during_a_pause_is_not_held_against_its_row() -> None:
 
 
 async def test_a_pause_ends_with_one_trial_that_succeeds() -> None:
-    told = Told()
-    one = breaker(told)
+    changes = Changes()
+    one = breaker(changes)
     trip(one)
     waiting = [asyncio.create_task(one.admit()) for _ in range(5)]
-    watch = asyncio.create_task(one.watch(healthy))
+    watch = asyncio.create_task(one.end_pauses(healthy))
     done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     assert len(done) == 1
     assert end(one, "row", None)
     assert await asyncio.gather(*waiting) == [True] * 5
-    assert told.reasons[-1] == ""
+    assert changes.reasons[-1] == ""
     watch.cancel()
 
 
 async def test_a_trial_that_fails_counts_for_its_row_and_pauses_on() -> None:
     one = breaker()
     trip(one)
-    watch = asyncio.create_task(one.watch(healthy))
+    watch = asyncio.create_task(one.end_pauses(healthy))
     for _ in range(3):
         assert await one.admit()
         assert end(one, "poison", broken())
@@ -118,13 +118,13 @@ async def test_no_trial_begins_while_a_server_is_ill() -> None:
         asked.append(set(names))
         return "" if len(asked) == 3 else "policy_model answers 503 to /healthz"
 
-    told = Told()
-    one = breaker(told)
+    changes = Changes()
+    one = breaker(changes)
     trip(one)
-    watch = asyncio.create_task(one.watch(probe))
+    watch = asyncio.create_task(one.end_pauses(probe))
     assert await one.admit()
     assert asked == [{"math", "policy_model"}] * 3
-    assert told.reasons[1] == "policy_model answers 503 to /healthz"
+    assert changes.reasons[1] == "policy_model answers 503 to /healthz"
     watch.cancel()
 
 
@@ -132,13 +132,13 @@ async def test_a_pause_without_an_end_gives_up() -> None:
     one = breaker(max_pause=0.01)
     trip(one)
     with pytest.raises(GaveUp, match="nothing got better: policy_model answers 503"):
-        await one.watch(ill)
+        await one.end_pauses(unhealthy)
 
 
 async def test_trials_that_keep_failing_do_not_put_off_the_giving_up() -> None:
     one = breaker(max_pause=0.02)
     trip(one)
-    watch = asyncio.create_task(one.watch(healthy))
+    watch = asyncio.create_task(one.end_pauses(healthy))
 
     async def keep_trying() -> None:
         while await one.admit():
@@ -157,7 +157,7 @@ async def test_a_late_success_ends_a_pause_at_once() -> None:
     assert await one.admit()
 
 
-async def test_a_stop_lets_nobody_in() -> None:
+async def test_no_attempt_starts_after_a_stop() -> None:
     one = breaker()
     trip(one)
     waiting = asyncio.create_task(one.admit())
@@ -192,11 +192,11 @@ async def test_failures_that_the_agent_itself_reports_in_a_reply_pause_nothing()
 async def test_a_trial_that_is_called_off_says_nothing_and_makes_place_for_another() -> None:
     one = breaker()
     trip(one)
-    watching = asyncio.create_task(one.watch(healthy))
+    watching = asyncio.create_task(one.end_pauses(healthy))
     assert await one.admit()
     number = one.begin("the trial")
     assert not one.admit_now()
-    one.forget(number)
+    one.cancel(number)
     assert await one.admit()
     assert end(one, "another", None)
     assert one.reason == ""

@@ -93,7 +93,7 @@ def test_an_outage_pauses_at_once_however_long_attempts_take(seconds: float, see
 def test_an_outage_from_the_start_pauses_at_once() -> None:
     run = simulate(Run(break_at(0, 1)).go(2))
     assert run.reasons[0][1] == (
-        "policy_model fails (model, 8 of the last 8 attempts; 63 still running are too young to tell): refused"
+        "policy_model fails (model, 8 of the last 8 attempts; 63 still running are too young to count): refused"
     )
 
 

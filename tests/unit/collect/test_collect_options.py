@@ -31,7 +31,7 @@ def options(**given: Any) -> CollectOptions:
         ({"max_pause": -1}, "max pause is -1"),
     ],
 )
-def test_an_option_out_of_bounds_is_told_with_its_bounds(given: dict[str, Any], says: str) -> None:
+def test_an_option_out_of_bounds_is_reported_with_its_bounds(given: dict[str, Any], says: str) -> None:
     with pytest.raises(UserError) as caught:
         options(**given)
     assert says in str(caught.value)

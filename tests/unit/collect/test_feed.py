@@ -70,7 +70,7 @@ async def test_an_agent_that_hangs_keeps_its_part_of_the_workers_and_another_goe
             feed.finish(one)
 
     workers = [asyncio.create_task(work()) for _ in range(8)]
-    while len(hung) < 8:  # in the end, free workers go to whoever has rows
+    while len(hung) < 8:  # in the end, free workers go to the agents that have rows
         await asyncio.sleep(0)
     assert done == list(range(1, 800, 2))
     assert hung_meanwhile == 4
@@ -100,7 +100,7 @@ async def test_where_one_agent_fills_what_is_read_ahead_more_is_read_for_the_oth
 
     feed = FileFeed(count(), lambda problem: True, workers=10)
     await feed.start()
-    while len(seen) <= 10_000:  # for the third of the rare ones, although nobody takes anything
+    while len(seen) <= 10_000:  # for the third of the rare ones, although no task is taken
         await asyncio.sleep(0)
     for taken in range(1, 3001):
         assert await feed.take() is not None
@@ -109,16 +109,16 @@ async def test_where_one_agent_fills_what_is_read_ahead_more_is_read_for_the_oth
     await feed.aclose()
 
 
-async def test_problems_of_the_first_batch_are_told_before_the_start() -> None:
-    told: list[Problem] = []
+async def test_problems_of_the_first_batch_are_reported_before_the_start() -> None:
+    reported: list[Problem] = []
 
     def on_problem(problem: Problem) -> bool:
-        told.append(problem)
+        reported.append(problem)
         return False
 
     feed = FileFeed(iter([task(0), Problem("one"), task(1), Problem("two")]), on_problem)
     await feed.start()
-    assert [problem.what for problem in told] == ["one", "two"]
+    assert [problem.what for problem in reported] == ["one", "two"]
     assert await feed.take() is None
     assert not feed.exhausted
     await feed.aclose()
@@ -131,7 +131,7 @@ async def test_problems_can_be_passed_over() -> None:
     await feed.aclose()
 
 
-async def test_what_breaks_the_source_reaches_whoever_takes() -> None:
+async def test_an_error_of_the_source_is_raised_by_the_next_take() -> None:
     def breaks() -> Iterator[Task]:
         yield task(0)
         raise UserError("data.jsonl:2: cannot be read")

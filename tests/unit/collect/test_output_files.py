@@ -22,7 +22,7 @@ Seen = list[tuple[str, float | None, str]]
 
 def opened(path: Path, *, seen: Seen | None = None, fresh: bool = False, **identity: Any) -> OutputFiles:
     found: Seen = [] if seen is None else seen
-    take: Callable[[str, float | None, str], object] = lambda *told: found.append(told)  # noqa: E731
+    take: Callable[[str, float | None, str], object] = lambda *seen: found.append(seen)  # noqa: E731
     output = open_output(path, {**IDENTITY, **identity}, fresh=fresh, on_done=take)
     output.close()
     return output
@@ -73,7 +73,7 @@ def test_a_torn_last_line_is_cut(path: Path, torn: bytes) -> None:
     assert f"a torn line of {len(torn)} bytes" in output.notices[0]
 
 
-def test_a_damaged_line_in_the_middle_is_told_with_its_number(path: Path) -> None:
+def test_a_damaged_line_in_the_middle_is_reported_with_its_number(path: Path) -> None:
     opened(path)
     path.write_bytes(rollout(1) + b"garbage\n" + rollout(2))
     with pytest.raises(UserError, match=r"X\.jsonl:2: this line was not written by a collection"):
@@ -120,7 +120,7 @@ def with_stack(path: Path, accept: bool = False, **instances: str) -> OutputFile
     return output
 
 
-def test_a_verifier_that_failed_for_every_row_may_be_mended_before_the_resume(path: Path) -> None:
+def test_a_verifier_that_failed_for_every_row_may_be_fixed_before_the_resume(path: Path) -> None:
     with_stack(path, mcqa="a1")
     OutputPaths.beside(path).failures.write_bytes(failure(1, terminal=True))
     assert "the stack has changed: mcqa" in with_stack(path, mcqa="a2").notices[0]
@@ -135,15 +135,15 @@ def test_a_resume_against_a_changed_stack_is_refused_and_names_what_differs(path
     assert "--accept-changes" in caught.value.hint
     assert "the stack has changed: model" in with_stack(path, True, mcqa="a1", model="b2", another="c1").notices[0]
     assert with_stack(path, mcqa="a1", model="b2", another="c1").notices == []
-    told = orjson.loads(OutputPaths.beside(path).run.read_bytes())
-    assert [one["instances"]["model"] for one in told["stacks"]] == ["b1", "b1", "b2"]
-    assert len({one["digest"] for one in told["stacks"]}) == 3
+    run = orjson.loads(OutputPaths.beside(path).run.read_bytes())
+    assert [one["instances"]["model"] for one in run["stacks"]] == ["b1", "b1", "b2"]
+    assert len({one["digest"] for one in run["stacks"]}) == 3
 
 
 def test_rollouts_of_an_unknown_run_are_refused(path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(rollout(1))
-    with pytest.raises(UserError, match=r"X_run\.json, which says of what, is not there"):
+    with pytest.raises(UserError, match=r"X_run\.json, which describes their run, is missing"):
         opened(path)
 
 
@@ -201,7 +201,7 @@ def test_failures_of_the_infrastructure_are_tried_again_and_those_of_a_row_are_n
     assert output.done.has(2, 0)
     assert failures.read_bytes() == failure(2, terminal=True)
     assert seen == [("math", None, "row")]
-    assert output.notices == ["1 failed rollouts of the last run are tried again"]
+    assert output.notices == ["1 failed rollouts of the last run are retried"]
     assert not list(path.parent.glob(".*"))
 
 

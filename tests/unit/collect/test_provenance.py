@@ -27,7 +27,7 @@ ROLLOUT: dict[str, Any] = {
 }
 
 
-def test_a_stamp_tells_hops_model_tokens_seed_and_sdk() -> None:
+def test_a_stamp_reports_hops_model_tokens_seed_and_sdk() -> None:
     assert describe_headers(Reply(200, HEADERS, b"")) == {
         "hops": {"seed": 1.5, "model": 20.0, "tools": 0.3, "verify": 2.0},
         "sdk": "0.9.1",
@@ -58,9 +58,9 @@ def call(prompt: list[int], generation: list[int]) -> dict[str, Any]:
     ],
 )
 def test_a_call_that_does_not_begin_with_what_was_before_is_marked(output: Any, found: tuple[int, ...] | None) -> None:
-    told = describe_rollout({**ROLLOUT, "response": {"output": output}})
+    facts = describe_rollout({**ROLLOUT, "response": {"output": output}})
     names = ("step", "expected", "prompt", "common", "breaks")
-    assert told.get("tokens_break") == (dict(zip(names, found, strict=True)) if found else None)
+    assert facts.get("tokens_break") == (dict(zip(names, found, strict=True)) if found else None)
 
 
 @pytest.mark.parametrize(
@@ -73,10 +73,10 @@ def test_a_call_that_does_not_begin_with_what_was_before_is_marked(output: Any, 
     ],
 )
 def test_what_a_reply_does_not_say_is_not_made_up(parsed: dict[str, Any]) -> None:
-    told = describe_rollout(parsed)
-    assert not told.get("tokens")
+    facts = describe_rollout(parsed)
+    assert not facts.get("tokens")
     assert describe_headers(Reply(200, [(b"server-timing", b"")], b"")) == {}
-    assert set(told) <= {"tokens"}
+    assert set(facts) <= {"tokens"}
 
 
 @pytest.mark.parametrize(

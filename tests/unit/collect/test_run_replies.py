@@ -72,13 +72,13 @@ def test_a_pretty_printed_reply_is_one_line_all_the_same() -> None:
     ("body", "kind", "says"),
     [
         (b"{}", "resources", "no reward"),
-        (b'{"reward": null}', "resources", "'None', which is no number"),
-        (b'{"reward": "1"}', "resources", "which is no number"),
-        (b'{"reward": true}', "resources", "'True', which is no number"),
+        (b'{"reward": null}', "resources", "'None', which is not a number"),
+        (b'{"reward": "1"}', "resources", "which is not a number"),
+        (b'{"reward": true}', "resources", "'True', which is not a number"),
         (b'{"reward": NaN}', "resources", "the reward nan"),
         (b'{"reward": -Infinity}', "resources", "the reward -inf"),
         (b'{"reward": 1, "x": NaN}', "resources", "NaN or Infinity"),
-        (b'{"reward": 1e999}', "resources", "no number"),
+        (b'{"reward": 1e999}', "resources", "not a number"),
         (b"[1]", "agent", "no JSON object"),
         (b"<html>", "agent", "not JSON"),
         (b"", "agent", "not JSON"),
@@ -101,8 +101,8 @@ def test_a_peer_without_the_contract_is_read_by_its_status(status: int, kind: st
 
 
 def test_a_peers_own_words_are_kept() -> None:
-    told = RolloutError("judge", "busy", server="judge_model", retryable=True)
-    found = failure(500, told.to_body())
+    error = RolloutError("judge", "busy", server="judge_model", retryable=True)
+    found = failure(500, error.to_body())
     assert (found.kind, found.server, found.message) == ("judge", "judge_model", "busy")
 
 
@@ -148,7 +148,7 @@ def test_a_key_that_an_agent_of_another_make_echoes_is_masked() -> None:
 
 
 def test_failures_lose_the_key_too() -> None:
-    told = failure(500, orjson.dumps({"error": {"kind": "model", "message": f"bad {KEY}"}}))
+    error = failure(500, orjson.dumps({"error": {"kind": "model", "message": f"bad {KEY}"}}))
     soft = failure(200, orjson.dumps({"reward": 0.0, "_ng_failure_class": "x", "row": {"policy_api_key": KEY}}))
-    for one in (told, soft):
+    for one in (error, soft):
         assert KEY.encode() not in failure_line(without_key_in_failure(one, KEY), TASK, HOW)

@@ -42,16 +42,16 @@ async def test_a_disk_that_is_behind_holds_up_the_writers_and_loses_nothing(tmp_
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-async def test_a_full_disk_is_told_with_the_next_step() -> None:
+async def test_a_full_disk_is_reported_with_the_next_step() -> None:
     descriptor = os.open("/dev/full", os.O_WRONLY)
-    told: asyncio.Future[InfraError] = asyncio.get_running_loop().create_future()
-    sink = Sink(Path("/dev/full"), descriptor, told.set_result)
+    reported: asyncio.Future[InfraError] = asyncio.get_running_loop().create_future()
+    sink = Sink(Path("/dev/full"), descriptor, reported.set_result)
     await sink.put(b"line\n")
-    error = await asyncio.wait_for(told, 120)
+    error = await asyncio.wait_for(reported, 120)
     await sink.aclose()
     os.close(descriptor)
     assert "cannot write to /dev/full" in error.what
-    assert "start the same command again" in error.hint
+    assert "run the same command: it resumes" in error.hint
 
 
 def test_a_write_that_stops_in_a_line_is_cut_back_to_whole_ones(tmp_path: Path) -> None:

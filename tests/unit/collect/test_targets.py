@@ -85,7 +85,7 @@ async def test_an_instance_that_left_the_stack_is_asked_for_at_the_router(http: 
         agent.control(names=["other"])
         gone = targets.pick("agent")
         assert gone is not None
-        targets.shun(gone)
+        targets.avoid(gone)
         async with asyncio.timeout(120):
             while picked(targets) != f"{agent.url}/s/agent":
                 await asyncio.sleep(0.01)
@@ -102,7 +102,7 @@ async def test_the_one_with_the_fewest_rollouts_is_next_and_one_that_ails_is_las
         two = targets.pick("agent")
         assert two is not None
         assert two is not one
-        targets.shun(two)
+        targets.avoid(two)
         assert picked(targets) not in (one.url, two.url)
         assert targets.pick("agent", [one, two]) not in (one, two, None)
         assert targets.pick("nobody") is None
@@ -115,7 +115,7 @@ async def test_a_change_of_the_stack_is_seen_after_a_failure(http: HttpClient) -
         agent.control(replicas=["http://127.0.0.1:2"])
         first = targets.pick("agent")
         assert first is not None
-        targets.shun(first)
+        targets.avoid(first)
         async with asyncio.timeout(120):
             while picked(targets) != "http://127.0.0.1:2":
                 await asyncio.sleep(0.01)
@@ -130,7 +130,7 @@ async def test_a_probe_names_the_server_that_ails(agent: FakeAgent, http: HttpCl
     agent.control(broken={})
 
 
-async def test_a_dead_server_is_told_by_a_probe(http: HttpClient) -> None:
+async def test_a_dead_server_is_reported_by_a_probe(http: HttpClient) -> None:
     with fake_agent(replicas=["http://127.0.0.1:1"]) as agent:
         targets = await connected(http, agent.url)
         assert (await targets.probe(["agent"])).startswith("agent does not answer: no connection to 127.0.0.1:1")
@@ -146,7 +146,7 @@ async def test_a_token_goes_to_the_router_alone(http: HttpClient) -> None:
         assert replica.headers == ()
 
 
-async def test_an_address_without_a_stack_is_told_with_the_next_command(agent: FakeAgent, http: HttpClient) -> None:
+async def test_an_address_without_a_stack_is_reported_with_the_next_command(agent: FakeAgent, http: HttpClient) -> None:
     with pytest.raises(InfraError, match="no stack answers at http://127.0.0.1:1: no connection"):
         await connected(http, "http://127.0.0.1:1")
     with pytest.raises(UserError, match="not an http"):
@@ -157,6 +157,6 @@ async def test_an_address_without_a_stack_is_told_with_the_next_command(agent: F
         (await connected(http, agent.url)).check_agent("maths")
 
 
-async def test_a_stack_without_an_agent_is_told(http: HttpClient) -> None:
+async def test_a_stack_without_an_agent_is_reported(http: HttpClient) -> None:
     with fake_agent(names=()) as agent, pytest.raises(UserError, match="has no agent"):
         await connected(http, agent.url)

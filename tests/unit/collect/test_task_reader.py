@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gym.collect.keys import DoneKeys, parse_key
 from gym.collect.task_reader import RowRules, Task, TaskReader
-from gym.data.source import Line, lines_of_rows
+from gym.data.line_source import Line, lines_of_rows
 from gym.errors import Problem
 
 ROW: dict[str, Any] = {"responses_create_params": {"input": "hi"}}
@@ -139,7 +139,7 @@ def test_shards_are_the_whole_once(ids: list[int], parts: int, repeats: int) -> 
         (b'{"responses_create_params": {}, "agent_ref": {"name": "maths"}}', "no agent 'maths'\n    it has math"),
     ],
 )
-def test_a_bad_line_is_told_with_its_place_and_its_cure(line: bytes, says: str) -> None:
+def test_a_bad_line_is_reported_with_its_place_and_its_cure(line: bytes, says: str) -> None:
     assert says in problem(line)
 
 
@@ -180,6 +180,6 @@ def test_a_key_that_is_another_one_each_time_makes_no_other_row() -> None:
 
 
 def test_a_broken_line_that_holds_a_key_is_not_shown() -> None:
-    told = problem('{"policy_api_key": "' + KEY + '", oops')
-    assert "not JSON" in told
-    assert KEY not in told
+    found = problem('{"policy_api_key": "' + KEY + '", oops')
+    assert "not JSON" in found
+    assert KEY not in found

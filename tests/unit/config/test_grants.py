@@ -53,11 +53,11 @@ def test_nothing_is_granted_by_default_and_null_takes_a_grant_back(tree: ConfigT
     ("written", "line", "said"),
     [
         ("sandbox: true", 4, "m.sandbox: must be a mapping; found a yes/no value"),
-        ("sandbox: {image: [a]}", 4, "m.sandbox.image: is no key of a grant"),
-        ("sandbox: {images: [a], privileged: true}", 4, "m.sandbox.privileged: is no key of a grant"),
+        ("sandbox: {image: [a]}", 4, "m.sandbox.image: is not a key of a grant"),
+        ("sandbox: {images: [a], privileged: true}", 4, "m.sandbox.privileged: is not a key of a grant"),
         ("sandbox: {images: a}", 4, "m.sandbox.images: must be a list; found `a`"),
         ("sandbox: {network: [some]}", 4, "m.sandbox.network.0: must be 'none', 'internet' or 'allow'; found `some`"),
-        ("sandbox: {max_memory: much}", 4, "m.sandbox.max_memory: 'much' is no size"),
+        ("sandbox: {max_memory: much}", 4, "m.sandbox.max_memory: 'much' is not a size"),
         ("sandbox:\n        warm: -1", 5, "m.sandbox.warm: must be greater than or equal to 0; found `-1`"),
     ],
 )

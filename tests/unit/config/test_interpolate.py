@@ -28,7 +28,7 @@ from tests.support.config_tree import ConfigTree
         ("a: ${oc.env:NOPE,null}", None),
         ("a: ${oc.env:NOPE,}", ""),
         ("a: ${oc.env:NOPE,'x, y'}", "x, y"),
-        ("a: ${oc.env:NOPE,${b}}\nb: 3", 3),
+        ("a: ${oc.env:NOPE,${b}}\nb: 3", "3"),
         ("a: ${oc.env:${b}}\nb: HOME_TOWN", "Oslo"),
         ("a: ${oc.select:b.c,9}\nb: {}", 9),
         ("a: ${oc.select:b.c,9}\nb: {c: 1}", 1),

@@ -6,7 +6,7 @@ import pytest
 
 from gym.config import Stack
 from gym.plan import make_plan
-from gym.plan.text import plan_to_text
+from gym.plan.plan_text import plan_to_text
 from tests.support.config_tree import ConfigTree
 
 APP = "class Config:\n    strict: bool = False\n"

@@ -10,7 +10,7 @@ import pytest
 from gym.files import asset_dir
 from gym.plan import Service
 from gym.render.bake import BuildTarget, render_bake
-from gym.render.dockerfile import render_dockerfile, render_ignore
+from gym.render.server_dockerfile import render_dockerfile, render_ignore
 from tests.support.compose_plans import golden, service
 
 TEMPLATE = (asset_dir("compose") / "server" / "Dockerfile.j2").read_text()

@@ -8,15 +8,15 @@ import threading
 
 import pytest
 
-from gym.runtime.signals import DEAF_TO, deaf
+from gym.runtime.signals import INTERRUPTS, ignore_interrupts
 
 
-@pytest.mark.parametrize("number", DEAF_TO)
+@pytest.mark.parametrize("number", INTERRUPTS)
 def test_inside_nothing_ends_the_process_and_afterwards_handlers_are_as_they_were(number: signal.Signals) -> None:
     heard: list[int] = []
     former = signal.signal(number, lambda number, _: heard.append(number))
     try:
-        with deaf():
+        with ignore_interrupts():
             os.kill(os.getpid(), number)
         assert heard == []
         os.kill(os.getpid(), number)
@@ -26,12 +26,12 @@ def test_inside_nothing_ends_the_process_and_afterwards_handlers_are_as_they_wer
 
 
 def test_in_another_thread_it_changes_nothing() -> None:
-    before = [signal.getsignal(number) for number in DEAF_TO]
+    before = [signal.getsignal(number) for number in INTERRUPTS]
     seen: list[object] = []
 
     def work() -> None:
-        with deaf():
-            seen.extend(signal.getsignal(number) for number in DEAF_TO)
+        with ignore_interrupts():
+            seen.extend(signal.getsignal(number) for number in INTERRUPTS)
 
     thread = threading.Thread(target=work)
     thread.start()

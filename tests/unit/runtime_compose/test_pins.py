@@ -10,9 +10,9 @@ import pytest
 
 from gym.errors import UserError
 from gym.plan.model import Plan
-from gym.render.bake import BuildTarget, Images
-from gym.runtime.compose.lock import MISSING, Lock, base_digests, check_lock, pins_of
+from gym.render.bake import BuildTarget, StackImages
 from gym.runtime.compose.pins import LABEL_LOCKED, Pins
+from gym.runtime.compose.stack_lock import MISSING, Lock, base_digests, check_lock, pins_of
 from tests.support.compose_plans import plan_of, service, write_folder, write_images
 
 PYTHON = "python:3.13-slim"
@@ -81,7 +81,7 @@ def test_a_python_image_that_is_another_and_cannot_be_pulled_by_its_digest_pins_
     found = Engine({"Id": "sha256:2", "RepoTags": [PYTHON], "RepoDigests": []})
     nowhere = "tcp://127.0.0.1:9"
     assert pins_of(lock, found, nowhere, fetch=True) is None  # type: ignore[arg-type]
-    images = Images("", {}, BuildTarget(name="base", context="", dockerfile="", tag=""), ())
+    images = StackImages("", {}, BuildTarget(name="base", context="", dockerfile="", tag=""), ())
     with pytest.raises(UserError, match=r"python:3\.13-slim: is sha256:2 here, sha256:111111111111 was locked"):
         check_lock(lock, found, Plan(stack="gym", services=()), images, (), pinned=False)  # type: ignore[arg-type]
 

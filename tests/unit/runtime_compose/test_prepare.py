@@ -19,10 +19,10 @@ from gym import labels
 from gym.config.model import ContainerFacts
 from gym.errors import UserError
 from gym.plan import Plan, RouterPlan, SandboxPlan
-from gym.runtime.base import Prepared
 from gym.runtime.compose.image_sources import read_image_sources
-from gym.runtime.compose.lock import Lock, Locked
 from gym.runtime.compose.prepare import HostFacts, prepare
+from gym.runtime.compose.stack_lock import Lock, Locked
+from gym.runtime.protocol import Prepared
 from gym.wire.sandbox import Grant
 from tests.support.cli import gym
 from tests.support.compose_plans import plan_of, service, write_folder
@@ -196,6 +196,9 @@ def test_what_render_prints_is_what_up_gives_to_compose(
     assert PUBLISHED.sub("PORT", rendered.stdout) == PUBLISHED.sub("PORT", started)
     assert len(PUBLISHED.findall(started)) == 1
     assert "sk-canary" not in started
+    router = gym("render", *words, "--target", "traefik", cwd=tmp_path, env=docker_environ).stdout
+    written = (tmp_path / ".gym" / "gym" / "traefik" / "static.yml").read_text()
+    assert router.startswith(f"# static.yml\n{written}---\n# dynamic/stack.yml\n")
 
 
 def test_a_lock_changes_how_images_are_built_and_not_what_is_started(

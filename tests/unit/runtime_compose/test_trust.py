@@ -13,8 +13,8 @@ import yaml
 
 from gym.errors import UserError
 from gym.plan.model import Plan, SandboxPlan, Service
+from gym.runtime.compose.archive import Manifest, find_loosened, load_stack_file, read_saved
 from gym.runtime.compose.archive_images import LOADED, rename_images
-from gym.runtime.compose.ship import Manifest, find_loosened, load_stack_file, read_saved
 from gym.runtime.compose.trust import override_findings
 from gym.wire.sandbox import Grant
 
@@ -172,7 +172,7 @@ def test_a_file_that_is_root_on_the_host_is_refused_before_anything_is_loaded(tm
 @pytest.mark.parametrize("change", [{"slug": "../../x"}, {"slug": "-f"}, {"name": "other"}])
 def test_names_that_would_become_paths_are_refused(tmp_path: Path, change: dict[str, str]) -> None:
     plan = PLAN.model_copy(update={"services": (SERVICE.model_copy(update=change),)})
-    with pytest.raises(UserError, match="no saved stack"):
+    with pytest.raises(UserError, match="is not a saved stack"):
         read_saved(saved(tmp_path, manifest(plan)))
 
 
@@ -215,7 +215,7 @@ def test_an_image_that_the_stack_names_must_be_there() -> None:
 
 @pytest.mark.parametrize("name", ["../../etc/cron.d/x", "/etc/passwd", "a/../../b"])
 def test_an_archive_with_a_path_that_leaves_it_is_refused(name: str) -> None:
-    with pytest.raises(UserError, match="no plain file"):
+    with pytest.raises(UserError, match="is not a plain file"):
         renamed(images(("gym-base:1",), **{name: b"x"}), ("gym-base:1",))
 
 
@@ -225,5 +225,5 @@ def test_an_archive_with_a_link_is_refused() -> None:
         link = tarfile.TarInfo("manifest.json")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
-    with pytest.raises(UserError, match="no plain file"):
+    with pytest.raises(UserError, match="is not a plain file"):
         renamed(whole.getvalue(), ())

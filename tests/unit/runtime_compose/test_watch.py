@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from gym.runtime.watch import take_stamps, wait_for_change, watched_folders
+from gym.runtime.file_watch import take_stamps, wait_for_change, watched_folders
 from tests.support.compose_plans import plan_of, service, write_folder
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from gym.errors import UserError
 from gym.sandbox.client import FileProblem, Sandboxes
-from gym.sandbox.handles import to_request
+from gym.sandbox.sandbox import to_request
 from gym.server.config import Settings
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
@@ -132,7 +132,7 @@ async def test_nobody_there_is_a_failure_that_may_be_tried_again() -> None:
         pass
     client = Sandboxes(url, TOKEN)
     with pytest.raises(RolloutError, match="no connection") as failed:
-        await client.call("GET", "/status", patience=0.1)
+        await client.call("GET", "/status", retry_seconds=0.1)
     assert (failed.value.kind, failed.value.retryable) == ("sandbox", True)
     await client._http.aclose()
 
@@ -157,11 +157,12 @@ async def test_a_reply_that_breaks_off_is_not_taken_for_a_whole_one(body: bytes)
 
 async def test_a_client_keeps_its_lease_by_itself() -> None:
     engine = MemoryEngine()
-    async with broker_running(engine) as running, Sandboxes(running.url, TOKEN, lease_seconds=0.4) as client:
-        sandbox = await client.create(SPEC)
+    async with broker_running(engine) as running, Sandboxes(running.url, TOKEN, lease_seconds=8.0) as client:
         beats = running.broker.leases
-        first = beats._ends["mcqa", client.owner]
-        await until(lambda: beats._ends["mcqa", client.owner] > first)
+        beats._seconds = 8.0  # also of a caller that has not said yet how long it wants: a lease is never shortened
+        sandbox = await client.create(SPEC)
+        first = beats._expiry["mcqa", client.owner]
+        await until(lambda: beats._expiry["mcqa", client.owner] > first)
         assert (await sandbox.exec(["x"])).ok
 
 
@@ -172,10 +173,10 @@ async def test_a_removal_that_could_not_be_asked_for_is_asked_for_later() -> Non
         await sandbox.delete()
         assert sandbox.id in engine.alive
         client.url = url
-        assert client._unwanted == {sandbox.id}
-        assert client._beating is not None
-        client._beating.cancel()
-        client._beating = None
+        assert client._to_remove == {sandbox.id}
+        assert client._lease_task is not None
+        client._lease_task.cancel()
+        client._lease_task = None
         await client.begin()
         await until(lambda: sandbox.id not in engine.alive)
 

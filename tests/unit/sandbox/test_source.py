@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gym.errors import UserError
-from gym.sandbox.source import read_build
+from gym.sandbox.build_folder import read_build
 
 
 def test_a_folder_travels_whole_and_in_one_order(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from gym.http.pool import HttpClient, NotSent, Reply, parse_url
+from gym.http.dial import parse_url
+from gym.http.pool import HttpClient, NotSent, Reply
 from tests.support.raw_http import OK, Peer, RawServer, always, once, raw_server
 
 

@@ -87,8 +87,8 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def faster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twice as soon: for a peer that has to be heard in between, on however busy a machine."""
-    hurry(monkeypatch, 2)
+    """Four times as soon: for a peer that has to be heard in between, on however busy a machine."""
+    hurry(monkeypatch, 4)
 
 
 def hurry(monkeypatch: pytest.MonkeyPatch, times: int) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
@@ -53,6 +54,22 @@ class Slow(ResourcesServer[None]):
 app = Slow.app()
 """
 
+STUCK = """
+import asyncio
+from pathlib import Path
+from gym.server import ResourcesServer, VerifyRequest
+
+class Stuck(ResourcesServer[None]):
+    async def start(self) -> None:
+        Path("starting").touch()
+        await asyncio.Event().wait()
+
+    async def verify(self, rollout: VerifyRequest) -> float:
+        return 1.0
+
+app = Stuck.app()
+"""
+
 
 @dataclass
 class Served:
@@ -74,8 +91,8 @@ class Served:
 
 
 @asynccontextmanager
-async def served(folder: Path, **environ: str) -> AsyncIterator[Served]:
-    (folder / "app.py").write_text(APP)
+async def served(folder: Path, *, app: str = APP, **environ: str) -> AsyncIterator[Served]:
+    (folder / "app.py").write_text(app)
     (folder / "helper.py").write_text("GREETING = 'hello'\n")
     http = HttpClient()
     with socket.socket() as listener:
@@ -118,6 +135,36 @@ async def test_on_sigterm_what_is_in_flight_is_finished_and_nothing_new_is_taken
         assert (await working).body == b'"done"'
         assert await server.ended() == 0
     assert (tmp_path / "stopped").exists()
+
+
+async def test_a_stop_does_not_wait_for_a_start_that_never_ends(tmp_path: Path) -> None:
+    async with served(tmp_path, app=STUCK, **{labels.ENV_DRAIN: "100000"}) as server:
+        await exists(tmp_path / "starting")
+        server.process.send_signal(signal.SIGTERM)
+        assert await server.ended() == 0
+
+
+EARLY = """
+import os, signal
+from pathlib import Path
+from gym.server.config import read_settings
+from gym.server.serve import DrainingServer, load_app, run_app
+
+class Early(DrainingServer):
+    def run(self, sockets=None):
+        signal.raise_signal(signal.SIGTERM)
+        super().run(sockets)
+
+run_app(load_app(Path("app.py")), read_settings(os.environ), make_server=Early)
+"""
+
+
+def test_a_stop_that_comes_before_the_server_listens_for_it_counts(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(STUCK)
+    env = os.environ | {labels.ENV_LISTEN: "127.0.0.1:0"}
+    assert (
+        subprocess.run([sys.executable, "-c", EARLY], cwd=tmp_path, env=env, timeout=240, check=False).returncode == 0
+    )
 
 
 async def test_a_request_that_outlasts_the_drain_is_cut_off(tmp_path: Path) -> None:

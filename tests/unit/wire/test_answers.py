@@ -46,7 +46,7 @@ def test_the_last_box_that_closes_counts(text: str, content: str | None) -> None
         ("</t>" * 3, "</t></t>"),
     ],
 )
-def test_blocks_are_taken_out_and_so_is_what_nobody_opened(text: str, left: str) -> None:
+def test_blocks_are_taken_out_and_so_is_what_was_never_opened(text: str, left: str) -> None:
     assert without_blocks(text, "t") == left
 
 
@@ -111,7 +111,7 @@ def test_a_letter_of_any_script_or_a_digit_says_something() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "prompt", "again"),
+    ("text", "prompt", "repeated"),
     [
         ("Say hi.", "Say hi.", True),
         ("> **SAY HI**\r\nsay hi", "Say hi.", True),
@@ -122,8 +122,8 @@ def test_a_letter_of_any_script_or_a_digit_says_something() -> None:
         ("a" * LONG, "a", True),
     ],
 )
-def test_a_prompt_that_is_said_again_is_seen_whatever_stands_around_it(text: str, prompt: str, again: bool) -> None:
-    assert repeats_only(text, prompt) is again
+def test_a_prompt_that_is_repeated_is_seen_whatever_stands_around_it(text: str, prompt: str, repeated: bool) -> None:
+    assert repeats_only(text, prompt) is repeated
 
 
 def test_lines_end_in_one_way_and_one_empty_line_is_enough() -> None:

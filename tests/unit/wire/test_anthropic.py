@@ -129,8 +129,8 @@ def test_a_reply_has_thinking_text_and_tool_use_blocks() -> None:
         {"type": "tool_use", "id": "c", "name": "f", "input": {"a": 1}},
     ]
     assert (message["stop_reason"], message["role"], message["type"]) == ("tool_use", "assistant", "message")
-    told = message["usage"]
-    assert (told["input_tokens"], told["cache_read_input_tokens"], told["output_tokens"]) == (6, 4, 2)
+    usage = message["usage"]
+    assert (usage["input_tokens"], usage["cache_read_input_tokens"], usage["output_tokens"]) == (6, 4, 2)
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ MERGES = "a: &a {x: 1}\n" + "".join(
         ("yaml", "- " * 100_000, "nested deeper"),
         ("yaml", LAUGHS, "aliases"),
         ("yaml", MERGES, "aliases"),
-        ("yaml", "a: &a [*a]", "an alias refers to what it stands in"),
+        ("yaml", "a: &a [*a]", "an alias refers to a value that contains it"),
         ("toml", "a" + ".a" * (MAX_DEPTH + 1) + " = 1", "nested deeper"),
         ("xml", "<a>" * 100_000, "nested deeper"),
         ("xml", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "entities"),

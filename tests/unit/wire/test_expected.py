@@ -53,7 +53,7 @@ class Opaque(Outer):
         (("otherwise",), "text"),
     ],
 )
-def test_a_place_is_told_in_the_words_of_json(place: tuple[int | str, ...], expected: str) -> None:
+def test_a_place_is_reported_in_the_words_of_json(place: tuple[int | str, ...], expected: str) -> None:
     assert expected_at(Outer, place) == expected
 
 

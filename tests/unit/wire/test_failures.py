@@ -67,7 +67,7 @@ def test_a_models_refusal_is_about_the_model_and_not_the_row() -> None:
 
 
 @pytest.mark.parametrize("status", [408, 429])
-def test_a_peer_that_asks_for_patience_is_not_the_rows_fault(status: int) -> None:
+def test_a_peer_that_asks_to_retry_later_is_not_the_rows_fault(status: int) -> None:
     read = error_from_reply(status, b"", server="s", kind="model")
     assert (read.kind, read.retryable) == ("model", True)
     assert read.status >= 500

@@ -36,7 +36,7 @@ def test_any_other_name_is_not_this_machine_s(host: str) -> None:
     assert not is_near_host(host)
 
 
-def test_an_address_can_be_nobody_s_name_but_is_not_this_machine() -> None:
+def test_an_address_is_no_pages_name_but_is_not_this_machine() -> None:
     for host in ("172.18.0.3:8000", "[fd00::3]:8000", "10.0.0.1"):
         assert is_near_host(host)
         assert not is_loopback_host(host)

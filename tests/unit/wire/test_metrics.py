@@ -20,10 +20,10 @@ def reply(task: int, rollout: int, reward: float, **more: Any) -> dict[str, Any]
 
 
 def test_means_are_the_key_metrics() -> None:
-    told = aggregate([reply(0, 0, 1.0, accuracy=True), reply(0, 1, 0.0, accuracy=False), reply(1, 0, 1.0)])
-    assert told["key_metrics"] == {"mean/reward": pytest.approx(2 / 3), "mean/accuracy": 0.5}
-    assert told["agent_metrics"]["max/reward"] == 1.0
-    assert told["agent_metrics"]["min/accuracy"] == 0.0
+    found = aggregate([reply(0, 0, 1.0, accuracy=True), reply(0, 1, 0.0, accuracy=False), reply(1, 0, 1.0)])
+    assert found["key_metrics"] == {"mean/reward": pytest.approx(2 / 3), "mean/accuracy": 0.5}
+    assert found["agent_metrics"]["max/reward"] == 1.0
+    assert found["agent_metrics"]["min/accuracy"] == 0.0
 
 
 def test_each_task_says_how_many_rollouts_are_missing() -> None:
@@ -35,8 +35,8 @@ def test_each_task_says_how_many_rollouts_are_missing() -> None:
 
 
 def test_the_numbers_of_the_usage_count_and_indices_do_not() -> None:
-    told = numbers(reply(3, 4, 0.5, name="x", response={"usage": {"total_tokens": 9, "details": {}}}))
-    assert told == {"reward": 0.5, "total_tokens": 9.0}
+    found = numbers(reply(3, 4, 0.5, name="x", response={"usage": {"total_tokens": 9, "details": {}}}))
+    assert found == {"reward": 0.5, "total_tokens": 9.0}
 
 
 def test_what_is_no_finite_number_is_left_out() -> None:
@@ -74,32 +74,32 @@ def test_pass_at_k_is_the_chance_of_a_success_among_k(n: int, correct: int, k: i
 
 def test_the_majority_decides_and_equal_shares_are_averaged() -> None:
     tries = [reply(0, 0, 1.0, got="B"), reply(0, 1, 0.0, got="A"), reply(0, 2, 1.0, got="B")]
-    told = pass_and_majority(tries, answer="got")
-    assert told["majority@1/accuracy"] == 100.0
-    assert told["majority@2/accuracy"] == 50.0
-    assert told["majority@3/accuracy"] == 100.0
-    assert told["pass@1/accuracy"] == pytest.approx(200 / 3)
-    assert told["pass@1[avg-of-2]/accuracy"] == 50.0
+    found = pass_and_majority(tries, answer="got")
+    assert found["majority@1/accuracy"] == 100.0
+    assert found["majority@2/accuracy"] == 50.0
+    assert found["majority@3/accuracy"] == 100.0
+    assert found["pass@1/accuracy"] == pytest.approx(200 / 3)
+    assert found["pass@1[avg-of-2]/accuracy"] == 50.0
 
 
 def test_silence_is_no_majority() -> None:
-    told = pass_and_majority([reply(0, 0, 0.0, got=None), reply(0, 1, 1.0, got="B")], answer="got")
-    assert told["majority@1/accuracy"] == 0.0
-    assert told["majority@1/no_answer"] == 100.0
-    assert told["majority@2/accuracy"] == 100.0
-    assert told["pass@2/no_answer"] == 0.0
-    assert told["pass@1[avg-of-2]/no_answer"] == 50.0
+    found = pass_and_majority([reply(0, 0, 0.0, got=None), reply(0, 1, 1.0, got="B")], answer="got")
+    assert found["majority@1/accuracy"] == 0.0
+    assert found["majority@1/no_answer"] == 100.0
+    assert found["majority@2/accuracy"] == 100.0
+    assert found["pass@2/no_answer"] == 0.0
+    assert found["pass@1[avg-of-2]/no_answer"] == 50.0
 
 
 def test_k_ends_where_some_task_has_no_more_rollouts() -> None:
-    told = pass_and_majority([reply(0, 0, 1.0), reply(0, 1, 1.0), reply(1, 0, 0.0)])
-    assert set(told) == {"pass@1/accuracy", "pass@1[avg-of-1]/accuracy"}
-    assert told["pass@1/accuracy"] == 50.0
+    found = pass_and_majority([reply(0, 0, 1.0), reply(0, 1, 1.0), reply(1, 0, 0.0)])
+    assert set(found) == {"pass@1/accuracy", "pass@1[avg-of-1]/accuracy"}
+    assert found["pass@1/accuracy"] == 50.0
 
 
 def test_rewards_between_0_and_1_take_the_best_of_k() -> None:
-    told = pass_and_majority([reply(0, 0, 0.25), reply(0, 1, 0.75)])
-    assert (told["pass@1/accuracy"], told["pass@2/accuracy"]) == (25.0, 75.0)
+    found = pass_and_majority([reply(0, 0, 0.25), reply(0, 1, 0.75)])
+    assert (found["pass@1/accuracy"], found["pass@2/accuracy"]) == (25.0, 75.0)
 
 
 def test_no_replies_give_no_rates() -> None:

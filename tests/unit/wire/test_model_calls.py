@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from gym.wire import items
-from gym.wire.model_calls import Tokens, rllm_record, tokens_of_reply
+from gym.wire.model_calls import CallTokens, rllm_record, tokens_of_reply
 
 TRIPLE = {"prompt_token_ids": [1, 2], "generation_token_ids": [3], "generation_log_probs": [-0.5]}
-FOUND = Tokens([1, 2], [3], [-0.5])
+FOUND = CallTokens([1, 2], [3], [-0.5])
 STEP = {"token": "token_id:3", "logprob": -0.5}
 
 
@@ -42,7 +42,7 @@ def test_tokens_are_found_in_every_form(reply: dict[str, Any]) -> None:
     ],
 )
 def test_what_has_no_token_ids_has_none(reply: Any) -> None:
-    assert tokens_of_reply(reply) == Tokens()
+    assert tokens_of_reply(reply) == CallTokens()
 
 
 def recorded(dialect: str, request: Any, reply: Any) -> dict[str, Any]:
@@ -62,7 +62,7 @@ def test_a_chat_call_is_a_record_of_rllm() -> None:
     assert record["token_counts"] == {"prompt": 2, "completion": 1}
 
 
-def test_calls_of_the_other_dialects_are_told_in_chat() -> None:
+def test_calls_of_the_other_dialects_are_written_as_chat() -> None:
     reply = items.response([items.message("yo")], model="m", usage=items.text_usage(2, 1))
     record = rllm_record("s", recorded("responses", {"input": "hi", "instructions": "be kind"}, reply))
     assert [one["role"] for one in record["messages"]] == ["system", "user"]

@@ -1,4 +1,4 @@
-"""Event streams, told to the parsers that clients use."""
+"""Event streams, read by the parsers that clients use."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ async def _lifespan(_: Any, receive: Any, send: Any) -> None:
 
 
 async def test_the_official_client_puts_a_responses_stream_together_again() -> None:
-    told = sse.response_events(make_reply())
-    async with client_of(told) as client, client.responses.stream(model="m", input="x") as stream:
+    sent = sse.response_events(make_reply())
+    async with client_of(sent) as client, client.responses.stream(model="m", input="x") as stream:
         final = await stream.get_final_response()
     assert final.output_text == "Hello, world"
     assert [item.type for item in final.output] == ["reasoning", "message", "function_call", "function_call"]
@@ -66,9 +66,9 @@ async def test_the_official_client_puts_a_responses_stream_together_again() -> N
 
 
 async def test_the_official_client_puts_a_chat_stream_together_again() -> None:
-    told = sse.completion_events(response_to_completion(make_reply(), {}), usage=True)
+    sent = sse.completion_events(response_to_completion(make_reply(), {}), usage=True)
     asked: Any = [{"role": "user", "content": "x"}]
-    async with client_of(told) as client, client.chat.completions.stream(model="m", messages=asked) as stream:
+    async with client_of(sent) as client, client.chat.completions.stream(model="m", messages=asked) as stream:
         final = await stream.get_final_completion()
     [choice] = final.choices
     assert choice.finish_reason == "tool_calls"
@@ -81,11 +81,11 @@ async def test_the_official_client_puts_a_chat_stream_together_again() -> None:
 
 def test_a_responses_stream_is_numbered_and_ends_with_the_whole_reply() -> None:
     reply = make_reply()
-    told = list(events(sse.response_events(reply)))
-    assert [event["sequence_number"] for event in told] == list(range(len(told)))
-    assert [event["type"] for event in told[:2]] == ["response.created", "response.in_progress"]
-    assert told[0]["response"]["output"] == []
-    assert told[-1] == {"type": "response.completed", "response": reply, "sequence_number": len(told) - 1}
+    sent = list(events(sse.response_events(reply)))
+    assert [event["sequence_number"] for event in sent] == list(range(len(sent)))
+    assert [event["type"] for event in sent[:2]] == ["response.created", "response.in_progress"]
+    assert sent[0]["response"]["output"] == []
+    assert sent[-1] == {"type": "response.completed", "response": reply, "sequence_number": len(sent) - 1}
 
 
 @pytest.mark.parametrize("status", ["incomplete", "failed"])
@@ -96,8 +96,8 @@ def test_a_responses_stream_ends_with_the_status_of_its_reply(status: str) -> No
 
 def test_a_refusal_is_streamed_as_a_refusal() -> None:
     refusal = items.message("") | {"content": [{"type": "refusal", "refusal": "no"}]}
-    told = list(events(sse.response_events(items.response([refusal], model="m"))))
-    assert [event["delta"] for event in told if event["type"] == "response.refusal.delta"] == ["no"]
+    sent = list(events(sse.response_events(items.response([refusal], model="m"))))
+    assert [event["delta"] for event in sent if event["type"] == "response.refusal.delta"] == ["no"]
 
 
 def test_a_chat_stream_carries_token_fields_and_ends_with_done() -> None:
@@ -110,16 +110,16 @@ def test_a_chat_stream_carries_token_fields_and_ends_with_done() -> None:
 
 def test_a_messages_stream_adds_up_to_its_message() -> None:
     message = response_to_message(make_reply(), {})
-    told = list(events(sse.message_events(message)))
-    assert [told[0]["type"], told[-1]["type"]] == ["message_start", "message_stop"]
-    assert _put_together(told) == message["content"]
-    assert told[-2]["delta"]["stop_reason"] == "tool_use"
-    assert told[-2]["usage"]["output_tokens"] == 4
+    sent = list(events(sse.message_events(message)))
+    assert [sent[0]["type"], sent[-1]["type"]] == ["message_start", "message_stop"]
+    assert _put_together(sent) == message["content"]
+    assert sent[-2]["delta"]["stop_reason"] == "tool_use"
+    assert sent[-2]["usage"]["output_tokens"] == 4
 
 
-def _put_together(told: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _put_together(sent: list[dict[str, Any]]) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
-    for event in told:
+    for event in sent:
         if event["type"] == "content_block_start":
             blocks.append(dict(event["content_block"]))
         delta = event.get("delta") or {}

@@ -67,9 +67,12 @@ def test_of_a_responses_stream_the_last_event_has_it_all() -> None:
 @pytest.mark.parametrize(
     ("stream", "words"),
     [
-        (chunks(delta(content="hal")), "broke off"),
-        (b"", "broke off"),
-        (chunks(delta(content="a"), {"error": {"message": "out of memory"}}), "gave up in mid-stream: out of memory"),
+        (chunks(delta(content="hal")), "ended before the reply was complete"),
+        (b"", "ended before the reply was complete"),
+        (
+            chunks(delta(content="a"), {"error": {"message": "out of memory"}}),
+            "sent an error in mid-stream: out of memory",
+        ),
         (b'data: {"object": "error", "message": "dead"}\n\n', "dead"),
         (b'data: {"choices": [\n\n', "unexpected type"),
         (chunks({"choices": [{"index": 0, "delta": {"tool_calls": [3]}}]}), "unexpected type"),

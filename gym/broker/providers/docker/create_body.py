@@ -1,4 +1,4 @@
-"""What the engine is told to create: written from nothing, field by field, so that no request passes through. Pure."""
+"""The body of a container's creation, written field by field, so that nothing of a request passes through. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SILENCE_SECONDS: Final = 30  # without a broker a sandbox ends by itself
 OPEN_FILES: Final = 16384  # some machines allow 20,000 and no more
 TMP_BYTES: Final = 256 << 20  # of a read-only sandbox's /tmp
 ID: Final = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
-# `nproc` tells of the whole machine whatever the quota says; what starts one thread a core believes it.
+# `nproc` counts the whole machine's cores whatever the quota is; what starts one thread a core believes it.
 THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -70,7 +70,7 @@ NOT_FROM_THE_IMAGE: Final = {
 }
 
 
-class Place(NamedTuple):
+class ContainerSetup(NamedTuple):
     """What is known of the engine and of the image once a sandbox is to be made."""
 
     image: str  # an id or a full name
@@ -83,14 +83,14 @@ class Place(NamedTuple):
     disk_quota: bool = False  # can the storage driver limit a layer?
 
 
-def create_body(spec: SandboxSpec, tags: Tags, place: Place) -> dict[str, Any]:
+def create_body(spec: SandboxSpec, tags: Tags, setup: ContainerSetup) -> dict[str, Any]:
     if not ID.fullmatch(tags.id):
         raise ValueError(f"not a sandbox's id: {tags.id!r}")
     body: dict[str, Any] = {
-        "Image": place.image,
+        "Image": setup.image,
         "Entrypoint": helper_argv(),
         "Cmd": [],
-        "Env": _environment(spec, place),
+        "Env": _environment(spec, setup),
         "Hostname": tags.id,
         "Labels": {**NOT_FROM_THE_IMAGE, **spec.labels, **tags_to_labels(tags), labels.SANDBOX_SPEC: _spec_label(spec)},
         "OpenStdin": True,
@@ -102,7 +102,7 @@ def create_body(spec: SandboxSpec, tags: Tags, place: Place) -> dict[str, Any]:
         "StopSignal": "SIGKILL",
         "StopTimeout": 0,
         "Healthcheck": {"Test": ["NONE"]},  # the image's own would cost an exec every few seconds
-        "HostConfig": _host_config(spec, place),
+        "HostConfig": _host_config(spec, setup),
     }
     if spec.workdir is not None:
         body["WorkingDir"] = spec.workdir
@@ -116,7 +116,7 @@ def helper_argv(linger: int = SILENCE_SECONDS) -> list[str]:
 
 
 def exec_body(user: str) -> dict[str, Any]:
-    """A second helper in the same sandbox, as somebody else."""
+    """A second helper in the same sandbox, as another user."""
     return {
         "AttachStdin": True,
         "AttachStdout": True,
@@ -134,8 +134,8 @@ def container_name(tags: Tags) -> str:
 
 
 def retagged_name(tags: Tags) -> str:
-    said = [tags.instance, tags.owner, tags.rollout, tags.expires, tags.warm]
-    return f"gym-{tags.id}.{urlsafe_b64encode(orjson.dumps(said)).decode().rstrip('=')}"
+    values = [tags.instance, tags.owner, tags.rollout, tags.expires, tags.warm]
+    return f"gym-{tags.id}.{urlsafe_b64encode(orjson.dumps(values)).decode().rstrip('=')}"
 
 
 def tags_to_labels(tags: Tags) -> dict[str, str]:
@@ -154,7 +154,7 @@ def tags_to_labels(tags: Tags) -> dict[str, str]:
 
 
 def labels_to_tags(found: Mapping[str, str], name: str = "") -> Tags:
-    """What a container's labels say, or its name where it was given to somebody since."""
+    """What a container's labels say, or its name, where it was handed out later."""
     tags = Tags(
         id=found.get(labels.SANDBOX, ""),
         stack=found.get(labels.STACK, ""),
@@ -165,9 +165,9 @@ def labels_to_tags(found: Mapping[str, str], name: str = "") -> Tags:
         warm=found.get(labels.SANDBOX_WARM, ""),
         parent=found.get(labels.SANDBOX_PARENT, ""),
     )
-    said = name.lstrip("/").partition(".")[2]
+    values = name.lstrip("/").partition(".")[2]
     try:
-        later = orjson.loads(urlsafe_b64decode(said + "=" * (-len(said) % 4))) if said else None
+        later = orjson.loads(urlsafe_b64decode(values + "=" * (-len(values) % 4))) if values else None
         return tags if later is None else tags._replace(**dict(zip(LATER, later, strict=True)))
     except (ValueError, TypeError):
         return tags
@@ -179,30 +179,30 @@ LATER: Final = ("instance", "owner", "rollout", "expires", "warm")
 def labels_to_spec(found: Mapping[str, str], env: Collection[str], image: str) -> SandboxSpec:
     """What was asked for. Values of `env` stand in the container's own, not in a label."""
     try:
-        told = orjson.loads(found.get(labels.SANDBOX_SPEC, "{}"))
+        fields = orjson.loads(found.get(labels.SANDBOX_SPEC, "{}"))
         values = dict(entry.partition("=")[::2] for entry in env)
-        told["env"] = {name: values[name] for name in told.get("env", ()) if name in values}
-        return SandboxSpec.model_validate({"image": image, **told})
+        fields["env"] = {name: values[name] for name in fields.get("env", ()) if name in values}
+        return SandboxSpec.model_validate({"image": image, **fields})
     except (ValueError, TypeError, AttributeError, ValidationError):
         return SandboxSpec(image=image)
 
 
 def _spec_label(spec: SandboxSpec) -> str:
-    said = spec.model_dump(mode="json", exclude_defaults=True, exclude={"env", "build", "command", "labels"})
+    values = spec.model_dump(mode="json", exclude_defaults=True, exclude={"env", "build", "command", "labels"})
     image = {} if spec.build is None else {"image": build_tag(spec.build)}
-    return orjson.dumps({**said, **image, "env": list(spec.env), "labels": spec.labels}).decode()
+    return orjson.dumps({**values, **image, "env": list(spec.env), "labels": spec.labels}).decode()
 
 
-def _environment(spec: SandboxSpec, place: Place) -> list[str]:
+def _environment(spec: SandboxSpec, setup: ContainerSetup) -> list[str]:
     threads = str(max(1, math.ceil(spec.limits.cpus)))
-    hints = {name: threads for name in THREAD_VARIABLES if name not in place.image_env}
-    return [*(f"{name}={value}" for name, value in {**hints, **spec.env}.items()), *place.env]
+    hints = {name: threads for name in THREAD_VARIABLES if name not in setup.image_env}
+    return [*(f"{name}={value}" for name, value in {**hints, **spec.env}.items()), *setup.env]
 
 
-def _host_config(spec: SandboxSpec, place: Place) -> dict[str, Any]:
+def _host_config(spec: SandboxSpec, setup: ContainerSetup) -> dict[str, Any]:
     limits = spec.limits
     config: dict[str, Any] = {
-        "NetworkMode": place.network,
+        "NetworkMode": setup.network,
         "Privileged": False,
         "CapDrop": ["ALL"],
         "CapAdd": [],
@@ -212,7 +212,7 @@ def _host_config(spec: SandboxSpec, place: Place) -> dict[str, Any]:
         "PidsLimit": limits.pids,
         "Memory": limits.memory,
         "MemorySwap": limits.memory,
-        "NanoCpus": int(min(limits.cpus, place.cpus or limits.cpus) * 1e9),
+        "NanoCpus": int(min(limits.cpus, setup.cpus or limits.cpus) * 1e9),
         "OomScoreAdj": 500,
         "Init": False,
         "ReadonlyRootfs": spec.read_only,
@@ -221,7 +221,7 @@ def _host_config(spec: SandboxSpec, place: Place) -> dict[str, Any]:
         "Mounts": [
             {
                 "Type": "volume",
-                "Source": place.helper,
+                "Source": setup.helper,
                 "Target": HELPER_AT,
                 "ReadOnly": True,
                 "VolumeOptions": {"NoCopy": True},
@@ -231,11 +231,11 @@ def _host_config(spec: SandboxSpec, place: Place) -> dict[str, Any]:
         "AutoRemove": True,
         "RestartPolicy": {"Name": "no"},
         "Ulimits": _ulimits(spec),
-        "Dns": list(place.dns),
+        "Dns": list(setup.dns),
     }
     if spec.runtime is not None:
         config["Runtime"] = spec.runtime
-    if place.disk_quota and limits.disk is not None:
+    if setup.disk_quota and limits.disk is not None:
         config["StorageOpt"] = {"size": str(limits.disk)}
     return config
 

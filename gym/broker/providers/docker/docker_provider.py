@@ -18,15 +18,21 @@ from gym import labels
 from gym.broker.channel.channel import PipeChannel, open_channel
 from gym.broker.helper import find_helper
 from gym.broker.provider import Abilities, EgressGate, Progress, Tags
-from gym.broker.providers.docker.create_body import Place, container_name, create_body, labels_to_spec, labels_to_tags
+from gym.broker.providers.docker.create_body import (
+    ContainerSetup,
+    container_name,
+    create_body,
+    labels_to_spec,
+    labels_to_tags,
+)
 from gym.broker.providers.docker.docker_sandbox import DockerSandbox, remove_container
-from gym.broker.providers.docker.engine_client import Engine, EngineRefused, EngineSilent, Query
+from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused, EngineSilent, Query
 from gym.broker.providers.docker.engine_events import disk_seen, watch_disks, watch_events
 from gym.broker.providers.docker.errors import BadSpec, explain_create
 from gym.broker.providers.docker.garbage import collect, is_ours, names_of
 from gym.broker.providers.docker.hijack import Attached
-from gym.broker.providers.docker.image_store import ImageFacts, Images, fork_name
-from gym.broker.providers.docker.image_use import Ledger
+from gym.broker.providers.docker.image_store import ImageFacts, ImageStore, fork_name
+from gym.broker.providers.docker.image_use import ImageUse
 from gym.broker.providers.docker.network import Attachment, Networks
 from gym.broker.providers.docker.volume import ROLE as HELPER_ROLE
 from gym.broker.providers.docker.volume import VOLUMES, HelperVolume
@@ -42,7 +48,7 @@ PIPES: Final = {"stream": True, "stdin": True, "stdout": True, "stderr": True}
 QUOTA_FILESYSTEMS: Final = frozenset(("xfs", "btrfs", "zfs"))
 
 
-class Parts(NamedTuple):
+class StartedContainer(NamedTuple):
     container: str
     attached: Attached
     channel: PipeChannel
@@ -58,11 +64,11 @@ class Docker:
         host: str | None = None,
         *,
         gate: EgressGate | None = None,
-        ledger: Path | str | None = None,
+        image_use: Path | str | None = None,
     ) -> None:
-        self.engine = Engine(host)
-        self._ledger = Ledger(Path(ledger) if ledger else None)
-        self.images = Images(self.engine, self._ledger)
+        self.engine = EngineClient(host)
+        self._image_use = ImageUse(Path(image_use) if image_use else None)
+        self.images = ImageStore(self.engine, self._image_use)
         self.networks = Networks(self.engine, gate)
         self.abilities = Abilities(True, True, self.networks.accesses, True, True, True)
         self._alive: dict[str, DockerSandbox] = {}
@@ -91,7 +97,7 @@ class Docker:
         for sandbox in tuple(self._alive.values()):
             await sandbox.let_go()
         self._alive.clear()
-        self._ledger.write()
+        self._image_use.write()
         await self.engine.aclose()
 
     async def ping(self) -> float:
@@ -129,28 +135,28 @@ class Docker:
         self._alive.pop(sandbox.container, None)
 
     async def found(self, stack: str) -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
-        for told in await self._containers(stack):
-            if told["State"] in ("running", "paused") and told["Id"] not in self._alive:
-                yield _tags_of(told), partial(self._adopt, told)
+        for info in await self._containers(stack):
+            if info["State"] in ("running", "paused") and info["Id"] not in self._alive:
+                yield _tags_of(info), partial(self._adopt, info)
 
     async def sweep(self, stack: str, keep: frozenset[str]) -> int:
         gate = asyncio.Semaphore(REMOVALS_AT_ONCE)
 
-        async def remove(told: dict[str, Any]) -> None:
+        async def remove(info: dict[str, Any]) -> None:
             async with gate:
-                sandbox = self._alive.get(told["Id"])
-                await (sandbox.remove() if sandbox else remove_container(self.engine, told["Id"]))
+                sandbox = self._alive.get(info["Id"])
+                await (sandbox.remove() if sandbox else remove_container(self.engine, info["Id"]))
 
-        doomed = [told for told in await self._containers(stack) if _tags_of(told).id not in keep]
+        unwanted = [info for info in await self._containers(stack) if _tags_of(info).id not in keep]
         async with asyncio.TaskGroup() as tasks:
-            for told in doomed:
-                tasks.create_task(remove(told))
+            for info in unwanted:
+                tasks.create_task(remove(info))
         await self._sweep_helpers()
         networks = await self.networks.sweep(stack)
-        return len(doomed) + networks + await self._sweep_forks(stack)
+        return len(unwanted) + networks + await self._sweep_forks(stack)
 
     async def collect_garbage(self, low: float, high: float) -> int:
-        return await collect(self.engine, self._ledger, self.images, self._disk, low, high)
+        return await collect(self.engine, self._image_use, self.images, self._disk, low, high)
 
     @property
     def _disk(self) -> Path | None:
@@ -161,7 +167,7 @@ class Docker:
         spec = self._with_runtime(spec)
         helper = await self._volume.ensure(facts.id)
         placed = await self.networks.attach(tags, spec.network)
-        place = Place(
+        place = ContainerSetup(
             image=facts.id,
             helper=helper,
             network=placed.network,
@@ -184,7 +190,7 @@ class Docker:
         self._alive[parts.container] = sandbox
         return sandbox
 
-    async def _start(self, body: dict[str, Any], tags: Tags, placed: Attachment) -> Parts:
+    async def _start(self, body: dict[str, Any], tags: Tags, placed: Attachment) -> StartedContainer:
         """Create, attach, start, greet; gone again when one of them fails."""
         engine = self.engine
         named = {"name": container_name(tags)}
@@ -199,7 +205,7 @@ class Docker:
             await engine.call("POST", f"/containers/{container}/start", doing="start a sandbox")
             channel = await open_channel(attached.reader, attached.writer)
             await self.networks.open(tags, placed, channel)
-            return Parts(container, attached, channel)
+            return StartedContainer(container, attached, channel)
         except BaseException:
             if channel is not None:
                 await channel.close("it could not be opened")
@@ -208,9 +214,9 @@ class Docker:
             await remove_container(engine, container)
             raise
 
-    async def _adopt(self, told: dict[str, Any]) -> DockerSandbox:
+    async def _adopt(self, info: dict[str, Any]) -> DockerSandbox:
         """Takes over what an earlier broker held; its named jobs run on."""
-        container = str(told["Id"])
+        container = str(info["Id"])
         facts = await self.engine.call("GET", f"/containers/{container}/json", doing="look at a sandbox")
         config = facts["Config"]
         tags = labels_to_tags(config["Labels"], facts["Name"])
@@ -226,23 +232,23 @@ class Docker:
         networks = facts["NetworkSettings"]["Networks"] or {}
         place = await self.networks.adopt(tags, spec.network, networks, channel)
         fork_image = fork_name(tags) if tags.parent else ""
-        sandbox = DockerSandbox(self, spec, tags, Parts(container, attached, channel), place, fork_image)
+        sandbox = DockerSandbox(self, spec, tags, StartedContainer(container, attached, channel), place, fork_image)
         sandbox.sealed = spec.network.setup is None or not place.shards
         self._alive[container] = sandbox
         return sandbox
 
     async def _containers(self, stack: str) -> list[dict[str, Any]]:
         wanted = orjson.dumps({"label": [f"{labels.STACK}={stack}", labels.SANDBOX]}).decode()
-        told = await self.engine.call(
+        listed = await self.engine.call(
             "GET", "/containers/json", {"all": True, "filters": wanted}, doing="list sandboxes"
         )
-        return [one for one in told if labels.names_sandbox(_name_of(one), one["Labels"])]
+        return [one for one in listed if labels.names_sandbox(_name_of(one), one["Labels"])]
 
     async def _sweep_forks(self, stack: str) -> int:
         wanted = orjson.dumps({"label": [f"{labels.STACK}={stack}", f"{labels.SANDBOX_IMAGE}=fork"]}).decode()
-        told = await self.engine.call("GET", "/images/json", {"filters": wanted}, doing="list copies of sandboxes")
+        listed = await self.engine.call("GET", "/images/json", {"filters": wanted}, doing="list copies of sandboxes")
         removed = 0
-        for name in [name for image in told if is_ours(image) for name in names_of(image)]:
+        for name in [name for image in listed if is_ours(image) for name in names_of(image)]:
             removed += name not in self._forks_alive and await self.images.remove(name)
         return removed
 
@@ -250,9 +256,9 @@ class Docker:
         """Containers that a broker made to fill the helper's volume, and did not come to remove."""
         wanted = orjson.dumps({"label": [f"{labels.SANDBOX}={HELPER_ROLE}"], "status": ["created"]}).decode()
         query: Query = {"all": True, "filters": wanted}
-        for told in await self.engine.call("GET", "/containers/json", query, doing="list containers"):
-            if _name_of(told).startswith(VOLUMES) and time.time() - told["Created"] > HELPER_SECONDS:
-                await remove_container(self.engine, told["Id"])
+        for info in await self.engine.call("GET", "/containers/json", query, doing="list containers"):
+            if _name_of(info).startswith(VOLUMES) and time.time() - info["Created"] > HELPER_SECONDS:
+                await remove_container(self.engine, info["Id"])
         if self._volume is not None:
             await self._volume.sweep()
 
@@ -294,19 +300,19 @@ async def _undo(task: asyncio.Task[DockerSandbox]) -> None:
         await (await task).remove()
 
 
-async def _remove_late(engine: Engine, name: str) -> None:
+async def _remove_late(engine: EngineClient, name: str) -> None:
     for _ in range(LATE_TRIES):
         try:
             await engine.call("DELETE", f"/containers/{name}", {"force": True, "v": True}, doing="remove a sandbox")
             return
         except InfraError:
             await asyncio.sleep(LATE_EVERY)
-    log.warning("the engine never told what became of %s; `gym sandbox ls` shows whether it is there", name)
+    log.warning("the engine never reported what became of %s; `gym sandbox ls` shows whether it is there", name)
 
 
-def _tags_of(told: dict[str, Any]) -> Tags:
-    return labels_to_tags(told["Labels"], _name_of(told))
+def _tags_of(info: dict[str, Any]) -> Tags:
+    return labels_to_tags(info["Labels"], _name_of(info))
 
 
-def _name_of(told: dict[str, Any]) -> str:
-    return str((told.get("Names") or [""])[0]).lstrip("/")
+def _name_of(info: dict[str, Any]) -> str:
+    return str((info.get("Names") or [""])[0]).lstrip("/")

@@ -1,4 +1,4 @@
-"""One container that is a sandbox: its lines, its copies, its end. Whatever it took is given back by `remove`."""
+"""One container that is a sandbox: its channels, its forks, its end. `remove` gives back everything it took."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from urllib.parse import quote
 
 from gym.broker.channel.channel import UNHEARD, PipeChannel, open_channel
 from gym.broker.provider import Tags
-from gym.broker.providers.docker.copying import copy_tree
 from gym.broker.providers.docker.create_body import HELPER_AT, container_name, exec_body, retagged_name
-from gym.broker.providers.docker.engine_client import Engine, EngineRefused, EngineSilent
+from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused, EngineSilent
 from gym.broker.providers.docker.errors import explain_create
 from gym.broker.providers.docker.hijack import Attached
-from gym.broker.providers.docker.image_store import ImageFacts, Images, fork_name
+from gym.broker.providers.docker.image_store import ImageFacts, ImageStore, fork_name
 from gym.broker.providers.docker.network import Attachment, Networks
+from gym.broker.providers.docker.tree_copy import copy_tree
 from gym.broker.providers.docker.volume import measure_volumes
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxSpec
@@ -24,14 +24,14 @@ GONE_SECONDS: Final = 60.0
 LOOK_EVERY: Final = 0.05
 ALONE: Final = 2  # processes: the helper, and who lists them
 KILLED, NO_MEMORY = "137", "70"  # exit codes of the first process: by SIGKILL; the helper's own word for it
-NEWS_SECONDS: Final = 1.0  # a container's end is told by the engine a little after its pipes close
+NEWS_SECONDS: Final = 1.0  # the engine reports a container's end a little after its pipes close
 
 
-class Home(Protocol):
+class DockerBackend(Protocol):
     """What a sandbox needs of its provider."""
 
-    engine: Engine
-    images: Images
+    engine: EngineClient
+    images: ImageStore
     networks: Networks
 
     async def make(self, spec: SandboxSpec, tags: Tags, facts: ImageFacts, fork_image: str = "") -> DockerSandbox: ...
@@ -39,8 +39,8 @@ class Home(Protocol):
     def leave(self, sandbox: DockerSandbox) -> None: ...
 
 
-class Parts(Protocol):
-    """The container and its open line."""
+class ContainerParts(Protocol):
+    """The container and its open channel."""
 
     @property
     def container(self) -> str: ...
@@ -53,21 +53,27 @@ class Parts(Protocol):
 
 
 class DockerSandbox:
-    """Fits `gym.broker.provider.Held`."""
+    """Fits `gym.broker.provider.ProviderSandbox`."""
 
     def __init__(
-        self, home: Home, spec: SandboxSpec, tags: Tags, parts: Parts, place: Attachment, fork_image: str = ""
+        self,
+        backend: DockerBackend,
+        spec: SandboxSpec,
+        tags: Tags,
+        parts: ContainerParts,
+        attachment: Attachment,
+        fork_image: str = "",
     ) -> None:
         self.container = parts.container
         self.fork_image = fork_image
         self.killed_for = ""  # what the watch over it found
         self.own_doing = False
-        self._home = home
+        self._backend = backend
         self._spec = spec
         self._tags = tags
         self._attached = parts.attached
         self._channel = parts.channel
-        self._place = place
+        self._attachment = attachment
         self.sealed = spec.network.setup is None
         self._others: dict[str, PipeChannel] = {}
         self._lock = asyncio.Lock()
@@ -75,7 +81,7 @@ class DockerSandbox:
         self._short = asyncio.Event()  # of memory
         self._end: dict[str, str] = {}
         self._oom = False
-        self._told_to_end = False  # by somebody, through the engine
+        self._was_killed = False  # through the engine, by `docker kill` or by us
         self._removal: asyncio.Task[None] | None = None
 
     @property
@@ -94,7 +100,7 @@ class DockerSandbox:
         async with self._lock:
             known = self._others.get(user)
             if known is not None and known.unheard > UNHEARD / 2 > self._channel.unheard:
-                await known.close("its helper was stopped from inside")  # whoever is the same user there can do so
+                await known.close("its helper was stopped from inside")  # a process of the same user can do so
             if known is None or known.closed:
                 known = self._others[user] = await self._open_as(user)
             return known
@@ -112,19 +118,19 @@ class DockerSandbox:
         if self.sealed and spec.network.setup is not None:
             spec = spec.model_copy(update={"network": spec.network.model_copy(update={"setup": None})})
         try:
-            made = await self._home.make(
+            made = await self._backend.make(
                 spec, tags._replace(parent=self._tags.id), ImageFacts(image, frozenset()), name
             )
         except BaseException:
-            await asyncio.shield(self._home.images.remove(name))
+            await asyncio.shield(self._backend.images.remove(name))
             raise
         await self._copy_memory(made)
         return made
 
     async def seal(self) -> None:
         if not self.sealed:
-            networks = self._home.networks
-            self._place = await networks.seal(self.container, self._tags, self._place, self._spec.network)
+            networks = self._backend.networks
+            self._attachment = await networks.seal(self.container, self._tags, self._attachment, self._spec.network)
             self.sealed = True
 
     async def why_lost(self) -> str:
@@ -133,20 +139,20 @@ class DockerSandbox:
         if self.killed_for:
             return self.killed_for
         code = self._end.get("exitCode", "?")
-        if code == KILLED and not self._oom and not self._told_to_end:
-            with contextlib.suppress(TimeoutError):  # one of two watchers of the engine tells of it, at its leisure
+        if code == KILLED and not self._oom and not self._was_killed:
+            with contextlib.suppress(TimeoutError):  # the engine reports it by another of its watchers, a little later
                 await asyncio.wait_for(self._short.wait(), NEWS_SECONDS)
-        self.own_doing = (self._oom and code == KILLED and not self._told_to_end) or code == NO_MEMORY
-        if self._oom and self._end and not self._told_to_end:
+        self.own_doing = (self._oom and code == KILLED and not self._was_killed) or code == NO_MEMORY
+        if self._oom and self._end and not self._was_killed:
             return f"it was ended for memory: `limits.memory` is {self._spec.limits.memory} bytes"
         if self._end:
             words = self._attached.words
             return f"its first process ended with exit code {code}" + (f": {words}" if words else "")
         try:
-            await self._home.engine.call("GET", "/_ping", doing="answer", timeout=5.0)
+            await self._backend.engine.call("GET", "/_ping", doing="answer", timeout=5.0)
         except (EngineSilent, EngineRefused) as error:
             return f"the container engine is gone: {error.what}"
-        return "its line broke; the engine says nothing of its end"
+        return "its connection broke; the engine reports no end"
 
     async def remove(self) -> None:
         if self._removal is None or (self._removal.done() and _failed(self._removal)):
@@ -154,7 +160,7 @@ class DockerSandbox:
         await asyncio.shield(self._removal)
 
     async def kill_for(self, why: str, *, own_doing: bool = True) -> None:
-        """Ends it at once; whoever waits in it is told that it was lost, why, and whether by what ran in it."""
+        """Ends it at once. Pending calls fail with `why`; `own_doing`: what ran in it caused the end."""
         self.killed_for = why
         self.own_doing = own_doing
         with contextlib.suppress(EngineRefused):
@@ -163,13 +169,13 @@ class DockerSandbox:
     async def measure(self, volumes: dict[str, int]) -> int:
         """Bytes of its writable layer, and of what its image declares to be a volume. `volumes` are all of the engine's
         by name: measured once for many sandboxes, and only where one of them has any."""
-        engine, path = self._home.engine, f"/containers/{self.container}/json"
-        told = await engine.call("GET", path, {"size": True}, doing="measure a sandbox")
-        mounts = [one for one in told.get("Mounts") or () if one["Type"] == "volume"]
+        engine, path = self._backend.engine, f"/containers/{self.container}/json"
+        info = await engine.call("GET", path, {"size": True}, doing="measure a sandbox")
+        mounts = [one for one in info.get("Mounts") or () if one["Type"] == "volume"]
         own = [str(one["Name"]) for one in mounts if one["Destination"] != HELPER_AT]
         if own and not volumes:
             volumes |= await measure_volumes(engine)
-        return int(told.get("SizeRw") or 0) + sum(volumes.get(name, 0) for name in own)
+        return int(info.get("SizeRw") or 0) + sum(volumes.get(name, 0) for name in own)
 
     async def let_go(self) -> None:
         """The broker ends, the sandbox does not: another broker may come for it."""
@@ -178,18 +184,18 @@ class DockerSandbox:
         self._attached.close()
 
     def note(self, event: str, attributes: dict[str, str]) -> None:
-        """What the engine tells of this container."""
+        """An event of the engine about this container."""
         if event == "oom":
             self._oom = True
             self._short.set()
         if event == "kill":
-            self._told_to_end = True
+            self._was_killed = True
         if event == "die":
             self._end = attributes
             self._ended.set()
 
     async def _open_as(self, user: str) -> PipeChannel:
-        engine = self._home.engine
+        engine = self._backend.engine
         try:
             path = f"/containers/{self.container}/exec"
             made = await engine.call("POST", path, json=exec_body(user), doing=f"enter a sandbox as {user}")
@@ -205,18 +211,18 @@ class DockerSandbox:
             raise explain_create(refused, self._spec.image or "its image") from error
 
     async def _commit(self, tags: Tags) -> str:
-        """Files as they are at one moment. To make everything stand still costs 25 ms: not where nothing runs."""
-        images = self._home.images
+        """Files as they are at one moment. Pausing the container costs 25 ms, so it is left out where nothing runs."""
+        images = self._backend.images
         still, begun = await self._is_still(), self._begun
         image = await images.commit(self.container, tags, pause=not still)
         if not still or begun == self._begun:
             return image
-        again = await images.commit(self.container, tags, pause=True)
+        second = await images.commit(self.container, tags, pause=True)
         await images.remove(image)
-        return again
+        return second
 
     async def _is_still(self) -> bool:
-        """Nobody is there but the helper and its look around."""
+        """No process runs but the helper and the one that lists /proc."""
         try:
             found = await self._channel.list("/proc")
         except RolloutError:
@@ -241,26 +247,26 @@ class DockerSandbox:
         for channel in (*self._others.values(), self._channel):
             await channel.close("the sandbox was removed")
         self._attached.close()
-        await remove_container(self._home.engine, self.container)
-        await self._home.networks.detach(self._tags, self._place)
+        await remove_container(self._backend.engine, self.container)
+        await self._backend.networks.detach(self._tags, self._attachment)
         if self.fork_image:
-            await self._home.images.remove(self.fork_image)
-        self._home.leave(self)
+            await self._backend.images.remove(self.fork_image)
+        self._backend.leave(self)
 
     async def _post(self, verb: str, query: str = "", *, doing: str) -> None:
         path = f"/containers/{self.container}/{verb}" + (f"?{query}" if query else "")
         try:
-            await self._home.engine.call("POST", path, doing=doing)
+            await self._backend.engine.call("POST", path, doing=doing)
         except EngineRefused as error:
             if error.status in (404, 409) and ("No such container" in error.words or "not running" in error.words):
                 raise RolloutError("sandbox", f"the sandbox is gone: {error.words}", status=410) from error
             raise
 
 
-async def remove_container(engine: Engine, container: str) -> None:
+async def remove_container(engine: EngineClient, container: str) -> None:
     """Returns when the engine does not know it any more."""
     loop = asyncio.get_running_loop()
-    ends = loop.time() + GONE_SECONDS
+    deadline = loop.time() + GONE_SECONDS
     query: dict[str, Any] = {"force": True, "v": True}  # `v`: volumes that its image declares
     while True:
         try:
@@ -269,7 +275,7 @@ async def remove_container(engine: Engine, container: str) -> None:
         except EngineRefused as error:
             if error.status == 404 or "No such container" in error.words:
                 return
-            if loop.time() > ends:
+            if loop.time() > deadline:
                 raise
         await asyncio.sleep(LOOK_EVERY)  # it is being removed by the engine itself, or a layer of it is still busy
 

@@ -14,11 +14,13 @@ from urllib.parse import urlencode
 
 import orjson
 
-from gym.broker.providers.docker.hijack import Attached, HeadReader
+from gym.broker.providers.docker.hijack import Attached
 from gym.engine import FAR, engine_host
 from gym.errors import InfraError, UserError
+from gym.http.dial import Dial, SocketFileDial, TcpDial, parse_url
 from gym.http.keepalive import keep_transport_alive
-from gym.http.pool import CONNECT_SECONDS, Address, HttpClient, NotSent, Reply, _Connection
+from gym.http.pool import CONNECT_SECONDS, HttpClient, NotSent, Reply
+from gym.http.streams import read_head
 
 API_FLOOR: Final = (1, 41)
 API_BEST: Final = (1, 45)  # newer engines still speak it
@@ -29,7 +31,7 @@ Query = Mapping[str, str | int | bool | float | None]
 
 
 class EngineRefused(InfraError):
-    """The engine answered, and its answer is no. `status` tells why: 404 not there, 409 conflict, 500 trouble."""
+    """The engine answered with an error. `status`: 404 not found, 409 conflict, 500 internal error."""
 
     def __init__(self, status: int, words: str, doing: str) -> None:
         self.status = status
@@ -41,20 +43,21 @@ class EngineSilent(InfraError):
     """No answer: not running, not permitted, or too slow."""
 
 
-class Engine:
+class EngineClient:
     """One engine, for one event loop. `open` before use, `aclose` after."""
 
     def __init__(self, host: str | None = None) -> None:
         self.host = host or engine_host()
         self.version = ""
         self._prefix = ""
-        self._path, self._base = _endpoint(self.host)
-        self._pool: HttpClient = HttpClient(asks_health=False) if self._path is None else _SocketClient(self._path)
+        self._dial, self._base = _endpoint(self.host)
+        self._address = parse_url(self._base)
+        self._pool = HttpClient(asks_health=False, dial=self._dial)
 
     async def open(self) -> dict[str, Any]:
         """Agrees on an API version; what the engine says of itself."""
-        told: dict[str, Any] = await self._ask("GET", "/version", doing="tell its version", timeout=10.0)
-        best, least = _version(told.get("ApiVersion")), _version(told.get("MinAPIVersion"))
+        info: dict[str, Any] = await self._ask("GET", "/version", doing="tell its version", timeout=10.0)
+        best, least = _version(info.get("ApiVersion")), _version(info.get("MinAPIVersion"))
         chosen = min(best, API_BEST)
         if chosen < API_FLOOR or least > API_BEST:
             raise InfraError(
@@ -62,9 +65,9 @@ class Engine:
                 "Upgrade the engine to Docker 25 or later.",
             )
         chosen = max(chosen, least)
-        self.version = str(told.get("Version", ""))
+        self.version = str(info.get("Version", ""))
         self._prefix = f"/v{_dotted(chosen)}"
-        return told
+        return info
 
     async def aclose(self) -> None:
         await self._pool.aclose()
@@ -81,7 +84,7 @@ class Engine:
         doing: str,
         timeout: float = CALL_SECONDS,
     ) -> Any:
-        """The reply, decoded. A GET that an engine dropped is asked once more; nothing else is."""
+        """The reply, decoded. A GET is retried once when the engine drops the connection; nothing else is."""
         sent = body if json is None else orjson.dumps(json)
         target = self._target(path, query)
         try:
@@ -102,17 +105,15 @@ class Engine:
         doing: str,
     ) -> AsyncGenerator[bytes, None]:
         """The parts of a long reply as they come. Leaving the loop ends the request."""
-        reader, writer = await self._dial(doing)
+        reader, writer = await self._connect(doing)
         try:
             writer.write(self._head(method, self._target(path, query), len(body), headers or {}))
             writer.write(body)
-            head = HeadReader()
-            status = await _told(head.read(reader), doing)
-            if status >= 400:
-                raise EngineRefused(status, _words(await _told(_whole(head, reader), doing)), doing)
-            async with aclosing(head.parts(reader)) as parts:
-                async for part in parts:
-                    yield part
+            incoming = await read_head(reader)
+            if incoming.status >= 400:
+                raise EngineRefused(incoming.status, _words(await incoming.whole()), doing)
+            async for part in incoming.pieces():
+                yield part
         except (OSError, EOFError) as error:
             raise EngineSilent(f"The container engine hung up while it was to {doing}: {error}", START_IT) from error
         finally:
@@ -137,10 +138,9 @@ class Engine:
         """The pipes of a container or an exec: its stdout as a reader, its stdin as a writer."""
         body = b"" if json is None else orjson.dumps(json)
         head = self._head("POST", self._target(path, query), len(body), {"Connection": "Upgrade", "Upgrade": "tcp"})
-        loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                attached = await Attached.open(loop, self._path, self._base, head + body)
+                attached = await Attached.open(self._dial, self._address, head + body)
                 status, words = await attached.answered()
         except (OSError, EOFError, TimeoutError) as error:
             raise EngineSilent(f"The container engine did not {doing}: {_reason(error)}", START_IT) from error
@@ -163,17 +163,15 @@ class Engine:
         kind = reply.header(b"content-type") or b""
         return orjson.loads(reply.body) if reply.body and b"json" in kind else reply.body
 
-    async def _dial(self, doing: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self, doing: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader = asyncio.StreamReader()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                if self._path is not None:
-                    return await asyncio.open_unix_connection(self._path)
-                host, _, port = self._base.removeprefix("http://").rpartition(":")
-                reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-                keep_transport_alive(writer.transport)
-                return reader, writer
+                transport, protocol = await self._dial.open(lambda: asyncio.StreamReaderProtocol(reader), self._address)
         except (OSError, TimeoutError) as error:
             raise EngineSilent(f"The container engine did not {doing}: {_reason(error)}", START_IT) from error
+        keep_transport_alive(transport)
+        return reader, asyncio.StreamWriter(transport, protocol, reader, asyncio.get_running_loop())
 
     def _target(self, path: str, query: Query | None) -> str:
         pairs = {key: _plain(value) for key, value in (query or {}).items() if value is not None}
@@ -185,44 +183,17 @@ class Engine:
         return "\r\n".join(lines).encode()
 
 
-class _SocketClient(HttpClient):
-    """The same pool, through a socket file."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(asks_health=False)
-        self._path = path
-
-    async def _dial(self, address: Address) -> _Connection:
-        loop = asyncio.get_running_loop()
-        _, connection = await loop.create_unix_connection(lambda: _Connection(self._max_body, address.peer), self._path)
-        return connection
-
-    def _where(self, address: Address) -> str:
-        return self._path
-
-
-def _endpoint(host: str) -> tuple[str | None, str]:
-    """(socket file, base URL) of what DOCKER_HOST says."""
+def _endpoint(host: str) -> tuple[Dial, str]:
+    """How to reach what DOCKER_HOST says, and the base of its URLs."""
     if host.startswith("unix://"):
-        return host.removeprefix("unix://"), "http://engine"
+        return SocketFileDial(host.removeprefix("unix://")), "http://engine"
     if re.match(r"^(tcp|http)://(localhost|127\.[\d.]+|\[::1\]):\d+/?$", host):
-        return None, "http://" + host.partition("://")[2].rstrip("/")
+        return TcpDial(), "http://" + host.partition("://")[2].rstrip("/")
     far = "on another machine" if FAR.match(host) else "of a kind this provider does not speak"
     raise UserError(
         f"The engine at {host} is {far}; sandboxes need one of this machine.",
         "Set DOCKER_HOST=unix:///var/run/docker.sock, or run the broker on that machine.",
     )
-
-
-async def _told(answer: Any, doing: str) -> Any:
-    try:
-        return await answer
-    except (OSError, EOFError) as error:
-        raise EngineSilent(f"The container engine hung up while it was to {doing}.", START_IT) from error
-
-
-async def _whole(head: HeadReader, reader: asyncio.StreamReader) -> bytes:
-    return b"".join([part async for part in head.parts(reader)])
 
 
 def _forbidden(host: str) -> EngineSilent:

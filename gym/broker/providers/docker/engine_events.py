@@ -1,4 +1,4 @@
-"""What goes on without being asked: containers that end by themselves, and layers that grow past their limit.
+"""Watches the engine: containers that end by themselves, and layers that grow past their limit.
 
 No storage driver here limits a layer, so growth is looked for where it can be: the disk's free space is read often, for
 that is cheap, and layers are measured when it fell or when a while has passed.
@@ -16,7 +16,7 @@ from typing import Final
 
 from gym import labels
 from gym.broker.providers.docker.docker_sandbox import DockerSandbox
-from gym.broker.providers.docker.engine_client import Engine
+from gym.broker.providers.docker.engine_client import EngineClient
 from gym.errors import GymError, InfraError
 
 log = logging.getLogger("gym.broker")
@@ -30,8 +30,8 @@ GROWTH: Final = 64 << 20  # so much less free space calls for a look
 RESERVE: Final = 0.03  # of the disk: below it the largest goes, whatever its limit says
 
 
-async def watch_events(engine: Engine, alive: Mapping[str, DockerSandbox]) -> None:
-    """For ever: tells each sandbox of its end."""
+async def watch_events(engine: EngineClient, alive: Mapping[str, DockerSandbox]) -> None:
+    """Runs until cancelled: passes each sandbox the events of its container."""
     query = {"filters": f'{{"type":["container"],"event":["die","oom","kill"],"label":["{labels.SANDBOX}"]}}'}
     while True:
         try:
@@ -46,9 +46,9 @@ async def watch_events(engine: Engine, alive: Mapping[str, DockerSandbox]) -> No
 
 
 async def watch_disks(root: Path | None, alive: Mapping[str, DockerSandbox]) -> None:
-    """For ever: ends whoever takes more disk than its limit. `root` lies on the engine's disk, where one is seen."""
+    """Runs until cancelled: ends sandboxes that take more disk than their limit. `root` lies on the engine's disk."""
     loop = asyncio.get_running_loop()
-    room, looked, rest = Room(free_bytes(root)), loop.time(), LOOK_EVERY
+    room, looked, rest = FreeSpace(free_bytes(root)), loop.time(), LOOK_EVERY
     while True:
         await asyncio.sleep(rest)
         began, short, rest = loop.time(), is_short(root), LOOK_EVERY
@@ -56,22 +56,22 @@ async def watch_disks(root: Path | None, alive: Mapping[str, DockerSandbox]) -> 
         due = began - looked > (WITHOUT_SIGNAL if root is None else AT_LEAST)
         if alive and (fell or short or due):
             await look_once(tuple(alive.values()), short=short)
-            room, looked = Room(free_bytes(root)), loop.time()
+            room, looked = FreeSpace(free_bytes(root)), loop.time()
             rest = max(LOOK_EVERY, RESTS * (looked - began))
 
 
-class Room:
-    """Free space of a disk, at its most since somebody looked: what was given back hides no growth that comes after."""
+class FreeSpace:
+    """The largest free space of a disk since the last measurement, so that freed space does not hide later growth."""
 
     def __init__(self, free: int | None) -> None:
-        self._most = free
+        self._max_free = free
 
     def fell_to(self, free: int | None) -> bool:
-        """By much?"""
-        if free is None or self._most is None:
+        """True when it fell by more than GROWTH."""
+        if free is None or self._max_free is None:
             return False
-        self._most = max(self._most, free)
-        return self._most - free > GROWTH
+        self._max_free = max(self._max_free, free)
+        return self._max_free - free > GROWTH
 
 
 async def look_once(sandboxes: Collection[DockerSandbox], *, short: bool) -> None:

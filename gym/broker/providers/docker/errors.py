@@ -1,4 +1,4 @@
-"""What the engine or a registry says when something fails -> whose fault it is, and the next command. Pure."""
+"""Turns an error text of the engine or a registry into an error that says whose fault it is. Pure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class ImageMissing(RolloutError):
 
 
 class ImageDenied(ImageMissing):
-    """A registry wants to know who asks."""
+    """A registry wants a login."""
 
 
-class BuildFailed(RolloutError):
+class ImageBuildFailed(RolloutError):
     """A Dockerfile's own step failed; `log` is its last lines."""
 
     def __init__(self, message: str, log: str = "") -> None:
@@ -32,7 +32,7 @@ class BuildFailed(RolloutError):
 
 
 class RateLimited(InfraError):
-    """A registry asks for patience."""
+    """A registry limits the rate of pulls."""
 
 
 class NetworkDown(InfraError):
@@ -44,7 +44,7 @@ class DiskFull(InfraError):
 
 
 class BadSpec(RolloutError):
-    """The engine cannot make what was asked for, however often it is asked."""
+    """The engine cannot make what was asked for; a retry changes nothing."""
 
     def __init__(self, message: str) -> None:
         super().__init__("sandbox", message, retryable=False, status=422)
@@ -61,12 +61,12 @@ def explain_pull(image: str, words: str) -> GymError:
         )
     if re.search(r"denied|unauthorized|authentication required|no basic auth|\b40[13]\b", words, re.IGNORECASE):
         return ImageDenied(
-            f"{image} is not here, and its registry gives it to nobody unknown: {words}\n"
+            f"{image} is not on this machine, and its registry does not give it without a login: {words}\n"
             f"Check its name, or log in where the broker runs: docker login {_registry(image)}"
         )
     if re.search(r"not found|manifest unknown|unknown manifest|no such image|\b404\b", words, re.IGNORECASE):
         return ImageMissing(
-            f"There is no image {image}, neither here nor in its registry: {words}\n"
+            f"There is no image {image} on this machine or in its registry: {words}\n"
             f"Check its name and tag: docker manifest inspect {image}"
         )
     if re.search(r"no matching manifest|platform", words, re.IGNORECASE):
@@ -89,7 +89,7 @@ def explain_create(error: EngineRefused, image: str) -> GymError:
     if re.search(r"fully subnetted|non-overlapping IPv4", words):
         return InfraError(
             "The engine has no addresses left for another network.",
-            f"Remove what nobody uses: gym down --sweep. Or give it more, in its daemon.json: {POOLS}",
+            f"Remove unused networks: gym down --sweep. Or give it more addresses, in its daemon.json: {POOLS}",
         )
     if found := re.search(r"(?:unknown or invalid runtime name|[Uu]nknown runtime specified)[: ]*(\S+)", words):
         return BadSpec(f"The engine has no runtime {found[1]}; leave `runtime` out, or install it and name it there.")

@@ -18,9 +18,9 @@ import orjson
 
 from gym import labels
 from gym.broker.provider import Progress
-from gym.broker.providers.docker.dockerfile import needs_buildkit
-from gym.broker.providers.docker.engine_client import Engine, EngineRefused
-from gym.broker.providers.docker.errors import BuildFailed, explain_disk, explain_pull
+from gym.broker.providers.docker.dockerfile_sources import needs_buildkit
+from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused
+from gym.broker.providers.docker.errors import ImageBuildFailed, explain_disk, explain_pull
 from gym.broker.providers.docker.registry_auth import all_auths
 from gym.engine import docker_environ
 from gym.errors import ProgramFailed
@@ -47,7 +47,7 @@ def build_tag(build: Build) -> str:
     return f"{REPOSITORY}:{build_key(build)}"
 
 
-async def build_image(engine: Engine, build: Build, progress: Progress) -> str:
+async def build_image(engine: EngineClient, build: Build, progress: Progress) -> str:
     """Its tag, once it is there."""
     tag = build_tag(build)
     log: deque[str] = deque(maxlen=LAST_LINES)
@@ -65,11 +65,13 @@ async def build_image(engine: Engine, build: Build, progress: Progress) -> str:
             else:
                 await _build_by_engine(engine, build, tag, tell)
     except TimeoutError:
-        raise BuildFailed(f"The build took longer than its {build.timeout:g} s and was ended.", _last(log)) from None
+        raise ImageBuildFailed(
+            f"The build took longer than its {build.timeout:g} s and was ended.", _last(log)
+        ) from None
     return tag
 
 
-async def _build_by_engine(engine: Engine, build: Build, tag: str, tell: Progress) -> None:
+async def _build_by_engine(engine: EngineClient, build: Build, tag: str, tell: Progress) -> None:
     query = {
         "t": tag,
         "dockerfile": ".gym-dockerfile",
@@ -105,7 +107,7 @@ async def _build_by_engine(engine: Engine, build: Build, tag: str, tell: Progres
 def _build_by_command(host: str, build: Build, tag: str) -> None:
     """For what only BuildKit reads: it is behind the Docker command, not behind the engine's plain API."""
     if shutil.which("docker") is None:
-        raise BuildFailed(
+        raise ImageBuildFailed(
             "This Dockerfile uses what only BuildKit knows (RUN --mount, heredocs, COPY --link), and there is no "
             "`docker` command beside this broker. Write it without, or build the image beforehand and name it."
         )
@@ -145,7 +147,7 @@ def _failed(words: str, log: deque[str]) -> Exception:
     if PULLING.search(words) and (image := re.search(r"(?:for|pull|of|resolve)\s+([\w./:@-]+)", words)):
         return explain_pull(image[1], words)
     short = "\n".join(words.strip().splitlines()[-LAST_LINES:])
-    return BuildFailed(f"The Dockerfile does not build: {short}", _last(log))
+    return ImageBuildFailed(f"The Dockerfile does not build: {short}", _last(log))
 
 
 def _last(log: deque[str]) -> str:

@@ -14,7 +14,7 @@ HUB: Final = "docker.io"
 OURS: Final = ("gym-task", "gym-fork", "gym-helper")  # repositories that only this provider writes
 
 
-class Reference(NamedTuple):
+class ImageReference(NamedTuple):
     """`docker.io`, `library/python`, `3.13-slim`, ``: an image's full name. Without a tag it means `latest`."""
 
     domain: str
@@ -28,7 +28,7 @@ class Reference(NamedTuple):
 
     @property
     def whole(self) -> str:
-        """How the engine is told: with its domain, so that it can never be taken for the beginning of an id."""
+        """The name for the engine: with its domain, so that it is never taken for the beginning of an id."""
         if self.digest:
             return f"{self.repository}@{self.digest}"
         return f"{self.repository}:{self.tag or 'latest'}"
@@ -38,8 +38,8 @@ class Reference(NamedTuple):
         return self.path.removeprefix("library/").partition("/")[0] in OURS and self.domain == HUB
 
 
-def parse_reference(text: str) -> Reference:
-    """ValueError where it is no image's name, in words."""
+def parse_reference(text: str) -> ImageReference:
+    """ValueError where it is not an image's name, in words."""
     name, _, digest = text.partition("@")
     if digest and not DIGEST.fullmatch(digest):
         raise ValueError(f"{text!r}: a digest is sha256: and 64 hexadecimal digits")
@@ -47,18 +47,18 @@ def parse_reference(text: str) -> Reference:
         raise ValueError(f"{text!r} has no tag after its colon")
     name, tag = _split_tag(name)
     if tag and not TAG.fullmatch(tag):
-        raise ValueError(f"{text!r}: {tag!r} is no tag")
+        raise ValueError(f"{text!r}: {tag!r} is not a tag")
     if re.fullmatch(r"[0-9a-f]{64}", name):
         raise ValueError(f"{text!r} is an id; name the image by its repository")
     domain, path = _split_domain(name)
     if not DOMAIN.fullmatch(domain) or not path or not all(PART.fullmatch(part) for part in path.split("/")):
-        raise ValueError(f"{text!r} is no image's name: lower case, like python:3.13-slim or ghcr.io/org/name:tag")
+        raise ValueError(f"{text!r} is not an image's name: lower case, like python:3.13-slim or ghcr.io/org/name:tag")
     if len(path) > 255:
         raise ValueError(f"{text[:60]!r}... is too long for an image's name")
-    return Reference(domain, path, tag, digest)
+    return ImageReference(domain, path, tag, digest)
 
 
-def covers(pattern: str, image: Reference) -> bool:
+def covers(pattern: str, image: ImageReference) -> bool:
     """`*` stays within one part of the name, but at the end (`ghcr.io/org/*`) it takes all that is below.
 
     A pattern with a tag means that tag: a digest beside it could be anything, so such a name is not covered.

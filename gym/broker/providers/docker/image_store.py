@@ -10,11 +10,11 @@ from urllib.parse import quote
 
 from gym import labels
 from gym.broker.provider import Progress, Tags
-from gym.broker.providers.docker.engine_client import Engine, EngineRefused, Query
+from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused, Query
 from gym.broker.providers.docker.errors import ImageMissing, explain_disk, explain_pull
 from gym.broker.providers.docker.image_build import build_image, build_tag
-from gym.broker.providers.docker.image_name import Reference, parse_reference
-from gym.broker.providers.docker.image_use import Ledger
+from gym.broker.providers.docker.image_name import ImageReference, parse_reference
+from gym.broker.providers.docker.image_use import ImageUse
 from gym.broker.providers.docker.registry_auth import registry_auth
 from gym.errors import InfraError
 from gym.wire.sandbox import Build, SandboxSpec
@@ -30,10 +30,10 @@ class ImageFacts(NamedTuple):
     env: frozenset[str]  # names that it sets
 
 
-class Images:
-    def __init__(self, engine: Engine, ledger: Ledger) -> None:
+class ImageStore:
+    def __init__(self, engine: EngineClient, image_use: ImageUse) -> None:
         self._engine = engine
-        self._ledger = ledger
+        self._image_use = image_use
         self._known: dict[str, ImageFacts] = {}
         self._locks: dict[str, asyncio.Lock] = {}
         self._pulls = asyncio.Semaphore(PULLS_AT_ONCE)
@@ -55,7 +55,7 @@ class Images:
                 facts = await self._inspect(name)
                 if facts is None:
                     raise ImageMissing(f"{name} was pulled, and the engine does not find it all the same.")
-                self._ledger.use(facts.id, pulled=True)
+                self._image_use.use(facts.id, pulled=True)
             return facts
 
     async def make(self, build: Build, progress: Progress | None = None) -> ImageFacts:
@@ -73,7 +73,7 @@ class Images:
             return facts
 
     def forget(self, image: str) -> None:
-        """It was not there after all: somebody removed it."""
+        """The image was removed behind our back."""
         for name in [name for name, facts in self._known.items() if facts.id == image]:
             del self._known[name]
 
@@ -88,7 +88,7 @@ class Images:
             )
         except EngineRefused as error:
             raise explain_disk(error.words) or error from error
-        self._ledger.use(made["Id"])
+        self._image_use.use(made["Id"])
         return str(made["Id"])
 
     async def remove(self, image: str) -> bool:
@@ -99,29 +99,29 @@ class Images:
             if error.status not in (404, 409):
                 raise
             return error.status == 404
-        self._ledger.forget(image)
+        self._image_use.forget(image)
         return True
 
     def _remembered(self, name: str) -> ImageFacts | None:
         facts = self._known.get(name)
         if facts is not None:
-            self._ledger.use(facts.id)
+            self._image_use.use(facts.id)
         return facts
 
     async def _inspect(self, name: str) -> ImageFacts | None:
         try:
-            told: dict[str, Any] = await self._engine.call("GET", f"/images/{quote(name)}/json", doing="find an image")
+            info: dict[str, Any] = await self._engine.call("GET", f"/images/{quote(name)}/json", doing="find an image")
         except EngineRefused as error:
             if error.status == 404:
                 return None
             raise
-        env = (told.get("Config") or {}).get("Env") or ()
-        facts = ImageFacts(str(told["Id"]), frozenset(entry.partition("=")[0] for entry in env))
+        env = (info.get("Config") or {}).get("Env") or ()
+        facts = ImageFacts(str(info["Id"]), frozenset(entry.partition("=")[0] for entry in env))
         self._known[name] = facts
-        self._ledger.use(facts.id)
+        self._image_use.use(facts.id)
         return facts
 
-    async def _pull(self, reference: Reference, progress: Progress) -> None:
+    async def _pull(self, reference: ImageReference, progress: Progress) -> None:
         version = reference.digest or reference.tag or "latest"
         query = {"fromImage": reference.repository, "tag": version}
         auth = await asyncio.to_thread(registry_auth, reference)
@@ -149,7 +149,7 @@ def fork_repository(stack: str) -> str:
     return f"{FORKS}/{re.sub(r'[^a-z0-9]+', '-', stack.lower()).strip('-') or 'stack'}"
 
 
-def _parsed(image: str) -> Reference:
+def _parsed(image: str) -> ImageReference:
     try:
         return parse_reference(image)
     except ValueError as error:

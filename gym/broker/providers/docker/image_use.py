@@ -1,4 +1,4 @@
-"""Which images are ours to remove, and when each was last used: a small file, written whole or not at all."""
+"""Which images this provider may remove, and when each was last used. Kept in a file that is replaced atomically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import orjson
 WRITE_EVERY: Final = 30.0
 
 
-class Ledger:
+class ImageUse:
     """Image id -> when last used; `pulled` are those that only this provider brought here."""
 
     def __init__(self, path: Path | None = None) -> None:

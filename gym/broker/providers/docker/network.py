@@ -13,8 +13,8 @@ from collections.abc import Collection
 from typing import Final, NamedTuple
 
 from gym import labels
-from gym.broker.provider import Channel, EgressGate, Gated, Tags
-from gym.broker.providers.docker.engine_client import Engine, EngineRefused
+from gym.broker.provider import Channel, EgressGate, EgressSettings, Tags
+from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused
 from gym.broker.providers.docker.errors import BadSpec
 from gym.wire.sandbox import Access, Network, phases_of, through_gate
 
@@ -44,7 +44,7 @@ class Networks:
     machine itself can reach (a cloud's metadata address too); `internet` is granted knowing that, `allow` is not so.
     """
 
-    def __init__(self, engine: Engine, gate: EgressGate | None = None) -> None:
+    def __init__(self, engine: EngineClient, gate: EgressGate | None = None) -> None:
         self._engine = engine
         self._gate = gate
         self._taken: Counter[str] = Counter()
@@ -59,49 +59,49 @@ class Networks:
         """Through a gate nothing but the sandbox's own line is needed, so `allow` takes no port of any bridge."""
         phases = phases_of(wanted)
         gated = self._through_gate(tags, phases[0]) if through_gate(wanted) else None
-        told = gated or Gated()
+        settings = gated or EgressSettings()
         if not any(phase.access == "internet" for phase in phases):
-            return Attachment("none", told.env, told.dns, gated=gated is not None)
+            return Attachment("none", settings.env, settings.dns, gated=gated is not None)
         try:
             shard = await self._shard(tags.stack)
         except BaseException:
             if self._gate and gated:
                 await self._gate.detach(tags)
             raise
-        return Attachment(shard, told.env, told.dns, (shard,), gated=gated is not None)
+        return Attachment(shard, settings.env, settings.dns, (shard,), gated=gated is not None)
 
-    async def open(self, tags: Tags, place: Attachment, channel: Channel) -> None:
+    async def open(self, tags: Tags, attachment: Attachment, channel: Channel) -> None:
         """The sandbox runs: what was allowed can be reached when this returns."""
-        if place.gated and self._gate:
+        if attachment.gated and self._gate:
             await self._gate.open(tags, channel)
 
-    async def seal(self, container: str, tags: Tags, place: Attachment, run: Network) -> Attachment:
+    async def seal(self, container: str, tags: Tags, attachment: Attachment, run: Network) -> Attachment:
         """The setup phase is over: what `run` may not have is taken away."""
-        if place.gated and self._gate:
+        if attachment.gated and self._gate:
             await self._gate.seal(tags, run)
         if run.access != "internet":
-            for shard in place.shards:
+            for shard in attachment.shards:
                 await self._disconnect(shard, container)
-            self._give_back(place)
-            place = place._replace(shards=())
-        return place
+            self._give_back(attachment)
+            attachment = attachment._replace(shards=())
+        return attachment
 
-    async def detach(self, tags: Tags, place: Attachment) -> None:
-        self._give_back(place)
-        if place.gated and self._gate:
+    async def detach(self, tags: Tags, attachment: Attachment) -> None:
+        self._give_back(attachment)
+        if attachment.gated and self._gate:
             await self._gate.detach(tags)
 
     async def adopt(self, tags: Tags, wanted: Network, networks: Collection[str], channel: Channel) -> Attachment:
         """Of a sandbox that an earlier broker placed. Whoever came through the gate has what its run may have."""
         shards = tuple(name for name in networks if name.startswith(BRIDGES))
         self._taken.update(shards)
-        place = Attachment(next(iter(networks), "none"), shards=shards)
+        attachment = Attachment(next(iter(networks), "none"), shards=shards)
         if not through_gate(wanted) or self._gate is None:
-            return place
+            return attachment
         self._gate.attach(tags, wanted)
         if wanted.access != "none":
             await self._gate.open(tags, channel)
-        return place._replace(gated=True)
+        return attachment._replace(gated=True)
 
     def forget(self) -> None:
         """A bridge that was known is not there any more."""
@@ -121,10 +121,10 @@ class Networks:
                     removed += 1
         return removed
 
-    def _through_gate(self, tags: Tags, first: Network) -> Gated:
+    def _through_gate(self, tags: Tags, first: Network) -> EgressSettings:
         if self._gate is None:
             raise BadSpec(
-                "This broker has no egress gate, so `network: {allow: [...]}` cannot be kept; "
+                "This broker has no egress gate, so `network: {allow: [...]}` cannot be enforced; "
                 "ask for `none`, or for `internet` where that is granted."
             )
         return self._gate.attach(tags, first)
@@ -169,8 +169,8 @@ class Networks:
             if "is not connected" not in error.words:
                 raise
 
-    def _give_back(self, place: Attachment) -> None:
-        for shard in place.shards:
+    def _give_back(self, attachment: Attachment) -> None:
+        for shard in attachment.shards:
             self._taken[shard] = max(0, self._taken[shard] - 1)
 
 

@@ -1,4 +1,4 @@
-"""Who we are to a registry: what `docker login` left behind, in the form in which the engine takes it."""
+"""Credentials for a registry: what `docker login` stored, in the form that the engine takes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from gym.broker.providers.docker.image_name import HUB, Reference
+from gym.broker.providers.docker.image_name import HUB, ImageReference
 from gym.errors import ProgramFailed
 from gym.programs import run_program
 
@@ -17,8 +17,8 @@ HUB_KEY: Final = "https://index.docker.io/v1/"
 HELPER_SECONDS: Final = 20.0
 
 
-def registry_auth(image: Reference, folder: Path | None = None) -> str | None:
-    """The header X-Registry-Auth for this image; None for somebody unknown. May run a credential helper: not quick."""
+def registry_auth(image: ImageReference, folder: Path | None = None) -> str | None:
+    """The header X-Registry-Auth for this image; None without a login. May run a credential helper, which is slow."""
     found = _find(image.domain, folder or _config_folder())
     return None if found is None else _encoded(found)
 
@@ -50,12 +50,18 @@ def _find(domain: str, folder: Path) -> dict[str, str] | None:
 
 def _ask_helper(program: str, key: str) -> dict[str, str] | None:
     try:
-        told = orjson.loads(run_program((f"docker-credential-{program}", "get"), input=key, timeout=HELPER_SECONDS))
+        credentials = orjson.loads(
+            run_program((f"docker-credential-{program}", "get"), input=key, timeout=HELPER_SECONDS)
+        )
     except (ProgramFailed, orjson.JSONDecodeError):
-        return None  # it knows nobody of that name: asked anonymously, the registry says the rest
-    if told.get("Username") == "<token>":
-        return {"identitytoken": str(told.get("Secret", "")), "serveraddress": key}
-    return {"username": str(told.get("Username", "")), "password": str(told.get("Secret", "")), "serveraddress": key}
+        return None  # no login for this registry: the registry answers an anonymous request
+    if credentials.get("Username") == "<token>":
+        return {"identitytoken": str(credentials.get("Secret", "")), "serveraddress": key}
+    return {
+        "username": str(credentials.get("Username", "")),
+        "password": str(credentials.get("Secret", "")),
+        "serveraddress": key,
+    }
 
 
 def _decode(entry: Any) -> dict[str, str] | None:

@@ -1,4 +1,4 @@
-"""The helper's way into every sandbox: a small read-only volume, named by what is in it, filled once an engine."""
+"""The volume with the helper, mounted read-only into every sandbox. Named by its content, filled once for an engine."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Final
 
 from gym import labels
 from gym.broker.providers.docker.create_body import HELPER, HELPER_AT, NOT_FROM_THE_IMAGE
-from gym.broker.providers.docker.engine_client import Engine, EngineRefused
+from gym.broker.providers.docker.engine_client import EngineClient, EngineRefused
 
 ROLE: Final = "helper"
 MEASURE_SECONDS: Final = 300.0
 VOLUMES: Final = "gym-helper-"  # names of the volumes, and of the containers through which they are filled
 NAME_OF: Final = HELPER.rpartition("/")[2]
-# To be run, and read by nobody: then the kernel lets nobody of the same user trace it, from its first moment on.
+# Executable, not readable: then the kernel lets no process of the same user trace it, from its start.
 MODE: Final = 0o111
 
 
 class HelperVolume:
     """`ensure` before the first sandbox; `forget` when a sandbox found nothing in it."""
 
-    def __init__(self, engine: Engine, binary: Path) -> None:
+    def __init__(self, engine: EngineClient, binary: Path) -> None:
         self._engine = engine
         self._data = binary.read_bytes()
         self.name = f"{VOLUMES}{hashlib.sha256(self._data).hexdigest()[:16]}"
@@ -34,7 +34,7 @@ class HelperVolume:
         self._lock = asyncio.Lock()
 
     async def ensure(self, image: str) -> str:
-        """Through a container of `image` that never starts: the engine has no other door to a volume."""
+        """Fills it through a container of `image` that never starts: the engine has no other way to write a volume."""
         if not self._filled:
             async with self._lock:
                 if not self._filled:
@@ -48,8 +48,8 @@ class HelperVolume:
     async def sweep(self) -> None:
         """Volumes of other helpers than this one, that no sandbox holds any more."""
         wanted = f'{{"label":["{labels.SANDBOX}={ROLE}"],"dangling":["true"]}}'
-        told = await self._engine.call("GET", "/volumes", {"filters": wanted}, doing="list the helpers' volumes")
-        for name in [one["Name"] for one in told.get("Volumes") or () if one["Name"] != self.name]:
+        listed = await self._engine.call("GET", "/volumes", {"filters": wanted}, doing="list the helpers' volumes")
+        for name in [one["Name"] for one in listed.get("Volumes") or () if one["Name"] != self.name]:
             with contextlib.suppress(EngineRefused):  # taken meanwhile
                 await self._engine.call("DELETE", f"/volumes/{name}", doing="remove a helper's volume")
 
@@ -88,10 +88,12 @@ class HelperVolume:
             return False
 
 
-async def measure_volumes(engine: Engine) -> dict[str, int]:
+async def measure_volumes(engine: EngineClient) -> dict[str, int]:
     """Bytes of every volume of the engine, by name."""
-    told = await engine.call("GET", "/system/df", {"type": "volume"}, doing="measure volumes", timeout=MEASURE_SECONDS)
-    return {one["Name"]: max((one.get("UsageData") or {}).get("Size", 0), 0) for one in told.get("Volumes") or ()}
+    listed = await engine.call(
+        "GET", "/system/df", {"type": "volume"}, doing="measure volumes", timeout=MEASURE_SECONDS
+    )
+    return {one["Name"]: max((one.get("UsageData") or {}).get("Size", 0), 0) for one in listed.get("Volumes") or ()}
 
 
 def _packed(data: bytes) -> bytes:

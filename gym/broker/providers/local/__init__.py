@@ -1,4 +1,4 @@
-"""Sandboxes without an engine: bubblewrap where there is one, else plain processes that somebody asked for by name."""
+"""Sandboxes without an engine: bubblewrap, or plain processes where the user asked for them by name."""
 
 from gym.broker.providers.local.local_provider import Bubblewrap, Subprocess
 

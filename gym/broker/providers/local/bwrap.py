@@ -1,4 +1,4 @@
-"""What stands around a local sandbox: namespaces by bubblewrap, or nothing. Pure: a spec in, a command line out."""
+"""How a local sandbox is isolated: namespaces by bubblewrap, or nothing. Pure: a spec in, a command line out."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, NoReturn, Protocol
 
 from gym.broker.provider import Abilities
 from gym.broker.providers.local.devices import make_devices, show_devices
-from gym.broker.providers.local.records import Place
+from gym.broker.providers.local.records import SandboxFolder
 from gym.sandbox.science import SCIENCE
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Access, SandboxSpec
@@ -21,7 +21,7 @@ PYTHON_INSIDE: Final = "/.gym/python"
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 # fmt: off
-# Of /etc only what programs need to start and what holds nobody's secret.
+# Of /etc only what programs need to start and what holds no secret.
 SYSTEM_ETC: Final = (
     "alternatives", "ca-certificates", "ca-certificates.conf", "debian_version", "default/locale", "environment",
     "fonts", "gai.conf", "group", "host.conf", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime",
@@ -52,19 +52,24 @@ class Command(NamedTuple):
     cwd: Path
 
 
-class Walls(Protocol):
+class Isolation(Protocol):
     name: str
 
     def abilities(self, limits: bool) -> Abilities: ...
 
     def check(self, spec: SandboxSpec) -> None:
-        """Refuses, in words, what these walls cannot give."""
+        """Refuses what this isolation cannot give, and says why."""
 
-    def prepare(self, spec: SandboxSpec, place: Place) -> None:
+    def prepare(self, spec: SandboxSpec, folders: SandboxFolder) -> None:
         """The folders that the command line names."""
 
     def command(
-        self, spec: SandboxSpec, place: Place, helper: Path, options: tuple[str, ...], python: Path | None = None
+        self,
+        spec: SandboxSpec,
+        folders: SandboxFolder,
+        helper: Path,
+        options: tuple[str, ...],
+        python: Path | None = None,
     ) -> Command:
         """`python` is the folder of the environment whose interpreter is found first."""
         ...
@@ -74,7 +79,7 @@ def refuse(what: str, instead: str) -> NoReturn:
     raise RolloutError("row", f"{what}. {instead}", retryable=False, status=422)
 
 
-class NoWalls:
+class NoIsolation:
     """Plain processes of this user, in a folder of their own. They see and may do whatever this user may."""
 
     name = "subprocess"
@@ -102,20 +107,25 @@ class NoWalls:
                     "Leave it out, or use the provider `bubblewrap` or `docker`.",
                 )
 
-    def prepare(self, spec: SandboxSpec, place: Place) -> None:
+    def prepare(self, spec: SandboxSpec, folders: SandboxFolder) -> None:
         for name in ("work", "tmp"):
-            (place.files / name).mkdir(parents=True, exist_ok=True)
+            (folders.files / name).mkdir(parents=True, exist_ok=True)
 
     def command(
-        self, spec: SandboxSpec, place: Place, helper: Path, options: tuple[str, ...], python: Path | None = None
+        self,
+        spec: SandboxSpec,
+        folders: SandboxFolder,
+        helper: Path,
+        options: tuple[str, ...],
+        python: Path | None = None,
     ) -> Command:
-        work, tmp = str(place.files / "work"), str(place.files / "tmp")
+        work, tmp = str(folders.files / "work"), str(folders.files / "tmp")
         path = f"{python}/bin:{PATH}" if python else PATH
         env = {"PATH": path, "HOME": work, "TMPDIR": tmp, "LANG": "C.UTF-8", **spec.env}
-        return Command((str(helper), *options), env, place.files / "work")
+        return Command((str(helper), *options), env, folders.files / "work")
 
 
-class BubblewrapWalls:
+class BubblewrapIsolation:
     """Own namespaces of every kind, no capability, this machine's programs (or a folder's) read-only."""
 
     name = "bubblewrap"
@@ -155,15 +165,20 @@ class BubblewrapWalls:
             if taken or not pure.is_absolute() or ".." in pure.parts:
                 refuse(f"{path!r} cannot be mounted over", "Name a path like /workspace.")
 
-    def prepare(self, spec: SandboxSpec, place: Place) -> None:
+    def prepare(self, spec: SandboxSpec, folders: SandboxFolder) -> None:
         for name in ("work", "tmp", "home"):
-            (place.files / name).mkdir(parents=True, exist_ok=True)
-        (place.files / "tmp").chmod(0o1777)
+            (folders.files / name).mkdir(parents=True, exist_ok=True)
+        (folders.files / "tmp").chmod(0o1777)
         if self.own_devices:
-            make_devices(place.devices)
+            make_devices(folders.devices)
 
     def command(
-        self, spec: SandboxSpec, place: Place, helper: Path, options: tuple[str, ...], python: Path | None = None
+        self,
+        spec: SandboxSpec,
+        folders: SandboxFolder,
+        helper: Path,
+        options: tuple[str, ...],
+        python: Path | None = None,
     ) -> Command:
         workdir = spec.workdir or WORKDIR
         argv = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1"]
@@ -172,11 +187,11 @@ class BubblewrapWalls:
         if spec.network.access == "internet":
             argv.append("--share-net")
         argv += self._root(spec)
-        argv += ["--proc", "/proc", "--dev", "/dev", *(show_devices(place.devices) if self.own_devices else ())]
+        argv += ["--proc", "/proc", "--dev", "/dev", *(show_devices(folders.devices) if self.own_devices else ())]
         argv += _close_proc()
         if spec.read_only:
             argv += ["--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
-        argv += _writable(spec, place, workdir)
+        argv += _writable(spec, folders, workdir)
         argv += [word for path in self._also for word in ("--ro-bind", str(path), str(path))]
         if python is not None:
             argv += ["--ro-bind", str(python), PYTHON_INSIDE]
@@ -185,7 +200,7 @@ class BubblewrapWalls:
             argv += ["--size", str(size), "--tmpfs", path]
         path = f"{PYTHON_INSIDE}/bin:{PATH}" if python else PATH
         env = {"PATH": path, "HOME": "/root", "LANG": "C.UTF-8", **spec.env}
-        return Command((*argv, "--", HELPER_INSIDE, "--guard", *options), env, place.root)
+        return Command((*argv, "--", HELPER_INSIDE, "--guard", *options), env, folders.root)
 
     def _root(self, spec: SandboxSpec) -> list[str]:
         image = self._images.get(spec.image or "")
@@ -238,8 +253,8 @@ def _close_proc() -> list[str]:
     return [*argv, *(word for path in SHOWN if Path(path).exists() for word in ("--ro-bind", path, path))]
 
 
-def _writable(spec: SandboxSpec, place: Place, workdir: str) -> list[str]:
+def _writable(spec: SandboxSpec, folders: SandboxFolder, workdir: str) -> list[str]:
     bind = "--ro-bind" if spec.read_only else "--bind"
-    tmp = ["--tmpfs", "/tmp"] if spec.read_only else ["--bind", str(place.files / "tmp"), "/tmp"]
-    argv = [*tmp, bind, str(place.files / "home"), "/root", bind, str(place.files / "work"), workdir]
+    tmp = ["--tmpfs", "/tmp"] if spec.read_only else ["--bind", str(folders.files / "tmp"), "/tmp"]
+    argv = [*tmp, bind, str(folders.files / "home"), "/root", bind, str(folders.files / "work"), workdir]
     return [*argv, *(word for path in sorted(spec.mounts) for word in ("--dir", path))]

@@ -15,7 +15,7 @@ CONTROLLERS: Final = ("memory", "pids", "cpu")
 ROOT: Final = Path("/sys/fs/cgroup")
 
 
-class Places(NamedTuple):
+class CgroupRoots(NamedTuple):
     """Where groups may be made: one folder a controller (version 1), or the same for all (version 2)."""
 
     memory: Path
@@ -24,12 +24,12 @@ class Places(NamedTuple):
     version: int
 
 
-class Group(NamedTuple):
+class ControlGroup(NamedTuple):
     folders: tuple[Path, ...]
     events: Path  # says how often the kernel killed for memory
 
     @property
-    def doors(self) -> tuple[Path, ...]:
+    def procs_files(self) -> tuple[Path, ...]:
         return tuple(folder / "cgroup.procs" for folder in self.folders)
 
     def count_ooms(self) -> int:
@@ -40,9 +40,9 @@ class Group(NamedTuple):
                     return int(value)
         return 0
 
-    def remove(self, patience: float = 5.0) -> None:
+    def remove(self, timeout: float = 5.0) -> None:
         """The kernel takes a moment to let go of processes that have just ended."""
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         for folder in self.folders:
             while folder.is_dir():
                 try:
@@ -53,38 +53,38 @@ class Group(NamedTuple):
                     time.sleep(0.01)
 
 
-def find_places(own: str | None = None, root: Path = ROOT) -> Places | None:
+def find_cgroup_roots(own: str | None = None, root: Path = ROOT) -> CgroupRoots | None:
     """Where this process may make groups, tried by making one; None where it may not."""
     try:
         text = Path("/proc/self/cgroup").read_text() if own is None else own
     except OSError:
         return None
     paths = dict(_parse_line(line) for line in text.splitlines() if line.count(":") >= 2)
-    places = _version_1(paths, root) or _version_2(paths, root)
-    return places if places is not None and _may_make(places) else None
+    roots = _version_1(paths, root) or _version_2(paths, root)
+    return roots if roots is not None and _may_make(roots) else None
 
 
-def make_group(places: Places, name: str, limits: Limits) -> Group:
-    folders = tuple(dict.fromkeys(folder / name for folder in (places.memory, places.pids, places.cpu)))
-    events = places.memory / name / ("memory.oom_control" if places.version == 1 else "memory.events")
-    group = Group(folders, events)
+def make_group(roots: CgroupRoots, name: str, limits: Limits) -> ControlGroup:
+    folders = tuple(dict.fromkeys(folder / name for folder in (roots.memory, roots.pids, roots.cpu)))
+    events = roots.memory / name / ("memory.oom_control" if roots.version == 1 else "memory.events")
+    group = ControlGroup(folders, events)
     try:
         for folder in folders:
             folder.mkdir(exist_ok=True)
-        for path, value in _settings(places, name, limits):
+        for path, value in _settings(roots, name, limits):
             path.write_text(value)
-        for path in _no_swap(places, name):
+        for path in _no_swap(roots, name):
             with contextlib.suppress(OSError):  # not every kernel counts swap
-                path.write_text(str(limits.memory) if places.version == 1 else "0")
+                path.write_text(str(limits.memory) if roots.version == 1 else "0")
     except OSError:
-        group.remove(patience=0)
+        group.remove(timeout=0)
         raise
     return group
 
 
-def find_group(places: Places, name: str) -> Group:
-    folders = tuple(dict.fromkeys(folder / name for folder in (places.memory, places.pids, places.cpu)))
-    return Group(folders, places.memory / name / "memory.events")
+def find_group(roots: CgroupRoots, name: str) -> ControlGroup:
+    folders = tuple(dict.fromkeys(folder / name for folder in (roots.memory, roots.pids, roots.cpu)))
+    return ControlGroup(folders, roots.memory / name / "memory.events")
 
 
 def _parse_line(line: str) -> tuple[str, str]:
@@ -92,7 +92,7 @@ def _parse_line(line: str) -> tuple[str, str]:
     return controllers, path.lstrip("/")
 
 
-def _version_1(paths: dict[str, str], root: Path) -> Places | None:
+def _version_1(paths: dict[str, str], root: Path) -> CgroupRoots | None:
     found = {}
     for controllers, path in paths.items():
         for controller in controllers.split(","):
@@ -100,10 +100,10 @@ def _version_1(paths: dict[str, str], root: Path) -> Places | None:
                 found[controller] = root / controller / path
     if len(found) < len(CONTROLLERS):
         return None
-    return Places(found["memory"], found["pids"], found["cpu"], 1)
+    return CgroupRoots(found["memory"], found["pids"], found["cpu"], 1)
 
 
-def _version_2(paths: dict[str, str], root: Path) -> Places | None:
+def _version_2(paths: dict[str, str], root: Path) -> CgroupRoots | None:
     if "" not in paths:
         return None
     own = root / paths[""]
@@ -112,22 +112,22 @@ def _version_2(paths: dict[str, str], root: Path) -> Places | None:
         shared = (parent / "cgroup.subtree_control").read_text().split()
     except OSError:
         return None
-    return Places(parent, parent, parent, 2) if set(CONTROLLERS) <= set(shared) else None
+    return CgroupRoots(parent, parent, parent, 2) if set(CONTROLLERS) <= set(shared) else None
 
 
-def _may_make(places: Places) -> bool:
+def _may_make(roots: CgroupRoots) -> bool:
     probe = f"gym-probe-{os.getpid()}"
     try:
-        make_group(places, probe, Limits()).remove(patience=0)
+        make_group(roots, probe, Limits()).remove(timeout=0)
     except OSError:
         return False
     return True
 
 
-def _settings(places: Places, name: str, limits: Limits) -> tuple[tuple[Path, str], ...]:
+def _settings(roots: CgroupRoots, name: str, limits: Limits) -> tuple[tuple[Path, str], ...]:
     quota = str(max(1000, round(limits.cpus * PERIOD)))
-    memory, pids, cpu = places.memory / name, places.pids / name, places.cpu / name
-    if places.version == 1:
+    memory, pids, cpu = roots.memory / name, roots.pids / name, roots.cpu / name
+    if roots.version == 1:
         return (
             (memory / "memory.limit_in_bytes", str(limits.memory)),
             (pids / "pids.max", str(limits.pids)),
@@ -141,6 +141,6 @@ def _settings(places: Places, name: str, limits: Limits) -> tuple[tuple[Path, st
     )
 
 
-def _no_swap(places: Places, name: str) -> tuple[Path, ...]:
-    file = "memory.memsw.limit_in_bytes" if places.version == 1 else "memory.swap.max"
-    return (places.memory / name / file,)
+def _no_swap(roots: CgroupRoots, name: str) -> tuple[Path, ...]:
+    file = "memory.memsw.limit_in_bytes" if roots.version == 1 else "memory.swap.max"
+    return (roots.memory / name / file,)

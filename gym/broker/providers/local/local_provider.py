@@ -17,12 +17,12 @@ from gym.broker.channel.channel import open_channel
 from gym.broker.helper import find_helper
 from gym.broker.provider import Abilities, EgressGate, Progress, Tags
 from gym.broker.providers.local import records
-from gym.broker.providers.local.bwrap import PATH, BubblewrapWalls, NoWalls, Walls, refuse, show_system
-from gym.broker.providers.local.cgroup import Group, Places, find_group, find_places, make_group
+from gym.broker.providers.local.bwrap import PATH, BubblewrapIsolation, Isolation, NoIsolation, refuse, show_system
+from gym.broker.providers.local.cgroup import CgroupRoots, ControlGroup, find_cgroup_roots, find_group, make_group
 from gym.broker.providers.local.devices import needs_devices
-from gym.broker.providers.local.local_sandbox import LocalHeld, copy_tree
-from gym.broker.providers.local.records import Place
-from gym.broker.providers.local.science_environment import Science
+from gym.broker.providers.local.local_sandbox import LocalSandbox, copy_tree
+from gym.broker.providers.local.records import SandboxFolder
+from gym.broker.providers.local.science_environment import ScienceEnvironment
 from gym.errors import InfraError, UserError
 from gym.sandbox.science import SCIENCE
 from gym.wire.failures import RolloutError
@@ -35,25 +35,23 @@ OPEN_TIMEOUT: Final = 15.0
 READ_BUFFER: Final = 1 << 20
 RLIMIT_FSIZE: Final = 1
 RLIMIT_DATA: Final = 2
-HELPER_MODE: Final = (
-    0o111  # to be run, and read by nobody: then nobody of the same user may trace it, from its first moment
-)
+HELPER_MODE: Final = 0o111  # executable, not readable: then no process of the same user may trace it, from its start
 
 
 class LocalProvider:
-    """Fits `gym.broker.provider.Provider`; `walls` is all in which the two differ."""
+    """Fits `gym.broker.provider.Provider`; the two differ by their `isolation` alone."""
 
-    def __init__(self, folder: Path, walls: Walls, gate: EgressGate | None = None) -> None:
+    def __init__(self, folder: Path, isolation: Isolation, gate: EgressGate | None = None) -> None:
         self.folder = folder
         self.gate = gate
-        self.name = walls.name
-        self.abilities: Abilities = walls.abilities(limits=False)
-        self._walls = walls
-        self._places: Places | None = None
-        self._held: set[LocalHeld] = set()
+        self.name = isolation.name
+        self.abilities: Abilities = isolation.abilities(limits=False)
+        self._isolation = isolation
+        self._cgroup_roots: CgroupRoots | None = None
+        self._sandboxes: set[LocalSandbox] = set()
         self._helper = folder / ".helper"
         self._copied: Path | None = None
-        self._science = Science(PATH)
+        self._science = ScienceEnvironment(PATH)
 
     async def open(self) -> None:
         if sys.platform != "linux":
@@ -64,23 +62,23 @@ class LocalProvider:
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.folder.chmod(0o700)
         self._helper.unlink(missing_ok=True)  # of another version, it may be
-        self._places = await asyncio.to_thread(find_places)
-        self.abilities = self._walls.abilities(limits=self._places is not None)
+        self._cgroup_roots = await asyncio.to_thread(find_cgroup_roots)
+        self.abilities = self._isolation.abilities(limits=self._cgroup_roots is not None)
 
     async def close(self) -> None:
         """Its sandboxes are its own children and cannot outlive it: they go with it."""
-        for held in tuple(self._held):
-            await held.remove()
+        for sandbox in tuple(self._sandboxes):
+            await sandbox.remove()
 
     async def ping(self) -> float:
-        """There is no engine; what could be in the way is the disk."""
+        """There is no engine to ask; a write shows that the disk answers."""
         began = time.monotonic()
         probe = self.folder / ".ping"
         await asyncio.to_thread(probe.write_bytes, b"")
         return time.monotonic() - began
 
     async def prepare(self, spec: SandboxSpec, progress: Progress | None = None) -> str:
-        self._walls.check(spec)
+        self._isolation.check(spec)
         return spec.image or ("host" if spec.build is None else await self.make_image(spec.build, progress))
 
     async def make_image(self, build: Build, progress: Progress | None = None) -> str:
@@ -88,49 +86,49 @@ class LocalProvider:
             refuse(f"`build`: the provider `{self.name}` builds no images", "Use the provider `docker`.")
         return (await self._science.make(progress)).name
 
-    async def create(self, spec: SandboxSpec, tags: Tags) -> LocalHeld:
+    async def create(self, spec: SandboxSpec, tags: Tags) -> LocalSandbox:
         return await self.create_from(spec, tags, None)
 
-    async def create_from(self, spec: SandboxSpec, tags: Tags, files: Path | None) -> LocalHeld:
-        self._walls.check(spec)
+    async def create_from(self, spec: SandboxSpec, tags: Tags, files: Path | None) -> LocalSandbox:
+        self._isolation.check(spec)
         python = await self._science.make() if spec.build is not None else None
-        place = records.place_of(self.folder, tags.stack, tags.id)
-        place.root.mkdir(parents=True, mode=0o700)
-        group: Group | None = None
+        folders = records.folder_of_sandbox(self.folder, tags.stack, tags.id)
+        folders.root.mkdir(parents=True, mode=0o700)
+        group: ControlGroup | None = None
         try:
             if files is not None:
-                await copy_tree(files, place.files)
-            self._walls.prepare(spec, place)
-            records.write_record(place, tags, 0, self._group_name(tags))
+                await copy_tree(files, folders.files)
+            self._isolation.prepare(spec, folders)
+            records.write_record(folders, tags, 0, self._group_name(tags))
             group = self._make_group(spec, tags)
-            return await self._start(spec, tags, place, group, python)
+            return await self._start(spec, tags, folders, group, python)
         except BaseException:
             if self.gate is not None:
                 await self.gate.detach(tags)
-            await asyncio.shield(asyncio.to_thread(_clear, place, group))
+            await asyncio.shield(asyncio.to_thread(_clear, folders, group))
             raise
 
     def found(self, stack: str) -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
         return _nothing()
 
     async def sweep(self, stack: str, keep: frozenset[str]) -> int:
-        kept = keep | {held.tags.id for held in self._held if held.tags.id in keep}
+        kept = keep | {sandbox.tags.id for sandbox in self._sandboxes if sandbox.tags.id in keep}
         return await asyncio.to_thread(self._sweep, stack, kept)
 
     async def collect_garbage(self, low: float, high: float) -> int:
         return 0
 
-    def forget(self, held: LocalHeld) -> None:
-        self._held.discard(held)
+    def forget(self, sandbox: LocalSandbox) -> None:
+        self._sandboxes.discard(sandbox)
 
     async def _start(
-        self, spec: SandboxSpec, tags: Tags, place: Place, group: Group | None, python: Path | None
-    ) -> LocalHeld:
+        self, spec: SandboxSpec, tags: Tags, folders: SandboxFolder, group: ControlGroup | None, python: Path | None
+    ) -> LocalSandbox:
         helper = find_helper(platform.machine())
         gate = self.gate if through_gate(spec.network) else None
-        process = await self._spawn(_with_gate(spec, tags, gate), place, group, helper, python)
+        process = await self._spawn(_with_gate(spec, tags, gate), folders, group, helper, python)
         try:
-            records.write_record(place, tags, process.pid, self._group_name(tags))
+            records.write_record(folders, tags, process.pid, self._group_name(tags))
             assert process.stdout is not None
             assert process.stdin is not None
             channel = await open_channel(process.stdout, process.stdin, timeout=OPEN_TIMEOUT)
@@ -138,29 +136,29 @@ class LocalProvider:
                 await gate.open(tags, channel)
         except BaseException as error:  # noqa: BLE001 (always raised again by the next lines)
             await asyncio.shield(_end(process))
-            self._explain(place, error)
-        held = LocalHeld(self, spec, tags, place, process, channel, group)
-        self._held.add(held)
-        return held
+            self._explain(folders, error)
+        sandbox = LocalSandbox(self, spec, tags, folders, process, channel, group)
+        self._sandboxes.add(sandbox)
+        return sandbox
 
     async def _spawn(
-        self, spec: SandboxSpec, place: Place, group: Group | None, helper: Path, python: Path | None
+        self, spec: SandboxSpec, folders: SandboxFolder, group: ControlGroup | None, helper: Path, python: Path | None
     ) -> asyncio.subprocess.Process:
         options: tuple[str, ...] = ("--silence", str(SILENCE))
         launch = [str(helper), "--launch"]
-        for door in group.doors if group else ():
-            launch += ["--join", str(door)]
+        for file in group.procs_files if group else ():
+            launch += ["--join", str(file)]
         if group is None:  # of each process; `abilities.limits` says that it is no bound on all of them
             launch += ["--limit", str(RLIMIT_DATA), str(spec.limits.memory)]
         if spec.limits.disk:
             launch += ["--limit", str(RLIMIT_FSIZE), str(spec.limits.disk)]
         events = group.events.open("rb") if group else None
         try:
-            with place.log.open("wb") as log:
+            with folders.log.open("wb") as log:
                 if events:
                     options += ("--oom-fd", str(events.fileno()))
                 inside = await self._helper_inside(helper)
-                command = self._walls.command(spec, place, inside, options, python)
+                command = self._isolation.command(spec, folders, inside, options, python)
                 return await asyncio.create_subprocess_exec(
                     *launch,
                     "--",
@@ -179,7 +177,7 @@ class LocalProvider:
                 events.close()
 
     async def _helper_inside(self, helper: Path) -> Path:
-        """Behind walls a copy that may be run and not read."""
+        """With isolation, a copy that is executable and not readable."""
         if not self.abilities.isolates:
             return helper
         if self._copied != helper or not self._helper.exists():
@@ -187,17 +185,17 @@ class LocalProvider:
             self._copied = helper
         return self._helper
 
-    def _explain(self, place: Place, error: BaseException) -> NoReturn:
-        words = place.log.read_text(errors="replace").strip()[-500:]
+    def _explain(self, folders: SandboxFolder, error: BaseException) -> NoReturn:
+        words = folders.log.read_text(errors="replace").strip()[-500:]
         if isinstance(error, RolloutError) and words:
             raise RolloutError("sandbox", f"{error.message}: {words}") from error
         raise error
 
-    def _make_group(self, spec: SandboxSpec, tags: Tags) -> Group | None:
-        if self._places is None:
+    def _make_group(self, spec: SandboxSpec, tags: Tags) -> ControlGroup | None:
+        if self._cgroup_roots is None:
             return None
         try:
-            return make_group(self._places, self._group_name(tags), spec.limits)
+            return make_group(self._cgroup_roots, self._group_name(tags), spec.limits)
         except OSError as error:
             raise RolloutError("sandbox", f"no control group could be made for the sandbox: {error}") from error
 
@@ -206,21 +204,21 @@ class LocalProvider:
 
     def _sweep(self, stack: str, keep: frozenset[str]) -> int:
         count = 0
-        for place in records.left_behind(self.folder, stack):
-            if place.root.name in keep:
+        for folders in records.left_behind(self.folder, stack):
+            if folders.root.name in keep:
                 continue
-            record = records.read_record(place)
+            record = records.read_record(folders)
             records.end_process(record)
             group = record.get("group")
-            if self._places is not None and isinstance(group, str) and records.SAFE.match(group):
-                find_group(self._places, group).remove()
-            records.remove_tree(place.root)
+            if self._cgroup_roots is not None and isinstance(group, str) and records.SAFE.match(group):
+                find_group(self._cgroup_roots, group).remove()
+            records.remove_tree(folders.root)
             count += 1
         return count
 
 
 class Subprocess(LocalProvider):
-    """Plain processes. They are walled off from nothing, which whoever makes one says by name."""
+    """Plain processes without any isolation; the caller has to say `isolates_nothing`."""
 
     def __init__(self, folder: Path, *, isolates_nothing: Literal[True]) -> None:
         if isolates_nothing is not True:
@@ -228,7 +226,7 @@ class Subprocess(LocalProvider):
                 "the sandbox provider `subprocess` isolates nothing: commands run as you, with your files and network",
                 "Say so (`isolates_nothing: true`), or use the provider `bubblewrap` or `docker`.",
             )
-        super().__init__(folder, NoWalls())
+        super().__init__(folder, NoIsolation())
 
     async def open(self) -> None:
         await super().open()
@@ -252,7 +250,7 @@ class Bubblewrap(LocalProvider):
         gate: EgressGate | None = None,
     ) -> None:
         roots = {name: Path(root) for name, root in (images or {}).items()}
-        self._bubblewrap = BubblewrapWalls(roots, map(Path, also), share_network, gate is not None)
+        self._bubblewrap = BubblewrapIsolation(roots, map(Path, also), share_network, gate is not None)
         super().__init__(folder, self._bubblewrap, gate)
 
     async def open(self) -> None:
@@ -279,8 +277,8 @@ def _with_gate(spec: SandboxSpec, tags: Tags, gate: EgressGate | None) -> Sandbo
     """Of the gate's resolver it hears nothing: that port is not open to it, and a proxy needs none."""
     if gate is None:
         return spec
-    told = gate.attach(tags, spec.network.setup or spec.network)
-    env = dict(entry.split("=", 1) for entry in told.env)
+    settings = gate.attach(tags, spec.network.setup or spec.network)
+    env = dict(entry.split("=", 1) for entry in settings.env)
     return spec.model_copy(update={"env": {**spec.env, **env}})
 
 
@@ -304,7 +302,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     await process.wait()
 
 
-def _clear(place: Place, group: Group | None) -> None:
+def _clear(folders: SandboxFolder, group: ControlGroup | None) -> None:
     if group is not None:
         group.remove()
-    records.remove_tree(place.root)
+    records.remove_tree(folders.root)

@@ -13,9 +13,9 @@ from typing import Protocol
 from gym.broker.channel.channel import PipeChannel
 from gym.broker.provider import EgressGate, Tags
 from gym.broker.providers.local.bwrap import refuse
-from gym.broker.providers.local.cgroup import Group
+from gym.broker.providers.local.cgroup import ControlGroup
 from gym.broker.providers.local.records import (
-    Place,
+    SandboxFolder,
     read_record,
     remove_tree,
     signal_all,
@@ -26,36 +26,36 @@ from gym.broker.providers.local.records import (
 from gym.errors import InfraError
 from gym.wire.sandbox import SandboxSpec
 
-END_PATIENCE = 5.0
-KILLED, NO_MEMORY = (-9, 137), 70  # how its first process ended: by SIGKILL; the helper's own word for it
+END_TIMEOUT = 5.0
+KILLED, NO_MEMORY = (-9, 137), 70  # how its first process ended: by SIGKILL; the helper's own exit code for it
 
 
-class Maker(Protocol):
+class LocalBackend(Protocol):
     folder: Path
     gate: EgressGate | None
 
-    async def create_from(self, spec: SandboxSpec, tags: Tags, files: Path | None) -> LocalHeld: ...
+    async def create_from(self, spec: SandboxSpec, tags: Tags, files: Path | None) -> LocalSandbox: ...
 
-    def forget(self, held: LocalHeld) -> None: ...
+    def forget(self, sandbox: LocalSandbox) -> None: ...
 
 
-class LocalHeld:
-    """Fits `gym.broker.provider.Held`."""
+class LocalSandbox:
+    """Fits `gym.broker.provider.ProviderSandbox`."""
 
     def __init__(
         self,
-        maker: Maker,
+        maker: LocalBackend,
         spec: SandboxSpec,
         tags: Tags,
-        place: Place,
+        folders: SandboxFolder,
         process: asyncio.subprocess.Process,
         channel: PipeChannel,
-        group: Group | None,
+        group: ControlGroup | None,
     ) -> None:
         self._maker = maker
         self._spec = spec
         self._tags = tags
-        self.place = place
+        self.folders = folders
         self._process = process
         self._channel = channel
         self._group = group
@@ -89,25 +89,25 @@ class LocalHeld:
 
     async def retag(self, tags: Tags) -> None:
         self._tags = tags
-        group = read_record(self.place).get("group", "")
-        await asyncio.to_thread(write_record, self.place, tags, self._process.pid, group)
+        group = read_record(self.folders).get("group", "")
+        await asyncio.to_thread(write_record, self.folders, tags, self._process.pid, group)
 
-    async def fork(self, tags: Tags) -> LocalHeld:
+    async def fork(self, tags: Tags) -> LocalSandbox:
         spec = self._spec
         if self._sealed:
             spec = spec.model_copy(update={"network": spec.network.model_copy(update={"setup": None})})
         async with self._standing_still():
-            return await self._maker.create_from(spec, tags, self.place.files)
+            return await self._maker.create_from(spec, tags, self.folders.files)
 
     async def seal(self) -> None:
-        """The gate is all that there is to change: what the walls let through, they let through to the end."""
+        """Changes the egress gate alone: the namespaces of a running sandbox stay as they are."""
         if self._maker.gate is not None and self._spec.network.setup is not None:
             await self._maker.gate.seal(self._tags, self._spec.network)
         self._sealed = True
 
     async def why_lost(self) -> str:
         ooms = self._group.count_ooms() if self._group and not self._gone else self._ooms_at_end
-        with contextlib.suppress(TimeoutError):  # its line is a moment ahead of its end
+        with contextlib.suppress(TimeoutError):  # its connection closes a moment before its end
             await asyncio.wait_for(self._process.wait(), 1.0)
         code = self._process.returncode
         self.own_doing = (bool(ooms) and code in KILLED) or code == NO_MEMORY
@@ -115,7 +115,7 @@ class LocalHeld:
             return "killed for memory: its limit was reached"
         if code is not None and code < 0:
             return f"its first process was ended by signal {-code}"
-        return f"its first process ended with exit code {code}" if code is not None else "its line broke"
+        return f"its first process ended with exit code {code}" if code is not None else "its connection broke"
 
     async def remove(self) -> None:
         async with self._removed:
@@ -128,17 +128,17 @@ class LocalHeld:
             if self._group is not None:
                 self._ooms_at_end = self._group.count_ooms()
                 await asyncio.to_thread(self._group.remove)
-            await asyncio.to_thread(remove_tree, self.place.root)
+            await asyncio.to_thread(remove_tree, self.folders.root)
             self._gone = True
             self._maker.forget(self)
 
     async def _end_processes(self) -> None:
-        """Its closed line tells the helper to end everything; one that does not is ended with all it has."""
+        """The helper ends everything when its connection closes; if it does not in time, all of it is killed."""
         if self._process.returncode is not None:
             return
         await self._go_on()  # what is stopped hears nothing
         try:
-            await asyncio.wait_for(self._process.wait(), END_PATIENCE)
+            await asyncio.wait_for(self._process.wait(), END_TIMEOUT)
         except TimeoutError:
             await asyncio.to_thread(stop_tree, self._process.pid)
             signal_all(await asyncio.to_thread(tree_of, self._process.pid), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What a local sandbox leaves on disk: its files and a record of whose they are, so a later broker can clear up."""
+"""What a local sandbox keeps on disk: its files, and a record of its owner by which a later broker removes them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gym.wire.failures import RolloutError
 SAFE: Final = re.compile(r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$")
 
 
-class Place(NamedTuple):
+class SandboxFolder(NamedTuple):
     """The folder of one sandbox: `files` is what it may write, and what a fork copies."""
 
     root: Path
@@ -42,32 +42,32 @@ class Place(NamedTuple):
         return self.root / "log"
 
 
-def place_of(folder: Path, stack: str, id: str) -> Place:
+def folder_of_sandbox(folder: Path, stack: str, id: str) -> SandboxFolder:
     for name in (stack, id):
         if not SAFE.match(name):
             raise RolloutError("sandbox", f"{name!r} cannot name a sandbox", retryable=False, status=422)
-    return Place(folder / stack / "sandboxes" / id)
+    return SandboxFolder(folder / stack / "sandboxes" / id)
 
 
-def write_record(place: Place, tags: Tags, pid: int, group: str) -> None:
+def write_record(folders: SandboxFolder, tags: Tags, pid: int, group: str) -> None:
     data = orjson.dumps({"tags": tags._asdict(), "pid": pid, "started": started_at(pid), "group": group})
-    fresh = place.record.with_suffix(".new")
+    fresh = folders.record.with_suffix(".new")
     fresh.write_bytes(data)
-    fresh.replace(place.record)
+    fresh.replace(folders.record)
 
 
-def read_record(place: Place) -> dict[str, Any]:
+def read_record(folders: SandboxFolder) -> dict[str, Any]:
     try:
-        found = orjson.loads(place.record.read_bytes())
+        found = orjson.loads(folders.record.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
-def left_behind(folder: Path, stack: str) -> Iterator[Place]:
+def left_behind(folder: Path, stack: str) -> Iterator[SandboxFolder]:
     with contextlib.suppress(OSError):
         for root in sorted((folder / stack / "sandboxes").iterdir()):
-            yield Place(root)
+            yield SandboxFolder(root)
 
 
 def started_at(pid: int) -> str:
@@ -101,7 +101,7 @@ def tree_of(pid: int) -> tuple[int, ...]:
 
 
 def stop_tree(pid: int) -> None:
-    """SIGSTOP to all of it, until nobody new is found: what is stopped cannot fork."""
+    """SIGSTOP to all of it, until no new process is found: a stopped one cannot fork."""
     stopped: set[int] = set()
     while fresh := set(tree_of(pid)) - stopped:
         signal_all(fresh, signal.SIGSTOP)
@@ -117,7 +117,7 @@ def signal_all(pids: set[int] | tuple[int, ...], number: int) -> None:
 def remove_tree(path: Path) -> None:
     """Whatever modes its folders were given."""
 
-    def open_up(function: Callable[..., Any], name: str, trouble: Any) -> None:
+    def open_up(function: Callable[..., Any], name: str, error: Any) -> None:
         parent = Path(name).parent
         with contextlib.suppress(OSError):
             parent.chmod(stat.S_IRWXU)

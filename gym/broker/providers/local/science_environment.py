@@ -26,7 +26,7 @@ LAST_LINES: Final = 8
 INSTALL: Final = ("--require-hashes", "--only-binary", ":all:", "--link-mode", "copy")
 
 
-class Science:
+class ScienceEnvironment:
     """`path` is where sandboxes look for their `python3`: the environment is of the one that they would find there."""
 
     def __init__(self, path: str, cache: Path | None = None, requirements: Path | None = None) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from app import SweTools, plain, shorten
+from app import TOOLS, SweTools, plain, shorten
 
 from gym.server import Model, ResourcesServer, VerifyRequest, tool
 from gym.server.testing import Caller, running
@@ -75,7 +75,7 @@ async def test_it_works_until_it_submits() -> None:
     assert (told.status, told.body["ran"], told.body["response"]["submitted"]) == (200, ["ls"], True)
     outputs = [one["output"] for one in told.body["response"]["output"] if one["type"] == "function_call_output"]
     assert outputs == ["ran ls", "Handed in."]
-    assert [one["name"] for one in asked[0]["tools"]] == ["bash", "view", "edit", "submit"]
+    assert [one["name"] for one in asked[0]["tools"]] == ["bash", "view", "edit", "start_job", "read_job", "submit"]
     assert [items.item_text(one) for one in asked[0]["input"]][1] == "It is broken."
 
 
@@ -107,4 +107,6 @@ async def test_a_text_in_json_is_shown_as_the_text(text: str, read: str) -> None
 async def test_the_tools_are_the_environments() -> None:
     here = Path(__file__).parents[1]
     theirs = here.parents[1] / "resources" / "swe" / "data" / "tools.json"
-    assert json.loads((here / "tools.json").read_text()) == json.loads(theirs.read_text())
+    own = json.loads((here / "tools.json").read_text())
+    assert own[:3] == json.loads(theirs.read_text())
+    assert tuple(one["name"] for one in own) == TOOLS

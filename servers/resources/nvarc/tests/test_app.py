@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gym.errors import UserError
 from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import Outcome, Programs
+from gym.sandbox.programs import ProgramOutcome, Programs
 from gym.server import ServerApp
 from gym.server.fuzz import fuzz_verify
 from gym.server.testing import Caller, Rows, running
@@ -139,30 +139,36 @@ def test_what_looks_like_a_list_is_one() -> None:
 @pytest.mark.parametrize(
     ("outcome", "ran"),
     [
-        (Outcome("ok", value="[[1]]"), Ran([[1]])),
-        (Outcome("ok", value="[["), Ran(None, "transform returned no JSON value")),
-        (Outcome("ok", value="9" * 5000), Ran(None, "transform returned no JSON value")),
-        (Outcome("ok", error="its reply is no JSON value: a set"), Ran(None, "its reply is no JSON value: a set")),
-        (Outcome("error", error="ValueError('no')"), Ran(None, "ValueError('no')")),
-        (Outcome("broken", error="it ended what runs it: x"), Ran(None, "it ended what runs it: x")),
-        (Outcome("time"), Ran(None, "transform took more than 5 s of CPU time, or slept as long")),
-        (Outcome("output"), Ran(None, "transform returned or printed too much")),
+        (ProgramOutcome("ok", value="[[1]]"), Ran([[1]])),
+        (ProgramOutcome("ok", value="[["), Ran(None, "transform returned no JSON value")),
+        (ProgramOutcome("ok", value="9" * 5000), Ran(None, "transform returned no JSON value")),
+        (
+            ProgramOutcome("ok", error="its reply is no JSON value: a set"),
+            Ran(None, "its reply is no JSON value: a set"),
+        ),
+        (ProgramOutcome("error", error="ValueError('no')"), Ran(None, "ValueError('no')")),
+        (
+            ProgramOutcome("broken", error="it ended the process that runs it: x"),
+            Ran(None, "it ended the process that runs it: x"),
+        ),
+        (ProgramOutcome("time"), Ran(None, "transform took more than 5 s of CPU time, or slept as long")),
+        (ProgramOutcome("output"), Ran(None, "transform returned or printed too much")),
     ],
 )
-def test_an_outcome_is_a_value_or_a_reason(outcome: Outcome, ran: Ran) -> None:
+def test_an_outcome_is_a_value_or_a_reason(outcome: ProgramOutcome, ran: Ran) -> None:
     assert read_outcome(outcome, 5) == ran
 
 
 def test_a_machine_that_gave_no_time_is_not_the_codes_fault() -> None:
     with pytest.raises(RolloutError, match="too little of the machine") as caught:
-        read_outcome(Outcome("wall", cpu=0.1, seconds=99), 5)
+        read_outcome(ProgramOutcome("wall", cpu=0.1, seconds=99), 5)
     assert caught.value.kind == "timeout"
 
 
 @pytest.fixture
 async def candidates(access: Access) -> AsyncIterator[Candidates]:
     async with Sandboxes(access.url, access.token) as sandboxes:
-        found = Candidates(Programs(sandboxes, image="python:3.13-slim", most=1), seconds=2, memory=1 << 30)
+        found = Candidates(Programs(sandboxes, image="python:3.13-slim", max_sandboxes=1), seconds=2, memory=1 << 30)
         yield found
         await found.aclose()
 
@@ -183,7 +189,7 @@ async def test_what_code_does_in_its_sandbox_is_its_own(candidates: Candidates) 
 async def test_code_sees_no_secret_of_the_server(access: Access, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("POLICY_API_KEY", "hidden")
     async with Sandboxes(access.url, access.token) as sandboxes:
-        found = Candidates(Programs(sandboxes, image="python:3.13-slim", most=1), seconds=2, memory=1 << 30)
+        found = Candidates(Programs(sandboxes, image="python:3.13-slim", max_sandboxes=1), seconds=2, memory=1 << 30)
         names = (await found.run("import sys\n" + transform("return sorted(sys.modules['os'].environ)"), [[1]])).value
         await found.aclose()
     assert "PATH" in names

@@ -14,6 +14,7 @@ from make_rows import shipped_rows
 from gym.server.config import Settings
 
 DATA = Path(__file__).parents[1] / "data"
+SWE_TOOLS = Path(__file__).parents[3] / "agents" / "swe_tools"
 
 
 def test_the_example_rows_are_up_to_date() -> None:
@@ -30,6 +31,12 @@ def test_the_rows_tools_are_the_servers() -> None:
     assert json.loads((DATA / "tools.json").read_text()) == [
         server.tools[name].schema() for name in ("bash", "view", "edit")
     ]
+
+
+def test_the_tools_of_swe_tools_are_the_servers() -> None:
+    server = Swe(SweConfig(), Settings())
+    told = json.loads((SWE_TOOLS / "tools.json").read_text())
+    assert told == [server.tools[one["name"]].schema() for one in told]
 
 
 def test_lines_are_numbered_and_a_range_is_kept() -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from gym.cli.audit.audit_programs import hollow_programs, rename_local
 from gym.cli.audit.gold import Gold, find_gold, form_of
 from gym.cli.audit.harmless import harmless_changes
 from gym.cli.audit.near_misses import near_misses
-from gym.cli.audit.programs import hollow_programs, rename_local
 from gym.cli.audit.wrong import wrong_values
 from gym.wire import items
 

@@ -10,7 +10,7 @@ import pytest
 from gym.cli.audit.constants import constant_answers, most_frequent_gold
 from gym.cli.audit.paid import take_bytes, take_surrogates
 from gym.cli.audit.raw_bodies import lone_surrogates, no_utf8
-from gym.cli.audit.subject import Subject
+from gym.cli.audit.subject import AuditSubject
 from gym.http.pool import Reply
 from gym.server.cases import Bench, Case
 from gym.server.testing import Answered
@@ -39,8 +39,8 @@ class Answering:
         return self._answer
 
 
-def subject(status: int, body: Any) -> Subject:
-    return Subject(cast(Bench, Answering(status, body)), (RIGHT,), 0.0, "", ())
+def subject(status: int, body: Any) -> AuditSubject:
+    return AuditSubject(cast(Bench, Answering(status, body)), (RIGHT,), 0.0, "", ())
 
 
 BROKEN = (500, {"error": {"kind": "resources", "message": "UnicodeEncodeError"}})

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 from gym.cli.audit.process import SURFACE, audit
-from gym.cli.audit.subject import Finding
+from gym.cli.audit.subject import AuditFinding
 from gym.server import ResourcesServer, Tolerated, VerifyRequest
 from gym.server.cases import Case
 from gym.server.resources import ResourcesConfig
@@ -166,7 +166,9 @@ def cases() -> Iterator[Case]:
         yield Case.model_validate({"name": row["form"], **fields})
 
 
-async def findings_of(*faults: str, server: type[Planted] = Planted, only: tuple[str, ...] = SURFACE) -> list[Finding]:
+async def findings_of(
+    *faults: str, server: type[Planted] = Planted, only: tuple[str, ...] = SURFACE
+) -> list[AuditFinding]:
     fields = {"faults": list(faults)}
     found = await audit(
         server.app(), "planted", fields, tuple(cases()), tuple(rows()), quick=True, only=only, strict=True

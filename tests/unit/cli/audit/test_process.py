@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gym.cli.audit.process import BLOCKED, audit
-from gym.cli.audit.subject import Finding
+from gym.cli.audit.subject import AuditFinding
 from gym.errors import UserError
 from gym.server import ResourcesServer, VerifyRequest, tool
 from gym.server.base import ServerApp
@@ -174,13 +174,15 @@ def make_case(name: str = "right", answer: str = "blue", **more: Any) -> Case:
     return Case.model_validate({"name": name, **fields, **more})
 
 
-async def findings_of(app: ServerApp, *cases: Case, only: tuple[str, ...] = (), **fields: Any) -> dict[str, Finding]:
+async def findings_of(
+    app: ServerApp, *cases: Case, only: tuple[str, ...] = (), **fields: Any
+) -> dict[str, AuditFinding]:
     chosen = cases or (make_case(),)
     told = await audit(app, "audited", fields, chosen, ROWS, quick=True, only=only)
     return {one.check: one for one in told}
 
 
-def failed(found: dict[str, Finding]) -> set[str]:
+def failed(found: dict[str, AuditFinding]) -> set[str]:
     return {name for name, one in found.items() if not one.passed}
 
 

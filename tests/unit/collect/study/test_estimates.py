@@ -36,7 +36,7 @@ def test_many_values_hold_little_and_their_interval_agrees_with_the_bootstrap(mo
     source = random.Random(2)
     values = [source.choice([0.0, 0.5, 1.0]) for _ in range(900)]
     drawn = Sample(values).interval
-    monkeypatch.setattr(estimates, "MOST_DRAWN", 100)
+    monkeypatch.setattr(estimates, "MAX_DRAWN", 100)
     many = Sample(values)
     assert len(many._values) == 100
     assert many.mean == pytest.approx(statistics.fmean(values))
@@ -67,7 +67,7 @@ def test_drawn_and_normal_p_values_agree_with_the_enumerated_ones(monkeypatch: p
     assert paired_p_value(differences) == pytest.approx(exact, abs=0.015)
     large = [1.0] * 330 + [-1.0] * 270
     drawn = paired_p_value(large)
-    monkeypatch.setattr(estimates, "MOST_FLIPPED", 500)
+    monkeypatch.setattr(estimates, "MAX_FLIPPED", 500)
     assert paired_p_value(large) == pytest.approx(drawn, abs=0.01)
     assert 0.005 < drawn < 0.03
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from gym.collect.result_file import result_file
 from gym.collect.study.recorded import (
     Inputs,
     find_rollouts,
@@ -15,7 +16,6 @@ from gym.collect.study.recorded import (
     original_text,
     parse_rollout,
     read_rollouts,
-    whole_file,
 )
 from gym.errors import UserError
 from tests.support.recordings import ran, row, write_collection
@@ -57,7 +57,7 @@ def test_a_file_of_another_collector_is_read_without_a_digest() -> None:
     assert (found.digest, found.agent, found.task) == (None, "", 2)
 
 
-def test_the_name_of_a_collection_may_lack_its_ending_and_a_wrong_one_is_told_its_nearest(tmp_path: Path) -> None:
+def test_the_name_of_a_collection_may_lack_its_ending_and_a_wrong_one_gets_the_nearest(tmp_path: Path) -> None:
     write_collection(tmp_path / "maths.jsonl", [ran(0)])
     assert find_rollouts(tmp_path / "maths").rollouts == tmp_path / "maths.jsonl"
     with pytest.raises(UserError) as caught:
@@ -121,7 +121,7 @@ def test_a_result_is_whole_or_not_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="in the middle"):
         write_half(path)
     assert list(path.parent.iterdir()) == []
-    with whole_file(path) as stream:
+    with result_file(path) as stream:
         stream.write(b"whole")
         assert not path.exists()
     with pytest.raises(UserError, match="exists already"):
@@ -130,7 +130,7 @@ def test_a_result_is_whole_or_not_there(tmp_path: Path) -> None:
 
 
 def write_half(path: Path) -> None:
-    with whole_file(path) as stream:
+    with result_file(path) as stream:
         stream.write(b"half")
         raise UserError("something was wrong in the middle")
 

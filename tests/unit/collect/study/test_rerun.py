@@ -1,4 +1,4 @@
-"""Verifiers and tools run again, against a real resources server behind the paths of a router."""
+"""Verifiers and tools re-run, against a real resources server behind the paths of a router."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Market:
     """What the test may turn; what the server saw."""
 
     factor: int = 1
-    ill: str = ""
+    broken: str = ""
     closed: int = 0
     open: int = 0
     most: int = 0
@@ -59,13 +59,13 @@ def make_shop(market: Market, mode: Any = "stateless") -> Any:
         @tool
         async def buy(self, price: int, state: dict[str, int]) -> dict[str, int]:
             """Buys."""
-            if market.ill == "tool":
+            if market.broken == "tool":
                 raise RolloutError("sandbox", "the till is broken")
             state["left"] -= price * market.factor
             return {"left": state["left"]}
 
         async def verify(self, rollout: Sold, state: dict[str, int] | None) -> float:
-            if market.ill == "verify":
+            if market.broken == "verify":
                 raise ZeroDivisionError("boom")
             left = state["left"] if state else int(rollout.last_text)
             market.verified.append(rollout.last_text)
@@ -90,9 +90,9 @@ async def stack_of(app: Any, *, token: str = "", agents: dict[str, Any] | None =
         if scope["type"] == "lifespan":
             await app(scope, receive, send)
             return
-        told = dict(scope["headers"]).get(b"authorization", b"")
+        sent = dict(scope["headers"]).get(b"authorization", b"")
         status, body = 404, b"{}"
-        if token and told != b"Bearer " + token.encode():
+        if token and sent != b"Bearer " + token.encode():
             status = 401
         elif scope["path"].startswith("/s/shop/"):
             path = scope["path"].removeprefix("/s/shop")
@@ -112,8 +112,8 @@ def sale(task: int, *, price: int = 5, repeat: int = 0, reward: float = 1.0, **e
     body, line = ran(task, repeat, reward, agent=AGENT, given=row(task, budget=10), **extra)
     fields = orjson.loads(line)
     call = function_call("buy", orjson.dumps({"price": price}).decode(), call_id="c1")
-    told = function_call_output("c1", f'{{ "left": {10 - price} }}')
-    fields["response"]["output"] = [call, told, message(str(10 - price))]
+    output = function_call_output("c1", f'{{ "left": {10 - price} }}')
+    fields["response"]["output"] = [call, output, message(str(10 - price))]
     return body, orjson.dumps(fields) + b"\n"
 
 
@@ -128,8 +128,8 @@ async def replay(paths: OutputPaths, url: str, **options: Any) -> RerunResult:
 
 async def reverify(paths: OutputPaths, url: str, *, token: str = "", **options: Any) -> RerunResult:
     with Inputs(paths.materialized) as inputs:
-        again = RerunOptions(stack_url=url, token=token)
-        return await reverify_rollouts(paths, inputs, again, ignore, **options)
+        rerun = RerunOptions(stack_url=url, token=token)
+        return await reverify_rollouts(paths, inputs, rerun, ignore, **options)
 
 
 async def test_a_replay_that_goes_as_recorded_has_no_difference(tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ async def test_a_replay_that_goes_as_recorded_has_no_difference(tmp_path: Path) 
     assert market.most <= 2
 
 
-async def test_a_changed_tool_is_told_call_by_call_with_file_and_line(tmp_path: Path) -> None:
+async def test_a_changed_tool_is_reported_call_by_call_with_file_and_line(tmp_path: Path) -> None:
     paths = write_collection(tmp_path / "x.jsonl", [sale(1), sale(0, price=0, reward=0.0)])
     async with stack_of(make_shop(Market(factor=2))) as url:
         outcome = await replay(paths, url)
@@ -154,9 +154,9 @@ async def test_a_changed_tool_is_told_call_by_call_with_file_and_line(tmp_path: 
     assert (outcome.mean_recorded, outcome.mean_now) == (0.5, 0.0)
 
 
-@pytest.mark.parametrize(("ill", "said"), [("verify", "boom"), ("tool", "the till is broken")])
-async def test_a_server_that_fails_is_a_failure_and_never_a_reward_of_0(tmp_path: Path, ill: str, said: str) -> None:
-    market = Market(ill=ill)
+@pytest.mark.parametrize(("broken", "said"), [("verify", "boom"), ("tool", "the till is broken")])
+async def test_a_server_that_fails_is_a_failure_and_never_a_reward_of_0(tmp_path: Path, broken: str, said: str) -> None:
+    market = Market(broken=broken)
     paths = write_collection(tmp_path / "x.jsonl", [sale(0, reward=0.0)])
     async with stack_of(make_shop(market)) as url:
         outcome = await replay(paths, url)
@@ -206,7 +206,7 @@ async def test_a_verifier_that_may_need_its_session_is_refused_unless_forced(tmp
 
 async def test_a_verifier_that_fails_leaves_its_rollout_out_and_is_listed(tmp_path: Path) -> None:
     paths = write_collection(tmp_path / "x.jsonl", [sale(0)])
-    async with stack_of(make_shop(Market(ill="verify"))) as url:
+    async with stack_of(make_shop(Market(broken="verify"))) as url:
         outcome = await reverify(paths, url, output=tmp_path / "now.jsonl")
     assert (outcome.failed, outcome.exit_code, outcome.mean_now) == (1, 1, None)
     assert outcome.differences[0].what == "verify failed"
@@ -263,14 +263,14 @@ def test_calls_are_paired_with_their_outputs_in_the_order_in_which_they_ran() ->
         function_call("never", "{}", call_id="3"),
         function_call_output("unknown", "four"),
     ]
-    assert [(call["name"], told) for call, told in recorded_calls(output)] == [
+    assert [(call["name"], answer) for call, answer in recorded_calls(output)] == [
         ("a", "one"),
         ("b", "two"),
         ("a", "three"),
     ]
 
 
-def test_what_another_agent_answered_is_told_apart_from_the_tools_of_a_server() -> None:
+def test_what_another_agent_answered_differs_from_the_tools_of_a_server() -> None:
     assert called_agents({"agent_calls": [{"tool": "ask_critic"}, {"tool": "ask_critic"}, "broken"]}) == {"ask_critic"}
     assert called_agents({"agent_calls": None}) == called_agents({}) == set()
 

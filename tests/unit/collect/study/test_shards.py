@@ -38,7 +38,7 @@ def test_shards_become_one_collection_that_a_resume_takes_as_done(tmp_path: Path
     assert paths.materialized.read_bytes().count(b"\n") == 6
     (entry,) = orjson.loads(paths.metrics.read_bytes())
     assert entry["agent_metrics"]["pass@2/accuracy"] == 100.0
-    output = open_output(paths.rollouts, DATA, fresh=False, on_done=lambda *told: None)
+    output = open_output(paths.rollouts, DATA, fresh=False, on_done=lambda *seen: None)
     output.close()
     assert len(output.done) == 6
 

@@ -39,7 +39,7 @@ def test_good_rollouts_become_conversations(tmp_path: Path) -> None:
     assert "tools" not in examples[0]
 
 
-def test_calls_outputs_tools_and_instructions_are_told_as_chats_tell_them(tmp_path: Path) -> None:
+def test_calls_outputs_tools_and_instructions_are_written_as_chats_write_them(tmp_path: Path) -> None:
     call = {"type": "function_call", "call_id": "c1", "name": "add", "arguments": '{"n":1}'}
     output = {"type": "function_call_output", "call_id": "c1", "output": "2"}
     said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "2"}]}

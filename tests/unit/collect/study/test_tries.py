@@ -63,8 +63,8 @@ def test_runs_differ_by_their_means_over_tasks() -> None:
 
 def test_intervals_hold_their_mean_and_stand_for_powers_of_two_and_the_greatest_k() -> None:
     metrics = extra_metrics(make_tries({task: [float(task % 2), 0.0, 1.0, 0.0, 0.0] for task in range(20)}))
-    told = {name.partition("/")[0] for name in metrics if name.endswith("/ci_low")}
-    assert told == {f"pass@{k}" for k in (1, 2, 4, 5)} | {f"pass@1[avg-of-{k}]" for k in (1, 2, 4, 5)}
+    found = {name.partition("/")[0] for name in metrics if name.endswith("/ci_low")}
+    assert found == {f"pass@{k}" for k in (1, 2, 4, 5)} | {f"pass@1[avg-of-{k}]" for k in (1, 2, 4, 5)}
     name = "pass@1[avg-of-5]/accuracy"
     assert metrics[f"{name}/ci_low"] < metrics[name] < metrics[f"{name}/ci_high"]
 

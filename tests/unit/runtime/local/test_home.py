@@ -10,7 +10,7 @@ import pytest
 from gym.errors import InfraError, UserError
 from gym.runtime.identity import Identity, identify
 from gym.runtime.local.home import one_command, only_supervisor, prepare_home, unwritable
-from gym.runtime.local.ledger import Ledger, Record, read_record, remove_published, sweep
+from gym.runtime.local.pid_file import PidFile, Record, read_record, remove_published, sweep
 
 
 def me() -> Identity:
@@ -50,35 +50,35 @@ def test_a_full_disk_and_a_missing_right_are_told_apart(tmp_path: Path) -> None:
 
 def test_what_is_recorded_is_on_the_disk_at_once(tmp_path: Path) -> None:
     home = prepare_home(tmp_path)
-    ledger = Ledger(home, Record(supervisor=me(), control="/c"))
-    ledger.set_stack("test", "http://r")
-    ledger.add("a-1", me())
-    ledger.add("b-1", me())
-    ledger.drop("a-1")
+    pid_file = PidFile(home, Record(supervisor=me(), control="/c"))
+    pid_file.set_stack("test", "http://r")
+    pid_file.add("a-1", me())
+    pid_file.add("b-1", me())
+    pid_file.drop("a-1")
     record = read_record(home)
 
     assert record is not None
     assert (record.stack, record.router, list(record.processes)) == ("test", "http://r", ["b-1"])
-    ledger.close()
+    pid_file.close()
     assert read_record(home) is None
 
 
 def test_a_removed_folder_is_not_made_again(tmp_path: Path) -> None:
     home = prepare_home(tmp_path / "h")
-    ledger = Ledger(home, Record(supervisor=me()))
-    ledger.add("a-1", me())
+    pid_file = PidFile(home, Record(supervisor=me()))
+    pid_file.add("a-1", me())
     home.path.rename(tmp_path / "away")
-    ledger.drop("a-1")
+    pid_file.drop("a-1")
 
     with pytest.raises(FileNotFoundError):
-        ledger.add("b-1", me())
+        pid_file.add("b-1", me())
     assert not home.path.exists()
 
 
 def test_strangers_that_bear_recorded_pids_are_left_alone(tmp_path: Path) -> None:
     home = prepare_home(tmp_path)
     stranger = Identity(pid=os.getpid(), start="of another time")
-    Ledger(home, Record(supervisor=stranger)).add("a-1", stranger)
+    PidFile(home, Record(supervisor=stranger)).add("a-1", stranger)
 
     assert sweep(home) == 0
     assert read_record(home) is None

@@ -10,7 +10,7 @@ from gym import labels
 from gym.plan.model import Plan, RouterPlan, Service
 from gym.runtime.local.home import Home
 from gym.runtime.local.specs import (
-    Order,
+    StackOrder,
     addresses_for,
     console_spec,
     redacted_plan,
@@ -37,8 +37,8 @@ def make(name: str, *, launch: Any = "sdk", **more: Any) -> Service:
     )
 
 
-def order_of(*services: Service, **more: Any) -> Order:
-    return Order(plan=Plan(stack="test", services=services), **more)
+def order_of(*services: Service, **more: Any) -> StackOrder:
+    return StackOrder(plan=Plan(stack="test", services=services), **more)
 
 
 def test_a_server_of_ours_is_handed_its_socket_and_told_only_what_it_may_know() -> None:
@@ -97,7 +97,7 @@ def test_an_instance_of_several_replicas_is_reached_by_the_router_where_discover
 def test_only_the_console_learns_the_token_and_only_where_it_is_asked_for(needed: bool) -> None:
     service = make("mcqa")
     plan = Plan(stack="test", services=(service,), router=RouterPlan(needs_token=needed))
-    order = Order(plan=plan, environ={labels.ENV_TOKEN: " t0ken\n", labels.ENV_TOKEN_FILE: "/f", "A": "b"})
+    order = StackOrder(plan=plan, environ={labels.ENV_TOKEN: " t0ken\n", labels.ENV_TOKEN_FILE: "/f", "A": "b"})
 
     assert (console_spec(order, HOME).env.get(labels.ENV_TOKEN) == "t0ken") is needed
     for spec in (router_spec(order, HOME), service_spec(order, HOME, service, "mcqa-1", {})):

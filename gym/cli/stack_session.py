@@ -1,0 +1,214 @@
+"""Which stack a command means: its folder, its runtime, and what the user asked to be loaded."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import orjson
+from pydantic import ValidationError
+
+from gym import labels
+from gym.cli import console
+from gym.cli.options import parse_counts, split_items
+from gym.config import LoadRequest, Stack, load_stack, search_roots
+from gym.errors import InfraError, UserError
+from gym.files import write_atomically
+from gym.runtime.compose import find_engine
+from gym.runtime.compose.compose_runtime import ComposeRuntime
+from gym.runtime.local import LocalRuntime
+from gym.runtime.local.home import prepare_home
+from gym.runtime.protocol import Runtime, StackStatus
+from gym.wire.discovery import Discovery
+
+RuntimeName = Literal["compose", "local"]
+STATE_DIR = ".gym"
+SESSION_FILE = "session.json"
+
+
+class StackSession(NamedTuple):
+    """A stack that was started: where its state is, and the runtime that holds it."""
+
+    home: Path
+    runtime: Runtime
+
+
+def home_here(stack: str) -> Path:
+    """Where `gym up` keeps a stack's state: below the working directory."""
+    return Path.cwd() / STATE_DIR / stack
+
+
+def open_session(
+    stack: str, runtime: RuntimeName, overrides: tuple[Path, ...] = (), locked: Path | None = None
+) -> StackSession:
+    """The stack's folder here, private to its owner, with a note of the runtime that will hold it."""
+    home = home_here(stack)
+    held = _recorded_runtime(home)
+    chosen = make_runtime(runtime, overrides, locked)
+    if held and held != runtime and _runs(held, home):
+        raise UserError(
+            f"Stack '{stack}' runs on the {held} runtime already.",
+            "Stop it first (gym down), or give this one another name (--stack).",
+        )
+    prepare_home(home)
+    write_atomically(home / SESSION_FILE, orjson.dumps({"runtime": runtime}).decode())
+    return StackSession(home, chosen)
+
+
+def _runs(runtime: RuntimeName, home: Path) -> bool:
+    """What an engine that does not answer would say cannot be waited for: `--runtime local` is the way without one."""
+    try:
+        return make_runtime(runtime).status(home) is not None
+    except InfraError:
+        return False
+
+
+def find_session(stack: str) -> StackSession:
+    """The stack of that name in this folder or the nearest one above, as git finds a repository."""
+    cwd = Path.cwd()
+    for folder in (cwd, *cwd.parents):
+        home = folder / STATE_DIR / stack
+        if runtime := _recorded_runtime(home):
+            return StackSession(home, make_runtime(runtime))
+    others = sorted({found.parent.name for found in cwd.glob(f"{STATE_DIR}/*/{SESSION_FILE}")})
+    known = f" Known here: {', '.join(others)} (name one with --stack)." if others else ""
+    raise UserError(
+        f"No stack '{stack}' in {cwd} or any folder above it.{known}",
+        "Start one: gym up simple_weather --model scripted",
+    )
+
+
+def running(session: StackSession) -> StackStatus:
+    status = session.runtime.status(session.home)
+    if status is None:
+        raise UserError(f"The stack of {session.home} does not run.", "Start it: gym up NAMES")
+    return status
+
+
+def strict_verifiers(home: Path) -> tuple[str, ...]:
+    """Those in their strict mode, as the stack itself tells."""
+    for path in (home / "discovery.json", home / "discovery" / "discovery.json"):
+        with contextlib.suppress(OSError, ValidationError):
+            found = Discovery.model_validate_json(path.read_bytes())
+            return tuple(name for name, one in found.instances.items() if one.strict)
+    return ()
+
+
+def router_of(stack: str) -> str:
+    """Where the stack that runs here answers. Shows replicas that are not healthy: callers would wait for them."""
+    status = running(find_session(stack))
+    for line in unhealthy_replicas(status):
+        console.note(line, style="yellow")
+    return status.router
+
+
+def unhealthy_replicas(status: StackStatus) -> list[str]:
+    """A line for each replica that is not healthy."""
+    unhealthy = [one for one in status.replicas if one.state != "healthy"]
+    return [
+        f"{one.replica} is {one.state}{f' ({one.detail})' if one.detail else ''}: gym logs {one.instance}"
+        for one in unhealthy
+    ]
+
+
+def make_runtime(name: RuntimeName, overrides: tuple[Path, ...] = (), locked: Path | None = None) -> Runtime:
+    """`overrides` are Compose files of the user's own, `locked` what `gym lock` wrote."""
+    if name == "compose":
+        return ComposeRuntime(overrides, locked=locked)
+    if locked:
+        raise UserError(
+            "--locked is about images, and the local runtime has none.", "Leave it out, or --runtime compose."
+        )
+    if overrides:
+        raise UserError(
+            "-f names Compose files, and this stack uses no Compose.", "Leave it out, or --runtime compose."
+        )
+    return LocalRuntime()
+
+
+def sweep_leftovers() -> tuple[str, ...]:
+    """Every container of every stack of this user goes; the homes of those stacks."""
+    return ComposeRuntime().sweep()
+
+
+def choose_runtime(wanted: RuntimeName | None) -> tuple[RuntimeName, str]:
+    """The runtime's name and one line on why: what was asked for, else compose when an engine answers, else local."""
+    if wanted:
+        return wanted, f"runtime: {wanted}"
+    facts = find_engine()
+    if isinstance(facts, InfraError):
+        return "local", f"runtime: local, each server a process on this machine ({facts.what.rstrip('.')})"
+    return "compose", f"runtime: compose (engine {facts.version}; --runtime local runs processes instead)"
+
+
+def load_named(
+    items: list[str] | None,
+    *,
+    model: str | None = None,
+    files: list[Path] | None = None,
+    replicas: list[str] | None = None,
+    strict: bool = False,
+    without_models: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> Stack:
+    """The stack of what was typed. `config_paths=[...]` on the command line or in env.yaml names servers too."""
+    request = load_request(items, model=model, files=files, replicas=replicas, strict=strict, environ=environ)
+    stack = load_stack(replace(request, without_models=without_models))
+    if not stack.instances:
+        raise UserError(
+            "Nothing is named: give at least one server, or a configuration file with -c.",
+            "`gym list` shows the servers; try: gym up simple_weather --model scripted",
+        )
+    return stack
+
+
+def load_request(
+    items: list[str] | None,
+    *,
+    model: str | None = None,
+    files: list[Path] | None = None,
+    replicas: list[str] | None = None,
+    strict: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> LoadRequest:
+    """What the command line says, as the config module takes it."""
+    names, overrides = split_items(items or [])
+    cwd = Path.cwd()
+    return LoadRequest(
+        names=names,
+        model=model,
+        files=tuple(files or ()),
+        overrides=overrides,
+        replicas=parse_counts(replicas or [], "--replicas"),
+        strict=strict,
+        cwd=cwd,
+        roots=search_roots(cwd, environ),
+        environ=dict(environ),
+    )
+
+
+def read_token(token_file: Path | None, environ: Mapping[str, str] = os.environ) -> str:
+    """The bearer token for callers from outside; never an option's value, which every process list shows."""
+    if token_file is None:
+        return environ.get(labels.ENV_TOKEN, "").strip()
+    try:
+        token = token_file.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--token-file {token_file}: {getattr(error, 'strerror', None) or error}") from error
+    if not token:
+        raise UserError(f"--token-file {token_file} is empty.", f"Make one: openssl rand -hex 32 > {token_file}")
+    return token
+
+
+def _recorded_runtime(home: Path) -> RuntimeName | None:
+    try:
+        recorded = orjson.loads((home / SESSION_FILE).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except ValueError:
+        recorded = {}
+    return "compose" if recorded.get("runtime") == "compose" else "local"

@@ -1,0 +1,32 @@
+"""Files of results: other processes see each of them whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from gym.data.whole_files import whole_file
+from gym.errors import InfraError, UserError
+
+
+@contextmanager
+def result_file(path: Path, *, replace: bool = False) -> Iterator[BinaryIO]:
+    """An existing file is overwritten only with `replace`; after an error it stays as it was."""
+    if path.exists() and not replace:
+        raise UserError(f"{path} exists already", "choose another name with -o, or remove it")
+    try:
+        with whole_file(path) as stream:
+            yield stream
+    except OSError as error:
+        if error.filename is not None and path.name not in str(error.filename):  # of a file that is read meanwhile
+            raise
+        raise InfraError(
+            f"cannot write to {path}: {error.strerror or error}", "choose another place with -o"
+        ) from error
+
+
+def write_result(path: Path, data: bytes) -> None:
+    with result_file(path, replace=True) as stream:
+        stream.write(data)

@@ -1,0 +1,74 @@
+"""Where a peer is, and how a connection to it is opened: TCP, or a socket file of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+from gym.http.peer_health import Peer
+
+P = TypeVar("P", bound=asyncio.Protocol)
+
+
+class Address(NamedTuple):
+    tls: bool
+    host: str
+    port: int
+    netloc: bytes
+    target: bytes  # path and query
+
+    @property
+    def peer(self) -> Peer:
+        return self.tls, self.host, self.port
+
+
+class Dial(Protocol):
+    async def open(self, make: Callable[[], P], address: Address) -> tuple[Any, P]:
+        """The transport (uvloop's derives from nothing of asyncio's) and the protocol that `make` made."""
+
+    def name(self, address: Address) -> str:
+        """For errors."""
+
+
+class TcpDial:
+    async def open(self, make: Callable[[], P], address: Address) -> tuple[Any, P]:
+        loop, context = asyncio.get_running_loop(), _tls() if address.tls else None
+        return await loop.create_connection(make, address.host, address.port, ssl=context)
+
+    def name(self, address: Address) -> str:
+        return f"{address.host}:{address.port}"
+
+
+class SocketFileDial:
+    """Whatever the address says."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    async def open(self, make: Callable[[], P], address: Address) -> tuple[Any, P]:
+        return await asyncio.get_running_loop().create_unix_connection(make, self._path)
+
+    def name(self, address: Address) -> str:
+        return self._path
+
+
+@lru_cache(maxsize=4096)
+def parse_url(url: str) -> Address:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"not an http(s) address: {url!r}")
+    tls = parts.scheme == "https"
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if any(ord(char) <= 32 or ord(char) > 126 for char in target):
+        raise ValueError(f"not a plain URL path: {target!r}")
+    netloc = parts.netloc.rpartition("@")[2]
+    return Address(tls, parts.hostname, parts.port or (443 if tls else 80), netloc.encode("idna"), target.encode())
+
+
+@lru_cache(maxsize=1)
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()

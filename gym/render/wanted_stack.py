@@ -1,0 +1,104 @@
+"""What a stack is to be, from its plan; and what it is, from the replicas that were seen."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from gym.plan.model import Plan, RouterPlan, Service
+from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
+from gym.wire.stack_names import PORT, service_name
+from gym.wire.wanted import Wanted, WantedRouter, WantedService, Work
+
+
+class Sight(NamedTuple):
+    """One replica that runs, and whether it can serve."""
+
+    host: str
+    healthy: bool
+
+
+def wanted_of(plan: Plan, project: str, url: str) -> Wanted:
+    return Wanted(
+        stack=plan.stack,
+        project=project,
+        url=url,
+        router=WantedRouter(**plan.router.model_dump()),
+        services=tuple(_wanted_service(one, project) for one in plan.services),
+    )
+
+
+def plan_of_wanted(wanted: Wanted) -> Plan:
+    """As much of the plan as routes depend on."""
+    services = tuple(Service.model_validate(one.model_dump(exclude={"host", "strict"})) for one in wanted.services)
+    return Plan(stack=wanted.stack, services=services, router=RouterPlan(**wanted.router.model_dump()))
+
+
+def discovery_of(
+    wanted: Wanted, seen: Mapping[str, Iterable[Sight]], leaving: Collection[str] = frozenset()
+) -> Discovery:
+    """The document that servers and the router read. `seen` is by instance; what is wanted and not seen is listed as
+    not healthy, what is seen and not wanted is not listed."""
+    instances = {one.name: _instance(wanted, one, seen.get(one.name, ()), leaving) for one in wanted.services}
+    return Discovery(stack=wanted.stack, router=wanted.url, instances=instances)
+
+
+def number_of(host: str) -> int:
+    """The last part of a container's name; what a user named himself is the first of its kind."""
+    last = host.rpartition("-")[2]
+    return int(last) if last.isascii() and last.isdigit() else 1
+
+
+class Leavers:
+    """The replicas out of the routes. A container that ended has left: the next one of its name is another."""
+
+    def __init__(self) -> None:
+        self._asked: frozenset[str] = frozenset()
+        self._left: frozenset[str] = frozenset()
+
+    def now(self, work: Work, healthy: Collection[str]) -> frozenset[str]:
+        """Of a command that is alive, with the replicas that are healthy at this look."""
+        asked = frozenset(work.leaving)
+        self._left = (self._left & self._asked & asked) | (asked - frozenset(healthy))
+        self._asked = asked
+        return asked - self._left
+
+
+def _wanted_service(service: Service, project: str) -> WantedService:
+    fields = service.model_dump(include={"name", "slug", "type", "implementation", "launch", "digest", "replicas"})
+    return WantedService(**fields, host=service_name(service.slug, project), strict=service.strict)
+
+
+def _instance(wanted: Wanted, service: WantedService, seen: Iterable[Sight], leaving: Collection[str]) -> InstanceView:
+    there = sorted((one for one in seen if one.host not in leaving), key=lambda one: number_of(one.host))
+    there = there[: service.replicas]
+    missing = _missing(wanted, service, {*leaving, *(one.host for one in there)}, service.replicas - len(there))
+    replicas = tuple(_replica(service, one) for one in sorted((*there, *missing), key=lambda one: number_of(one.host)))
+    return InstanceView(
+        type=service.type,
+        implementation=service.implementation,
+        replicas=replicas,
+        digest=service.digest,
+        state=_state(replicas),
+        sdk=service.launch == "sdk",
+        strict=service.strict,
+    )
+
+
+def _replica(service: WantedService, one: Sight) -> ReplicaView:
+    id = f"{service.slug}-{number_of(one.host)}"
+    route = replica_route(service.type, id)
+    return ReplicaView(id=id, url=f"http://{one.host}:{PORT}", healthy=one.healthy, route=route)
+
+
+def _missing(wanted: Wanted, service: WantedService, taken: Collection[str], count: int) -> list[Sight]:
+    """Names of those that should be there: some reader may know them by then."""
+    names = (wanted.replica(service, number) for number in range(1, service.replicas + 1))
+    return [Sight(name, healthy=False) for name in names if name not in taken][:count]
+
+
+def _state(replicas: tuple[ReplicaView, ...]) -> str:
+    healthy = sum(one.healthy for one in replicas)
+    if not replicas:
+        return "down"
+    return "healthy" if healthy == len(replicas) else "degraded" if healthy else "starting"

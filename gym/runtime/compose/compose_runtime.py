@@ -1,0 +1,310 @@
+"""The Compose runtime: a plan becomes containers, and only what differs is touched. Every verb is safe to repeat."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from gym import labels
+from gym.engine import connect, engine_host, require_engine
+from gym.errors import InfraError, NotUp, UserError
+from gym.plan import diff
+from gym.plan.model import Change, Observed, Plan, RouterPlan
+from gym.runtime.compose.choice import check_instances, choose
+from gym.runtime.compose.container_logs import follow_logs, read_logs
+from gym.runtime.compose.containers import Container, observed, publisher_of
+from gym.runtime.compose.converge import Converger, containers_of
+from gym.runtime.compose.host_facts import read_host_facts
+from gym.runtime.compose.layout import (
+    Layout,
+    State,
+    forget_other_secrets,
+    forget_secrets,
+    prepare_folders,
+    restore,
+    state_of,
+    write_compose,
+    write_down,
+    write_stack,
+)
+from gym.runtime.compose.making import data_roots, make_images
+from gym.runtime.compose.prepare import prepare, token_secret
+from gym.runtime.compose.secrets import secret_names
+from gym.runtime.compose.server_builds import push_images
+from gym.runtime.compose.stack_lock import (
+    Lock,
+    make_lock,
+    read_lock,
+    write_lock,
+)
+from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
+from gym.runtime.compose.wait import StackHealth, retry_now
+from gym.runtime.compose.work import wait_for_compose, working
+from gym.runtime.lateness import start_seconds
+from gym.runtime.local.home import one_command, prepare_home
+from gym.runtime.local.listeners import listen_for_router
+from gym.runtime.protocol import OnStatus, Prepared, StackStatus
+from gym.runtime.sandbox_access import remove_leftovers
+from gym.runtime.signals import ignore_interrupts
+from gym.runtime.upstream_folders import forget_upstreams
+from gym.venvs import cache_dir
+
+if TYPE_CHECKING:
+    import docker
+
+QUIET_SECONDS: Final = 1.0
+FINISH_BEFORE_DOWN: Final = 15.0  # for a Compose at work, which would go on creating what was just removed
+HASTY_SECONDS: Final = 2.0  # what never was up has nothing to finish
+
+
+class ComposeRuntime:
+    """`overrides` are Compose files of the user's own, merged over ours; `cache` keeps what builds are made from.
+
+    `locked` is a file of `gym lock`: a stack that differs from it is refused.
+    """
+
+    name: Literal["local", "compose"] = "compose"
+
+    def __init__(self, overrides: tuple[Path, ...] = (), cache: Path | None = None, locked: Path | None = None) -> None:
+        self.locked = locked
+        self.overrides = tuple(str(path.resolve()) for path in overrides)
+        self.cache = cache or cache_dir(os.environ)
+
+    def observe(self, home: Path) -> Observed:
+        with _client() as client:
+            return observed(containers_of(client, Layout(home.resolve())))
+
+    def prepare(self, home: Path, plan: Plan, secrets: Mapping[str, str]) -> Prepared:
+        facts = read_host_facts(plan, Layout(home.resolve()).build, self.cache)
+        return prepare(plan, {**secrets, labels.ENV_TOKEN: _given_token(secrets)}, facts)
+
+    def changes(self, home: Path, prepared: Prepared) -> tuple[Change, ...]:
+        """Also for an image or an override file that changed."""
+        layout = Layout(home.resolve())
+        with _client() as client:
+            containers = containers_of(client, layout)
+            state = layout.read_state().model_copy(update={"overrides": self.overrides})
+            images = prepared.images.by_instance if prepared.images else {}
+            stale = {one.instance for one in containers if images.get(one.instance, one.image) != one.image}
+            if containers and layout.compose.is_file() and (state != layout.read_state() or self.overrides):
+                to = Converger(client, engine_host(), layout, lambda _: None, 0.0)
+                stale |= {one.instance for one in to.find_stale(state, containers)}
+        found = diff(prepared.plan, observed(containers))
+        return tuple(_replaced(one) if one.service in stale else one for one in found)
+
+    def up(self, home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float | None) -> StackStatus:
+        engine = require_engine()
+        place = prepare_home(home)
+        layout = Layout(place.path)
+        with one_command(place), connect(engine.host) as client:
+            wait_for_compose(layout.compose_lock, layout.read_state().project)
+            before = containers_of(client, layout)
+            converger = Converger(
+                client, engine.host, layout, on_status, _start_timeout(client, prepared.plan, timeout)
+            )
+            retry_now(client, before)
+            with _removed_unless_started(converger, before):
+                plan = _with_free_port(client, prepared.plan, layout.read_plan(), before)
+                self._build(converger, prepared)
+                return _converge(converger, plan, prepared.secrets, state_of(layout.home, prepared, self.overrides))
+
+    def build(self, home: Path, prepared: Prepared, on_status: OnStatus, *, push: str = "") -> tuple[str, ...]:
+        """Build what is missing and start nothing. What was built; with `push`, what all of it is called there."""
+        engine = require_engine()
+        place = prepare_home(home)
+        with one_command(place), connect(engine.host) as client:
+            to = Converger(client, engine.host, Layout(place.path), on_status, 0.0)
+            built = self._build(to, prepared)
+        images = prepared.images
+        assert images is not None
+        return push_images([images.base, *(one.tag for one in images.targets)], push, engine.host) if push else built
+
+    def _build(self, to: Converger, prepared: Prepared) -> tuple[str, ...]:
+        return make_images(to, prepared, self.cache, read_lock(self.locked) if self.locked else None)
+
+    def start(
+        self,
+        home: Path,
+        secrets: Mapping[str, str],
+        on_status: OnStatus,
+        *,
+        timeout: float | None,
+        router: RouterPlan | None = None,
+    ) -> StackStatus:
+        """Bring up what `load_stack_file` put into `home`: nothing is built. `secrets` go by the names it asks for."""
+        with self._running(home, on_status, timeout) as (to, saved):
+            before = containers_of(to.client, to.layout)
+            wanted_plan = saved.model_copy(update={"router": router or saved.router})
+            plan = _with_free_port(to.client, wanted_plan, saved, before)
+            wanted = secret_names(plan.model_dump_json())
+            if missing := [name for name in wanted if not secrets.get(name)]:
+                raise UserError(
+                    f"The stack asks for secrets that were not given: {', '.join(missing)}.", "One file each."
+                )
+            values = {name: secrets[name] for name in wanted} | token_secret(plan.router, _given_token(secrets))
+            with _removed_unless_started(to, before):
+                return _converge(to, plan, values, to.layout.read_state())
+
+    def lock(self, home: Path, target: Path, on_unhashed: Callable[[str, str], None] = lambda *_: None) -> Lock:
+        """Write down what the stack in `home` is made of; `on_unhashed(instance, why)`: its hashes cannot be had."""
+        engine = require_engine()
+        layout = Layout(home.resolve())
+        plan, state = layout.read_plan(), layout.read_state()
+        if plan is None or not state.images:
+            raise UserError(f"There is no built stack in {home}.", "Build one first: gym up NAMES")
+        with connect(engine.host) as client:
+            lock = make_lock(client, engine.host, plan, state.images, data_roots(), self.cache, on_unhashed)
+        write_lock(target, lock)
+        return lock
+
+    def down(self, home: Path) -> bool:
+        layout = Layout(home.resolve())
+        plan = layout.read_plan()
+        with _client() as client:
+            return _remove(client, layout, grace=GRACE_SECONDS + (plan.drain_seconds if plan else 0.0))
+
+    def sweep(self) -> tuple[str, ...]:
+        """Remove what is left of every stack of this user, wherever it was started; their homes."""
+        with _client() as client:
+            return remove_all(client)
+
+    def status(self, home: Path) -> StackStatus | None:
+        layout = Layout(home.resolve())
+        plan = layout.read_plan()
+        with _client() as client:
+            containers = containers_of(client, layout)
+            if not containers or plan is None:
+                return None
+            return _watch(client, layout, plan).status(containers, detailed=True)
+
+    def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]:
+        layout = Layout(home.resolve())
+        plan = layout.read_plan()
+        with _client() as client:
+            chosen = choose(containers_of(client, layout), plan, names)
+            yield from (follow_logs if follow else read_logs)(client, plan, chosen, tail)
+
+    def restart(self, home: Path, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None) -> StackStatus:
+        with self._running(home, on_status, timeout) as (to, plan):
+            chosen = choose(containers_of(to.client, to.layout), plan, names)
+            return to.restart(_watch(to.client, to.layout, plan), chosen)
+
+    def scale(
+        self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float | None
+    ) -> StackStatus:
+        with self._running(home, on_status, timeout, sum(replicas.values())) as (to, plan):
+            check_instances(plan, replicas)
+            services = tuple(
+                one.model_copy(update={"replicas": replicas.get(one.name, one.replicas)}) for one in plan.services
+            )
+            scaled = plan.model_copy(update={"services": services})
+            prepare_folders(to.layout)
+            rewritten = write_compose(to.layout, scaled)
+            return to.converge(scaled, to.layout.read_state(), rewritten=rewritten)
+
+    @contextmanager
+    def _running(
+        self, home: Path, on_status: OnStatus, timeout: float | None, more: int = 0
+    ) -> Iterator[tuple[Converger, Plan]]:
+        engine = require_engine()
+        layout = Layout(home.resolve())
+        plan = layout.read_plan()
+        if plan is None:
+            raise UserError(f"There is no stack in {home}.", "Start one: gym up NAMES")
+        with one_command(prepare_home(home)), connect(engine.host) as client, working(layout.wanted) as work:
+            wait_for_compose(layout.compose_lock, layout.read_state().project)
+            seconds = _start_timeout(client, plan, timeout, more)
+            yield Converger(client, engine.host, layout, on_status, seconds, work), plan
+
+
+def _replaced(change: Change) -> Change:
+    if change.action not in ("keep", "scale"):
+        return change
+    why = "its image or an override file changed"
+    return Change(action="replace", service=change.service, why=f"{why}, {change.why}" if change.why else why)
+
+
+def _converge(to: Converger, plan: Plan, values: Mapping[str, str], state: State) -> StackStatus:
+    earlier = to.layout.read_state()
+    with nullcontext(to.work) if to.work else working(to.layout.wanted) as work:
+        rewritten = write_stack(to.layout, plan, values, state) or earlier.of_plan(None) != state.of_plan(None)
+        try:
+            status = replace(to, work=work).converge(plan, state, rewritten=rewritten)
+        except UserError:
+            if earlier.images:
+                restore(to.layout, earlier)
+            raise
+    forget_other_secrets(to.layout, plan, values)
+    return status
+
+
+@contextmanager
+def _removed_unless_started(to: Converger, before: list[Container]) -> Iterator[None]:
+    """What was not there before is not there after, however often Ctrl-C is pressed. A server that is late, or ends at
+    each start, stays: the others serve meanwhile, and it is routed once it is healthy."""
+    try:
+        yield
+    except NotUp:
+        raise
+    except BaseException as error:
+        if before:
+            raise
+        with ignore_interrupts():
+            quiet = 0.0 if isinstance(error, Exception) else QUIET_SECONDS
+            _remove(to.client, to.layout, grace=HASTY_SECONDS, quiet=quiet)
+        raise
+
+
+@contextmanager
+def _client() -> Iterator[docker.DockerClient]:
+    require_engine()
+    with connect(engine_host()) as client:
+        yield client
+
+
+def _start_timeout(client: docker.DockerClient, plan: Plan, timeout: float | None, more: int = 0) -> float:
+    """What was asked for, else by how many share the engine's cores."""
+    if timeout is not None:
+        return timeout
+    return start_seconds(more + sum(one.replicas for one in plan.services), int(client.info()["NCPU"]))
+
+
+def _watch(client: docker.DockerClient, layout: Layout, plan: Plan) -> StackHealth:
+    return StackHealth(client, plan, (f"{labels.STACK_DIR}={layout.home}",), layout.read_token())
+
+
+def _remove(client: docker.DockerClient, layout: Layout, *, grace: float, quiet: float = 0.0) -> bool:
+    project = layout.read_state().project
+    write_down(layout)
+    with suppress(InfraError, FileNotFoundError):  # down means gone, even where Compose hangs
+        wait_for_compose(layout.compose_lock, project, FINISH_BEFORE_DOWN)
+    removed = remove_stack(client, str(layout.home), project, grace=grace, quiet=quiet)
+    remove_leftovers(layout.home)
+    forget_upstreams(layout.home)
+    forget_secrets(layout)
+    return removed
+
+
+def _with_free_port(client: docker.DockerClient, plan: Plan, earlier: Plan | None, before: list[Container]) -> Plan:
+    """A stack that runs keeps its port; one that starts gets the port it asked for, or a free one, or an error."""
+    wanted = plan.router
+    if before and earlier and wanted.port in (0, earlier.router.port) and wanted.host == earlier.router.host:
+        return plan.model_copy(update={"router": earlier.router.model_copy(update={"needs_token": wanted.needs_token})})
+    if wanted.port and (other := publisher_of(client, wanted.port)):
+        folder = other.labels.get(labels.STACK_DIR, "")
+        whose = f" of the stack in {folder}" if folder else ""
+        raise UserError(
+            f"port {wanted.port} on {wanted.host} is in use by the container {other.name}{whose}.",
+            "Stop it (a stack: `gym down` where it was started), or choose another port: gym up ... --port 0",
+        )
+    with listen_for_router(wanted.host, wanted.port) as listener:
+        port = listener.getsockname()[1]
+    return plan.model_copy(update={"router": wanted.model_copy(update={"port": port})})
+
+
+def _given_token(secrets: Mapping[str, str]) -> str:
+    return secrets.get(labels.ENV_TOKEN) or os.environ.get(labels.ENV_TOKEN, "")

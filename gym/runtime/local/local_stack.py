@@ -1,0 +1,352 @@
+"""A running stack: its processes, and the changes a user may ask for. All in one event loop, one change at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from gym.errors import GymError, UserError
+from gym.plan import diff
+from gym.plan.model import Observed, Service
+from gym.runtime.local.child_process import Adopted, ProcessSpec, Reaper
+from gym.runtime.local.fd_store import FdStore
+from gym.runtime.local.home import Home, folder_id, unwritable
+from gym.runtime.local.listeners import listen_for_router
+from gym.runtime.local.members import Members, ended, observe
+from gym.runtime.local.parts import all_ids, choose, own_parts, unknown
+from gym.runtime.local.pid_file import PidFile
+from gym.runtime.local.process_logs import rotate
+from gym.runtime.local.publish import Publisher
+from gym.runtime.local.remains import Remains
+from gym.runtime.local.replica_process import World
+from gym.runtime.local.specs import (
+    CONSOLE,
+    ROUTER,
+    StackOrder,
+    addresses_for,
+    console_spec,
+    service_member,
+    service_spec,
+)
+from gym.runtime.local.start_waits import StartDeadline, deadline_for, settles, wait_healthy, wait_routed
+from gym.runtime.protocol import StackStatus
+from gym.runtime.sandbox_access import HAND_OVER, TOKENS, config_path, write_config
+from gym.wire.stack_names import SANDBOX
+
+RECONCILE_EVERY = 0.5
+ROTATE_EVERY = 10.0
+
+log = logging.getLogger("gym.supervisor")
+
+
+class LocalStack:
+    """`group` owns the tasks of the processes."""
+
+    def __init__(
+        self, home: Home, pid_file: PidFile, reaper: Reaper, group: asyncio.TaskGroup, store: FdStore | None = None
+    ) -> None:
+        self.order: StackOrder | None = None
+        self._home = home
+        self._pid_file = pid_file
+        self._store = store or FdStore()
+        world = World(
+            reaper, pid_file.add, pid_file.drop, self._on_change, self._store.drop_socket, tied=not self._store.is_kept
+        )
+        self._members = Members(world, group, self._store, self._on_change)
+        self._publisher = Publisher(home)
+        self._dirty = asyncio.Event()
+        self._changed = asyncio.Condition()
+        self._changing = asyncio.Lock()  # a change that was asked for, or one step of the reconciler
+        self._ending = False
+        self._folder = folder_id(home.path)
+
+    def status(self) -> StackStatus:
+        plan = self.order.plan if self.order else None
+        processes = self._members.of(all_ids(plan)) if plan else []
+        return StackStatus(
+            stack=plan.stack if plan else "",
+            runtime="local",
+            router=self._members.url(ROUTER),
+            replicas=tuple(process.status() for process in processes),
+        )
+
+    def observed(self) -> Observed:
+        """What processes were made from, not what was asked for: a change may have come to half of them."""
+        return observe(self.order.plan, self._members) if self.order else Observed()
+
+    async def next_change(self, timeout: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout), self._changed:
+                await self._changed.wait()
+
+    async def publish_for_ever(self) -> None:
+        """Readers of the stack's files see a change within milliseconds, however many come at once."""
+        while True:
+            await self._dirty.wait()
+            self._dirty.clear()
+            try:
+                self._publish()
+            except OSError as error:  # a full disk must not end what runs
+                log.error("the stack's state could not be published: %s", error)
+                self._dirty.set()
+                await asyncio.sleep(1)
+            async with self._changed:
+                self._changed.notify_all()
+            await asyncio.sleep(0.02)
+
+    async def rotate_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(ROTATE_EVERY)
+            for path in (*self._home.logs.glob("*.log"), self._home.path / "access.log"):
+                with contextlib.suppress(OSError):
+                    rotate(path)
+
+    async def reconcile_for_ever(self) -> None:
+        """What is wanted outlives the command that asked for it, and the supervisor that it asked."""
+        while True:
+            await asyncio.sleep(RECONCILE_EVERY)
+            self._store.beat()
+            if self.order is None or self._ending or folder_id(self._home.path) != self._folder:
+                continue
+            self._repair()
+            if self._changing.locked():
+                continue
+            try:
+                async with self._changing:
+                    await self._reconcile(self.order)
+            except (OSError, GymError) as error:  # no descriptors, no space: retried
+                log.error("what is wanted could not be made so: %s", error)
+
+    async def resume(self, order: StackOrder, sockets: Mapping[str, socket.socket], left: Remains) -> None:
+        """Carry on for a supervisor that was killed: what lives is taken over as it is, the rest is started."""
+        async with self._changing:
+            self._members.adopt_sockets(sockets)
+            await self._bind_router(order)
+            self.order = order
+            self._store.keep_order(order)
+            self._publisher.resume(left.generation)
+            self._write_plan(order)
+            self._members.bind(order.plan)
+            for name, adopted, digest in left.adoptable(self._home, sockets):
+                self._adopt(order, name, adopted, digest)
+            await asyncio.to_thread(left.end_others, self._home, frozenset(self._members), order.plan.drain_seconds)
+            self._start_missing(order)
+            self._on_change()
+
+    async def apply(self, order: StackOrder, timeout: float | None) -> None:
+        """Make the plan real, replacing only what differs; returns when all of it is healthy and routed."""
+        async with self._changing:
+            await self._apply(order, deadline_for(order.plan, timeout))
+
+    async def _apply(self, order: StackOrder, deadline: StartDeadline) -> None:
+        await self._members.left()  # of a change that failed
+        changes = {one.service: one.action for one in diff(order.plan, self.observed())}
+        await self._bind_router(order)
+        former, self.order = self.order, order
+        self._store.keep_order(order)  # from here on it happens, whichever process is killed
+        self._write_plan(order)
+        self._members.bind(order.plan)
+        surplus = await self._members.leave(set(self._members) - set(all_ids(order.plan)))
+        await self._start_broker(order, former, deadline, changed=changes.get(SANDBOX) == "replace")
+        self._start_missing(order)
+        if former is not None and former.token != order.token:  # which only the console knows, from its start
+            self._members[CONSOLE].restart(console_spec(order, self._home))
+        self._on_change()
+        replaced = [one for one in order.plan.services if changes[one.name] == "replace"]
+        await self._roll([one.replica_ids() for one in replaced], deadline)
+        await self._wait_healthy(all_ids(order.plan), deadline)
+        await self._wait_routed(order)
+        await ended(surplus)
+
+    async def restart(self, names: Sequence[str], timeout: float | None) -> None:
+        """Each instance drains and restarts on its own socket, one replica of it at a time."""
+        async with self._changing:
+            order = self._running()
+            deadline = deadline_for(order.plan, timeout)
+            groups = choose(order.plan, names)
+            await self._roll(groups, deadline)
+            await self._wait_healthy([name for group in groups for name in group], deadline)
+            await self._wait_routed(order)
+
+    async def scale(self, replicas: Mapping[str, int], timeout: float | None) -> None:
+        order = self._running()
+        for name in replicas:
+            if order.plan.service(name) is None:
+                raise unknown(name, [one.name for one in order.plan.services])
+        services = tuple(
+            one.model_copy(update={"replicas": replicas.get(one.name, one.replicas)}) for one in order.plan.services
+        )
+        plan = order.plan.model_copy(update={"services": services})
+        await self.apply(order.model_copy(update={"plan": plan}), timeout)
+
+    async def stop(self) -> None:
+        """Drain and end everything at once; only the sandbox broker waits, for servers that still use its sandboxes."""
+        self._ending = True
+        for names in (set(self._members) - {SANDBOX}, {SANDBOX} & set(self._members)):
+            await self._members.end(names)
+        self.order = None
+        self._publisher.withdraw()
+
+    # The parts of `apply`, in its order
+
+    async def _bind_router(self, order: StackOrder) -> None:
+        """Before anything else: a port in use must leave a running stack as it was."""
+        wanted = order.plan.router
+        former = self.order.plan.router if self.order else None
+        if former == wanted or (former is None and self._members.has_socket(ROUTER)):
+            return
+        old = {ROUTER} & set(self._members)
+        if former is not None and former.port == wanted.port:  # another host: the old socket is in the way
+            await ended(await self._members.leave(old))
+            old = set()
+        listener = listen_for_router(wanted.host, wanted.port)
+        await ended(await self._members.leave(old))
+        self._members.hold(ROUTER, listener)
+
+    def _write_plan(self, order: StackOrder) -> None:
+        plan = order.plan
+        try:
+            self._pid_file.set_stack(plan.stack, self._members.url(ROUTER))
+            self._publisher.write_plan(plan)
+            if order.tokens is not None:
+                write_config(self._home.path, plan, order.tokens, mode=0o600)
+            self._publisher.keep(self._home.session, self._home.path / TOKENS, config_path(self._home.path))
+        except OSError as error:
+            raise unwritable(self._home.path, error) from error
+
+    async def _start_broker(
+        self, order: StackOrder, former: StackOrder | None, deadline: StartDeadline, *, changed: bool
+    ) -> None:
+        """Before the servers that will ask it for sandboxes."""
+        if order.plan.sandbox is None:
+            return
+        spec, member = own_parts(order, self._home)[SANDBOX]
+        self._members.ensure(member, spec)
+        if changed:
+            earlier = former.plan.sandbox if former else None
+            if earlier is not None and earlier.provider == order.plan.sandbox.provider:
+                self._hand_over_sandboxes()
+            self._members[SANDBOX].restart(spec)
+        await settles(self._members[SANDBOX], deadline, self.next_change)
+
+    def _hand_over_sandboxes(self) -> None:
+        """The broker ends, another one follows: its sandboxes stay for that one."""
+        process = self._members[SANDBOX]
+        if process.state == "healthy" and process.pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, getattr(signal, HAND_OVER))
+
+    # What happens without being asked for
+
+    async def _reconcile(self, order: StackOrder) -> None:
+        """One step from what is observed to what is wanted, for a change that failed or was cut off half way."""
+        wanted = all_ids(order.plan)
+        await self._members.leave(set(self._members) - set(wanted) - self._members.leaving)
+        if self._ending:
+            return
+        if set(wanted) - set(self._members):
+            self._members.bind(order.plan)
+            self._start_missing(order, nudge=False)
+        groups: list[tuple[str, Sequence[str]]] = [(one.digest, one.replica_ids()) for one in order.plan.services]
+        if order.plan.sandbox is not None:
+            groups.insert(0, (order.plan.sandbox.digest, (SANDBOX,)))
+        for digest, names in groups:
+            processes = [self._members[name] for name in names]
+            stale = [one for one in processes if one.spec.digest != digest]
+            if stale and all(one.state == "healthy" for one in processes if one not in stale):
+                log.info("%s is not what the plan wants: replaced", stale[0].spec.id)
+                self._replace(order, stale[0].spec.id)
+
+    def _repair(self) -> None:
+        try:
+            repaired = [*self._publisher.repair(), *([self._home.state] if self._pid_file.repair() else [])]
+        except OSError as error:
+            log.error("the stack's files could not be looked after: %s", error)
+            return
+        if repaired:
+            log.warning("damaged or gone, written again: %s", ", ".join(str(one) for one in repaired))
+        if self._publisher.has_other_folder() and ROUTER in self._members:
+            log.warning("the router watches a folder that is gone: it starts again")
+            self._members[ROUTER].restart()
+
+    def _adopt(self, order: StackOrder, name: str, found: Adopted, digest: str) -> None:
+        """What it was made from stays known: where that is not what is wanted, it is replaced in its turn."""
+        owner = next((one for one in order.plan.services if name in one.replica_ids()), None)
+        if owner is not None:
+            spec, member = self._spec(order, owner, name), service_member(owner, name)
+        elif name in (ROUTER, CONSOLE) or (name == SANDBOX and order.plan.sandbox):
+            spec, member = own_parts(order, self._home)[name]
+        else:
+            return
+        self._pid_file.add(name, found.identity, digest)
+        self._members.ensure(member, replace(spec, digest=digest), owner, found)
+
+    def _start_missing(self, order: StackOrder, *, nudge: bool = True) -> None:
+        """Those that wait for their next try are tried now, because a command asked."""
+        if nudge:
+            self._members.nudge()
+        for spec, member in own_parts(order, self._home).values():
+            self._members.ensure(member, spec)
+        for service in order.plan.services:
+            for replica in service.replica_ids():
+                self._members.ensure(service_member(service, replica), self._spec(order, service, replica), service)
+
+    async def _roll(self, groups: Sequence[Sequence[str]], deadline: StartDeadline) -> None:
+        """One replica of each instance at a time, all instances side by side; where one does not come up, the others of
+        its instance stay as they were, and no other instance waits for it."""
+        order = self._running()
+        async with asyncio.TaskGroup() as rolling:
+            for group in groups:
+                rolling.create_task(self._roll_group(order, group, deadline))
+
+    async def _roll_group(self, order: StackOrder, group: Sequence[str], deadline: StartDeadline) -> None:
+        for name in group:
+            self._replace(order, name)
+            if not await settles(self._members[name], deadline, self.next_change):
+                return
+
+    def _replace(self, order: StackOrder, name: str) -> None:
+        owner = next((one for one in order.plan.services if name in one.replica_ids()), None)
+        if name == SANDBOX:
+            self._hand_over_sandboxes()
+        self._members[name].restart(self._spec(order, owner, name) if owner else own_parts(order, self._home)[name][0])
+
+    async def _wait_healthy(self, names: Sequence[str], deadline: StartDeadline) -> None:
+        order = self._running()
+        wanted = [self._members[name] for name in names]
+        everyone = self._members.of(all_ids(order.plan))
+        await wait_healthy(wanted, everyone, deadline, self.next_change, order.plan.stack)
+
+    async def _wait_routed(self, order: StackOrder) -> None:
+        await wait_routed(order.plan, self._members.address(ROUTER), order.token)
+
+    # What is known of the processes
+
+    def _spec(self, order: StackOrder, service: Service, replica: str) -> ProcessSpec:
+        address = self._members.address
+        replicas = {one.name: [address(name) for name in one.replica_ids()] for one in order.plan.services}
+        addresses = addresses_for(order, service, address(replica), replicas, address(ROUTER))
+        if service.sandbox is not None:
+            addresses[SANDBOX] = address(SANDBOX)
+        return service_spec(order, self._home, service, replica, addresses)
+
+    def _running(self) -> StackOrder:
+        if self.order is None:
+            raise UserError("the stack does not run.", "Start it: gym up NAMES")
+        return self.order
+
+    def _on_change(self) -> None:
+        self._dirty.set()
+
+    def _publish(self) -> None:
+        if self.order is None:
+            return
+        replicas = [one for one in self.status().replicas if one.replica not in self._members.leaving]
+        url = self._members.url
+        self._publisher.publish(self.order.plan, replicas, router=url(ROUTER), console=url(CONSOLE))

@@ -1,0 +1,103 @@
+"""What both runtimes do for a sandbox broker: tokens, its configuration, and removing what a dead one left.
+
+BrokerTokens lie in the stack's home, readable by its owner alone; the broker itself gets their digests.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+from pydantic import Field, ValidationError
+
+from gym import labels
+from gym.files import write_atomically
+from gym.plan.model import Plan, SandboxPlan, Value
+from gym.programs import run_program
+from gym.wire.stack_names import project_name
+
+FOLDER: Final = "sandbox"
+CONFIG: Final = "config.json"
+STATE: Final = "state"  # what the broker writes down, beside its configuration
+TOKENS: Final = "sandbox-tokens.json"
+HAND_OVER: Final = "SIGUSR1"  # to a broker: another one follows, leave it the sandboxes
+LEFTOVERS: Final = "gym.broker.sweep"
+SWEEP_SECONDS: Final = 120.0
+
+
+class BrokerTokens(Value):
+    """One for each instance that may ask the broker, and one for people, who see all of the stack."""
+
+    operator: str = Field(repr=False)
+    instances: dict[str, str] = Field(default_factory=dict, repr=False)
+
+
+def keep_tokens(home: Path, broker: SandboxPlan) -> BrokerTokens:
+    """Those there are; made where there are none, once for a stack from its `up` to its `down`."""
+    known = read_tokens(home) or BrokerTokens(operator=secrets.token_hex(32))
+    wanted = {name: known.instances.get(name) or secrets.token_hex(32) for name in broker.grants}
+    tokens = BrokerTokens(operator=known.operator, instances=wanted)
+    write_atomically(home / TOKENS, tokens.model_dump_json(), mode=0o600)
+    return tokens
+
+
+def read_tokens(home: Path) -> BrokerTokens | None:
+    try:
+        return BrokerTokens.model_validate_json((home / TOKENS).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def config_path(home: Path) -> Path:
+    return home / FOLDER / CONFIG
+
+
+def prepare_state(home: Path) -> Path:
+    """The folder in which the broker keeps what its successor has to know."""
+    folder = home / FOLDER / STATE
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def write_config(home: Path, plan: Plan, tokens: BrokerTokens, *, mode: int) -> None:
+    """What GYM_SANDBOX_CONFIG names."""
+    assert plan.sandbox is not None
+    document = broker_config(plan.sandbox, project_name(plan.stack, home), tokens)
+    write_atomically(config_path(home), orjson.dumps(document, option=orjson.OPT_INDENT_2).decode(), mode=mode)
+
+
+def broker_config(broker: SandboxPlan, stack: str, tokens: BrokerTokens) -> dict[str, Any]:
+    """`stack` is what labels say: two stacks of one name in two folders never touch each other's sandboxes."""
+    instances = {
+        name: {"token_sha256": _digest(tokens.instances[name]), "grant": grant.model_dump(mode="json")}
+        for name, grant in broker.grants.items()
+    }
+    return {
+        "stack": stack,
+        "provider": broker.provider,
+        "settings": broker.settings,
+        "instances": instances,
+        "operator_sha256": _digest(tokens.operator),
+    }
+
+
+def remove_leftovers(home: Path) -> None:
+    """After the broker's end, whichever it was: nothing that carries the stack's label remains, nor its tokens."""
+    path = config_path(home)
+    if path.is_file():
+        run_program((sys.executable, "-P", "-m", LEFTOVERS, str(path)), timeout=SWEEP_SECONDS)
+        path.unlink(missing_ok=True)
+    (home / TOKENS).unlink(missing_ok=True)
+
+
+def access_environ(url: str, token: str) -> dict[str, str]:
+    """The variables of a server that holds a grant."""
+    return {labels.ENV_SANDBOX_URL: url, labels.ENV_SANDBOX_TOKEN: token}
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,134 @@
+"""Which stack a command means, which runtime holds it, and what it is asked to load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gym.cli import stack_session
+from gym.errors import UserError
+from gym.runtime.compose.compose_runtime import ComposeRuntime
+from gym.runtime.local import LocalRuntime
+from gym.runtime.protocol import ReplicaStatus, StackStatus
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_stack_is_found_from_every_folder_below_it(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = stack_session.open_session("gym", "local")
+    (here / "a" / "b").mkdir(parents=True)
+    monkeypatch.chdir(here / "a" / "b")
+    found = stack_session.find_session("gym")
+    assert found.home == opened.home == here / ".gym" / "gym"
+    assert isinstance(found.runtime, LocalRuntime)
+
+
+def test_the_nearest_stack_of_a_name_wins(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack_session.open_session("gym", "local")
+    (here / "a").mkdir()
+    monkeypatch.chdir(here / "a")
+    stack_session.open_session("gym", "compose")
+    found = stack_session.find_session("gym")
+    assert found.home == here / "a" / ".gym" / "gym"
+    assert isinstance(found.runtime, ComposeRuntime)
+
+
+def test_the_folder_of_a_stack_is_its_owner_s_alone(here: Path) -> None:
+    assert stack_session.open_session("gym", "local").home.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_stack_that_is_not_there_is_answered_with_those_that_are(here: Path) -> None:
+    stack_session.open_session("one", "local")
+    stack_session.open_session("two", "local")
+    with pytest.raises(UserError, match="Known here: one, two") as caught:
+        stack_session.find_session("three")
+    assert "gym up" in caught.value.hint
+
+
+def test_a_note_that_cannot_be_read_means_the_local_runtime(here: Path) -> None:
+    home = stack_session.open_session("gym", "compose").home
+    (home / stack_session.SESSION_FILE).write_text("{ torn")
+    assert isinstance(stack_session.find_session("gym").runtime, LocalRuntime)
+
+
+def test_a_stack_that_was_started_and_runs_no_more_is_said_not_to_run(here: Path) -> None:
+    opened = stack_session.open_session("gym", "local")
+    with pytest.raises(UserError, match="does not run"):
+        stack_session.running(opened)
+
+
+def test_compose_files_are_for_compose() -> None:
+    assert isinstance(stack_session.make_runtime("compose", (Path("override.yaml"),)), ComposeRuntime)
+    with pytest.raises(UserError, match="-f names Compose files"):
+        stack_session.make_runtime("local", (Path("override.yaml"),))
+
+
+def test_the_local_runtime_is_chosen_when_no_engine_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/socket")
+    name, why = stack_session.choose_runtime(None)
+    assert name == "local"
+    assert "No container engine answers at unix:///no/such/socket" in why
+    assert stack_session.choose_runtime("compose")[0] == "compose"
+
+
+def test_an_engine_that_may_not_be_asked_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> str:
+        raise PermissionError
+
+    monkeypatch.setattr("gym.engine._ask_socket", refuse)
+    monkeypatch.setenv("DOCKER_HOST", "unix:///var/run/docker.sock")
+    name, why = stack_session.choose_runtime(None)
+    assert name == "local"
+    assert "this user may not open it" in why
+
+
+def test_where_no_engine_answers_a_stack_that_was_tried_on_compose_may_run_locally(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/socket")
+    stack_session.open_session("gym", "compose")
+    assert isinstance(stack_session.open_session("gym", "local").runtime, LocalRuntime)
+
+
+def test_a_request_holds_what_was_typed(here: Path) -> None:
+    request = stack_session.load_request(
+        ["mcqa", "a.b=1"], model="openai", files=[Path("x.yaml")], replicas=["mcqa=2"], environ={}
+    )
+    assert (request.names, request.overrides) == (("mcqa",), ("a.b=1",))
+    assert (request.model, request.files, request.replicas) == ("openai", (Path("x.yaml"),), {"mcqa": 2})
+    assert request.cwd == here
+    assert here in request.roots
+
+
+def test_what_is_not_well_is_told_with_the_command_that_shows_why() -> None:
+    mine = ReplicaStatus(
+        instance="mine", replica="mine-2", type="resources_servers", implementation="m", state="healthy"
+    )
+    ill = mine.model_copy(update={"state": "restarting", "detail": "exit code 1"})
+    status = StackStatus(stack="gym", runtime="local", router="", replicas=(mine, ill))
+    assert stack_session.unhealthy_replicas(status) == ["mine-2 is restarting (exit code 1): gym logs mine"]
+
+
+def test_config_paths_on_the_command_line_or_in_env_yaml_name_servers(here: Path) -> None:
+    with pytest.raises(UserError, match="Nothing is named"):
+        stack_session.load_named(["a.b=1"], environ={})
+    typed = stack_session.load_named(["+config_paths=[resources_servers/mcqa/configs/mcqa.yaml]"], environ={})
+    assert "mcqa_simple_agent" in {one.name for one in typed.instances}
+    (here / "env.yaml").write_text("config_paths: [resources_servers/mcqa/configs/mcqa.yaml]\n")
+    assert stack_session.load_named([], environ={}).instances == typed.instances
+
+
+def test_a_token_comes_from_a_file_or_the_environment_and_is_never_empty(here: Path) -> None:
+    (here / "token").write_text("  abc\n")
+    (here / "empty").write_text("\n")
+    assert stack_session.read_token(here / "token", {"GYM_TOKEN": "other"}) == "abc"
+    assert stack_session.read_token(None, {"GYM_TOKEN": "other"}) == "other"
+    assert stack_session.read_token(None, {}) == ""
+    for name in ("empty", "absent"):
+        with pytest.raises(UserError, match=name):
+            stack_session.read_token(here / name, {})
