@@ -17,7 +17,7 @@ import pytest
 
 if TYPE_CHECKING:
     from gym.server.base import ServerApp
-    from gym.server.cases import Case, Outcome
+    from gym.server.cases import Case, CaseOutcome
     from gym.server.testing import Rows
 
 NO_CASES = "--no-verifier-cases"
@@ -65,7 +65,7 @@ def pytest_make_collect_report(
 class CaseFile(pytest.File):
     """All cases run when the first outcome is asked for, since those with the same settings share an app."""
 
-    outcomes: dict[str, Outcome] | None = None
+    outcomes: dict[str, CaseOutcome] | None = None
 
     def collect(self) -> Iterator[pytest.Item]:
         from gym.server.cases import load_cases  # noqa: PLC0415
@@ -73,7 +73,7 @@ class CaseFile(pytest.File):
         for case in load_cases(self.path):
             yield CaseTest.from_parent(self, name=case.name, case=case)
 
-    def outcome(self, name: str) -> Outcome:
+    def outcome(self, name: str) -> CaseOutcome:
         from gym.server.cases import run_cases  # noqa: PLC0415
 
         if self.outcomes is None:

@@ -8,12 +8,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from gym.broker.config import BrokerSettings
-from gym.config import Stack
+from gym.config import StackConfig
 from gym.errors import ConfigError, Problem
 from gym.plan import Plan, RouterPlan, SandboxPlan, make_plan
 
 
-def plan_stack(loaded: Stack, name: str, router: RouterPlan | None = None) -> Plan:
+def plan_stack(loaded: StackConfig, name: str, router: RouterPlan | None = None) -> Plan:
     plan = make_plan(loaded, name=name, router=router)
     if plan.sandbox is not None:
         check_settings(plan.sandbox)

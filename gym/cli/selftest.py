@@ -19,7 +19,7 @@ from gym.config import CatalogEntry, is_foreign
 from gym.config.yaml_source import read_yaml
 from gym.errors import GymError, ProgramFailed
 from gym.programs import run_program
-from gym.server.cases import CASES, Outcome, load_cases, missing_kinds
+from gym.server.cases import CASES, CaseOutcome, load_cases, missing_kinds
 from gym.wire.rows import Row
 
 EXAMPLE_ROWS = 5
@@ -44,12 +44,12 @@ class Report(NamedTuple):
     tests: str  # pytest's own last line
     output: str  # all that pytest said, when tests failed
     seconds: float
-    outcomes: tuple[Outcome, ...] = ()  # of the verifier's cases
+    outcomes: tuple[CaseOutcome, ...] = ()  # of the verifier's cases
     findings: tuple[AuditFinding, ...] = ()  # of a quick audit
     hints: tuple[str, ...] = ()  # what is worth making, and no fault while it is not there
 
     @property
-    def differing(self) -> tuple[Outcome, ...]:
+    def differing(self) -> tuple[CaseOutcome, ...]:
         return tuple(one for one in self.outcomes if not one.passed)
 
     @property
@@ -76,7 +76,7 @@ def check_server(
     began = time.monotonic()
     tests, output = _run_tests(entry, find_pytest)
     problems = list(find_gaps(entry))
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[CaseOutcome, ...] = ()
     findings: tuple[AuditFinding, ...] = ()
     if find_python is not None and (entry.directory / CASES).is_file():
         try:

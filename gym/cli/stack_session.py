@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from gym import labels
 from gym.cli import console
 from gym.cli.options import parse_counts, split_items
-from gym.config import LoadRequest, Stack, load_stack, search_roots
+from gym.config import LoadRequest, StackConfig, load_stack, search_roots
 from gym.errors import InfraError, UserError
 from gym.files import write_atomically
 from gym.runtime.compose import find_engine
@@ -154,7 +154,7 @@ def load_named(
     strict: bool = False,
     without_models: bool = False,
     environ: Mapping[str, str] = os.environ,
-) -> Stack:
+) -> StackConfig:
     """The stack of what was typed. `config_paths=[...]` on the command line or in env.yaml names servers too."""
     request = load_request(items, model=model, files=files, replicas=replicas, strict=strict, environ=environ)
     stack = load_stack(replace(request, without_models=without_models))

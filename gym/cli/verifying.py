@@ -16,20 +16,22 @@ from gym.config import CatalogEntry, own_fields
 from gym.config.strict import declares_strict
 from gym.data.row_servers import known_fields
 from gym.programs import run_program
-from gym.server.cases import CASES, Outcome
+from gym.server.cases import CASES, CaseOutcome
 
 SECONDS = 3600.0  # only what hangs takes so long, on however busy a machine
 FindPython = Callable[[CatalogEntry], Path]
 
 
-def run_verifier_cases(entry: CatalogEntry, find_python: FindPython, *, strict: bool = False) -> tuple[Outcome, ...]:
+def run_verifier_cases(
+    entry: CatalogEntry, find_python: FindPython, *, strict: bool = False
+) -> tuple[CaseOutcome, ...]:
     """Every case of the server's file, in its order; none where it has no file.
 
     `strict`: what a perfect policy answers, in strict mode. The other cases say themselves in which mode they hold.
     """
     if not (entry.directory / CASES).is_file() or (strict and not declares_strict(entry.directory)):
         return ()
-    return tuple(Outcome(**one) for one in _run("gym.server.cases", entry, find_python, {"strict": strict}))
+    return tuple(CaseOutcome(**one) for one in _run("gym.server.cases", entry, find_python, {"strict": strict}))
 
 
 def audit_server(

@@ -28,7 +28,7 @@ from gym.collect.sink import Sink
 from gym.collect.stop import Stopped, StopSwitch
 from gym.collect.tally import Tally
 from gym.collect.targets import Targets
-from gym.collect.task_reader import RowRules, Task, TaskReader
+from gym.collect.task_reader import Task, TaskReader, TaskRules
 from gym.data.line_source import STDIN, count_lines, read_lines
 from gym.errors import ConfigError, InfraError, Problem, UserError
 
@@ -260,8 +260,8 @@ class Collector:
             self._tally.total = self._reader.total
 
 
-def _rules(options: CollectOptions, targets: Targets) -> RowRules:
-    return RowRules(
+def _rules(options: CollectOptions, targets: Targets) -> TaskRules:
+    return TaskRules(
         agents=frozenset(targets.agents),
         agent=options.agent,
         limit=options.limit,

@@ -16,7 +16,7 @@ from gym.collect.feed import Feed, Rows, RowsFeed
 from gym.collect.keys import parse_key
 from gym.collect.run_replies import failure_line, rollout_line
 from gym.collect.targets import Targets
-from gym.collect.task_reader import RowRules, Task, TaskReader
+from gym.collect.task_reader import Task, TaskReader, TaskRules
 from gym.errors import ConfigError, InfraError, Problem
 from gym.http.pool import HttpClient
 from gym.wire.failures import RolloutError
@@ -69,7 +69,7 @@ async def collect_from(
     async with AsyncExitStack() as stack:
         attempts = Attempts(http, targets, options)
         attempts.open(_ignore)
-        reader = TaskReader(RowRules(agents=frozenset(targets.agents), agent=agent, repeats=repeats))
+        reader = TaskReader(TaskRules(agents=frozenset(targets.agents), agent=agent, repeats=repeats))
         feed = RowsFeed(reader, rows, _refuse)
         ready: asyncio.Queue[Rollout | None] = asyncio.Queue()
         room = asyncio.Semaphore(options.concurrency)  # a slow consumer holds up the workers

@@ -47,7 +47,7 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class RowRules:
+class TaskRules:
     """How rows become tasks."""
 
     agents: Collection[str]
@@ -61,7 +61,7 @@ class RowRules:
 class TaskReader:
     """Reads lines once, in order; what it remembers of a row is 16 to 32 bytes."""
 
-    def __init__(self, rules: RowRules, *, done: DoneKeys | None = None) -> None:
+    def __init__(self, rules: TaskRules, *, done: DoneKeys | None = None) -> None:
         self._rules = rules
         self._done = DoneKeys() if done is None else done
         self._lines = RowIndex()  # by the digest of the text
@@ -172,7 +172,7 @@ def mask_row(raw: bytes, secret: str) -> bytes:
     return raw if masked == row else write_any_json(masked)
 
 
-def find_agent(row: dict[str, Any], line: Line, rules: RowRules) -> str:
+def find_agent(row: dict[str, Any], line: Line, rules: TaskRules) -> str:
     """The row's own agent, else the one asked for, else the only one there is."""
     ref = row.get(AGENT_REF)
     if ref is not None and not (isinstance(ref, dict) and isinstance(ref.get("name"), str)):

@@ -4,7 +4,7 @@ from gym.config.aliases import instance_names, known_as, other_names, path_varia
 from gym.config.assets import search_roots
 from gym.config.catalog import CatalogEntry, find_server, list_servers, own_fields
 from gym.config.loader import LoadRequest, load_stack
-from gym.config.model import ContainerFacts, Instance, Location, ServerRef, Stack
+from gym.config.model import ContainerFacts, Instance, Location, ServerRef, StackConfig
 from gym.config.redact import collect_secrets, is_secret_key, redact, redact_text
 from gym.config.server_sources import (
     is_foreign,
@@ -22,7 +22,7 @@ __all__ = [
     "LoadRequest",
     "Location",
     "ServerRef",
-    "Stack",
+    "StackConfig",
     "collect_secrets",
     "find_server",
     "instance_names",

@@ -19,7 +19,7 @@ from gym.config.field_checks import check_missing, find_drafts, in_doubt
 from gym.config.grants import check_broker
 from gym.config.includes import KEY, ConfigPath, Includes
 from gym.config.interpolate import Resolver
-from gym.config.model import Instance, Stack
+from gym.config.model import Instance, StackConfig
 from gym.config.nodes import (
     COMMAND_LINE,
     MAX_VALUES,
@@ -63,14 +63,14 @@ class LoadRequest:
     without_models: bool = False  # nothing is to be started, so a judge without a name is not a mistake
 
 
-def load_stack(request: LoadRequest) -> Stack:
+def load_stack(request: LoadRequest) -> StackConfig:
     """The whole stack, or ConfigError with everything that is wrong with it."""
     findings = Findings()
     try:
         stack = _Loading(request, findings).load()
     except RecursionError:
         findings.add(None, "", "the configuration is nested too deeply", "Flatten it.")
-        stack = Stack()
+        stack = StackConfig()
     _stop_on(findings)
     return stack
 
@@ -93,7 +93,7 @@ class _Loading:
         self._roots = request.roots or search_roots(request.cwd, request.environ)
         self._folders: tuple[ServerFolder, ...] = tuple(server_folders(self._roots))
 
-    def load(self) -> Stack:
+    def load(self) -> StackConfig:
         typed_strict = ("++strict=true",) if self._request.strict else ()
         overrides = parse_overrides((*self._request.overrides, *typed_strict), self._findings)
         env = self._read_env()
@@ -179,7 +179,7 @@ class _Loading:
             self._findings.add(None, "", f"the configuration expands to more than {MAX_VALUES:,} values", "Copy less.")
             _stop_on(self._findings)
 
-    def _stack(self, tree: Node, includes: Includes) -> Stack:
+    def _stack(self, tree: Node, includes: Includes) -> StackConfig:
         strict = tree.child("error_on_almost_servers")
         lenient = strict is not None and strict.value is False
         drafts = find_drafts(tree, self._findings, lenient=lenient)
@@ -199,9 +199,9 @@ class _Loading:
         settings[KEY] = list(includes.found)
         return self._frozen(instances, settings, includes)
 
-    def _frozen(self, instances: tuple[Instance, ...], settings: dict[str, Any], includes: Includes) -> Stack:
+    def _frozen(self, instances: tuple[Instance, ...], settings: dict[str, Any], includes: Includes) -> StackConfig:
         _stop_on(self._findings)
-        return Stack(
+        return StackConfig(
             instances=instances,
             settings=settings,
             files=tuple(source.shown for source in includes.merged),

@@ -65,7 +65,7 @@ class Instance(Frozen):
     origin: Location = Location()
 
 
-class Stack(Frozen):
+class StackConfig(Frozen):
     """All instances of one `gym up`, in the order they were written, and the settings beside them."""
 
     instances: tuple[Instance, ...] = ()

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from gym.config.model import Stack
+from gym.config.model import StackConfig
 from gym.config.nodes import words
 from gym.labels import REDACTED
 
@@ -74,7 +74,7 @@ def redact_text(text: str) -> str:
     return _SHAPED.sub(REDACTED, _BEARER.sub(rf"\1 {REDACTED}", text))
 
 
-def collect_secrets(stack: Stack) -> dict[str, str]:
+def collect_secrets(stack: StackConfig) -> dict[str, str]:
     """Dotted path -> value of every secret: `policy_model.openai_api_key`, `policy_model.env.HF_TOKEN`, `hf_token`."""
     found: dict[str, str] = {}
     for instance in stack.instances:

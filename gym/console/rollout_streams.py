@@ -27,7 +27,7 @@ from gym.collect.concurrency import allow_connections
 from gym.collect.folded_problems import fold_problems
 from gym.collect.tally import Tally
 from gym.collect.targets import AGENT_TYPE, Targets
-from gym.collect.task_reader import RowRules, TaskReader
+from gym.collect.task_reader import TaskReader, TaskRules
 from gym.console.collections import Collections
 from gym.console.discovery_sources import DiscoverySources
 from gym.console.group_streams import KEYS, OpenStreams, open_groups, read_group_order
@@ -231,7 +231,7 @@ class _Lines:
 
 
 def _refuse_bad_rows(rows: Any, name: str, agent: str, agents: Collection[str]) -> None:
-    reader = TaskReader(RowRules(agents=frozenset(agents), agent=agent))
+    reader = TaskReader(TaskRules(agents=frozenset(agents), agent=agent))
     lines = (row_to_line(row, name, number) for number, row in enumerate(rows, 1))
     found = [item for item in reader.read(lines) if isinstance(item, Problem)]
     if not reader.rows:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gym.config import Instance, Location, Stack, path_variants
+from gym.config import Instance, Location, StackConfig, path_variants
 from gym.data.licences import LICENCES, NEEDED_FOR, SETTING
 from gym.errors import ConfigError, Problem
 
@@ -99,7 +99,7 @@ def path_below_data(path: str) -> str:
     return "/".join(["data", name, *(rest[1:] if rest[:1] == ["data"] else rest)])
 
 
-def list_data_sets(stack: Stack, *, splits: Iterable[Split] = ()) -> tuple[Listed, ...]:
+def list_data_sets(stack: StackConfig, *, splits: Iterable[Split] = ()) -> tuple[Listed, ...]:
     """Those of all instances, in their order; all wrong entries are in one error."""
     problems: list[Problem] = []
     licences = _licences(stack.settings, problems)

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gym.config import Stack
+from gym.config import StackConfig
 from gym.data.blending import check_shares, name_of_share
 from gym.data.collate import collate
 from gym.data.data_sets import Listed, Split
@@ -63,7 +63,7 @@ class PreparedData:
 
 
 def prepare(
-    stack: Stack,
+    stack: StackConfig,
     options: PrepareOptions,
     roots: Sequence[Path],
     *,
@@ -96,7 +96,7 @@ def prepare(
 
 
 def find_rows(
-    stack: Stack, scope: Iterable[Listed], mode: Mode, roots: Sequence[Path], fetch: Fetch | None, say: Say
+    stack: StackConfig, scope: Iterable[Listed], mode: Mode, roots: Sequence[Path], fetch: Fetch | None, say: Say
 ) -> tuple[Placed, ...]:
     """All data sets in scope with their rows; what is missing is fetched, or an error."""
     found = [(one, one.file(roots)) for one in scope]

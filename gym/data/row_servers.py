@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from gym.config import CatalogEntry, Instance, Stack, known_as
+from gym.config import CatalogEntry, Instance, StackConfig, known_as
 from gym.config.field_checks import FACTS
 from gym.data.row_workers import RowServer
 
 NOT_SAID = ("${", "???")  # filled in by what is not here, and no row's business
 FindPython = Callable[[CatalogEntry], Path]
-LoadStack = Callable[[str], Stack]
+LoadStack = Callable[[str], StackConfig]
 AGENTS, RESOURCES = "responses_api_agents", "resources_servers"
 
 
@@ -22,7 +22,7 @@ class RowServers:
     """`notes` says of which agents' rows only the contract could be checked, and why: one line each."""
 
     find_python: FindPython
-    stack: Stack | None = None  # what was named; without it servers are found by the names of agents
+    stack: StackConfig | None = None  # what was named; without it servers are found by the names of agents
     entries: tuple[CatalogEntry, ...] = ()
     load: LoadStack | None = None
     notes: list[str] = field(default_factory=list)
@@ -50,21 +50,21 @@ class RowServers:
         folder = server.directory.absolute()
         return RowServer(server.name, folder, python, fields, server.entrypoint, server.foreign)
 
-    def _load(self, agent: str) -> Stack | None:
+    def _load(self, agent: str) -> StackConfig | None:
         name = server_name(agent, self.entries)
         return self.load(name) if name and self.load is not None else None
 
 
-def agent_names(stack: Stack) -> tuple[str, ...]:
+def agent_names(stack: StackConfig) -> tuple[str, ...]:
     return tuple(one.name for one in stack.instances if one.type == AGENTS)
 
 
-def resources_of(stack: Stack, agent: Instance) -> Instance | None:
+def resources_of(stack: StackConfig, agent: Instance) -> Instance | None:
     names = (one.name for one in agent.references if one.type == RESOURCES)
     return next((found for name in names if (found := stack.instance(name)) is not None), None)
 
 
-def agent_for(stack: Stack, lister: Instance) -> str:
+def agent_for(stack: StackConfig, lister: Instance) -> str:
     """The agent of an instance's data sets: itself, or the one agent that uses it."""
     if lister.type == AGENTS:
         return lister.name

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from gym.config import Stack
+from gym.config import StackConfig
 from gym.config.assets import shown_path
 from gym.data.data_sets import Listed, Split, list_data_sets
 from gym.data.row_servers import agent_for
@@ -30,7 +30,7 @@ class Placed:
     agent: str
 
 
-def find_scope(stack: Stack, mode: Mode) -> tuple[Listed, ...]:
+def find_scope(stack: StackConfig, mode: Mode) -> tuple[Listed, ...]:
     everything = list_data_sets(stack)
     scope = tuple(one for one in everything if one.data.type in SPLITS[mode])
     for one in scope:
@@ -61,7 +61,7 @@ def refuse_missing(missing: Sequence[Listed], mode: Mode, *, download: bool) -> 
         )
 
 
-def place(stack: Stack, listed: Listed, path: Path) -> Placed:
+def place(stack: StackConfig, listed: Listed, path: Path) -> Placed:
     shown = Path(shown_path(path, Path.cwd()))
     return Placed(listed, shown, agent_for(stack, listed.instance))
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable, Mapping
 
 from gym import __version__
-from gym.config.model import ContainerFacts, Instance, Stack
+from gym.config.model import ContainerFacts, Instance, StackConfig
 from gym.errors import UserError
 from gym.plan.digest import digest_of, digest_parts
 from gym.plan.model import Launch, Plan, RouterPlan, Service
@@ -21,7 +21,7 @@ LOOPBACK = frozenset({"localhost", "::1", "[::1]"})
 
 
 def make_plan(
-    stack: Stack,
+    stack: StackConfig,
     *,
     name: str = "gym",
     router: RouterPlan | None = None,
@@ -66,7 +66,7 @@ def sort_by_needs(services: Iterable[Service]) -> list[Service]:
     return list(placed.values())
 
 
-def _to_service(instance: Instance, stack: Stack, slug: str, replicas: Mapping[str, int]) -> Service:
+def _to_service(instance: Instance, stack: StackConfig, slug: str, replicas: Mapping[str, int]) -> Service:
     known = {one.name for one in stack.instances}
     needs = dict.fromkeys(ref.name for ref in instance.references if ref.name in known and ref.name != instance.name)
     return Service(
@@ -98,13 +98,13 @@ def _launch(instance: Instance) -> Launch:
     return "script" if instance.foreign or facts.launch == "script" else "sdk"
 
 
-def _python(instance: Instance, stack: Stack) -> str:
+def _python(instance: Instance, stack: StackConfig) -> str:
     """Its own word; the stack's is for servers written against nemo_gym, as it is there."""
     general = stack.settings.get("python_version") if _launch(instance) == "script" else None
     return instance.container.python_version or str(general or "")
 
 
-def _with_digest(service: Service, stack: Stack, sdk: str) -> Service:
+def _with_digest(service: Service, stack: StackConfig, sdk: str) -> Service:
     parts = digest_parts(service, settings=settings_for(stack.settings, service), sdk=sdk)
     return service.model_copy(update={"parts": parts, "digest": digest_of(parts)})
 
@@ -114,14 +114,14 @@ def _guarded(router: RouterPlan) -> RouterPlan:
     return router if is_loopback(router.host) else router.model_copy(update={"needs_token": True})
 
 
-def _with_policy_urls(stack: Stack, router: RouterPlan) -> Stack:
+def _with_policy_urls(stack: StackConfig, router: RouterPlan) -> StackConfig:
     """Callers on loopback can reach what this machine reaches anyway; callers from elsewhere cannot."""
     if stack.settings.get(POLICY_URLS) is not None or router.needs_token:
         return stack
     return stack.model_copy(update={"settings": {**stack.settings, POLICY_URLS: PRIVATE}})
 
 
-def _check_replicas(stack: Stack, replicas: Mapping[str, int]) -> None:
+def _check_replicas(stack: StackConfig, replicas: Mapping[str, int]) -> None:
     known = [one.name for one in stack.instances]
     for name, count in replicas.items():
         if name not in known:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gym.config.model import Stack
+from gym.config.model import StackConfig
 from gym.errors import UserError
 from gym.plan.digest import digest_of, digest_value
 from gym.plan.model import SandboxPlan
@@ -13,7 +13,7 @@ from gym.wire.sandbox import Grant
 from gym.wire.stack_names import SANDBOX
 
 
-def plan_sandbox(stack: Stack, sdk: str) -> SandboxPlan | None:
+def plan_sandbox(stack: StackConfig, sdk: str) -> SandboxPlan | None:
     """None when no instance asks for sandboxes: then nothing of the stack touches an engine's socket."""
     grants = {one.name: one.sandbox for one in stack.instances if one.sandbox is not None}
     if not grants:

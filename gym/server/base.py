@@ -46,7 +46,7 @@ class Route:
     method: str = "POST"
 
 
-class Part:
+class ServerPart:
     """A class attribute in whose place every server gets a value made of its own configuration: `judged` is one."""
 
     def make(self, server: Any) -> Any:
@@ -203,12 +203,12 @@ class ServerApp:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-def find_parts(kind: type[Server]) -> dict[str, Part]:
+def find_parts(kind: type[Server]) -> dict[str, ServerPart]:
     """Of the class and what it is derived from; a subclass that gives the name to something else has no such part."""
     named: dict[str, Any] = {}
     for one in reversed(kind.__mro__):
         named |= vars(one)
-    return {name: value for name, value in named.items() if isinstance(value, Part)}
+    return {name: value for name, value in named.items() if isinstance(value, ServerPart)}
 
 
 def _make_fastapi(server: Server, routes: list[Route]) -> FastAPI:
@@ -265,4 +265,4 @@ def json_answer(value: Any, headers: tuple[tuple[bytes, bytes], ...] = ()) -> An
     return Answer(write_json(value, option=orjson.OPT_NON_STR_KEYS), headers=headers)
 
 
-__all__ = ["Answer", "Call", "Part", "Route", "Server", "ServerApp", "event_answer", "json_answer"]
+__all__ = ["Answer", "Call", "Route", "Server", "ServerApp", "ServerPart", "event_answer", "json_answer"]

@@ -7,7 +7,7 @@ from typing import Protocol
 IDLE_STEPS = 3  # answers in a row with neither a call nor a message; the reference loops on them for ever
 
 
-class Limits(Protocol):
+class BudgetLimits(Protocol):
     """As an agent's config has them; None: no limit."""
 
     @property
@@ -21,7 +21,7 @@ class Limits(Protocol):
 class Budget:
     """What a rollout may still do. `spent` names the budget that ended it: the rollout is verified all the same."""
 
-    def __init__(self, config: Limits) -> None:
+    def __init__(self, config: BudgetLimits) -> None:
         self._config = config
         self._steps = self._calls = self._idle = 0
         self.tokens_before = 0.0  # of earlier turns of the same rollout

@@ -40,7 +40,7 @@ class ExpectedError(_Strict):
     kind: str | None = None
 
 
-class Step(_Strict):
+class CaseStep(_Strict):
     """A tool call between seed and verify; `output`, where it is given, is what the tool must answer."""
 
     tool: str
@@ -58,7 +58,7 @@ class Case(_Strict):
     expected_error: ExpectedError | None = None
     expected_fields: dict[str, Any] = Field(default_factory=dict)
     config: dict[str, Any] = Field(default_factory=dict)
-    steps: tuple[Step, ...] = ()
+    steps: tuple[CaseStep, ...] = ()
     judge: tuple[Scripted, ...] = ()
     oracle: bool = False
     floor: float = 0.0  # of an oracle's row: what an audit's worthless answers may earn on it
@@ -81,7 +81,7 @@ class Case(_Strict):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseOutcome:
     """What came of a case."""
 
     name: str
@@ -127,9 +127,9 @@ def missing_kinds(cases: Sequence[Case], *, constant: bool = False) -> Iterator[
             yield f"{there} {kind} cases, {least} at least"
 
 
-async def run_cases(app: ServerApp, name: str, fields: Mapping[str, Any], cases: Sequence[Case]) -> list[Outcome]:
+async def run_cases(app: ServerApp, name: str, fields: Mapping[str, Any], cases: Sequence[Case]) -> list[CaseOutcome]:
     """One after another; those with the same configuration share a running app."""
-    outcomes: dict[str, Outcome] = {}
+    outcomes: dict[str, CaseOutcome] = {}
     groups: dict[bytes, list[Case]] = {}
     for case in cases:
         groups.setdefault(orjson.dumps(case.config, option=orjson.OPT_SORT_KEYS), []).append(case)
@@ -157,7 +157,7 @@ class Bench:
         self.app = app
         self.verify_seconds = 0.0  # of the last verify
 
-    async def run(self, case: Case) -> Outcome:
+    async def run(self, case: Case) -> CaseOutcome:
         told = await self.ask(case)
         if case.kind == "determinism" and isinstance(told, Answered):
             again = await self.ask(case)
@@ -225,10 +225,10 @@ def _named_models(value: Any) -> list[str]:
     return [name for one in value for name in _named_models(one)] if isinstance(value, list) else []
 
 
-def _outcome(case: Case, told: Answered | str) -> Outcome:
+def _outcome(case: Case, told: Answered | str) -> CaseOutcome:
     expected = _expectation(case)
     if isinstance(told, str):
-        return Outcome(case.name, case.kind, False, expected, told)
+        return CaseOutcome(case.name, case.kind, False, expected, told)
     body = told.body if isinstance(told.body, dict) else {}
     if told.status >= 400:
         return _error_outcome(case, told.status, body, expected)
@@ -240,7 +240,7 @@ def _outcome(case: Case, told: Answered | str) -> Outcome:
         if body.get(key) != value
     ]
     reason = "; ".join([*wrong, str(body.get("reason") or "")]).strip("; ")
-    return Outcome(
+    return CaseOutcome(
         case.name,
         case.kind,
         passed and not wrong,
@@ -250,12 +250,12 @@ def _outcome(case: Case, told: Answered | str) -> Outcome:
     )
 
 
-def _error_outcome(case: Case, status: int, body: Mapping[str, Any], expected: str) -> Outcome:
+def _error_outcome(case: Case, status: int, body: Mapping[str, Any], expected: str) -> CaseOutcome:
     error = body.get("error")
     kind, message = (error.get("kind"), error.get("message")) if isinstance(error, dict) else (None, str(body)[:200])
     wanted = case.expected_error
     passed = wanted is not None and wanted.status == status and wanted.kind in (None, kind)
-    return Outcome(case.name, case.kind, passed, expected, f"{status} {kind or ''}".strip(), str(message))
+    return CaseOutcome(case.name, case.kind, passed, expected, f"{status} {kind or ''}".strip(), str(message))
 
 
 def _expectation(case: Case) -> str:

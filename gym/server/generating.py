@@ -21,7 +21,7 @@ import orjson
 
 from gym.errors import UserError
 from gym.server.base import ServerApp
-from gym.server.cases import Bench, Step, started
+from gym.server.cases import Bench, CaseStep, started
 from gym.server.testing import Caller
 from gym.wire import items
 from gym.wire.json_text import write_large_json
@@ -41,7 +41,7 @@ class Made:
 
     row: dict[str, Any]
     answer: str = ""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[CaseStep, ...] = ()
     key: str = ""  # rows with the same key are the same task; what is asked where there is none
 
     @property

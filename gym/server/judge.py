@@ -18,7 +18,7 @@ from typing import Any
 from pydantic import Field
 
 from gym.errors import UserError
-from gym.server.base import Part
+from gym.server.base import ServerPart
 from gym.server.config import Reference
 from gym.server.resources import ResourcesConfig, ResourcesServer
 from gym.server.rollout_client import RolloutClient
@@ -260,7 +260,7 @@ def judged(
 
 
 @dataclass(frozen=True)
-class _Judged(Part):
+class _Judged(ServerPart):
     file: str | Callable[[Any], str] | None
     text: str | None
     required: Sequence[str]

@@ -19,7 +19,7 @@ LONGEST_SHOWN = 1_000
 MAX_SIDES = 4  # of a chain of equations
 
 
-class Comparison(NamedTuple):
+class MathComparison(NamedTuple):
     """`extracted` is what was read out of the answer, as text; None: nothing was."""
 
     equal: bool
@@ -38,27 +38,27 @@ class Mathematics:
     def __init__(self, *, seconds: float = 10.0, count: int = 2) -> None:
         self._workers = Workers("symbolic", count=count, timeout=seconds, folder=Path(__file__).with_name("in_workers"))
 
-    async def compare(self, expected: str, answer: str) -> Comparison:
+    async def compare(self, expected: str, answer: str) -> MathComparison:
         gold = without_delimiters(expected)
         try:
             found = await self._workers.call("compare", gold, readable_part(answer))
         except (WorkerTooSlow, WorkerOutOfMemory) as error:
             await self._check_gold(gold)
-            return Comparison(False, None, too_costly="timeout" if isinstance(error, WorkerTooSlow) else "memory")
+            return MathComparison(False, None, too_costly="timeout" if isinstance(error, WorkerTooSlow) else "memory")
         extracted = found["extracted"]
-        return Comparison(found["equal"], extracted and extracted[:LONGEST_SHOWN], found["bad_gold"])
+        return MathComparison(found["equal"], extracted and extracted[:LONGEST_SHOWN], found["bad_gold"])
 
-    async def compare_box(self, expected: str, answer: str) -> Comparison:
+    async def compare_box(self, expected: str, answer: str) -> MathComparison:
         """Strictly: only the last box that holds something, which neither denies nor lists nor contradicts itself."""
         box = kept(answer, last_box(answer))
         if box is None:
-            return Comparison(False, None, hedged="nothing that counts stands in a box")
+            return MathComparison(False, None, hedged="nothing that counts stands in a box")
         gold = without_delimiters(expected)
         if len(box) > TAIL:
-            return Comparison(False, box[:LONGEST_SHOWN], hedged="the box holds far more than an answer")
+            return MathComparison(False, box[:LONGEST_SHOWN], hedged="the box holds far more than an answer")
         if why := hedge_of_formula(box, gold):
-            return Comparison(False, box[:LONGEST_SHOWN], hedged=why)
-        found = Comparison(False, None)
+            return MathComparison(False, box[:LONGEST_SHOWN], hedged=why)
+        found = MathComparison(False, None)
         for form in dict.fromkeys((box, unwrapped(box))):
             found = await self.compare(expected, f"\\boxed{{{form}}}")
             if found.equal or found.too_costly or found.bad_gold:
@@ -66,7 +66,7 @@ class Mathematics:
         found = found._replace(extracted=found.extracted or box[:LONGEST_SHOWN])
         return await self._check_sides(found, gold, box) if found.equal else found
 
-    async def _check_sides(self, found: Comparison, gold: str, box: str) -> Comparison:
+    async def _check_sides(self, found: MathComparison, gold: str, box: str) -> MathComparison:
         sides = values_beside(unwrapped(box), gold)
         if len(sides) > MAX_SIDES:
             return found._replace(equal=False, hedged="the answer is a long chain")

@@ -22,7 +22,7 @@ from gym.server.capture import Capture
 from gym.server.config import ServerConfig, Settings
 from gym.server.policy_upstreams import PolicyUpstreams
 from gym.server.trace_store import CaptureLimits
-from gym.server.upstream import Caller, Upstream, caller
+from gym.server.upstream import CallContext, Upstream, caller
 from gym.wire import sse
 from gym.wire.allowed_hosts import PUBLIC, AllowedHosts
 from gym.wire.anthropic import error_to_message, estimate_tokens, messages_to_responses, response_to_message
@@ -183,7 +183,7 @@ class Model(Server):
         policy = self._policy_of(call)
         if policy is not None:
             headers = (*headers, (HEADER_POLICY.encode(), b"used"))
-        caller.set(Caller(key, ends, policy))
+        caller.set(CallContext(key, ends, policy))
         reply = await method(body)
         if not isinstance(reply, dict) or not isinstance(reply.get(field), list):
             what = f"{getattr(method, '__qualname__', method)} returned no `{field}` list: {str(reply)[:200]}"

@@ -40,7 +40,7 @@ SHORTEST_TRY = 0.01  # seconds before the deadline that are worth another one
 LONGEST_WISH = 3600.0  # a Retry-After beyond it, or a negative one, is none
 
 
-class Caller(NamedTuple):
+class CallContext(NamedTuple):
     """Whose call is being answered: what keeps its calls together, and the loop time of its deadline."""
 
     key: str = ""
@@ -48,7 +48,7 @@ class Caller(NamedTuple):
     policy: PolicyEndpoint | None = None  # where its rollout wants it answered
 
 
-caller: ContextVar[Caller] = ContextVar("caller", default=Caller())  # noqa: B039 (a Caller never changes)
+caller: ContextVar[CallContext] = ContextVar("caller", default=CallContext())  # noqa: B039 (a CallContext never changes)
 
 
 class UpstreamError(RolloutError):
@@ -61,7 +61,7 @@ class UpstreamError(RolloutError):
         self.overflow = overflow
 
 
-class Outcome(NamedTuple):
+class TryOutcome(NamedTuple):
     """One try. `wait` is how long the provider wants to be left alone; None: another try is unsafe or useless."""
 
     reply: dict[str, Any]
@@ -228,7 +228,7 @@ class Upstream:
         tried.append(fresh[0])
         return fresh[0], len(fresh) > 1
 
-    async def _try_in_turn(self, base: str, path: str, data: bytes, ends: float, root: bool) -> tuple[Outcome, bool]:
+    async def _try_in_turn(self, base: str, path: str, data: bytes, ends: float, root: bool) -> tuple[TryOutcome, bool]:
         """One try when the limiter lets it through; whether it was refused for now, and there is patience for more."""
         limiter = self._limiter
         try:
@@ -238,7 +238,7 @@ class Upstream:
                 f"{show_url(base + path)} is asked too much for this rollout's deadline: {self.last_error or 'busy'}"
             )
             kind: FailureKind = "model" if closed.seconds else "timeout"
-            return Outcome({}, RolloutError(kind, message, retryable=True)), False
+            return TryOutcome({}, RolloutError(kind, message, retryable=True)), False
         try:
             outcome = await self._try(base, path, data, ends, root)
         except BaseException:
@@ -254,7 +254,7 @@ class Upstream:
             limiter.succeed(number)
         return outcome, False
 
-    async def _try(self, base: str, path: str, data: bytes, ends: float, root: bool) -> Outcome:
+    async def _try(self, base: str, path: str, data: bytes, ends: float, root: bool) -> TryOutcome:
         url = (base.removesuffix("/v1") if root else base) + path
         headers, proxy = {**self._headers, **self._endpoints.headers(base)}, self._endpoints.proxy(base)
         try:
@@ -262,38 +262,38 @@ class Upstream:
             return self._read(url, reply.status, reply.body, reply.headers)
         except Unreachable as error:
             reason = f"cannot reach the model at {show_url(url)}: {error}. Is it running, is the base URL right?"
-            return Outcome({}, RolloutError("model", self._scrub(reason), retryable=True), 0.0, unreachable=True)
+            return TryOutcome({}, RolloutError("model", self._scrub(reason), retryable=True), 0.0, unreachable=True)
         except TimeoutError:
             late = f"{show_url(url)} had not answered when the time was up"
-            return Outcome({}, RolloutError("timeout", late, retryable=True))
+            return TryOutcome({}, RolloutError("timeout", late, retryable=True))
         except RolloutError as error:  # of an event stream
-            return Outcome({}, error)
+            return TryOutcome({}, error)
         except Broken as error:
             broken = f"the connection to {show_url(url)} broke after the request was sent: {error}"
-            return Outcome({}, RolloutError("model", self._scrub(broken), retryable=True))
+            return TryOutcome({}, RolloutError("model", self._scrub(broken), retryable=True))
 
-    def _read(self, url: str, status: int, body: bytes, headers: Mapping[str, str]) -> Outcome:
+    def _read(self, url: str, status: int, body: bytes, headers: Mapping[str, str]) -> TryOutcome:
         if status == 200:
             if headers.get("content-type", "").startswith("text/event-stream"):
-                return Outcome(events_to_reply(body))
+                return TryOutcome(events_to_reply(body))
             parsed = _parse(body)
             if isinstance(parsed, dict):
-                return Outcome(parsed)
+                return TryOutcome(parsed)
             text = self._scrub(body[:300].decode("utf-8", "replace"))
             no_number = " (it holds NaN, which is not a number)" if b"NaN" in body else ""
             what = f"{show_url(url)} answered 200 with no JSON object{no_number}: {text}"
-            return Outcome({}, UpstreamError(what, status, retryable=True))
+            return TryOutcome({}, UpstreamError(what, status, retryable=True))
         words = self._scrub(upstream_words(body) or headers.get("location", ""))
         message = f"{show_url(url)} answered {status}: {words}"
         if status in PATIENCE and b"insufficient_quota" not in body:
             wish = retry_after(headers)
             failure = UpstreamError(message, status, retryable=True)
-            return Outcome(
+            return TryOutcome(
                 {}, failure, wish or 0.0, throttled=status in THROTTLED or (status == 503 and wish is not None)
             )
         retryable = status >= 500 or status in (408, 409, 425)
         overflow = status == 400 and is_overflow(words)
-        return Outcome({}, UpstreamError(message, status, retryable=retryable, overflow=overflow))
+        return TryOutcome({}, UpstreamError(message, status, retryable=retryable, overflow=overflow))
 
     def _scrub(self, text: str) -> str:
         for secret in self._endpoints.secrets:

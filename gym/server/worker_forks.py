@@ -30,7 +30,7 @@ class NurseryGone(Exception):
     """The nursery ended, or its module could not be imported: the text says which."""
 
 
-class Channel(asyncio.Protocol):
+class WorkerChannel(asyncio.Protocol):
     """One worker's socket: a question, then its answer."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ class StackPipe:
 @dataclass(eq=False, slots=True)
 class Worker:
     pid: int
-    channel: Channel
+    channel: WorkerChannel
     nursery: Nursery
     stack: StackPipe
 
@@ -167,7 +167,7 @@ class Nursery:
             os.close(end)
         try:
             pid = await asyncio.shield(forked)
-            _, channel = await loop.create_unix_connection(Channel, sock=ours)
+            _, channel = await loop.create_unix_connection(WorkerChannel, sock=ours)
         except BaseException:
             ours.close()  # a worker that cannot be asked ends
             forked.add_done_callback(self._forget)

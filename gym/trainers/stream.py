@@ -14,7 +14,7 @@ from gym.collect.attempts import Attempts
 from gym.collect.concurrency import allow_connections
 from gym.collect.feed import Rows
 from gym.collect.targets import Targets
-from gym.collect.task_reader import RowRules, TaskReader
+from gym.collect.task_reader import TaskReader, TaskRules
 from gym.errors import GymError, UserError
 from gym.http.pool import HttpClient
 from gym.trainers.blend import Blend, BlendPart, Source, check_sources, to_sources
@@ -202,7 +202,7 @@ class GroupStream:
         await targets.connect()
         for source in self._sources:
             targets.check_agent(source.agent)
-        rules = RowRules(
+        rules = TaskRules(
             agents=frozenset(targets.agents), repeats=options.size + options.extra, params=tuple(options.params.items())
         )
         engine = GroupEngine(

@@ -19,7 +19,7 @@ import orjson
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from gym.config import Instance, Stack
+from gym.config import Instance, StackConfig
 from gym.data.line_blocks import read_blocks
 from gym.data.preparation import PrepareOptions, prepare
 from gym.data.row_rules import MAX_LINE, Checked, check_files
@@ -85,7 +85,7 @@ def _prepare(path: str, seed: int | None) -> None:
         fields={"datasets": [block]},
     )
     out = Path(path).parent / f"out-{seed}"
-    prepare(Stack(instances=(agent,)), PrepareOptions(out, "train_preparation", True, seed), (out,))
+    prepare(StackConfig(instances=(agent,)), PrepareOptions(out, "train_preparation", True, seed), (out,))
     shutil.rmtree(out)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gym.config import LoadRequest, Stack, load_stack
+from gym.config import LoadRequest, StackConfig, load_stack
 from gym.config.model import Instance
 from gym.errors import ConfigError
 
@@ -61,7 +61,7 @@ class ConfigTree:
             strict=bool(rest.get("strict")),
         )
 
-    def load(self, *names: str, model: str | None = None, files: tuple[str, ...] = (), **rest: object) -> Stack:
+    def load(self, *names: str, model: str | None = None, files: tuple[str, ...] = (), **rest: object) -> StackConfig:
         return load_stack(self.request(*names, model=model, files=files, **rest))
 
     def settings(self, text: str, *overrides: str) -> dict[str, object]:
@@ -80,7 +80,7 @@ class ConfigTree:
         return []
 
 
-def instance(stack: Stack, name: str) -> Instance:
+def instance(stack: StackConfig, name: str) -> Instance:
     found = stack.instance(name)
     assert found is not None, f"{name} is not among {[one.name for one in stack.instances]}"
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from gym.config.model import ContainerFacts, Instance, ServerRef, Stack
+from gym.config.model import ContainerFacts, Instance, ServerRef, StackConfig
 
 MODEL = ServerRef(type="responses_api_models", name="policy_model")
 
@@ -37,7 +37,7 @@ def agent(name: str, resources: str, **given: Any) -> Instance:
     )
 
 
-def stack(*, replicas: int = 1, **settings: Any) -> Stack:
+def stack(*, replicas: int = 1, **settings: Any) -> StackConfig:
     """Agents come first on purpose: a plan has to put what they need before them."""
     model = instance(
         "policy_model",
@@ -47,7 +47,7 @@ def stack(*, replicas: int = 1, **settings: Any) -> Stack:
     )
     mcqa = instance("mcqa", container=ContainerFacts(replicas=replicas, cpus=2, memory="2g"))
     legacy = instance("legacy", foreign=True, fields={"prompt": "say ${name}"})
-    return Stack(
+    return StackConfig(
         instances=(agent("mcqa_simple_agent", "mcqa"), mcqa, agent("legacy_agent", "legacy"), legacy, model),
         settings={"policy_model_name": "tiny", "policy_api_key": "sk-canary-0123456789", **settings},
     )

@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from gym.server.upstream import Outcome, Upstream
+from gym.server.upstream import TryOutcome, Upstream
 from gym.wire.failures import RolloutError
 
 REFUSAL_SECONDS = 0.01
@@ -99,7 +99,7 @@ class Simulated(Upstream):
         super().__init__("http://provider.example/v1", **options)
         self._provider = provider
 
-    async def _try(self, base: str, path: str, data: bytes, ends: float, root: bool) -> Outcome:
+    async def _try(self, base: str, path: str, data: bytes, ends: float, root: bool) -> TryOutcome:
         status, body, headers = await self._provider.ask(asyncio.get_running_loop().time())
         return self._read(base + path, status, body, headers)
 

@@ -9,7 +9,7 @@ import yaml
 from gym.cli import console
 from gym.cli.options import AsJson, ConfigFiles, Items, ModelName, Replicas, Strict
 from gym.cli.stack_session import load_named
-from gym.config import Instance, Stack, redact
+from gym.config import Instance, StackConfig, redact
 
 
 def command(
@@ -32,7 +32,7 @@ def command(
     return 0
 
 
-def _stack_to_tree(stack: Stack) -> dict[str, Any]:
+def _stack_to_tree(stack: StackConfig) -> dict[str, Any]:
     """The three-level form that was read, settings last."""
     return {one.name: {one.type: {one.implementation: _fields(one)}} for one in stack.instances} | stack.settings
 

@@ -17,7 +17,7 @@ from gym.cli.replica_table import live_status
 from gym.cli.sandbox.build_progress import show_builds
 from gym.cli.stack_session import StackSession, choose_runtime, load_named, open_session, read_token
 from gym.cli.summary import show_started
-from gym.config import Stack, collect_secrets
+from gym.config import StackConfig, collect_secrets
 from gym.errors import GymError, NotUp, UserError
 from gym.labels import ENV_TOKEN, ROUTER_PORT
 from gym.plan import Change, Plan, RouterPlan, changes_to_text, is_loopback
@@ -102,7 +102,7 @@ class StackStarter(NamedTuple):
     timeout: float | None
     watch: bool
 
-    def start(self, loaded: Stack) -> Started:
+    def start(self, loaded: StackConfig) -> Started:
         """Also where some servers are not healthy, if their files are watched: a change may be what they need."""
         home, runtime = self.session
         plan = plan_stack(loaded, self.stack, self.router)

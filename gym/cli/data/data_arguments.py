@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gym.cli.options import split_items
 from gym.cli.server_python import cached_python
 from gym.cli.stack_session import load_named
-from gym.config import Stack, list_servers, search_roots
+from gym.config import StackConfig, list_servers, search_roots
 from gym.data.data_sets import list_data_sets
 from gym.data.line_source import expand_inputs
 from gym.data.row_servers import RowServers, agent_for
@@ -44,12 +44,12 @@ def sort_out(items: Sequence[str]) -> DataArguments:
     return DataArguments(tuple(rows), names, configs)
 
 
-def find_stack(given: DataArguments) -> Stack | None:
+def find_stack(given: DataArguments) -> StackConfig | None:
     """None where only files of rows are named."""
     return _load(given.names, given.configs) if given.names or given.configs else None
 
 
-def find_inputs(given: DataArguments, stack: Stack | None) -> tuple[tuple[Input, ...], tuple[str, ...]]:
+def find_inputs(given: DataArguments, stack: StackConfig | None) -> tuple[tuple[Input, ...], tuple[str, ...]]:
     """The files of rows that were named, else those of the data sets that servers list; and those not here."""
     if given.rows:
         return tuple(Input(file) for file in dict.fromkeys(expand_inputs(given.rows))), ()
@@ -64,7 +64,7 @@ def find_inputs(given: DataArguments, stack: Stack | None) -> tuple[tuple[Input,
     return found, missing
 
 
-def row_servers(stack: Stack | None) -> RowServers:
+def row_servers(stack: StackConfig | None) -> RowServers:
     """Their environments are made when the first row wants one."""
     if stack is not None:
         return RowServers(cached_python, stack)
@@ -72,12 +72,12 @@ def row_servers(stack: Stack | None) -> RowServers:
     return RowServers(cached_python, entries=list_servers(roots), load=lambda name: _load([name], []))
 
 
-def _load(names: list[str], configs: list[Path]) -> Stack:
+def _load(names: list[str], configs: list[Path]) -> StackConfig:
     """Without models: a server's judge has nothing to do with its rows."""
     return load_named(names, files=configs, without_models=True)
 
 
-def _data_sets(stack: Stack) -> tuple[tuple[Input, ...], tuple[str, ...]]:
+def _data_sets(stack: StackConfig) -> tuple[tuple[Input, ...], tuple[str, ...]]:
     roots = search_roots(Path.cwd(), os.environ)
     found: dict[Input, None] = {}
     missing = []

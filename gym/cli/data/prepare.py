@@ -13,7 +13,7 @@ from gym.cli import console
 from gym.cli.data.data_arguments import row_servers
 from gym.cli.options import AsJson, ConfigFiles, Items
 from gym.cli.stack_session import load_named
-from gym.config import Stack, search_roots
+from gym.config import StackConfig, search_roots
 from gym.data.blending import parse_shares
 from gym.data.data_sets import Listed
 from gym.data.findings import Fold
@@ -84,7 +84,7 @@ def command(
     return 0
 
 
-def _checked_by_servers(stack: Stack) -> Check:
+def _checked_by_servers(stack: StackConfig) -> Check:
     """Checks rows with their servers' own models, on all cores."""
 
     def check(placed: Sequence[Placed]) -> None:
@@ -99,7 +99,7 @@ def _checked_by_servers(stack: Stack) -> Check:
     return check
 
 
-def _fetched(stack: Stack, prefer: RegistryName) -> Fetch:
+def _fetched(stack: StackConfig, prefer: RegistryName) -> Fetch:
     def bring(listed: Listed) -> Path:
         place = choose_place(listed, search_roots(Path.cwd(), os.environ), Path.cwd())
         console.note(f"fetching {listed.data.name} to {place}")

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from universe import evaluate
 
-from gym.server.cases import Step
+from gym.server.cases import CaseStep
 from gym.server.generating import Made, main
 
 
@@ -98,7 +98,9 @@ class MathAdvancedCalculationsGenerator:
         depth, breadth = random.choice(level.depths), random.choice(level.breadths)
         root = make_tree(random, depth, breadth)
         calls = in_order(root)
-        steps = tuple(Step(tool=one.name, arguments=_arguments(one), output={"solution": one.value}) for one in calls)
+        steps = tuple(
+            CaseStep(tool=one.name, arguments=_arguments(one), output={"solution": one.value}) for one in calls
+        )
         question = ask(random, root, calls)
         row = {
             "responses_create_params": {

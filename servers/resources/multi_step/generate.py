@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from app import synonym_value
 from synonyms import SYNONYMS
 
-from gym.server.cases import Step
+from gym.server.cases import CaseStep
 from gym.server.generating import Made, main, make_row
 from gym.server.words import listed
 
@@ -118,8 +118,8 @@ class MultiStepGenerator:
         row["responses_create_params"] |= {"tools": TOOLS, "parallel_tool_calls": False}
         row |= {"expected_synonyms": wanted, "expected_synonym_values": values}
         row |= {"minefield_label": mine, "minefield_label_value": synonym_value(mine)}
-        looked_up = tuple(Step(tool="get_synonym_value", arguments={"synonym": word}) for word in wanted)
-        handed_in = Step(tool="extract_synonym_values", arguments={"synonym_values": values})
+        looked_up = tuple(CaseStep(tool="get_synonym_value", arguments={"synonym": word}) for word in wanted)
+        handed_in = CaseStep(tool="extract_synonym_values", arguments={"synonym_values": values})
         return Made(row, answer="Done.", steps=(*looked_up, handed_in), key=key)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from gym.server.cases import Step
+from gym.server.cases import CaseStep
 from gym.server.generating import Made, main, make_row
 
 TOOLS: Final[list[dict[str, Any]]] = [
@@ -99,18 +99,18 @@ class StatefulCounterGenerator:
         return Made(row, answer=f"The counter shows {final}.", steps=calls, key=key)
 
 
-def work(start: int, deeds: list[Deed]) -> tuple[tuple[Step, ...], int]:
+def work(start: int, deeds: list[Deed]) -> tuple[tuple[CaseStep, ...], int]:
     """The calls that do the steps, and where the counter stands after them."""
-    calls: list[Step] = []
+    calls: list[CaseStep] = []
     count = start
     last = 0
     for deed in deeds:
         if deed.kind in ("double", "above", "odd", "back"):
-            calls.append(Step(tool="get_counter_value"))
+            calls.append(CaseStep(tool="get_counter_value"))
         for change in _changes(deed, start, count, last):
-            calls.append(Step(tool="increment_counter", arguments={"count": change}))
+            calls.append(CaseStep(tool="increment_counter", arguments={"count": change}))
             count, last = count + change, change
-    return (*calls, Step(tool="get_counter_value")), count
+    return (*calls, CaseStep(tool="get_counter_value")), count
 
 
 _CHANGES: Final[dict[str, Callable[[Deed, int, int, int], list[int]]]] = {

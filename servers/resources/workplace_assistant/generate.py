@@ -14,7 +14,7 @@ from made_tasks import ONE, Desk, Maker, Task
 from office.desk import load_seed
 from office.schemas import all_schemas
 
-from gym.server.cases import Step
+from gym.server.cases import CaseStep
 from gym.server.generating import Made, main, make_row
 
 TABLES: Final = Path(__file__).parent / "data" / "tables"
@@ -62,7 +62,7 @@ class WorkplaceGenerator:
         )
         row["responses_create_params"] |= {"tools": self.tools, "parallel_tool_calls": True}
         return Made(
-            row, answer="Done.", steps=tuple(Step(tool=name, arguments=given) for name, given in steps), key=key
+            row, answer="Done.", steps=tuple(CaseStep(tool=name, arguments=given) for name, given in steps), key=key
         )
 
 

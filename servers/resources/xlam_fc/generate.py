@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from made_tools import TOOLS, MadeTool
 
-from gym.server.cases import Step
+from gym.server.cases import CaseStep
 from gym.server.generating import Made, main, make_row
 
 SYSTEMS: Final = (
@@ -61,7 +61,7 @@ class XlamFcGenerator:
         )
         offered = _offer(random, wanted, random.randint(*level.offered), fits=fits)
         row["responses_create_params"]["tools"] = [tool.schema() for tool in offered]
-        steps = tuple(Step(tool=call["name"], arguments=call["arguments"]) for call in row["expected_answers"])
+        steps = tuple(CaseStep(tool=call["name"], arguments=call["arguments"]) for call in row["expected_answers"])
         return Made(row, answer="" if fits else NONE_FITS, steps=steps, key=key)
 
 

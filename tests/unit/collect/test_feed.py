@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from gym.collect.feed import FileFeed, RowsFeed
-from gym.collect.task_reader import RowRules, Task, TaskReader
+from gym.collect.task_reader import Task, TaskReader, TaskRules
 from gym.errors import ConfigError, Problem, UserError
 
 ROW: dict[str, object] = {"responses_create_params": {}}
@@ -171,9 +171,9 @@ async def test_rows_of_a_program_may_come_from_an_async_source() -> None:
     def refuse(problem: Problem) -> None:
         raise ConfigError([problem])
 
-    reader = TaskReader(RowRules(agents=("math",), repeats=2))
+    reader = TaskReader(TaskRules(agents=("math",), repeats=2))
     assert await drain(RowsFeed(reader, rows(), refuse)) == [0, 0, 1, 1, 2, 2]
-    bad = RowsFeed(TaskReader(RowRules(agents=("math",))), [ROW, {}], refuse)
+    bad = RowsFeed(TaskReader(TaskRules(agents=("math",))), [ROW, {}], refuse)
     assert await bad.take() is not None
     with pytest.raises(ConfigError, match="rows:2: responses_create_params: is missing"):
         await bad.take()

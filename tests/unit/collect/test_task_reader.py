@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gym.collect.keys import DoneKeys, parse_key
-from gym.collect.task_reader import RowRules, Task, TaskReader
+from gym.collect.task_reader import Task, TaskReader, TaskRules
 from gym.data.line_source import Line, lines_of_rows
 from gym.errors import Problem
 
@@ -18,7 +18,7 @@ ROW: dict[str, Any] = {"responses_create_params": {"input": "hi"}}
 
 
 def read(rows: list[Any], *, done: DoneKeys | None = None, **rules: Any) -> list[Task | Problem]:
-    given_rules = RowRules(**{"agents": ("math", "code"), "agent": "math", **rules})
+    given_rules = TaskRules(**{"agents": ("math", "code"), "agent": "math", **rules})
     return list(TaskReader(given_rules, done=done).read(lines_of_rows(rows, "data.jsonl")))
 
 
@@ -105,7 +105,7 @@ def test_done_keys_are_left_out_and_still_materialized() -> None:
     every = tasks([ROW, {**ROW, "id": 1}])
     done, written = DoneKeys(), list[bytes]()
     done.add(*parse_key(every[0].key))
-    reader = TaskReader(RowRules(agents=("math",)), done=done)
+    reader = TaskReader(TaskRules(agents=("math",)), done=done)
     left = list(reader.read(lines_of_rows([ROW, {**ROW, "id": 1}]), written.append))
     assert [one.key for one in left if isinstance(one, Task)] == [every[1].key]
     assert reader.total == len(written) == 2
@@ -149,7 +149,7 @@ def test_a_row_without_an_agent_among_several_lists_them() -> None:
 
 @given(st.binary(max_size=200))
 def test_no_line_breaks_the_reader(raw: bytes) -> None:
-    reader = TaskReader(RowRules(agents=("math",)))
+    reader = TaskReader(TaskRules(agents=("math",)))
     (found,) = reader.read([Line(raw, "data.jsonl", 1)])
     assert isinstance(found, Problem)
 
@@ -160,7 +160,7 @@ OWN: dict[str, Any] = {**ROW, "policy_base_url": "http://u:p4ss@t/v1", "policy_a
 
 def test_a_key_that_a_row_brings_is_sent_and_written_nowhere() -> None:
     materialized: list[bytes] = []
-    reader = TaskReader(RowRules(agents=("math",), agent="math", params=(("temperature", 1.0),)))
+    reader = TaskReader(TaskRules(agents=("math",), agent="math", params=(("temperature", 1.0),)))
     (task,) = [*reader.read(lines_of_rows([OWN]), materialized.append)]
     assert isinstance(task, Task)
     assert orjson.loads(task.body)["policy_api_key"] == KEY

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gym.config import LoadRequest, load_stack
-from gym.config.model import Stack
+from gym.config.model import StackConfig
 
 SERVER = """quiz:
   resources_servers:
@@ -39,7 +39,7 @@ quiz_simple_agent:
 """
 
 
-def load(tmp_path: Path, *texts: str, overrides: tuple[str, ...] = ()) -> Stack:
+def load(tmp_path: Path, *texts: str, overrides: tuple[str, ...] = ()) -> StackConfig:
     folder = tmp_path / "servers"
     for kind, name in (("agents", "simple_agent"), ("agents", "other"), ("models", "scripted")):
         (folder / kind / name / "configs").mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def load(tmp_path: Path, *texts: str, overrides: tuple[str, ...] = ()) -> Stack:
     return load_stack(LoadRequest(files=tuple(files), overrides=overrides, cwd=tmp_path, roots=(tmp_path,)))
 
 
-def values(stack: Stack) -> list[object]:
+def values(stack: StackConfig) -> list[object]:
     return [one.model_dump(exclude={"origin"}) for one in stack.instances]
 
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from gym.config import LoadRequest, Stack, load_stack, redact, search_roots
+from gym.config import LoadRequest, StackConfig, load_stack, redact, search_roots
 from gym.errors import ConfigError
 
 CASES = Path(__file__).resolve().parents[2] / "golden" / "config"
 
 
-def load(case: Path) -> Stack:
+def load(case: Path) -> StackConfig:
     words = case / "overrides.txt"
     return load_stack(
         LoadRequest(
@@ -31,7 +31,7 @@ def load(case: Path) -> Stack:
     )
 
 
-def shown(stack: Stack) -> str:
+def shown(stack: StackConfig) -> str:
     return json.dumps(redact(stack.model_dump(mode="json", exclude_defaults=True)), indent=2, ensure_ascii=False) + "\n"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gym.config import Stack
+from gym.config import StackConfig
 from gym.plan import make_plan
 from gym.plan.plan_text import plan_to_text
 from tests.support.config_tree import ConfigTree
@@ -29,7 +29,7 @@ def servers(tree: ConfigTree) -> ConfigTree:
     return tree
 
 
-def strictness(stack: Stack) -> dict[str, object]:
+def strictness(stack: StackConfig) -> dict[str, object]:
     return {one.name: one.fields.get("strict") for one in stack.instances}
 
 

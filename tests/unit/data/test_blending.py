@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from gym.config import Instance, ServerRef, Stack
+from gym.config import Instance, ServerRef, StackConfig
 from gym.data.blending import alternate, check_shares, choose, name_of_share, parse_shares, share_counts
 from gym.data.data_sets import list_data_sets
 from gym.errors import UserError
@@ -48,7 +48,7 @@ def test_a_name_is_an_agents_or_its_servers_or_a_data_sets() -> None:
             ServerRef(type="responses_api_models", name="policy"),
         ),
     )
-    (listed,) = list_data_sets(Stack(instances=(agent,)))
+    (listed,) = list_data_sets(StackConfig(instances=(agent,)))
     for name in ("a_agent", "a", "rows"):
         check_shares({name: Fraction(1)}, [listed])
         assert name_of_share(listed, {name: Fraction(1)}) == name

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gym.config import Instance, Location, Stack
+from gym.config import Instance, Location, StackConfig
 from gym.data.data_sets import list_data_sets
 from gym.errors import ConfigError
 
@@ -14,7 +14,7 @@ GITLAB = {"dataset_name": "a", "version": "0.0.1", "artifact_fpath": "a.jsonl"}
 HUB = {"repo_id": "org/a"}
 
 
-def stack(*blocks: dict[str, Any], settings: dict[str, Any] | None = None) -> Stack:
+def stack(*blocks: dict[str, Any], settings: dict[str, Any] | None = None) -> StackConfig:
     base = {"name": "a", "type": "train", "jsonl_fpath": "a.jsonl", "license": "MIT"}
     agent = Instance(
         name="a_agent",
@@ -23,7 +23,7 @@ def stack(*blocks: dict[str, Any], settings: dict[str, Any] | None = None) -> St
         fields={"datasets": [{key: value for key, value in (base | block).items() if value != ""} for block in blocks]},
         origin=Location(file="a.yaml", line=7),
     )
-    return Stack(instances=(agent,), settings=settings or {})
+    return StackConfig(instances=(agent,), settings=settings or {})
 
 
 def problems(*blocks: dict[str, Any], settings: dict[str, Any] | None = None) -> list[str]:
@@ -82,10 +82,10 @@ def test_a_block_that_is_wrong_says_where_and_what_to_write(block: dict[str, Any
 def test_an_entry_that_is_no_block_is_told() -> None:
     agent = stack({}).instances[0].model_copy(update={"fields": {"datasets": ["a.jsonl"]}})
     with pytest.raises(ConfigError, match=r"datasets\[0\]"):
-        list_data_sets(Stack(instances=(agent,)))
+        list_data_sets(StackConfig(instances=(agent,)))
     agent = agent.model_copy(update={"fields": {"datasets": {"name": "a"}}})
     with pytest.raises(ConfigError, match=r"datasets: .*a list"):
-        list_data_sets(Stack(instances=(agent,)))
+        list_data_sets(StackConfig(instances=(agent,)))
 
 
 @pytest.mark.parametrize("split", ["train", "validation"])

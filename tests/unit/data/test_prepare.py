@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gym.config import Instance, Stack
+from gym.config import Instance, StackConfig
 from gym.data.blending import parse_shares
 from gym.data.collate import with_agent
 from gym.data.data_sets import Listed
@@ -54,7 +54,7 @@ class Workshop:
             for name, blocks in self.blocks.items()
         )
         chosen = PrepareOptions(self.out, mode, **options)
-        return prepare(Stack(instances=agents), chosen, (self.folder,), fetch=fetch, say=self.say)
+        return prepare(StackConfig(instances=agents), chosen, (self.folder,), fetch=fetch, say=self.say)
 
     def say(self, line: str) -> None:
         self.said.append(line)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from gym.config import CatalogEntry, Instance, ServerRef, Stack
+from gym.config import CatalogEntry, Instance, ServerRef, StackConfig
 from gym.data.row_servers import RowServers, agent_for, agent_names, known_fields, server_name
 
 RESOURCES, AGENTS = "resources_servers", "responses_api_agents"
 
 
-def stack(*, foreign: bool = False, agents: tuple[str, ...] = ("mcqa_simple_agent",)) -> Stack:
+def stack(*, foreign: bool = False, agents: tuple[str, ...] = ("mcqa_simple_agent",)) -> StackConfig:
     ref = ServerRef(type="resources_servers", name="mcqa")
     server = Instance(
         name="mcqa",
@@ -28,10 +28,10 @@ def stack(*, foreign: bool = False, agents: tuple[str, ...] = ("mcqa_simple_agen
         for one in agents
     )
     alone = Instance(name="alone", type="responses_api_agents", implementation="simple_agent", fields={})
-    return Stack(instances=(server, *made, alone))
+    return StackConfig(instances=(server, *made, alone))
 
 
-def servers(of: Stack | None, **more: object) -> RowServers:
+def servers(of: StackConfig | None, **more: object) -> RowServers:
     return RowServers(lambda _: Path(sys.executable), of, **more)  # type: ignore[arg-type]
 
 
@@ -53,7 +53,7 @@ def test_an_agents_rows_are_its_resources_servers_with_what_the_stack_says() -> 
         (stack(), "", "rows name no agent"),
     ],
 )
-def test_where_there_is_none_one_line_says_why(of: Stack, agent: str, why: str) -> None:
+def test_where_there_is_none_one_line_says_why(of: StackConfig, agent: str, why: str) -> None:
     known = servers(of)
     assert known.find(agent) is None
     assert known.notes == [f"{why}: these rows were checked against the contract alone"]
@@ -76,7 +76,7 @@ def test_without_a_stack_a_server_is_found_by_the_agents_name() -> None:
     assert server_name("mcqaish", entries) == ""
     asked: list[str] = []
 
-    def load(name: str) -> Stack:
+    def load(name: str) -> StackConfig:
         asked.append(name)
         return stack()
 

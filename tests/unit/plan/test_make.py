@@ -4,20 +4,20 @@ from typing import Any
 
 import pytest
 
-from gym.config.model import ContainerFacts, ServerRef, Stack
+from gym.config.model import ContainerFacts, ServerRef, StackConfig
 from gym.errors import UserError
 from gym.plan import Plan, RouterPlan, make_plan, plan_to_text, settings_for
 from tests.support.golden import assert_golden
 from tests.support.plans import agent, instance, stack
 
 
-def digest_with(plan_of: Stack, name: str = "mcqa", **options: Any) -> str:
+def digest_with(plan_of: StackConfig, name: str = "mcqa", **options: Any) -> str:
     service = make_plan(plan_of, **options).service(name)
     assert service is not None
     return service.digest
 
 
-def changed(name: str, **update: Any) -> Stack:
+def changed(name: str, **update: Any) -> StackConfig:
     base = stack()
     instances = tuple(one.model_copy(update=update) if one.name == name else one for one in base.instances)
     return base.model_copy(update={"instances": instances})
@@ -32,12 +32,12 @@ def test_a_circle_of_needs_is_cut_and_every_service_is_there_once() -> None:
     ring = ("a", "b", "c")
     pairs = zip(ring, (*ring[1:], ring[0]), strict=True)
     made = [instance(one, references=(ServerRef(type="resources_servers", name=other),)) for one, other in pairs]
-    assert sorted(one.name for one in make_plan(Stack(instances=tuple(made))).services) == ["a", "b", "c"]
+    assert sorted(one.name for one in make_plan(StackConfig(instances=tuple(made))).services) == ["a", "b", "c"]
 
 
 def test_an_agent_that_refers_to_itself_or_to_a_stranger_does_not_need_them() -> None:
     refs = tuple(ServerRef(type="resources_servers", name=name) for name in ("me", "stranger", "mcqa", "mcqa"))
-    plan = make_plan(Stack(instances=(instance("me", references=refs), instance("mcqa"))))
+    plan = make_plan(StackConfig(instances=(instance("me", references=refs), instance("mcqa"))))
     assert plan.services[1].needs == ("mcqa",)
 
 
@@ -53,7 +53,7 @@ def test_an_agent_that_refers_to_itself_or_to_a_stranger_does_not_need_them() ->
     ],
 )
 def test_how_a_server_is_started_follows_from_what_it_is(given: dict[str, Any], launch: str) -> None:
-    assert make_plan(Stack(instances=(instance("x", **given),))).services[0].launch == launch
+    assert make_plan(StackConfig(instances=(instance("x", **given),))).services[0].launch == launch
 
 
 def test_replicas_from_the_command_line_win() -> None:
@@ -124,7 +124,7 @@ def test_a_server_sees_plain_settings_and_a_secret_only_where_it_has_it_already(
 
 def test_a_server_sees_a_secret_that_it_names() -> None:
     facts = ContainerFacts(secrets=("hf_token",))
-    plan = make_plan(Stack(instances=(instance("x", container=facts),), settings={"hf_token": "hf-canary"}))
+    plan = make_plan(StackConfig(instances=(instance("x", container=facts),), settings={"hf_token": "hf-canary"}))
     assert settings_for(plan.settings, plan.services[0]) == {"hf_token": "hf-canary"}
 
 
@@ -140,7 +140,7 @@ def test_a_plan_survives_json() -> None:
 
 
 def test_an_agent_is_made_of_what_configuration_says() -> None:
-    plan = make_plan(Stack(instances=(agent("a", "r"), instance("r"))))
+    plan = make_plan(StackConfig(instances=(agent("a", "r"), instance("r"))))
     assert plan.services[1].fields["max_steps"] == 6
     assert plan.services[1].needs == ("r",)
 

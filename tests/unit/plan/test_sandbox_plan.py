@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gym.config.model import Stack
+from gym.config.model import StackConfig
 from gym.errors import UserError
 from gym.plan import SANDBOX, Observed, ObservedService, Plan, diff, make_plan, plan_to_text
 from gym.wire.sandbox import Grant
@@ -13,8 +13,8 @@ from tests.support.plans import instance, stack
 GRANT = Grant(images=("python:3.13-slim",))
 
 
-def asking(grant: Grant | None = GRANT, **settings: object) -> Stack:
-    return Stack(instances=(instance("coder", sandbox=grant), instance("mcqa")), settings=dict(settings))
+def asking(grant: Grant | None = GRANT, **settings: object) -> StackConfig:
+    return StackConfig(instances=(instance("coder", sandbox=grant), instance("mcqa")), settings=dict(settings))
 
 
 def running(plan: Plan) -> Observed:
@@ -70,5 +70,5 @@ def test_the_broker_comes_first() -> None:
 
 def test_no_instance_may_be_called_as_the_broker_is() -> None:
     with pytest.raises(UserError, match="an instance is called `sandbox`"):
-        make_plan(Stack(instances=(instance("sandbox", sandbox=GRANT),)))
-    assert make_plan(Stack(instances=(instance("sandbox"),))).sandbox is None
+        make_plan(StackConfig(instances=(instance("sandbox", sandbox=GRANT),)))
+    assert make_plan(StackConfig(instances=(instance("sandbox"),))).sandbox is None

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gym.config.model import Stack
+from gym.config.model import StackConfig
 from gym.plan import Plan, make_plan
 from gym.render.launch_document import Address, launch_document
 from tests.support.plans import instance, stack
@@ -68,7 +68,7 @@ def test_a_secret_is_put_where_its_path_leads_and_nowhere_else() -> None:
 
 def test_a_secret_deep_in_a_list_is_found_and_the_plan_stays_as_it_was() -> None:
     fields = {"upstreams": [{"url": "a"}, {"url": "b", "api_key": "****"}]}
-    plan = make_plan(Stack(instances=(instance("mcqa", fields=fields),)))
+    plan = make_plan(StackConfig(instances=(instance("mcqa", fields=fields),)))
     told = document("mcqa", plan, {"mcqa.upstreams.1.api_key": "real", "mcqa.upstreams.7.api_key": "none"})
     assert told["mcqa"]["resources_servers"]["mcqa"]["upstreams"] == [{"url": "a"}, {"url": "b", "api_key": "real"}]
     assert plan.services[0].fields == fields
@@ -77,7 +77,7 @@ def test_a_secret_deep_in_a_list_is_found_and_the_plan_stays_as_it_was() -> None
 def test_a_server_written_against_nemo_gym_gets_its_dollars_escaped() -> None:
     """OmegaConf resolves what it reads; ours reads JSON and does not."""
     assert document("legacy")["legacy"]["resources_servers"]["legacy"]["prompt"] == "say \\${name}"
-    plain = make_plan(Stack(instances=(instance("mcqa", fields={"prompt": "say ${name}"}),)))
+    plain = make_plan(StackConfig(instances=(instance("mcqa", fields={"prompt": "say ${name}"}),)))
     assert document("mcqa", plain)["mcqa"]["resources_servers"]["mcqa"]["prompt"] == "say ${name}"
 
 

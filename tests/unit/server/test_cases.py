@@ -12,7 +12,7 @@ import pytest
 from gym.errors import UserError
 from gym.server import ResourcesServer, VerifyRequest, cases, testing, tool
 from gym.server.base import ServerApp
-from gym.server.cases import Case, Outcome, load_cases, missing_kinds, run_cases
+from gym.server.cases import Case, CaseOutcome, load_cases, missing_kinds, run_cases
 from gym.server.config import Reference
 from gym.server.resources import ResourcesConfig
 from gym.wire import items
@@ -68,7 +68,7 @@ def step(number: int, **more: Any) -> dict[str, Any]:
     return {"tool": "add", "arguments": {"number": number}, **more}
 
 
-async def run(*cases: Case, app: ServerApp | None = None, **fields: Any) -> list[Outcome]:
+async def run(*cases: Case, app: ServerApp | None = None, **fields: Any) -> list[CaseOutcome]:
     return await run_cases(app or Adder.app(), "adder", fields, cases)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from gym.files import write_atomically
 from gym.server import endpoints
-from gym.server.upstream import Caller, Upstream, caller
+from gym.server.upstream import CallContext, Upstream, caller
 from gym.wire.failures import RolloutError
 from gym.wire.upstream_file import FILE, Upstreams
 from tests.support.fake_openai import fake_openai
@@ -36,7 +36,7 @@ def say(folder: Path, version: int, *urls: str, **more: Any) -> None:
 
 
 def of(key: str) -> None:
-    caller.set(Caller(key))
+    caller.set(CallContext(key))
 
 
 class Door:

@@ -13,7 +13,7 @@ import pytest
 
 from gym.errors import UserError
 from gym.server import ResourcesServer, VerifyRequest
-from gym.server.cases import Step
+from gym.server.cases import CaseStep
 from gym.server.generating import NO_MORE, Made, NoMoreRows, generate, main, prove, prove_difficulties
 
 
@@ -26,7 +26,9 @@ class Sums:
         left, right = random.randint(1, top), random.randint(1, top)
         asked = {"input": [{"role": "user", "content": f"{left} + {right}?"}]}
         row = {"responses_create_params": asked, "expected_answer": str(left + right)}
-        return Made(row, answer=str(left + right), steps=(Step(tool="add", arguments={"left": left, "right": right}),))
+        return Made(
+            row, answer=str(left + right), steps=(CaseStep(tool="add", arguments={"left": left, "right": right}),)
+        )
 
 
 class SumRequest(VerifyRequest):

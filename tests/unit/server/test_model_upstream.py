@@ -15,7 +15,7 @@ import pytest
 from gym.errors import UserError
 from gym.server import limiter, upstream
 from gym.server.testing import running
-from gym.server.upstream import Caller, Upstream, UpstreamError, caller, is_overflow, retry_after, upstream_words
+from gym.server.upstream import CallContext, Upstream, UpstreamError, caller, is_overflow, retry_after, upstream_words
 from gym.wire.failures import RolloutError
 from tests.support.asgi import live
 from tests.support.fake_openai import Failure, FakeOpenAI, fake_openai
@@ -117,7 +117,7 @@ async def test_a_storm_of_refusals_slows_the_calls_and_fails_none() -> None:
 async def test_a_pause_beyond_the_deadline_fails_its_own_call_and_holds_back_no_other() -> None:
     failures = [Failure(429, {"error": "slow down"}, {"retry-after": "60"})]
     async with fake_openai(failures=failures) as provider, upstream_of(provider) as asked:
-        caller.set(Caller(ends=asyncio.get_running_loop().time() + 5))
+        caller.set(CallContext(ends=asyncio.get_running_loop().time() + 5))
         with pytest.raises(RolloutError, match="answered 429: slow down") as caught:
             await asked.post("/responses", ASK)
         assert (caught.value.kind, caught.value.retryable) == ("model", True)
@@ -126,7 +126,7 @@ async def test_a_pause_beyond_the_deadline_fails_its_own_call_and_holds_back_no_
 
 
 async def test_a_wait_beyond_the_rollouts_deadline_is_not_begun() -> None:
-    caller.set(Caller(ends=asyncio.get_running_loop().time() + 5))
+    caller.set(CallContext(ends=asyncio.get_running_loop().time() + 5))
     failures = [Failure(503, {"error": "busy"}, {"retry-after": "60"})]
     async with fake_openai(failures=failures) as provider, upstream_of(provider) as asked:
         with pytest.raises(RolloutError, match="answered 503: busy"):
@@ -181,7 +181,7 @@ async def test_the_next_url_serves_when_the_first_is_down(dead_url: str) -> None
     async with fake_openai() as provider:
         asked = Upstream([dead_url, provider.url])
         for key in "abcdef":
-            caller.set(Caller(key=key))
+            caller.set(CallContext(key=key))
             assert await asked.post("/responses", ASK)
         await asked.aclose()
     assert len(provider.asked) == 6
@@ -191,10 +191,10 @@ async def test_a_key_always_goes_to_the_same_url_and_no_key_takes_turns() -> Non
     async with fake_openai() as one, fake_openai() as two:
         asked = Upstream([one.url, two.url])
         for key in ["a"] * 4 + ["b"] * 4 + ["c"] * 4 + ["d"] * 4:
-            caller.set(Caller(key=key))
+            caller.set(CallContext(key=key))
             await asked.post("/responses", {**ASK, "user": key})
         by_key = [{request.body["user"] for request in provider.asked} for provider in (one, two)]
-        caller.set(Caller())
+        caller.set(CallContext())
         before = len(one.asked)
         for _ in range(4):
             await asked.post("/responses", ASK)

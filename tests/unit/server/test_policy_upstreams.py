@@ -11,7 +11,7 @@ import pytest
 
 from gym.server import policy_upstreams
 from gym.server.policy_upstreams import PolicyUpstreams
-from gym.server.upstream import Caller, Upstream, caller
+from gym.server.upstream import CallContext, Upstream, caller
 from gym.wire.allowed_hosts import AllowedHosts
 from gym.wire.failures import RolloutError
 from gym.wire.policy_endpoint import PolicyEndpoint
@@ -70,7 +70,7 @@ async def test_calls_share_one_session_and_leave_none_open() -> None:
         upstream = Upstream("http://127.0.0.1:1/v1", policies=made)
         for number in range(3):
             policy = PolicyEndpoint((f"{provider.url}/{number}",), KEY, "m")
-            caller.set(Caller("", None, policy))
+            caller.set(CallContext("", None, policy))
             await upstream.post("/responses", {"model": "x", "input": "hi"})
         session = made._session
         await upstream.aclose()
