@@ -1,4 +1,4 @@
-"""The one door to outside programs: argv in, output out, and an error that shows command, exit code and last words.
+"""Runs outside programs: argv in, output out, and an error that shows command, exit code and last output.
 
 A program never outlives the call: a deadline, Ctrl-C or any other error ends it before it goes on. The one exception
 is Compose at work on a stack, which is better finished than cut off.
@@ -33,9 +33,9 @@ def run_program(
 ) -> str:
     """What the program wrote to its standard output. `env`, where given, is the whole environment.
 
-    With `on_start` it is in a session of its own: Ctrl-C and what ends our process group do not reach it, and whoever
-    was told of it decides. It goes on when we are killed: its words go to files, since who writes to a pipe that
-    nobody reads any more is ended by SIGPIPE.
+    With `on_start` it is in a session of its own: Ctrl-C and signals to our process group do not reach it; the caller
+    of `on_start` ends it. It goes on when we are killed: its output goes to files, since a process that writes to a
+    pipe without a reader is ended by SIGPIPE.
     """
     with contextlib.ExitStack() as stack:
         files = None
@@ -64,7 +64,7 @@ def run_program(
 def stream_program(
     argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None, fine: Sequence[int] = (0,)
 ) -> Generator[bytes, None, None]:
-    """Its output line by line; an exit code that is not `fine` is an error. Close it: whoever stops reading ends it."""
+    """Its output line by line; an exit code that is not `fine` is an error. Closing it ends the program."""
     with tempfile.TemporaryFile() as words:
         try:
             process = subprocess.Popen(

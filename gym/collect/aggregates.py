@@ -2,7 +2,7 @@
 
 One pass over the output. Agents are asked as long as their rollouts fit into one request; beyond that they are
 described here. Numbers are held in memory: with seven a rollout 82 MB at 200,000 rollouts and 208 MB at a million (on
-disk it was 65 MB for both, in twice the time and 190 more lines).
+disk it was 65 MB for both and 190 more lines).
 """
 
 from __future__ import annotations

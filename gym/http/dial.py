@@ -14,7 +14,7 @@ from gym.http.peer_health import Peer
 P = TypeVar("P", bound=asyncio.Protocol)
 
 
-class Address(NamedTuple):
+class Endpoint(NamedTuple):
     tls: bool
     host: str
     port: int
@@ -27,37 +27,37 @@ class Address(NamedTuple):
 
 
 class Dial(Protocol):
-    async def open(self, make: Callable[[], P], address: Address) -> tuple[Any, P]:
+    async def open(self, make: Callable[[], P], address: Endpoint) -> tuple[Any, P]:
         """The transport (uvloop's derives from nothing of asyncio's) and the protocol that `make` made."""
 
-    def name(self, address: Address) -> str:
+    def name(self, address: Endpoint) -> str:
         """For errors."""
 
 
 class TcpDial:
-    async def open(self, make: Callable[[], P], address: Address) -> tuple[Any, P]:
+    async def open(self, make: Callable[[], P], address: Endpoint) -> tuple[Any, P]:
         loop, context = asyncio.get_running_loop(), _tls() if address.tls else None
         return await loop.create_connection(make, address.host, address.port, ssl=context)
 
-    def name(self, address: Address) -> str:
+    def name(self, address: Endpoint) -> str:
         return f"{address.host}:{address.port}"
 
 
 class SocketFileDial:
-    """Whatever the address says."""
+    """Connects to one socket file, whatever the endpoint is."""
 
     def __init__(self, path: str) -> None:
         self._path = path
 
-    async def open(self, make: Callable[[], P], address: Address) -> tuple[Any, P]:
+    async def open(self, make: Callable[[], P], address: Endpoint) -> tuple[Any, P]:
         return await asyncio.get_running_loop().create_unix_connection(make, self._path)
 
-    def name(self, address: Address) -> str:
+    def name(self, address: Endpoint) -> str:
         return self._path
 
 
 @lru_cache(maxsize=4096)
-def parse_url(url: str) -> Address:
+def parse_url(url: str) -> Endpoint:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f"not an http(s) address: {url!r}")
@@ -66,7 +66,7 @@ def parse_url(url: str) -> Address:
     if any(ord(char) <= 32 or ord(char) > 126 for char in target):
         raise ValueError(f"not a plain URL path: {target!r}")
     netloc = parts.netloc.rpartition("@")[2]
-    return Address(tls, parts.hostname, parts.port or (443 if tls else 80), netloc.encode("idna"), target.encode())
+    return Endpoint(tls, parts.hostname, parts.port or (443 if tls else 80), netloc.encode("idna"), target.encode())
 
 
 @lru_cache(maxsize=1)

@@ -19,7 +19,7 @@ from gym.http.keepalive import keep_transport_alive
 LOOK_SECONDS: Final = 1.0  # how often it is looked which replies are awaited for long
 ASK_AFTER: Final = 3.0  # seconds that a reply is awaited before anybody asks; shorter calls cost nothing
 ASK_EVERY: Final = 3.0
-SILENT_SECONDS: Final = 12.0  # since the first question that was not answered: accepted, but nobody reads
+SILENT_SECONDS: Final = 12.0  # since the first health request without an answer: accepted, but not read
 UNREACHED_SECONDS: Final = 5.0  # no question found a way there, and the awaiting connection heard nothing either
 RETURN_EVERY: Final = 1.0  # how often one that was lost is asked whether it is back
 FORGET_SECONDS: Final = 600.0
@@ -34,10 +34,10 @@ Peer = tuple[bool, str, int]  # TLS, host, port
 
 
 class PeerVanished(ConnectionError):
-    """The peer gave no sign of life any more while its reply was awaited."""
+    """The peer stopped answering while its reply was awaited."""
 
 
-class Waiting(Protocol):
+class AwaitedConnection(Protocol):
     """A connection on which a reply may be awaited."""
 
     @property
@@ -55,12 +55,12 @@ class Waiting(Protocol):
 
 
 @dataclass(slots=True)
-class Doubt:
-    """A peer that lets us wait, since the first question that it has not answered."""
+class SilentPeer:
+    """A peer that does not answer, since its first unanswered health request."""
 
     began: float
-    asked: float  # when it was asked last
-    reached: bool = False  # its kernel took a question in
+    asked: float  # when the last health request was sent
+    reached: bool = False  # its kernel accepted a health request
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def silent(self, now: float) -> bool:
@@ -79,10 +79,10 @@ class PeerHealth:
         self._asks = asks
         self._ask_every = ask_every
         self._due = 0.0  # when the timer rings
-        self._open: set[Waiting] = set()
+        self._open: set[AwaitedConnection] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._answering: set[Peer] = set()  # they answer /healthz while they work
-        self._doubts: dict[Peer, Doubt] = {}
+        self._silent_peers: dict[Peer, SilentPeer] = {}
         self._answered: dict[Peer, float] = {}
         self._asking: set[asyncio.Task[None]] = set()
 
@@ -90,13 +90,13 @@ class PeerHealth:
         """A server of this SDK: silence means something from the first time on."""
         self._answering.add(peer)
 
-    def watch(self, connection: Waiting) -> None:
+    def watch(self, connection: AwaitedConnection) -> None:
         """Until it leaves."""
         if self._asks and not connection.peer[0]:  # what is behind TLS is none of a stack
             self._open.add(connection)
             self._look_later()
 
-    def leave(self, connection: Waiting, *, vanished: bool) -> None:
+    def leave(self, connection: AwaitedConnection, *, vanished: bool) -> None:
         if vanished and connection in self._open:
             self._lose(connection.peer)
         self._open.discard(connection)
@@ -107,7 +107,7 @@ class PeerHealth:
             self._timer = None
         for task in tuple(self._asking):
             task.cancel()
-        self._doubts.clear()
+        self._silent_peers.clear()
         self.lost.clear()
 
     def _look_later(self) -> None:
@@ -119,7 +119,7 @@ class PeerHealth:
     def _look_around(self) -> None:
         now = asyncio.get_running_loop().time()
         self._forgive(now - self._due)
-        awaited: dict[Peer, list[Waiting]] = {}
+        awaited: dict[Peer, list[AwaitedConnection]] = {}
         for one in self._open:
             if one.waits and now - one.asked >= ASK_AFTER:
                 awaited.setdefault(one.peer, []).append(one)
@@ -131,13 +131,13 @@ class PeerHealth:
             self._look_later()
 
     def _forgive(self, late: float) -> None:
-        """While this process was stopped or blocked, nobody read the answers: that is no silence of theirs."""
+        """After this process was stopped or blocked: unread answers are not silence of the peer."""
         if late > LOOK_SECONDS:
-            for doubt in self._doubts.values():
+            for doubt in self._silent_peers.values():
                 doubt.began += late
                 doubt.asked += late
 
-    def _judge(self, peer: Peer, connections: list[Waiting], now: float) -> None:
+    def _judge(self, peer: Peer, connections: list[AwaitedConnection], now: float) -> None:
         doubt = self._look(peer, now, self._ask_every or ASK_EVERY)
         if doubt is None:
             return
@@ -150,13 +150,13 @@ class PeerHealth:
         for one in gone:
             one.give_up(PeerVanished(f"the peer vanished or hangs: {why}"))
 
-    def _look(self, peer: Peer, now: float, every: float) -> Doubt | None:
+    def _look(self, peer: Peer, now: float, every: float) -> SilentPeer | None:
         """Asks, when it is time to. None while it answers. Older questions stay open: a slow answer is one."""
-        doubt = self._doubts.get(peer)
+        doubt = self._silent_peers.get(peer)
         if doubt is None:
             if peer in self._answered and now - self._answered[peer] < every:
                 return None
-            doubt = self._doubts[peer] = Doubt(now, now)
+            doubt = self._silent_peers[peer] = SilentPeer(now, now)
             self._ask(peer, doubt)
         elif now - doubt.asked >= every:
             doubt.asked = now
@@ -164,14 +164,14 @@ class PeerHealth:
         return doubt
 
     def _lose(self, peer: Peer) -> None:
-        """Others first until it answers again."""
+        """Other replicas are preferred until it answers."""
         self._end(peer)
         self.lost.setdefault(peer, asyncio.get_running_loop().time())
         self._look_later()
 
     def _keep_asking(self, awaited: Collection[Peer], now: float) -> None:
-        """The lost are asked until they are back; the doubts go that nobody has any more."""
-        for peer in [one for one in self._doubts if one not in awaited and one not in self.lost]:
+        """Checks lost peers until they answer; forgets silent ones that no request waits for."""
+        for peer in [one for one in self._silent_peers if one not in awaited and one not in self.lost]:
             self._end(peer)
         for peer, since in tuple(self.lost.items()):
             if now - since > FORGET_SECONDS:
@@ -181,11 +181,11 @@ class PeerHealth:
                 self._look(peer, now, RETURN_EVERY)
 
     def _end(self, peer: Peer) -> None:
-        doubt = self._doubts.pop(peer, None)
+        doubt = self._silent_peers.pop(peer, None)
         for task in doubt.tasks if doubt else ():
             task.cancel()
 
-    def _ask(self, peer: Peer, doubt: Doubt) -> None:
+    def _ask(self, peer: Peer, doubt: SilentPeer) -> None:
         self.questions += 1
         task = self._spawn(self._question(peer, doubt))
         doubt.tasks.add(task)
@@ -197,7 +197,7 @@ class PeerHealth:
         task.add_done_callback(self._asking.discard)
         return task
 
-    async def _question(self, peer: Peer, doubt: Doubt) -> None:
+    async def _question(self, peer: Peer, doubt: SilentPeer) -> None:
         """Any answer is one, a refusal too: somebody is there, and the awaiting connection tells its own end."""
         try:
             async with asyncio.timeout(SILENT_SECONDS + ASK_EVERY):
@@ -206,22 +206,22 @@ class PeerHealth:
             spoke = False
         except (OSError, TimeoutError):
             return
-        if self._doubts.get(peer) is not doubt:
+        if self._silent_peers.get(peer) is not doubt:
             return
         if spoke:
             self._answering.add(peer)
         self._answered[peer] = asyncio.get_running_loop().time()
         self.lost.pop(peer, None)
-        del self._doubts[peer]
+        del self._silent_peers[peer]
         for task in doubt.tasks - {asyncio.current_task()}:
             task.cancel()
 
 
-async def _ask_healthz(peer: Peer, doubt: Doubt) -> bool:
+async def _ask_healthz(peer: Peer, doubt: SilentPeer) -> bool:
     """True when it answered, False when it closed the connection without a word."""
     _, host, port = peer
     loop = asyncio.get_running_loop()
-    transport, question = await loop.create_connection(_Question, host, port)
+    transport, question = await loop.create_connection(_HealthRequest, host, port)
     doubt.reached = True
     try:
         keep_transport_alive(transport)
@@ -231,7 +231,7 @@ async def _ask_healthz(peer: Peer, doubt: Doubt) -> bool:
         transport.abort()
 
 
-class _Question(asyncio.Protocol):
+class _HealthRequest(asyncio.Protocol):
     def __init__(self) -> None:
         self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
 

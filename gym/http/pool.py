@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 import httptools
 
-from gym.http.dial import Address, Dial, TcpDial, parse_url
+from gym.http.dial import Dial, Endpoint, TcpDial, parse_url
 from gym.http.keepalive import (
     ONE_WINDOW,
     UNACKNOWLEDGED_SECONDS,
@@ -96,7 +96,7 @@ class HttpClient:
             connection.abort()
         self._idle.clear()
 
-    async def _exchange(self, address: Address, head: bytes, body: bytes, timeout: float | None) -> Reply:
+    async def _exchange(self, address: Endpoint, head: bytes, body: bytes, timeout: float | None) -> Reply:
         loop = asyncio.get_running_loop()
         now = loop.time()
         ends = None if timeout is None else now + timeout
@@ -123,7 +123,7 @@ class HttpClient:
             connection.abort()
         return reply
 
-    def _take(self, address: Address, now: float) -> Connection | None:
+    def _take(self, address: Endpoint, now: float) -> Connection | None:
         idle = self._idle.get(address.peer)
         longest = IDLE_SECONDS if self._idle_seconds is None else self._idle_seconds
         while idle:
@@ -133,7 +133,7 @@ class HttpClient:
             connection.abort()
         return None
 
-    async def _connect(self, address: Address, timeout: float | None) -> Connection:
+    async def _connect(self, address: Endpoint, timeout: float | None) -> Connection:
         limit = self._connect_seconds if timeout is None else min(self._connect_seconds, timeout)
         try:
             async with asyncio.timeout(limit):
@@ -215,7 +215,7 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._waiter is None or self._waiter.done():
-            self.abort()  # bytes that nobody asked for: do not mistake them for the next reply
+            self.abort()  # bytes without a request: they must not be taken for the next reply
             return
         try:
             self._parser.feed_data(data)
@@ -234,7 +234,7 @@ class Connection(asyncio.Protocol):
 
     def on_message_begin(self) -> None:
         if self._waiter is None or self._waiter.done():
-            self.reusable = False  # a second reply behind the first: nobody asked for it, and nobody may get it
+            self.reusable = False  # a second reply without a request: it must not reach any caller
             self.abort()
         self._headers, self._chunks, self._size = [], [], 0
 
@@ -268,7 +268,7 @@ class Connection(asyncio.Protocol):
             self._waiter.set_exception(error)
 
 
-def _head(method: str, address: Address, headers: Headers, length: int) -> bytes:
+def _head(method: str, address: Endpoint, headers: Headers, length: int) -> bytes:
     lines = [b"%b %b HTTP/1.1\r\nhost: %b" % (method.encode(), address.target, address.netloc)]
     if length or method != "GET":
         lines.append(b"content-type: application/json\r\ncontent-length: %d" % length)
@@ -281,7 +281,7 @@ def _head(method: str, address: Address, headers: Headers, length: int) -> bytes
     return b"\r\n".join(lines)
 
 
-async def _acquire(gate: asyncio.Semaphore, address: Address, timeout: float | None) -> float:
+async def _acquire(gate: asyncio.Semaphore, address: Endpoint, timeout: float | None) -> float:
     """How long it took. Nothing is sent by a request that waited to its end."""
     begun = asyncio.get_running_loop().time()
     try:
@@ -292,7 +292,7 @@ async def _acquire(gate: asyncio.Semaphore, address: Address, timeout: float | N
     return asyncio.get_running_loop().time() - begun
 
 
-def _expire(waiter: asyncio.Future[Reply], address: Address) -> None:
+def _expire(waiter: asyncio.Future[Reply], address: Endpoint) -> None:
     if not waiter.done():
         waiter.set_exception(TimeoutError(f"no answer from {address.host}:{address.port} in time"))
 

@@ -25,17 +25,17 @@ class TooLarge(ConnectionError):
 
 @dataclass(slots=True)
 class Incoming:
-    """A reply of which the head was read; its body comes when it is asked for."""
+    """A reply whose head was read; the body is read on demand."""
 
     status: int
     headers: dict[bytes, bytes]
     reader: asyncio.StreamReader
     idle: float | None = None  # seconds without a byte after which nothing more is expected
 
-    async def pieces(self, most: int | None = None) -> Pieces:
-        """At most so many bytes: what a sandbox holds may have no end."""
+    async def pieces(self, max_bytes: int | None = None) -> Pieces:
+        """At most `max_bytes`, as a sandbox may send without end."""
         async for piece in self._pieces():
-            if most is not None and (most := most - len(piece)) < 0:
+            if max_bytes is not None and (max_bytes := max_bytes - len(piece)) < 0:
                 raise TooLarge("the reply is larger than what was to be taken")
             yield piece
 
@@ -58,12 +58,12 @@ class Incoming:
         if held:
             yield held
 
-    async def whole(self, most: int = 64 << 20) -> bytes:
+    async def whole(self, max_bytes: int = 64 << 20) -> bytes:
         found = bytearray()
         async for piece in self.pieces():
             found += piece
-            if len(found) > most:
-                raise TooLarge(f"the reply is larger than {most} bytes")
+            if len(found) > max_bytes:
+                raise TooLarge(f"the reply is larger than {max_bytes} bytes")
         return bytes(found)
 
     async def _chunk_size(self) -> int:
@@ -82,8 +82,8 @@ class Incoming:
             yield piece
 
 
-class Line:
-    """A connection that stays open: fits `gym.http.peer_health.Waiting`."""
+class OpenConnection:
+    """A connection that stays open: fits `gym.http.peer_health.AwaitedConnection`."""
 
     def __init__(self, peer: Peer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.peer = peer
@@ -122,7 +122,7 @@ async def exchange(
             reader, writer = await asyncio.open_connection(address.host, address.port, limit=1 << 20)
     except (OSError, TimeoutError) as error:
         raise NotSent(f"no connection to {address.host}:{address.port}: {error}") from None
-    line = Line(address.peer, reader, writer)
+    line = OpenConnection(address.peer, reader, writer)
     lines = [b"%b %b HTTP/1.1" % (method.encode(), address.target), b"host: " + address.netloc]
     lines += [b"%b: %b" % pair for pair in headers]
     lines.append(b"content-length: %d" % len(body) if isinstance(body, bytes) else b"transfer-encoding: chunked")

@@ -249,7 +249,7 @@ class ProgramSandbox:
         outcomes: list[ProgramOutcome] = []
         await self._pipe.write(framed(body))
         while "done" not in (reply := await self._read()):
-            if reply["end"] == "trouble":
+            if reply["end"] == "failed":
                 raise ProgramSandboxBroken(reply["error"])
             outcomes.append(read_outcome(reply))
         self.differs = reply["differs"]

@@ -195,8 +195,8 @@ async def folder_is_no_file(harness: Harness) -> None:
     same((await sandbox.stat(f"{folder}/f")).kind, "file")
 
 
-async def pipe_holds_nobody(harness: Harness) -> None:
-    """a named pipe is no file to be read or written: it holds nobody"""
+async def named_pipe(harness: Harness) -> None:
+    """reading or writing a named pipe fails at once"""
     sandbox, folder = await _folder(harness)
     await out(sandbox, f"mkfifo {folder}/pipe")
     same((await sandbox.stat(f"{folder}/pipe")).kind, "other")

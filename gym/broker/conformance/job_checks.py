@@ -51,7 +51,7 @@ async def conversation(harness: Harness) -> None:
 
 
 async def job_without_listener(harness: Harness) -> None:
-    """a job that nobody listens to keeps its output for its result"""
+    """a job without a listener keeps its output for its result"""
     job = await (await harness.sandbox()).start(ExecRequest(shell="cat; seq 1 100000", max_output=2000))
     await job.write(b"given\n")
     await job.close_stdin()

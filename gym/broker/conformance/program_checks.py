@@ -1,6 +1,6 @@
 """Sandboxes of short programs: whatever one program leaves, wherever it can, the next one does not find.
 
-Or the place says that it is not as it was, and its owner throws it away.
+Or the sandbox reports that it differs, and its owner throws it away.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from gym.wire.sandbox import ExecRequest
 
 BOUNDS: Final = ProgramLimits(cpu=30.0, memory=512 << 20)
 SECONDS: Final = 120.0
-# Everything that anybody could find: names, kinds, rights, owners, links, times, contents; and what no file shows.
+# Everything that a program could find: names, kinds, rights, owners, links, times, contents; and what no file shows.
 LOOK: Final = """
 import hashlib, json, os, resource, stat
 found, own, closed = {}, os.getcwd(), hashlib.sha1()
 def state(path):
-    told = os.lstat(path)
-    some = [oct(told.st_mode), told.st_uid, told.st_gid, told.st_rdev]
-    if stat.S_ISLNK(told.st_mode):
+    info = os.lstat(path)
+    some = [oct(info.st_mode), info.st_uid, info.st_gid, info.st_rdev]
+    if stat.S_ISLNK(info.st_mode):
         some.append(os.readlink(path))
     try:
         some += [(name, os.getxattr(path, name).hex()) for name in os.listxattr(path)]
     except OSError:
         pass
-    writable = stat.S_ISDIR(told.st_mode) and os.access(path, os.W_OK) or stat.S_ISCHR(told.st_mode)
+    writable = stat.S_ISDIR(info.st_mode) and os.access(path, os.W_OK) or stat.S_ISCHR(info.st_mode)
     if not writable:  # those are set again
-        some += [told.st_size, told.st_nlink, told.st_mtime_ns, told.st_ctime_ns]
-    if stat.S_ISREG(told.st_mode) and not path.startswith(('/proc/', '/sys/')):
-        some.append(told.st_atime_ns)
+        some += [info.st_size, info.st_nlink, info.st_mtime_ns, info.st_ctime_ns]
+    if stat.S_ISREG(info.st_mode) and not path.startswith(('/proc/', '/sys/')):
+        some.append(info.st_atime_ns)
         if not os.statvfs(path).f_flag & os.ST_RDONLY:
             some.append(hashlib.sha1(open(path, 'rb').read()).hexdigest())
     return some

@@ -10,8 +10,7 @@ import orjson
 
 from gym.broker.errors import RequestRefused
 from gym.broker.image_pulls import ImagePulls, PendingImage
-from gym.broker.routes.request import Handler, Request, Stream, failure_fields, json_answer
-from gym.broker.routes.sandbox_routes import RequestBody
+from gym.broker.routes.request import Handler, Request, RequestBody, Stream, failure_fields, json_answer
 from gym.server.asgi import Answer
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, SandboxSpec

@@ -8,23 +8,28 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from gym.broker.errors import RequestRefused
 from gym.broker.grant_check import check_user
 from gym.broker.jobs import BrokerJob, OutputCursor, find_job, start_job
 from gym.broker.registry import SandboxEntry
-from gym.broker.routes.request import Handler, Reply, Request, Stream, failure_fields, json_answer, model_answer
+from gym.broker.routes.request import (
+    Handler,
+    Reply,
+    Request,
+    RequestBody,
+    Stream,
+    failure_fields,
+    json_answer,
+    model_answer,
+)
 from gym.broker.shells import close_shell, find_shell, open_shell, run_in_shell
 from gym.server.asgi import Answer
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Data, ExecRequest, ExecResult, Size, from_bytes
 
 NDJSON = b"application/x-ndjson"
-
-
-class RequestBody(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class KillRequest(RequestBody):

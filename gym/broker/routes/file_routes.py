@@ -80,7 +80,7 @@ async def get_tree(request: Request) -> Stream:
     path, channel = await target(request)
     top: FileInfo = await channel.stat(path)
     if top.kind != "dir":
-        raise RequestRefused(f"{path} is no directory: its bytes are had by GET …/files", 422)
+        raise RequestRefused(f"{path} is not a directory: GET …/files returns its bytes", 422)
     return Stream(pack_tree(channel, path), TAR)
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
 
 import orjson
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gym.broker.config import BrokerCaller
 from gym.broker.errors import Conflict, RequestRefused, RetryLater, engine_failure, forget_frames
@@ -30,6 +30,12 @@ MAX_JSON: Final = 32 << 20  # more than that goes in as a file
 LONGEST_NAME: Final = 300  # of what is kept for a while under the name that the asker gives it
 MORE: Final = ("errno", "path", "own_doing")  # of an error, beside what the contract has
 BYTES: Final = b"application/octet-stream"
+
+
+class RequestBody(BaseModel):
+    """Base of the bodies of requests: unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Stream(NamedTuple):

@@ -8,12 +8,12 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from gym.broker.errors import Lost, RequestRefused
 from gym.broker.grant_check import explain_extra
 from gym.broker.registry import SandboxEntry, id_of_request
-from gym.broker.routes.request import Handler, Request, Stream, json_answer, model_answer, parse_body
+from gym.broker.routes.request import Handler, Request, RequestBody, Stream, json_answer, model_answer, parse_body
 from gym.broker.service import Broker
 from gym.server.asgi import Answer
 from gym.wire.failures import RolloutError
@@ -22,10 +22,6 @@ from gym.wire.sandbox import SandboxSpec
 LONGEST_OWNER = 200
 Short = Annotated[str, Field(max_length=LONGEST_OWNER)]
 REMOVE_SECONDS = 30.0  # how long a DELETE waits before it says that the removal goes on without it
-
-
-class RequestBody(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class CreateRequest(SandboxSpec):

@@ -87,7 +87,7 @@ class Baseline:
 
 
 def read_mounts() -> tuple[set[str], list[str]]:
-    """Everything that is mounted, and of it where anything could be written that is no window into the kernel."""
+    """Everything that is mounted, and of it where anything could be written that is not a virtual file system."""
     mounted, writable = set(), []
     with open("/proc/self/mountinfo", "rb") as file:
         for line in file:

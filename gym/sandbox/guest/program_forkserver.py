@@ -36,7 +36,7 @@ PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 def main() -> None:
     """Serves until its input ends."""
     settings = json.loads(read_frame(0))
-    sys.path[:] = [path for path in sys.path if path]  # what stands in a working directory is no module
+    sys.path[:] = [path for path in sys.path if path]  # the working directory is not searched for modules
     base, isolated = settings["base"] or os.getcwd(), bool(settings["base"])
     libc = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
     if libc is not None:
@@ -85,7 +85,7 @@ def serve_request(base: str, libc: Any, space: Any, *, alone: bool) -> None:
             if outcome["end"] != "ok":
                 break
     except BaseException as error:  # noqa: BLE001 (a forked process must not run on in its parent's code)
-        write_frame(1, {"end": "trouble", "error": repr(error)[:MAX_TEXT]})
+        write_frame(1, {"end": "failed", "error": repr(error)[:MAX_TEXT]})
         os._exit(4)
     os._exit(0)
 

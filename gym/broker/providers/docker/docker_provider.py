@@ -166,31 +166,31 @@ class Docker:
         assert self._volume is not None, "open() comes first"
         spec = self._with_runtime(spec)
         helper = await self._volume.ensure(facts.id)
-        placed = await self.networks.attach(tags, spec.network)
-        place = ContainerSetup(
+        attachment = await self.networks.attach(tags, spec.network)
+        setup = ContainerSetup(
             image=facts.id,
             helper=helper,
-            network=placed.network,
-            env=placed.env,
-            dns=placed.dns,
+            network=attachment.network,
+            env=attachment.env,
+            dns=attachment.dns,
             cpus=float(self._info.get("NCPU") or 0),
             image_env=facts.env,
             disk_quota=self._quota,
         )
         try:
-            parts = await self._start(create_body(spec, tags, place), tags, placed)
+            parts = await self._start(create_body(spec, tags, setup), tags, attachment)
         except EngineRefused as error:
-            await self.networks.detach(tags, placed)
+            await self.networks.detach(tags, attachment)
             known = explain_create(error, spec.image or "its image")
             raise known if known is not error else error from error
         except BaseException:
-            await self.networks.detach(tags, placed)
+            await self.networks.detach(tags, attachment)
             raise
-        sandbox = DockerSandbox(self, spec, tags, parts, placed, fork_image)
+        sandbox = DockerSandbox(self, spec, tags, parts, attachment, fork_image)
         self._alive[parts.container] = sandbox
         return sandbox
 
-    async def _start(self, body: dict[str, Any], tags: Tags, placed: Attachment) -> StartedContainer:
+    async def _start(self, body: dict[str, Any], tags: Tags, attachment: Attachment) -> StartedContainer:
         """Create, attach, start, greet; gone again when one of them fails."""
         engine = self.engine
         named = {"name": container_name(tags)}
@@ -204,7 +204,7 @@ class Docker:
             attached = await engine.attach(f"/containers/{container}/attach", PIPES, doing="open a sandbox's line")
             await engine.call("POST", f"/containers/{container}/start", doing="start a sandbox")
             channel = await open_channel(attached.reader, attached.writer)
-            await self.networks.open(tags, placed, channel)
+            await self.networks.open(tags, attachment, channel)
             return StartedContainer(container, attached, channel)
         except BaseException:
             if channel is not None:
@@ -230,10 +230,12 @@ class Docker:
             attached.close()
             raise
         networks = facts["NetworkSettings"]["Networks"] or {}
-        place = await self.networks.adopt(tags, spec.network, networks, channel)
+        attachment = await self.networks.adopt(tags, spec.network, networks, channel)
         fork_image = fork_name(tags) if tags.parent else ""
-        sandbox = DockerSandbox(self, spec, tags, StartedContainer(container, attached, channel), place, fork_image)
-        sandbox.sealed = spec.network.setup is None or not place.shards
+        sandbox = DockerSandbox(
+            self, spec, tags, StartedContainer(container, attached, channel), attachment, fork_image
+        )
+        sandbox.sealed = spec.network.setup is None or not attachment.shards
         self._alive[container] = sandbox
         return sandbox
 

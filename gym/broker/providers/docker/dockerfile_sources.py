@@ -72,7 +72,7 @@ def check_text(dockerfile: str, args: Mapping[str, str]) -> None:
         raise AmbiguousDockerfile("`# escape=` changes how it is read; leave it out")
     for name in args:
         if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) or name.startswith("BUILDKIT_"):
-            raise AmbiguousDockerfile(f"`args.{name[:60]}` is no variable of a Dockerfile")
+            raise AmbiguousDockerfile(f"`args.{name[:60]}` is not a variable of a Dockerfile")
 
 
 def instructions(dockerfile: str) -> Iterator[tuple[str, str]]:
@@ -101,7 +101,7 @@ def _split(line: str) -> tuple[str, str]:
     if word.upper() == "ONBUILD":
         return _split(rest)
     if not WORD.fullmatch(word.upper()):
-        raise AmbiguousDockerfile(f"{word[:60]!r} is no instruction")
+        raise AmbiguousDockerfile(f"{word[:60]!r} is not an instruction")
     return word.upper(), rest
 
 
@@ -171,7 +171,7 @@ class DockerfileReader:
             self.images.append(image)
         if len(words) == 3:
             if not STAGE.match(words[2].lower()):
-                raise AmbiguousDockerfile(f"FROM {rest[:60]!r}: {words[2]!r} is no stage's name")
+                raise AmbiguousDockerfile(f"FROM {rest[:60]!r}: {words[2]!r} is not a stage's name")
             self._stages.add(words[2].lower())
 
 

@@ -1,5 +1,5 @@
-"""Nodes of /dev that are a sandbox's own, for a broker that is root: bubblewrap shows the machine's, and whoever owns
-those may change their modes. Of its own no sandbox is the owner either."""
+"""Nodes of /dev that are a sandbox's own, for a broker that is root: bubblewrap shows the machine's, whose
+owner may change their modes. Of its own no sandbox is the owner either."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class LocalProvider:
         launch = [str(helper), "--launch"]
         for file in group.procs_files if group else ():
             launch += ["--join", str(file)]
-        if group is None:  # of each process; `abilities.limits` says that it is no bound on all of them
+        if group is None:  # of each process; `abilities.limits` says that it does not bound all of them together
             launch += ["--limit", str(RLIMIT_DATA), str(spec.limits.memory)]
         if spec.limits.disk:
             launch += ["--limit", str(RLIMIT_FSIZE), str(spec.limits.disk)]
