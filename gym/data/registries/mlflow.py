@@ -14,9 +14,9 @@ from urllib.parse import quote, urlsplit
 
 from gym.data.registries.access import Access
 from gym.data.registries.address import RegistryAddress, need_version
-from gym.data.registries.registry import Received, RegistryEntry, Stored, UploadOptions
+from gym.data.registries.registry_protocol import Received, RegistryEntry, Stored, UploadOptions
 from gym.data.registries.replies import refusal
-from gym.data.registries.rest import RequestRefused, Rest
+from gym.data.registries.rest import RegistryRefused, Rest
 from gym.data.registries.transfer import Remote, Retries, fetch_file
 from gym.data.registries.upload_check import check_upload
 from gym.errors import UserError
@@ -130,7 +130,7 @@ class ModelRegistry:
     def _make_entry(self, name: str) -> None:
         try:
             self._rest.ask("POST", f"{_API}/registered-models/create", body={"name": name})
-        except RequestRefused as error:
+        except RegistryRefused as error:
             if error.code != "RESOURCE_ALREADY_EXISTS" and error.status not in (400, 409):
                 raise refusal(f"gitlab:{name}", error.status, _KEY, self._access, error.detail) from None
             self._call(f"gitlab:{name}", "GET", "registered-models/get", query={"name": name})
@@ -160,7 +160,7 @@ class ModelRegistry:
         try:
             query = {"name": address.name, "version": address.version}
             return self._rest.ask("GET", f"{_API}/model-versions/get", query=query)["model_version"]
-        except RequestRefused as error:
+        except RegistryRefused as error:
             if missing_ok and error.status == 404:
                 return None
             status = 404 if error.status == 400 else error.status  # a version that is not a number, to MLflow
@@ -181,7 +181,7 @@ class ModelRegistry:
         """None where the server cannot list files; GitLab's does not promise to."""
         try:
             found = self._rest.ask("GET", f"{_API}/artifacts/list", query={"run_id": run["info"]["run_id"]})
-        except RequestRefused as error:
+        except RegistryRefused as error:
             if error.status in (404, 405, 501):
                 return None
             raise refusal(str(address), error.status, _KEY, self._access, error.detail) from None
@@ -215,7 +215,7 @@ class ModelRegistry:
         body = {"run_id": run_id, "run_uuid": run_id, "key": DIGEST_TAG + file, "value": value}
         try:
             self._rest.ask("POST", f"{_API}/runs/set-tag", body=body)
-        except RequestRefused as error:
+        except RegistryRefused as error:
             if error.status in (404, 405, 501):
                 return False
             raise refusal(what, error.status, _KEY, self._access, error.detail) from None
@@ -238,7 +238,7 @@ class ModelRegistry:
     def _ask(self, what: str, ask: Callable[[], _T]) -> _T:
         try:
             return ask()
-        except RequestRefused as error:
+        except RegistryRefused as error:
             status = 404 if error.code == "RESOURCE_DOES_NOT_EXIST" else error.status
             raise refusal(what, status, _KEY, self._access, error.detail) from None
 

@@ -18,7 +18,7 @@ _SECONDS: Final = 60.0
 _MAX_REPLY: Final = 64 << 20
 
 
-class RequestRefused(Exception):
+class RegistryRefused(Exception):
     """A status that is not a success, with the registry's own code and sentence."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
@@ -81,10 +81,10 @@ class Rest:
             ) from error
 
 
-def _refused(status: int, raw: bytes) -> RequestRefused:
+def _refused(status: int, raw: bytes) -> RegistryRefused:
     try:
         found = json.loads(raw)
         code, detail = str(found.get("error_code", "")), str(found.get("message", ""))
     except (ValueError, AttributeError):
         code, detail = "", ""
-    return RequestRefused(status, code, redact_text(detail[:500]))
+    return RegistryRefused(status, code, redact_text(detail[:500]))
