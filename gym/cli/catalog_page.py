@@ -16,7 +16,7 @@ LONGEST = 60
 MEDIUM, WIDE = 100, 120  # terminals with room for the domain, and for the licence as well
 PREFACE = """# Servers
 
-Written by `scripts/catalog`; a test checks that it is current. `gym info NAME` tells more of each.
+Written by `scripts/catalog`; a test checks that it is current. `gym info NAME` shows more of each.
 
 Kinds: *rule*, the verifier is code; *judge*, it asks a model; *sandbox*, it runs code in a container; *network*, its
 tools reach the Internet, and a recorded copy stands in for it in tests; *example*, it shows how something is written.

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from gym.data.digest_index import DigestIndex
 from gym.data.findings import Fold
 from gym.data.row_parsing import PARAMS
-from gym.data.row_rules import RowRules, check_files
+from gym.data.row_rules import LineRules, check_files
 from gym.data.scope import Placed, describe
 from gym.data.statistics import Statistics, digest, user_messages
 from gym.data.token_counts import Tokenizer
@@ -47,7 +47,7 @@ class Measured:
 class Survey:
     """One run over several data sets. `folder` holds digests meanwhile and is the caller's to remove."""
 
-    def __init__(self, tokenizer: Tokenizer, rules: RowRules, folder: Path, *, dedup: Same = "") -> None:
+    def __init__(self, tokenizer: Tokenizer, rules: LineRules, folder: Path, *, dedup: Same = "") -> None:
         self.measured: list[Measured] = []
         self._tokenizer, self._rules, self._dedup = tokenizer, rules, dedup
         self._twins, self._prompts = (_index(folder / name) for name in ("twins", "prompts"))
@@ -59,7 +59,7 @@ class Survey:
         one = Measured(placed, Statistics(self._tokenizer), stamp_of(placed.path))
         data, number = placed.listed.data, len(self.measured)
         self.measured.append(one)
-        rules = RowRules(self._rules.agents, placed.agent, self._rules.max_line)
+        rules = LineRules(self._rules.agents, placed.agent, self._rules.max_line)
         for index, checked in enumerate(check_files([path], rules)):
             if checked.row is None:
                 for problem in checked.problems:

@@ -20,7 +20,7 @@ from gym.data.data_sets import Listed, Split
 from gym.data.measure import Measured, Same, Survey, stamp_of
 from gym.data.metrics_file import metrics_of
 from gym.data.metrics_writing import MetricsFiles
-from gym.data.row_rules import RowRules
+from gym.data.row_rules import LineRules
 from gym.data.row_servers import agent_names
 from gym.data.scope import SPLITS, Fetch, Mode, Placed, describe, find_scope, place, refuse_missing
 from gym.data.token_counts import ESTIMATE, open_tokenizer
@@ -84,7 +84,7 @@ def prepare(
         check(placed)
     options.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".prepare-", dir=options.output) as scratch:
-        survey = Survey(tokenizer, RowRules(agent_names(stack)), Path(scratch), dedup=options.dedup)
+        survey = Survey(tokenizer, LineRules(agent_names(stack)), Path(scratch), dedup=options.dedup)
         for one in placed:
             say(f"measuring {one.path}")
             survey.measure(one)

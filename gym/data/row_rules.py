@@ -24,7 +24,7 @@ MAX_LINE: Final = 64 << 20  # bytes
 
 
 @dataclass(frozen=True)
-class RowRules:
+class LineRules:
     """What lines are checked for beside the contract."""
 
     agents: tuple[str, ...] | None = None  # that a row may name; None: any
@@ -40,13 +40,13 @@ class Checked(NamedTuple):
     problems: tuple[Problem, ...] = ()
 
 
-def check_lines(lines: Iterable[Line], rules: RowRules = RowRules()) -> Iterator[Checked]:
+def check_lines(lines: Iterable[Line], rules: LineRules = LineRules()) -> Iterator[Checked]:
     """Every line in its order, each looked at by itself; a bad one stops nothing."""
     for line in lines:
         yield check_line(line, rules)
 
 
-def check_files(files: Iterable[str], rules: RowRules = RowRules()) -> Iterator[Checked]:
+def check_files(files: Iterable[str], rules: LineRules = LineRules()) -> Iterator[Checked]:
     """Every line of files of any size; what cannot be read is a problem of a line without bytes."""
     for block in read_blocks(files, rules.max_line):
         if block.problem is not None:
@@ -54,7 +54,7 @@ def check_files(files: Iterable[str], rules: RowRules = RowRules()) -> Iterator[
         yield from check_lines(block.lines(), rules)
 
 
-def check_line(line: Line, rules: RowRules) -> Checked:
+def check_line(line: Line, rules: LineRules) -> Checked:
     if len(line.raw) > rules.max_line:
         return Checked(line._replace(raw=b""), None, (too_long(line.file, line.number, rules.max_line),))
     try:
@@ -70,7 +70,7 @@ def check_line(line: Line, rules: RowRules) -> Checked:
     return Checked(line, None, tuple(replace(one, file=line.file, line=line.number) for one in problems))
 
 
-def agent_of(row: dict[str, Any], rules: RowRules) -> str:
+def agent_of(row: dict[str, Any], rules: LineRules) -> str:
     """The row's agent, under its name in `rules.agents`; "" where neither the row nor the rules name one."""
     ref = row.get(AGENT_REF)
     name = ref.get("name") if isinstance(ref, dict) else None
@@ -104,7 +104,7 @@ def _check_text(raw: bytes, row: dict[str, Any]) -> Iterator[Problem]:
         yield Problem("is there twice in one object", key=path, hint="keep one: readers differ in which they take")
 
 
-def _check_agent(row: dict[str, Any], rules: RowRules) -> Iterator[Problem]:
+def _check_agent(row: dict[str, Any], rules: LineRules) -> Iterator[Problem]:
     if rules.agents is None:
         return
     if agent_of(row, rules):

@@ -7,14 +7,14 @@ from typing import Any
 
 import orjson
 
-from gym.data.row_rules import RowRules
+from gym.data.row_rules import LineRules
 
 
 @dataclass(frozen=True)
 class RowWork:
     """Which server's rows to check; without a folder, the contract alone."""
 
-    rules: RowRules
+    rules: LineRules
     folder: str = ""
     entrypoint: str = "app.py"
     name: str = ""
@@ -29,4 +29,4 @@ def read_work(line: bytes) -> RowWork:
     fields = orjson.loads(line)
     rules = fields.pop("rules")
     agents = rules.pop("agents")
-    return RowWork(rules=RowRules(agents=None if agents is None else tuple(agents), **rules), **fields)
+    return RowWork(rules=LineRules(agents=None if agents is None else tuple(agents), **rules), **fields)

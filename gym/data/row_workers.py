@@ -16,7 +16,7 @@ import orjson
 
 from gym.data.findings import Fold, pack
 from gym.data.line_blocks import Block
-from gym.data.row_rules import RowRules
+from gym.data.row_rules import LineRules
 from gym.data.row_work import RowWork, write_work
 from gym.errors import InfraError, Problem
 
@@ -40,7 +40,7 @@ class RowServer:
 class RowWorker:
     """One process; its caller asks it one block at a time."""
 
-    def __init__(self, server: RowServer, rules: RowRules) -> None:
+    def __init__(self, server: RowServer, rules: LineRules) -> None:
         self._server = server
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
         work = RowWork(rules)
@@ -122,7 +122,7 @@ def _explain(server: RowServer, file: str, reply: dict[str, Any]) -> dict[str, A
 class RowWorkers:
     """Makes a process when one is wanted and none is idle, never more of a server than threads that ask."""
 
-    def __init__(self, rules: RowRules, make: Callable[[RowServer, RowRules], RowWorker] = RowWorker) -> None:
+    def __init__(self, rules: LineRules, make: Callable[[RowServer, LineRules], RowWorker] = RowWorker) -> None:
         self._rules = rules
         self._make = make
         self._lock = threading.Lock()

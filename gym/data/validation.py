@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from gym.data.findings import Fold, unpack
 from gym.data.line_blocks import Block, read_blocks
-from gym.data.row_rules import RowRules
+from gym.data.row_rules import LineRules
 from gym.data.row_workers import RowServer, RowWorkers
 
 AHEAD: Final = 2  # blocks a core that wait for their turn
@@ -48,7 +48,7 @@ class BlockResult(NamedTuple):
 class Validator:
     """`find_server` finds the server of an agent's rows; it may make an environment, and is called once an agent."""
 
-    rules: RowRules
+    rules: LineRules
     find_server: FindServer
     jobs: int = 1
 

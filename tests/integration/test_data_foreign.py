@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gym.data.row_rules import RowRules
+from gym.data.row_rules import LineRules
 from gym.data.row_workers import RowServer
 from gym.data.validation import BlockResult, Input, Validator
 from tests.support.cli import gym
@@ -55,7 +55,7 @@ def check(tree: Path, text: str, rows: list[dict[str, Any]]) -> BlockResult:
     path = tree / "rows.jsonl"
     path.write_text("".join(json.dumps({"responses_create_params": {"input": "x"}, **row}) + "\n" for row in rows))
     found = server(tree, text)
-    (result,) = Validator(RowRules(), lambda _: found).check([Input(str(path), "count_agent")])
+    (result,) = Validator(LineRules(), lambda _: found).check([Input(str(path), "count_agent")])
     return result
 
 

@@ -21,7 +21,7 @@ from gym.data.measure import refuse_findings
 from gym.data.preparation import Check, PreparedData, PreparedSplit, PrepareOptions, prepare
 from gym.data.registries import choose_place, fetch
 from gym.data.registries.address import RegistryName
-from gym.data.row_rules import RowRules
+from gym.data.row_rules import LineRules
 from gym.data.row_servers import agent_names
 from gym.data.scope import Fetch, Mode, Placed
 from gym.data.statistics import TOKENS
@@ -90,7 +90,9 @@ def _checked_by_servers(stack: StackConfig) -> Check:
     def check(placed: Sequence[Placed]) -> None:
         servers, fold = row_servers(stack), Fold()
         inputs = dict.fromkeys(Input(str(one.path), one.agent) for one in placed)
-        for result in Validator(RowRules(agent_names(stack)), servers.find, len(os.sched_getaffinity(0))).check(inputs):
+        for result in Validator(LineRules(agent_names(stack)), servers.find, len(os.sched_getaffinity(0))).check(
+            inputs
+        ):
             fold.merge(result.found, result.found.left_out)
         for note in dict.fromkeys(servers.notes):
             console.note(note, style="yellow")

@@ -14,7 +14,7 @@ from gym.cli.data.data_arguments import find_inputs, find_stack, row_servers, so
 from gym.cli.options import AsJson
 from gym.data.findings import Fold
 from gym.data.quarantine import plan_quarantine, write_apart
-from gym.data.row_rules import MAX_LINE, RowRules
+from gym.data.row_rules import MAX_LINE, LineRules
 from gym.data.row_servers import agent_names
 from gym.data.validation import BlockResult, Validator
 
@@ -42,7 +42,7 @@ def command(
     stack = find_stack(given)
     inputs, missing = find_inputs(given, stack)
     servers = row_servers(stack)
-    rules = RowRules(agents=agent_names(stack) if stack is not None else None, max_line=max_line)
+    rules = LineRules(agents=agent_names(stack) if stack is not None else None, max_line=max_line)
     find = (lambda _: None) if contract else servers.find
     results = Validator(rules, find, jobs or len(os.sched_getaffinity(0))).check(inputs)
     if quarantine is not None:

@@ -42,7 +42,7 @@ def _show_line(line: dict[str, Any], show: Show) -> None:
     elif "error" in line:
         console.note(f"{whose} could not be built: {line['error']['message']}", style="yellow")
     elif line["seconds"] > SHORT_SECONDS:
-        console.note(f"{whose} is there, after {console.format_duration(line['seconds'])}", style="")
+        console.note(f"{whose} is ready, after {console.format_duration(line['seconds'])}", style="")
 
 
 @contextmanager

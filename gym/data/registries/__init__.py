@@ -3,7 +3,7 @@
 from gym.data.registries.access import Access, read_access
 from gym.data.registries.address import RegistryAddress, parse_address
 from gym.data.registries.fetch import choose_place, fetch, open_registry
-from gym.data.registries.registry import Received, Registry, RegistryEntry, Stored, UploadOptions
+from gym.data.registries.registry_protocol import Received, Registry, RegistryEntry, Stored, UploadOptions
 
 __all__ = [
     "Access",

@@ -13,7 +13,7 @@ from gym.data.registries.access import Access, read_access
 from gym.data.registries.address import RegistryAddress, RegistryName
 from gym.data.registries.hub import Hub
 from gym.data.registries.mlflow import ModelRegistry
-from gym.data.registries.registry import Received, Registry
+from gym.data.registries.registry_protocol import Received, Registry
 from gym.data.registries.transfer import Retries
 from gym.errors import UserError
 from gym.files import own_root

@@ -18,7 +18,7 @@ from gym.data.registries.address import RegistryAddress, need_repo
 from gym.data.registries.download_lock import alone_with
 from gym.data.registries.hub_upload import upload_file
 from gym.data.registries.parquet import need_pyarrow, write_rows
-from gym.data.registries.registry import Received, RegistryEntry, Stored, UploadOptions
+from gym.data.registries.registry_protocol import Received, RegistryEntry, Stored, UploadOptions
 from gym.data.registries.replies import BUSY, refusal, wait_asked
 from gym.data.registries.splits import PARQUET, files_of_split, list_splits
 from gym.data.registries.transfer import Remote, Retries, fetch_file

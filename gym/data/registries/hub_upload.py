@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from gym.data.registries.access import Access
 from gym.data.registries.address import RegistryAddress
-from gym.data.registries.registry import Stored, UploadOptions
+from gym.data.registries.registry_protocol import Stored, UploadOptions
 from gym.data.registries.upload_check import check_upload
 from gym.errors import UserError
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 from gym.data.registries.access import Access
 from gym.data.registries.address import RegistryAddress, need_version
-from gym.data.registries.registry import Received, RegistryEntry, Stored, UploadOptions
+from gym.data.registries.registry_protocol import Received, RegistryEntry, Stored, UploadOptions
 from gym.data.registries.replies import refusal
 from gym.data.registries.rest import RegistryRefused, Rest
 from gym.data.registries.transfer import Remote, Retries, fetch_file

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from gym.data.registries.download_lock import alone_with
-from gym.data.registries.registry import Received, Verified
+from gym.data.registries.registry_protocol import Received, Verified
 from gym.data.registries.replies import BUSY, wait_asked
 from gym.errors import GymError, InfraError
 

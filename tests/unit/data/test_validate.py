@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from gym.data.line_source import Line, lines_of_rows
-from gym.data.row_rules import Checked, RowRules, check_files, check_line, check_lines
+from gym.data.row_rules import Checked, LineRules, check_files, check_line, check_lines
 
 PARAMS = b'"responses_create_params":{"input":"x"}'
-AGENTS = RowRules(agents=("mcqa_simple_agent", "swe_simple_agent"))
+AGENTS = LineRules(agents=("mcqa_simple_agent", "swe_simple_agent"))
 
 
-def check(raw: bytes, rules: RowRules | None = None) -> Checked:
-    return check_line(Line(raw, "rows.jsonl", 7), rules or RowRules())
+def check(raw: bytes, rules: LineRules | None = None) -> Checked:
+    return check_line(Line(raw, "rows.jsonl", 7), rules or LineRules())
 
 
-def told(raw: bytes, rules: RowRules | None = None) -> list[str]:
+def told(raw: bytes, rules: LineRules | None = None) -> list[str]:
     return [str(one) for one in check(raw, rules).problems]
 
 
@@ -78,18 +78,18 @@ def test_an_agent_that_nobody_has_is_told_with_the_nearest_name() -> None:
 
 def test_a_row_without_agent_is_the_only_agents_or_the_named_ones_else_a_finding() -> None:
     raw = b"{%s}" % PARAMS
-    assert told(raw, RowRules(agents=("one",))) == []
-    assert told(raw, RowRules(agents=("one", "two"), agent="two")) == []
+    assert told(raw, LineRules(agents=("one",))) == []
+    assert told(raw, LineRules(agents=("one", "two"), agent="two")) == []
     assert "agent_ref: is missing, and there are several agents" in told(raw, AGENTS)[0]
 
 
 def test_an_older_name_of_an_agent_is_one_that_is_there() -> None:
     raw = b'{%s,"agent_ref":{"name":"workbench_simple_agent"}}' % PARAMS
-    assert told(raw, RowRules(agents=("workplace_assistant_simple_agent",))) == []
+    assert told(raw, LineRules(agents=("workplace_assistant_simple_agent",))) == []
 
 
 def test_a_line_beyond_the_bound_is_a_finding_and_not_parsed() -> None:
-    checked = check(b"{" + b" " * 100, RowRules(max_line=50))
+    checked = check(b"{" + b" " * 100, LineRules(max_line=50))
     assert "longer than 50 bytes" in checked.problems[0].what
     assert checked.line.raw == b""
 
