@@ -17,7 +17,7 @@ from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast,
 from transformers.trainer_callback import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from gym.trainers.policy_door import PolicyDoor
+from gym.trainers.policy_server import PolicyServer
 from gym.trainers.trl import env_reward, make_rollout_func, read_prompts
 
 ANSWERS = [f"\\boxed{{{letter}}}" for letter in "ABCD"]
@@ -50,12 +50,12 @@ def main(url, rows):
     set_seed(0)
     prompts = read_prompts(rows)
     tokenizer = make_tokenizer(prompts)
-    door = PolicyDoor()
+    server = PolicyServer()
     trainer = GRPOTrainer(
         model=make_model(tokenizer),
         processing_class=tokenizer,
         train_dataset=Dataset.from_list(prompts),
-        rollout_func=make_rollout_func(url, door=door),
+        rollout_func=make_rollout_func(url, policy_server=server),
         reward_funcs=env_reward,
         args=GRPOConfig(
             max_steps=60,
@@ -76,7 +76,7 @@ def main(url, rows):
     trainer.remove_callback(PrinterCallback)  # all of TRL's metrics
     trainer.add_callback(PrintReward)
     trainer.train()
-    door.close()
+    server.close()
     rewards = [one["reward"] for one in trainer.state.log_history if "reward" in one]
     print(f"first ten steps: {sum(rewards[:10]) / 10:.3f}, last ten: {sum(rewards[-10:]) / 10:.3f}")
 

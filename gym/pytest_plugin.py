@@ -1,7 +1,7 @@
 """The pytest plug-in for a server's own tests: `gym test` loads it, and pytest itself where compose-gym is installed.
 
-In the `tests` folder of a server its modules are importable, `app` and `rows` are fixtures, and every case of
-`data/verifier_cases.jsonl` is a test. Elsewhere it does nothing, and imports nothing.
+In the `tests` folder of a server its modules and those of the tests are importable, `app` and `rows` are fixtures, and
+every case of `data/verifier_cases.jsonl` is a test. Elsewhere it does nothing, and imports nothing.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collectstart(collector: pytest.Collector) -> None:
     if isinstance(collector, pytest.Directory) and is_of_a_server(collector.path):
-        sys.path.insert(0, str(collector.path.parent))
+        sys.path[:0] = [str(collector.path.parent), str(collector.path)]  # what helps its tests lies beside them
 
 
 @pytest.hookimpl(wrapper=True)
@@ -130,9 +130,9 @@ def configured_app(folder: Path) -> ServerApp:
 
 
 def own_settings(folder: Path) -> dict[str, Any]:
-    from gym.data.row_servers import said_fields  # noqa: PLC0415
+    from gym.data.row_servers import known_fields  # noqa: PLC0415
 
-    return said_fields(written_fields(folder))
+    return known_fields(written_fields(folder))
 
 
 def needs_sandbox(folder: Path) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gym.cli.live import KINDS
+from gym.cli.replica_table import KINDS
 from gym.config import CatalogEntry
 from gym.errors import UserError
 

@@ -11,10 +11,10 @@ from gym.cli import console
 from gym.cli.data.download import describe_received
 from gym.cli.stack_session import load_named
 from gym.config import search_roots
-from gym.data.blocks import Listed, Split, list_data_sets
-from gym.data.output import whole_file
+from gym.data.data_sets import Listed, Split, list_data_sets
+from gym.data.line_source import read_lines
 from gym.data.registries import choose_place, fetch
-from gym.data.source import read_lines
+from gym.data.whole_files import whole_file
 from gym.errors import UserError
 
 AGENTS = "responses_api_agents"

@@ -9,8 +9,8 @@ import orjson
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.live import replica_table
 from gym.cli.options import DEFAULT_STACK
+from gym.cli.replica_table import replica_table
 from gym.config import find_server, search_roots
 from gym.errors import UserError
 from gym.plan import Plan

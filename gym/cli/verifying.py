@@ -14,7 +14,7 @@ from gym.cli.audit.subject import AuditFinding
 from gym.cli.trial_broker import trial_broker
 from gym.config import CatalogEntry, own_fields
 from gym.config.strict import declares_strict
-from gym.data.row_servers import said_fields
+from gym.data.row_servers import known_fields
 from gym.programs import run_program
 from gym.server.cases import CASES, Outcome
 
@@ -41,7 +41,7 @@ def audit_server(
 
 def case_fields(entry: CatalogEntry) -> dict[str, Any]:
     """The server's own settings without those that only a whole stack can fill; a case's `config` may give them."""
-    return said_fields(own_fields(entry))
+    return known_fields(own_fields(entry))
 
 
 def _run(module: str, entry: CatalogEntry, find_python: FindPython, more: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 One pass over the output. Agents are asked as long as their rollouts fit into one request; beyond that they are
 described here. Numbers are held in memory: with seven a rollout 82 MB at 200,000 rollouts and 208 MB at a million (on
-disk it was 65 MB for both, in twice the time and 190 more lines).
+disk it was 65 MB for both and 190 more lines).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import orjson
 from gym.collect.provenance import BREAK
 from gym.collect.run_replies import STAMP
 from gym.collect.study.tries import NumberTable, extra_metrics
-from gym.data.rows import AGENT_REF, PARAMS
+from gym.data.row_parsing import AGENT_REF, PARAMS
 from gym.wire.metrics import aggregate
 
 MAX_ROWS = 50_000

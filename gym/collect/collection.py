@@ -19,7 +19,7 @@ from gym.collect.sidecar import StackOfRun
 from gym.collect.stop import Stopped, StopSwitch
 from gym.collect.tally import Tally
 from gym.collect.targets import Targets
-from gym.data.source import STDIN, digest_inputs, expand_inputs
+from gym.data.line_source import STDIN, digest_inputs, expand_inputs
 from gym.errors import UserError
 from gym.http.pool import HttpClient
 

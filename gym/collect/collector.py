@@ -29,7 +29,7 @@ from gym.collect.stop import Stopped, StopSwitch
 from gym.collect.tally import Tally
 from gym.collect.targets import Targets
 from gym.collect.task_reader import RowRules, Task, TaskReader
-from gym.data.source import STDIN, count_lines, read_lines
+from gym.data.line_source import STDIN, count_lines, read_lines
 from gym.errors import ConfigError, InfraError, Problem, UserError
 
 _TICK_SECONDS = 0.2

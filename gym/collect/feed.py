@@ -12,7 +12,7 @@ from typing import Protocol
 
 from gym.collect.fair_queue import FairQueue
 from gym.collect.task_reader import Task, TaskReader
-from gym.data.source import row_to_line
+from gym.data.line_source import row_to_line
 from gym.errors import Problem
 
 _BATCH, _BATCH_BYTES = 64, 4 << 20

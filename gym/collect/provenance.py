@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gym.data.rows import PARAMS
+from gym.data.row_parsing import PARAMS
 from gym.http.pool import Reply
 from gym.labels import HEADER_SDK
 from gym.wire.token_ids import find_break

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from gym.data.output import whole_file
+from gym.data.whole_files import whole_file
 from gym.errors import InfraError, UserError
 
 

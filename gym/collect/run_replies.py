@@ -11,7 +11,7 @@ import orjson
 
 from gym.collect.provenance import Circumstances, describe_rollout
 from gym.collect.task_reader import Task
-from gym.data.rows import AGENT_REF
+from gym.data.row_parsing import AGENT_REF
 from gym.http.pool import Reply
 from gym.wire.failures import RolloutError, error_from_reply
 from gym.wire.json_text import repair_body

@@ -14,8 +14,8 @@ from pydantic_core import from_json
 from gym.collect.keys import DoneKeys, RowIndex, format_key, row_digest
 from gym.config.aliases import known_as
 from gym.config.redact import redact
-from gym.data.rows import AGENT_REF, PARAMS, BadLine, bad_line, parse_row
-from gym.data.source import Line
+from gym.data.line_source import Line
+from gym.data.row_parsing import AGENT_REF, PARAMS, BadLine, bad_line, parse_row
 from gym.errors import Problem
 from gym.wire.json_text import write_any_json
 from gym.wire.metrics import ROLLOUT, TASK

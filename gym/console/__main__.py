@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 from gym.console.app import Deps, make_app
-from gym.console.page import load_page
+from gym.console.console_page import load_page
+from gym.console.console_settings import ConsoleSettings, read_settings
+from gym.console.discovery_sources import LiveSources
 from gym.console.probes import Prober
 from gym.console.reconcile import Reconciler
-from gym.console.settings import Settings, read_settings
-from gym.console.sources import LiveSources
-from gym.console.upstreams import UpstreamAdmin
+from gym.console.upstream_addresses import UpstreamAdmin
 from gym.errors import GymError
 from gym.http.pool import HttpClient
 from gym.server import serve
@@ -25,24 +25,24 @@ def main() -> int:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     try:
         settings = read_settings(os.environ)
-        told = ServeSettings(name="console", listen=settings.listen, drain_seconds=settings.drain_seconds)
-        serve.run_app(make_app(make_deps(settings)), told, rules=Rules(pages=True, near=True))
+        serve_settings = ServeSettings(name="console", listen=settings.listen, drain_seconds=settings.drain_seconds)
+        serve.run_app(make_app(make_deps(settings)), serve_settings, rules=Rules(pages=True, near=True))
     except GymError as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
 
 
-def make_deps(settings: Settings) -> Deps:
+def make_deps(settings: ConsoleSettings) -> Deps:
     client = HttpClient()
     sources = LiveSources(settings.discovery, settings.config, client)
     prober = Prober(client)
     admin = UpstreamAdmin(sources, prober, settings.upstreams, contained=settings.wanted is not None)
-    return Deps(sources, prober, load_page(), settings.token, admin=admin, keeper=make_keeper(settings))
+    return Deps(sources, prober, load_page(), settings.token, admin=admin, reconciler=make_reconciler(settings))
 
 
-def make_keeper(settings: Settings) -> Reconciler | None:
-    """Where a runtime gave us the files to write; elsewhere somebody else keeps the routes."""
+def make_reconciler(settings: ConsoleSettings) -> Reconciler | None:
+    """Only where the runtime gave us the files to write; elsewhere another process writes the routes."""
     if settings.wanted is None or settings.routes is None:
         return None
     return Reconciler(settings.wanted, Path(settings.discovery), settings.routes)

@@ -18,16 +18,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gym import __version__, labels
-from gym.console import collections, groups, views
+from gym.console import collections, group_streams, views
 from gym.console.collections import Collections
-from gym.console.groups import OpenStreams
-from gym.console.guard import is_admitted
+from gym.console.console_page import Page
+from gym.console.console_token import is_admitted
+from gym.console.discovery_sources import DiscoverySources, ServerFacts
+from gym.console.group_streams import OpenStreams
 from gym.console.origin import find_origin
-from gym.console.page import Page
 from gym.console.probes import Probe
-from gym.console.rollouts import LinesResponse, RolloutService, error_body
-from gym.console.sources import ServerFacts, Sources
-from gym.console.upstreams import MOST_BYTES, UpstreamAdmin
+from gym.console.rollout_streams import LinesResponse, RolloutService, error_body
+from gym.console.upstream_addresses import MAX_BYTES, UpstreamAdmin
 from gym.console.vanished import Vanished
 from gym.errors import GymError, InfraError, UserError
 from gym.trainers import shares
@@ -45,15 +45,15 @@ class Probing(Protocol):
     async def probe(self, discovery: Discovery, facts: Mapping[str, ServerFacts]) -> Mapping[str, Probe]: ...
 
 
-class Keeping(Protocol):
-    trouble: str
+class Reconciling(Protocol):
+    problem: str
 
     async def run(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class Deps:
-    sources: Sources
+    sources: DiscoverySources
     prober: Probing
     page: Page
     token: str = field(default="", repr=False)
@@ -61,7 +61,7 @@ class Deps:
     vanished: Vanished = field(default_factory=Vanished)
     streams: OpenStreams = field(default_factory=OpenStreams)
     admin: UpstreamAdmin | None = None
-    keeper: Keeping | None = None  # of the stack's routes, where that is this console's task
+    reconciler: Reconciling | None = None  # of the stack's routes, where that is this console's task
 
 
 def make_app(deps: Deps) -> Starlette:
@@ -92,8 +92,8 @@ def make_app(deps: Deps) -> Starlette:
 
 @asynccontextmanager
 async def _kept(deps: Deps) -> AsyncIterator[None]:
-    keeper = deps.keeper
-    work = asyncio.get_running_loop().create_task(keeper.run(), name="routes") if keeper else None
+    reconciler = deps.reconciler
+    work = asyncio.get_running_loop().create_task(reconciler.run(), name="routes") if reconciler else None
     try:
         yield
     finally:
@@ -130,8 +130,8 @@ class Console:
         return _json(views.config_yaml(found, self._deps.sources.config(), find_origin(request.headers, found.router)))
 
     async def health(self, request: Request) -> Response:
-        if self._deps.keeper is not None and (trouble := self._deps.keeper.trouble):
-            return _json({"status": trouble}, status=503)
+        if self._deps.reconciler is not None and (problem := self._deps.reconciler.problem):
+            return _json({"status": problem}, status=503)
         return _json({"status": "ok"})
 
     async def auth(self, request: Request) -> Response:
@@ -150,7 +150,7 @@ class Console:
             if admin is None:
                 raise UserError("this console looks after no models", "ask the router of a stack: gym ps")
             if request.method == "PUT":
-                return _json(await admin.put(name, await _read_small(request, MOST_BYTES)))
+                return _json(await admin.put(name, await _read_small(request, MAX_BYTES)))
             return _json(await (admin.delete(name) if request.method == "DELETE" else admin.show(name)))
         except GymError as error:
             return _refusal(error)
@@ -191,7 +191,7 @@ class Console:
     async def hear(self, request: Request) -> Response:
         """A collector says how it is getting on."""
         try:
-            self._deps.board.hear(await _read_small(request, collections.MOST_BYTES))
+            self._deps.board.hear(await _read_small(request, collections.MAX_BYTES))
         except GymError as error:
             return _refusal(error)
         return Response(status_code=204, headers=NO_STORE)
@@ -211,7 +211,7 @@ class Console:
         try:
             if request.method == "GET":
                 return _json(streams.find(id).stats().to_dict())
-            return _json(await streams.obey(id, await _read_small(request, groups.MOST_BYTES)))
+            return _json(await streams.execute(id, await _read_small(request, group_streams.MAX_BYTES)))
         except GymError as error:
             return _refusal(error)
 
@@ -221,7 +221,7 @@ class Console:
         if request.method == "GET":
             return _json({"shares": claims.view()})
         try:
-            granted = claims.hear(await _read_small(request, shares.MOST_BYTES))
+            granted = claims.hear(await _read_small(request, shares.MAX_BYTES))
         except GymError as error:
             return _refusal(error)
         return Response(shares.granted_to_body(granted), headers=NO_STORE, media_type="application/json")
@@ -229,7 +229,7 @@ class Console:
     async def unrouted(self, request: Request) -> Response:
         """Below /s/ the router sends us what it has no server for."""
         if request.scope["path"].startswith(labels.REPLICA_PREFIX):
-            return Response(NO_ROUTE, 404, NO_STORE, "text/plain")  # take another one: nobody has seen it
+            return Response(NO_ROUTE, 404, NO_STORE, "text/plain")  # take another one: no server has seen it
         found, config = await self._deps.sources.discovery(), self._deps.sources.config()
         asked = request.scope["path"].removeprefix(labels.SERVER_PREFIX)
         known = views.instances(found, config)
@@ -253,11 +253,11 @@ class Console:
 
 
 def _asks_for_token() -> Response:
-    told = {
+    body = {
         "error": "this stack asks for its token",
         "how": f"send `Authorization: Bearer $GYM_TOKEN`, or set {labels.ENV_TOKEN} for gym",
     }
-    refusal = _json(told, status=401)
+    refusal = _json(body, status=401)
     for challenge in CHALLENGES:
         refusal.headers.append("www-authenticate", challenge)
     return refusal

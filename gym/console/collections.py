@@ -1,4 +1,4 @@
-"""Collections that run now: collectors tell every second or two, the page shows them, silence ends them."""
+"""Collections that run now: collectors report every second or two, the page shows them, a silent one is removed."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gym.wire.failures import RolloutError
 
 SILENCE_SECONDS = 10.0
-MOST = 200
-MOST_BYTES = 64 * 1024
+MAX_COLLECTIONS = 200
+MAX_BYTES = 64 * 1024
 
 Words = Annotated[str, Field(max_length=500)]
 Count = Annotated[int, Field(ge=0)]
 
 
-class Tolerant(BaseModel):
-    """A collector's words, perhaps of another version: what we do not know is left out."""
+class CollectorModel(BaseModel):
+    """A collector's report, perhaps of another version: unknown fields are left out."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class AgentView(Tolerant):
+class AgentView(CollectorModel):
     done: Count = 0
     failed: Count = 0
     mean_reward: float | None = None
 
 
-class HeldView(Tolerant):
+class HeldView(CollectorModel):
     instance: Words
     provider: Words = ""
     waiting: Count = 0
@@ -39,7 +39,7 @@ class HeldView(Tolerant):
     seconds: Count = 10
 
 
-class ProgressView(Tolerant):
+class ProgressView(CollectorModel):
     done: Count = 0
     failed: Count = 0
     resumed: Count = 0
@@ -58,7 +58,7 @@ class ProgressView(Tolerant):
     failures: Annotated[dict[str, Count], Field(max_length=100)] = {}
 
 
-class Heartbeat(Tolerant):
+class Heartbeat(CollectorModel):
     id: Annotated[str, Field(pattern=r"^[\w.-]{1,64}$")]
     output: Words = ""
     host: Words = ""
@@ -75,7 +75,7 @@ class _Entry:
 
 
 class Collections:
-    """The board: one per console. Holds no more than `MOST`, the longest silent go first."""
+    """The board: one per console. Holds no more than `MAX_COLLECTIONS`, the longest silent go first."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -84,14 +84,14 @@ class Collections:
     def hear(self, body: bytes) -> None:
         """Takes a collector's heartbeat; a malformed one is refused with what is wrong."""
         try:
-            told = Heartbeat.model_validate_json(body)
+            heartbeat = Heartbeat.model_validate_json(body)
         except ValidationError as error:
             found = error.errors()[0]
             where = ".".join(map(str, found["loc"])) or "body"
             raise RolloutError("row", f"no heartbeat of a collection: {where}: {found['msg']}") from None
-        self._entries.pop(told.id, None)
-        if not told.ended:
-            self._put(told.id, _Entry(told, self._clock()))
+        self._entries.pop(heartbeat.id, None)
+        if not heartbeat.ended:
+            self._put(heartbeat.id, _Entry(heartbeat, self._clock()))
 
     def follow(self, id: str, output: str, look: Callable[[], dict[str, Any]]) -> None:
         """A collection of this process: `look` gives its progress until `drop`."""
@@ -107,7 +107,7 @@ class Collections:
 
     def _put(self, id: str, entry: _Entry) -> None:
         self._forget()
-        while len(self._entries) >= MOST:
+        while len(self._entries) >= MAX_COLLECTIONS:
             del self._entries[next(iter(self._entries))]
         self._entries[id] = entry
 
@@ -117,6 +117,12 @@ class Collections:
 
 
 def _view(entry: _Entry) -> dict[str, Any]:
-    told = entry.heartbeat
-    progress = entry.look() if entry.look else told.progress.model_dump()
-    return {"id": told.id, "output": told.output, "host": told.host, "pid": told.pid, "progress": progress}
+    heartbeat = entry.heartbeat
+    progress = entry.look() if entry.look else heartbeat.progress.model_dump()
+    return {
+        "id": heartbeat.id,
+        "output": heartbeat.output,
+        "host": heartbeat.host,
+        "pid": heartbeat.pid,
+        "progress": progress,
+    }

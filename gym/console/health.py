@@ -1,4 +1,4 @@
-"""Can a replica serve? Asked again and again, each on its own, so that a silent one keeps nobody from the others.
+"""Checks whether replicas can serve: repeatedly, each in its own task, so that a silent one does not delay the others.
 
 Who refuses is out at the next look; who keeps silent may be busy, and stays for a while.
 """
@@ -10,7 +10,7 @@ import errno
 from collections.abc import Callable, Collection
 from typing import Final
 
-from gym.console.names import Place
+from gym.console.engine_dns import ContainerAddress
 from gym.http.pool import HttpClient, NotSent
 from gym.wire.stack_names import PORT
 
@@ -28,12 +28,12 @@ class Health:
     def __init__(self, client: HttpClient, port: int = PORT) -> None:
         self._client = client
         self._port = port
-        self._watchers: dict[Place, Watcher] = {}
-        self._tasks: dict[Place, asyncio.Task[None]] = {}
+        self._watchers: dict[ContainerAddress, Watcher] = {}
+        self._tasks: dict[ContainerAddress, asyncio.Task[None]] = {}
         self.changed = asyncio.Event()
 
-    def watch(self, ours: Collection[Place], others: Collection[Place]) -> None:
-        """These and nobody else. Of `ours` we know what /healthz says; of others any answer is a good one."""
+    def watch(self, ours: Collection[ContainerAddress], others: Collection[ContainerAddress]) -> None:
+        """These and no others. Of `ours` we know what /healthz says; of others any answer is a good one."""
         for place in self._watchers.keys() - {*ours, *others}:
             del self._watchers[place]
             self._tasks.pop(place).cancel()
@@ -42,7 +42,7 @@ class Health:
             self._watchers[place] = watcher
             self._tasks[place] = asyncio.get_running_loop().create_task(watcher.run(), name=f"health of {place.host}")
 
-    def is_well(self, place: Place) -> bool:
+    def is_healthy(self, place: ContainerAddress) -> bool:
         watcher = self._watchers.get(place)
         return watcher is not None and watcher.well
 
@@ -82,14 +82,14 @@ class Watcher:
 
 
 def _is_silence(error: OSError) -> bool:
-    """No answer in time, or no means of our own to ask: neither says that nobody is there."""
+    """No answer in time, or no means of our own to ask: neither proves that the replica is gone."""
     if isinstance(error, TimeoutError):
         return True
     cause = error.__cause__ if isinstance(error, NotSent) else error
     return cause is None or (isinstance(cause, OSError) and cause.errno in OURS)
 
 
-def _url(place: Place, port: int) -> str:
+def _url(place: ContainerAddress, port: int) -> str:
     """By its address: the name may mean another container by the time the question is asked."""
     host = f"[{place.address}]" if ":" in place.address else place.address
     return f"http://{host}:{port}/healthz"

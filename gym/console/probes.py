@@ -1,4 +1,4 @@
-"""Asks every replica how it is, all at once, at most once a second however many look."""
+"""Probes the health of every replica, all at once, at most once a second for any number of callers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from gym.config.redact import redact
-from gym.console.sources import ServerFacts
+from gym.console.discovery_sources import ServerFacts
 from gym.http.pool import HttpClient, NotSent
 from gym.labels import BLOCKED
 from gym.wire.discovery import Discovery, ReplicaView
@@ -86,8 +86,8 @@ class Prober:
                 return Probe("unknown_error", f"{type(error).__name__}: {error}")
         taken = (time.perf_counter() - started) * 1000
         if reply.status == 200 or (not ours and reply.status != 503):
-            told = _parse(reply.body)
-            return Probe("success", "", round(taken, 1), _health(told), _started(told))
+            health = _parse(reply.body)
+            return Probe("success", "", round(taken, 1), _health(health), _started(health))
         why = error_from_reply(reply.status, reply.body, server="", kind="agent").message
         detail = why if why.startswith(BLOCKED) else f"/healthz answered {reply.status}"
         return Probe("unknown_error", detail, round(taken, 1), _health(_parse(reply.body)))
@@ -101,12 +101,12 @@ def _parse(body: bytes) -> Mapping[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
-def _health(told: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a server says of itself beyond that it is well; another's words, so nothing secret passes."""
-    health: Mapping[str, Any] = redact({key: value for key, value in told.items() if key not in SAID_ALREADY})
+def _health(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What /healthz has beside the status; another program wrote it, so secrets are masked."""
+    health: Mapping[str, Any] = redact({key: value for key, value in fields.items() if key not in SAID_ALREADY})
     return health
 
 
-def _started(told: Mapping[str, Any]) -> float:
-    started = told.get("started")
+def _started(fields: Mapping[str, Any]) -> float:
+    started = fields.get("started")
     return float(started) if isinstance(started, (int, float)) else 0.0

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from gym.console.engine_dns import ContainerAddress, ContainerNames
 from gym.console.health import Health
-from gym.console.names import Names, Place
 from gym.http.pool import HttpClient
 from gym.render.routes import next_discovery, router_text
 from gym.render.wanted_stack import Leavers, Sight, discovery_of
@@ -28,18 +28,18 @@ log = logging.getLogger("gym.console")
 
 
 class Reconciler:
-    """`trouble` says why the routes may be old; "" when they are not."""
+    """`problem` says why the routes may be old; "" when they are not."""
 
     def __init__(self, folder: Path, discovery: Path, routes: Path, port: int = PORT) -> None:
         self._port = port
         self._folder = folder
         self._discovery = discovery
         self._routes = routes
-        self._names = Names()
+        self._names = ContainerNames()
         self._beat = Beat()
         self._leavers = Leavers()
         self._written: tuple[Wanted, Discovery, tuple[Stamp, ...]] | None = None
-        self.trouble = "the routes were not looked at yet"
+        self.problem = "the routes were not looked at yet"
 
     async def run(self) -> None:
         """For ever."""
@@ -57,17 +57,17 @@ class Reconciler:
     async def _tried(self, health: Health) -> str:
         try:
             return await self._turn(health)
-        except Exception as error:  # noqa: BLE001 (the next turn may go better, and nobody else would make one)
+        except Exception as error:  # noqa: BLE001 (the next turn may go better, and nothing else makes one)
             return f"the routes could not be written: {error or type(error).__name__}"
 
     async def _turn(self, health: Health) -> str:
         wanted = read_wanted(self._folder)
         if wanted is None:
-            return f"nobody wrote down what the stack is to be, in {self._folder}"
+            return f"the wanted state of the stack is missing in {self._folder}"
         if wanted.down:
             return ""
         places = await self._names.find(wanted)
-        ours, others = _told_apart(wanted, places)
+        ours, others = _split_by_launch(wanted, places)
         health.watch(ours, others)
         seen = {name: _sights(found, health) for name, found in places.items()}
         found = discovery_of(wanted, seen, self._leaving(seen))
@@ -75,7 +75,7 @@ class Reconciler:
         return ""
 
     def _write(self, wanted: Wanted, found: Discovery) -> None:
-        """Also when somebody else changed a file, or it is gone: good is only what a later look finds good."""
+        """Also when another process changed or removed a file: only what a later look confirms is good."""
         now = (wanted, found, self._stamps())
         if self._written == now:
             return
@@ -94,21 +94,23 @@ class Reconciler:
             return frozenset()
         return self._leavers.now(work, {one.host for group in seen.values() for one in group if one.healthy})
 
-    def _note(self, trouble: str) -> None:
-        if trouble and trouble != self.trouble:
-            log.error("%s", trouble)
-        self.trouble = trouble
+    def _note(self, problem: str) -> None:
+        if problem and problem != self.problem:
+            log.error("%s", problem)
+        self.problem = problem
 
 
-def _sights(places: tuple[Place, ...], health: Health) -> list[Sight]:
+def _sights(places: tuple[ContainerAddress, ...], health: Health) -> list[Sight]:
     """A container may have an address of each family."""
     hosts: dict[str, bool] = {}
     for one in places:
-        hosts[one.host] = hosts.get(one.host, False) or health.is_well(one)
-    return [Sight(host, well) for host, well in hosts.items()]
+        hosts[one.host] = hosts.get(one.host, False) or health.is_healthy(one)
+    return [Sight(host, healthy) for host, healthy in hosts.items()]
 
 
-def _told_apart(wanted: Wanted, places: Mapping[str, tuple[Place, ...]]) -> tuple[frozenset[Place], frozenset[Place]]:
+def _split_by_launch(
+    wanted: Wanted, places: Mapping[str, tuple[ContainerAddress, ...]]
+) -> tuple[frozenset[ContainerAddress], frozenset[ContainerAddress]]:
     sdk = {one.name for one in wanted.services if one.launch == "sdk"}
     ours = frozenset(place for name in places.keys() & sdk for place in places[name])
     return ours, frozenset(place for name in places.keys() - sdk for place in places[name])
@@ -116,8 +118,10 @@ def _told_apart(wanted: Wanted, places: Mapping[str, tuple[Place, ...]]) -> tupl
 
 def _summary(found: Discovery) -> str:
     states = {name: one.state for name, one in found.instances.items()}
-    ill = [f"{name} {state}" for name, state in states.items() if state != "healthy"]
-    return f"{len(states) - len(ill)} of {len(states)} instances are healthy" + (f"; {', '.join(ill)}" if ill else "")
+    unhealthy = [f"{name} {state}" for name, state in states.items() if state != "healthy"]
+    return f"{len(states) - len(unhealthy)} of {len(states)} instances are healthy" + (
+        f"; {', '.join(unhealthy)}" if unhealthy else ""
+    )
 
 
 def _stamp(path: Path) -> Stamp:

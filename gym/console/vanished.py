@@ -13,7 +13,7 @@ from gym.http.peer_health import Peer, PeerHealth, PeerVanished
 from gym.wire.discovery import Discovery, InstanceView
 
 ASK_EVERY: Final = 0.5  # at every look
-ASKED_SECONDS: Final = 30.0  # nobody wanted to know for so long: the replicas are left alone
+ASKED_SECONDS: Final = 30.0  # no request for so long: the replicas are not asked
 
 
 class Vanished:
@@ -24,7 +24,7 @@ class Vanished:
         self._watched: dict[str, Watched] = {}
 
     def look(self, discovery: Discovery) -> list[str]:
-        """Ids of replicas. One that refuses is not among them: its kernel ends what it had by itself."""
+        """Ids of replicas. One that refuses is not among them: its kernel resets its connections by itself."""
         now = asyncio.get_running_loop().time()
         urls = {one.id: (one.url, view) for view in discovery.instances.values() for one in view.replicas if one.route}
         for id in self._watched.keys() - urls.keys():
@@ -51,7 +51,7 @@ class Vanished:
 
 
 class Watched:
-    """In the place of a connection on which somebody else awaits a reply."""
+    """Instead of a connection on which another task awaits a reply."""
 
     asked = float("-inf")
 

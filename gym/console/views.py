@@ -9,9 +9,9 @@ from urllib.parse import quote, urlsplit
 
 from gym import labels
 from gym.config.redact import redact
+from gym.console.discovery_sources import ConsoleConfig, ServerFacts
 from gym.console.origin import Origin
 from gym.console.probes import Probe
-from gym.console.sources import ConsoleConfig, ServerFacts
 from gym.render.yaml_text import escape_interpolation, to_yaml
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView
 from gym.wire.failures import FailureKind, RolloutError
@@ -25,8 +25,8 @@ def held_view(discovery: Discovery, probes: Mapping[str, Probe]) -> list[dict[st
     """`/held`: the model servers whose providers refuse calls, and how many calls wait for it."""
     found = []
     for name, one in discovery.instances.items():
-        told = [probes.get(each.id, NOT_ASKED).health.get("upstream") for each in one.replicas]
-        refusals = [each for each in told if isinstance(each, Mapping) and each.get("throttled")]
+        upstreams = [probes.get(each.id, NOT_ASKED).health.get("upstream") for each in one.replicas]
+        refusals = [each for each in upstreams if isinstance(each, Mapping) and each.get("throttled")]
         waiting, refused = _sum(refusals, "waiting"), _sum(refusals, "refused_lately")
         if waiting or refused:
             provider = ", ".join(dict.fromkeys(_host(url) for each in refusals for url in each.get("urls", ())))
@@ -36,8 +36,8 @@ def held_view(discovery: Discovery, probes: Mapping[str, Probe]) -> list[dict[st
     return found
 
 
-def _sum(told: Iterable[Mapping[str, Any]], key: str) -> int:
-    return sum(value for one in told if isinstance(value := one.get(key), int))
+def _sum(upstreams: Iterable[Mapping[str, Any]], key: str) -> int:
+    return sum(value for one in upstreams if isinstance(value := one.get(key), int))
 
 
 def _host(url: object) -> str:
@@ -92,10 +92,10 @@ def config_yaml(discovery: Discovery, config: ConsoleConfig, origin: Origin) -> 
 
 
 def unreachable(name: str, one: InstanceView, probes: Mapping[str, Probe]) -> RolloutError:
-    """The console was asked in the place of an instance that it knows: nobody else could answer."""
+    """The console was asked in the place of an instance that it knows: no instance answers."""
     found = {each.id: probes.get(each.id, NOT_ASKED) for each in one.replicas}
     if well := [id for id, probe in found.items() if probe.ok]:
-        # Asked just now, and well: whoever looks after the routes will find it so too, and no reason is to be made up.
+        # Healthy just now: the reconciler will see it too, and there is no reason to give.
         message = f"{name} answers again ({', '.join(well[:3])}), and is not routed yet: ask again in a second"
     else:
         said = "; ".join(f"{id}: {probe.detail}" for id, probe in list(found.items())[:3])

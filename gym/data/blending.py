@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
-from gym.data.blocks import Listed
+from gym.data.data_sets import Listed
 from gym.data.row_servers import RESOURCES
 from gym.errors import UserError
 

@@ -14,10 +14,10 @@ import orjson
 from gym.data.blending import Shares, alternate, choose, name_of_share, share_counts
 from gym.data.line_blocks import read_blocks
 from gym.data.measure import Measured, within
-from gym.data.rows import AGENT_REF
+from gym.data.row_parsing import AGENT_REF
+from gym.data.row_rules import MAX_LINE
 from gym.data.shuffle import shuffle_lines
 from gym.data.statistics import Statistics
-from gym.data.validate import MAX_LINE
 from gym.errors import UserError
 
 _WHOLE = frozenset({"validation", "benchmark"})  # splits that a blend takes from all of
@@ -88,9 +88,9 @@ def _sources(
         return [(Fraction(1), chain(*streams.values()))], counts
     takes = share_counts(shares, counts)
     if none := [name for name, count in takes.items() if not count]:
-        told = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+        available = ", ".join(f"{name} {count:,}" for name, count in counts.items())
         raise UserError(
-            f"--blend: not one row of {', '.join(none)} fits into these shares; rows: {told}", "change them"
+            f"--blend: these shares leave no row of {', '.join(none)}; there are {available}", "change the shares"
         )
     return [
         (shares[name], islice(stream, takes[name]) if seed is None else _chosen(stream, takes, counts, name, seed))

@@ -1,6 +1,6 @@
-"""Do rows of one data set stand in others too, word for word or nearly? Training data against what it is measured by.
+"""Finds rows of one data set in others, word for word or nearly: training data against what it is measured by.
 
-The smaller side is held as hashed n-grams; the larger one is streamed. A row of the others is found in `A` by the
+The smaller side is in memory as hashed n-grams; the larger one is streamed. A row of the others is found in `A` by the
 share of its own n-grams that the row of `A` has.
 """
 
@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
+from gym.data.line_source import STDIN, Line, read_lines
 from gym.data.ngram_index import NgramIndex
 from gym.data.ngrams import Grams, choose_grams, make_grams
-from gym.data.rows import PARAMS, BadLine, parse_row
-from gym.data.source import STDIN, Line, read_lines
+from gym.data.row_parsing import PARAMS, BadLine, parse_row
 from gym.data.statistics import user_messages
 from gym.errors import ConfigError
 
-MOST_LISTED = 1000
+MAX_LISTED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Overlap:
         self.exact += match.exact
         self.near += not match.exact
         self.by_file[match.other.rpartition(":")[0]] += 1
-        if len(self.matches) < MOST_LISTED:
+        if len(self.matches) < MAX_LISTED:
             self.matches.append(match)
 
 
@@ -110,7 +110,7 @@ def _best(line: Line, grams: Grams, index: NgramIndex, rules: NearRules) -> Matc
 def _stream_others(
     files: Sequence[str], others: Sequence[str], rules: NearRules, found: Overlap, clean: BinaryIO | None
 ) -> None:
-    """The other way round, where `files` are the smaller side; to write the clean ones they are read again."""
+    """The other way round, where `files` are the smaller side; to write the clean ones they are read twice."""
     index = NgramIndex()
     for line, grams in _read(files, rules, found):
         found.rows += 1

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from gym.data.rows import AGENT_REF, PARAMS
+from gym.data.row_parsing import AGENT_REF, PARAMS
 from gym.errors import Problem
 
 SAMPLE: Final = 80  # characters of a value that are shown
@@ -21,7 +21,7 @@ RARE: Final = frozenset(("instructions", *OBJECTS))
 
 
 def check_contract(row: Mapping[str, Any]) -> Iterator[Problem]:
-    """Everything in a parsed row that breaks the contract; nothing, of a good one."""
+    """All violations of the contract in a parsed row."""
     if PARAMS not in row:
         yield _missing(PARAMS, row, 'add "responses_create_params": {"input": [...]}')
     elif not isinstance(params := row[PARAMS], dict):
@@ -91,8 +91,7 @@ def sample_of(value: object) -> str:
 
 def _missing(key: str, row: Mapping[str, Any], hint: str) -> Problem:
     near = difflib.get_close_matches(key, row, n=1)
-    told = f"did you mean {key} where you wrote {near[0]}?" if near else hint
-    return Problem("is missing", key=key, hint=told)
+    return Problem("is missing", key=key, hint=f"did you mean {key} where you wrote {near[0]}?" if near else hint)
 
 
 def _check_params(params: Mapping[str, Any]) -> Iterator[Problem]:
@@ -144,7 +143,7 @@ def _check_item(index: int, item: object) -> Iterator[Problem]:
     elif role not in ROLES:
         near = difflib.get_close_matches(str(role), ROLES, n=1)
         hint = f"did you mean {near[0]}?" if near else f"one of: {', '.join(ROLES)}"
-        yield Problem("is no role of a message", key=f"{key}.role", hint=hint, value=sample_of(role))
+        yield Problem("is not a role of a message", key=f"{key}.role", hint=hint, value=sample_of(role))
     yield from _check_content(key, item)
 
 

@@ -1,11 +1,11 @@
-"""Keys that an object has twice. Slow, for the lines where a cheap look raised the suspicion."""
+"""Finds keys that an object has twice. Slow: run only on lines where a cheap check found a reason."""
 
 from __future__ import annotations
 
 import json
 from typing import Any, Final
 
-MOST: Final = 5
+MAX_SHOWN: Final = 5
 
 
 def find_duplicate_keys(raw: bytes) -> list[str]:
@@ -16,7 +16,7 @@ def find_duplicate_keys(raw: bytes) -> list[str]:
     except (ValueError, RecursionError):
         return found
     _walk(tree, "", found)
-    return found[:MOST]
+    return found[:MAX_SHOWN]
 
 
 class _Pairs(list[tuple[str, Any]]):

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from gym.errors import Problem
 
-MOST_MEANINGS: Final = 1000
-MOST_RANGES: Final = 20
-MOST_VALUES: Final = 20
+MAX_MEANINGS: Final = 1000
+MAX_RANGES: Final = 20
+MAX_VALUES: Final = 20
 _INDEX = re.compile(r"\[\d+\]")
 
 
@@ -32,13 +32,12 @@ class Folded:
         key = first.key if self.same_key else _INDEX.sub("[*]", first.key)
         where = f"{first.line}-{self.last}" if self.lines > 1 else str(first.line)
         what = first.what + (f" ({self._count()})" if self.lines > 1 else "") + self._sample()
-        told = f"{first.file}:{where}: " if first.line else f"{first.file}: " if first.file else ""
-        return told + (f"{key}: " if key else "") + what + (f"\n    {first.hint}" if first.hint else "")
+        place = f"{first.file}:{where}: " if first.line else f"{first.file}: " if first.file else ""
+        return place + (f"{key}: " if key else "") + what + (f"\n    {first.hint}" if first.hint else "")
 
     def as_json(self) -> dict[str, Any]:
-        told = asdict(self.problem)
         values = {"values": list(self.values), "more_values": self.more_values} if len(self.values) > 1 else {}
-        return {**told, "last": self.last, "lines": self.lines, "ranges": self.ranges, **values}
+        return {**asdict(self.problem), "last": self.last, "lines": self.lines, "ranges": self.ranges, **values}
 
     def _count(self) -> str:
         whole = self.last - self.problem.line + 1 == self.lines
@@ -51,10 +50,10 @@ class Folded:
         if not self.values:
             return ""
         first, *others = self.values
-        told = f"; e.g. line {self.problem.line}: {first}" if self.lines > 1 else f": {first}"
+        sample = f"; e.g. line {self.problem.line}: {first}" if self.lines > 1 else f": {first}"
         short = [one for one in others if len(one) <= 40][:4]
         more = len(others) > len(short) or self.more_values
-        return told + (f"; also {', '.join(short)}{', …' if more else ''}" if short else "")
+        return sample + (f"; also {', '.join(short)}{', …' if more else ''}" if short else "")
 
 
 class Fold:
@@ -83,34 +82,34 @@ class Fold:
     def _add(self, new: Folded) -> None:
         problem = new.problem
         meaning = (problem.file, _INDEX.sub("[]", problem.key), problem.what, problem.hint)
-        held = self._found.get(meaning)
-        if held is None:
-            if len(self._found) >= MOST_MEANINGS:
+        known = self._found.get(meaning)
+        if known is None:
+            if len(self._found) >= MAX_MEANINGS:
                 self.left_out += new.lines
                 return
             self._found[meaning] = new
         else:
-            _join(held, new)
+            _join(known, new)
 
 
-def _join(held: Folded, new: Folded) -> None:
-    """A line that has the same fault in several places counts once."""
-    again = new.problem.line == held.last
-    held.lines += new.lines - again
+def _join(known: Folded, new: Folded) -> None:
+    """A line with the same problem in several places is one line."""
+    same_line = new.problem.line == known.last
+    known.lines += new.lines - same_line
     for first, last in new.ranges:
-        if first <= held.last + 1 and held.ranges[-1][1] == held.last:
-            held.ranges[-1][1] = last
-        elif len(held.ranges) < MOST_RANGES:
-            held.ranges.append([first, last])
-        held.last = last
-    held.last = max(held.last, new.last)
-    held.same_key &= new.same_key and new.problem.key == held.problem.key
+        if first <= known.last + 1 and known.ranges[-1][1] == known.last:
+            known.ranges[-1][1] = last
+        elif len(known.ranges) < MAX_RANGES:
+            known.ranges.append([first, last])
+        known.last = last
+    known.last = max(known.last, new.last)
+    known.same_key &= new.same_key and new.problem.key == known.problem.key
     for value, line in new.values.items():
-        if len(held.values) < MOST_VALUES:
-            held.values.setdefault(value, line)
-        elif value not in held.values:
-            held.more_values = True
-    held.more_values |= new.more_values
+        if len(known.values) < MAX_VALUES:
+            known.values.setdefault(value, line)
+        elif value not in known.values:
+            known.more_values = True
+    known.more_values |= new.more_values
 
 
 def pack(fold: Fold) -> list[dict[str, Any]]:

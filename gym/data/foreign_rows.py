@@ -1,4 +1,4 @@
-"""Run by path in the environment of a server written against nemo_gym: holds rows to that server's own pydantic models.
+"""Run by path in the environment of a server written against nemo_gym: checks rows with that server's pydantic models.
 
 It speaks as `gym.data.row_process` does, and imports nothing of ours: that environment has none of it.
 """
@@ -51,7 +51,7 @@ def check_block(models: list[type[BaseModel]], raw: bytes, first: int, only: lis
 
 
 def check_line(models: list[type[BaseModel]], raw: bytes) -> list[dict[str, Any]]:
-    """What the first model that says anything says; never of the response, which no row has."""
+    """The problems that the first failing model finds, without those of the response, which no row has."""
     for model in models:
         try:
             model.model_validate_json(raw[:-1] + NO_RESPONSE)
@@ -67,8 +67,8 @@ def _finding(place: tuple[int | str, ...], kind: str, what: str, value: Any) -> 
     if isinstance(value, dict):
         value = {name: one for name, one in value.items() if name not in ("responses_create_params", "response")}
     text = json.dumps(value, default=str, ensure_ascii=False)
-    told = "is missing" if kind == "missing" else what.removeprefix("Value error, ")
-    return {"key": key, "what": told, "value": text if len(text) <= SHOWN else f"{text[:SHOWN]}…"}
+    message = "is missing" if kind == "missing" else what.removeprefix("Value error, ")
+    return {"key": key, "what": message, "value": text if len(text) <= SHOWN else f"{text[:SHOWN]}…"}
 
 
 def serve(stdin: BinaryIO, stdout: BinaryIO) -> None:
@@ -81,14 +81,14 @@ def serve(stdin: BinaryIO, stdout: BinaryIO) -> None:
     except Exception as error:  # noqa: BLE001 (whatever it does at import)
         models, why = [], f"it cannot be imported: {type(error).__name__}: {error}"
     while header := stdin.readline():
-        told = json.loads(header)
-        raw = stdin.read(told["size"])
-        problems = check_block(models, raw, told["first"], told["only"] or []) if models else []
+        request = json.loads(header)
+        raw = stdin.read(request["size"])
+        problems = check_block(models, raw, request["first"], request["only"] or []) if models else []
         stdout.write(json.dumps({"problems": problems, "why": why}).encode() + b"\n")
         stdout.flush()
 
 
 if __name__ == "__main__":
     with os.fdopen(os.dup(1), "wb") as answers:
-        os.dup2(2, 1)  # what the server prints is no answer
+        os.dup2(2, 1)  # what the server prints is not an answer
         serve(sys.stdin.buffer, answers)

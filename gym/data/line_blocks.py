@@ -1,20 +1,20 @@
-"""Files as blocks of whole lines: a line that is too long, a cut file and an empty one are findings, not ends."""
+"""Files as blocks of whole lines: a long line, a cut file and an empty one are findings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final, NamedTuple
 
-from gym.data.source import Line, name_of, open_input
+from gym.data.line_source import Line, name_of, open_input
 from gym.errors import Problem, UserError
 
 BLOCK: Final = 256 << 10  # larger ones no longer fit a cache: 20 % slower
 BOM: Final = b"\xef\xbb\xbf"
-WHOLE_AGAIN: Final = "make the file whole again: fetch it once more, or test it (gzip -t, zstd -t)"
+DAMAGED_FILE: Final = "the file is damaged: fetch it again, or test it (gzip -t, zstd -t)"
 
 
 class Block(NamedTuple):
-    """Whole lines, the first of which has the number `first`; or what kept a part of the file from being read."""
+    """Whole lines, the first of which has the number `first`; or the problem that stopped the reading of a part."""
 
     file: str
     first: int
@@ -39,7 +39,7 @@ def read_blocks(files: Iterable[str], max_line: int, size: int = BLOCK) -> Itera
         except UserError:
             raise
         except Exception as error:  # noqa: BLE001 (every decompressor has error classes of its own)
-            yield reader.trouble(f"cannot be read from here on: {error}", WHOLE_AGAIN)
+            yield reader.problem(f"cannot be read from here on: {error}", DAMAGED_FILE)
         if reader.empty:
             yield Block(reader.name, 0, b"", Problem("has no rows", file=reader.name, hint="is it the right file?"))
 
@@ -51,14 +51,14 @@ class _Reader:
         self.name = name_of(file)
         self.empty = True
         self._max, self._size = max_line, size
-        self._number = 1  # of the line that `_held` begins
-        self._held: list[bytes] = []
+        self._number = 1  # of the line that `_partial` begins
+        self._partial: list[bytes] = []
         self._length = 0
         self._skipping = False
 
     def read(self, stream: BinaryIO) -> Iterator[Block]:
         first = True
-        read = getattr(stream, "read1", stream.read)  # a cut file gives what it has before it is told
+        read = getattr(stream, "read1", stream.read)  # a cut file gives the bytes it has before the error
         while chunk := read(self._size):
             if first:
                 chunk, first = chunk.removeprefix(BOM), False
@@ -68,10 +68,10 @@ class _Reader:
     def flush(self) -> Iterator[Block]:
         """The last line may have no end."""
         if not self._skipping:
-            yield from self._emit(b"".join(self._held))
-        self._held, self._length = [], 0
+            yield from self._emit(b"".join(self._partial))
+        self._partial, self._length = [], 0
 
-    def trouble(self, what: str, hint: str) -> Block:
+    def problem(self, what: str, hint: str) -> Block:
         """The line that is being read is lost."""
         self.empty = False
         number = self._number
@@ -86,13 +86,13 @@ class _Reader:
             self._number += 1
         end = chunk.rfind(b"\n") + 1
         if end:
-            yield from self._emit(b"".join([*self._held, chunk[:end]]))
-            self._held, self._length = [], 0
-        self._held.append(chunk[end:])
+            yield from self._emit(b"".join([*self._partial, chunk[:end]]))
+            self._partial, self._length = [], 0
+        self._partial.append(chunk[end:])
         self._length += len(chunk) - end
         if self._length > self._max:
-            self._held, self._length, self._skipping = [], 0, True
-            yield self.trouble(f"the line is longer than {self._max:,} bytes", "split the row, or: --max-line BYTES")
+            self._partial, self._length, self._skipping = [], 0, True
+            yield self.problem(f"the line is longer than {self._max:,} bytes", "split the row, or: --max-line BYTES")
 
     def _emit(self, raw: bytes) -> Iterator[Block]:
         if raw and not raw.isspace():

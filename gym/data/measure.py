@@ -1,4 +1,4 @@
-"""Reads data sets once: every row checked and measured, and noted where rows are to be compared."""
+"""Reads data sets in one pass: checks and measures every row, and indexes rows that are to be compared."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from gym.data.digest_index import DigestIndex
 from gym.data.findings import Fold
-from gym.data.rows import PARAMS
+from gym.data.row_parsing import PARAMS
+from gym.data.row_rules import RowRules, check_files
 from gym.data.scope import Placed, describe
 from gym.data.statistics import Statistics, digest, user_messages
-from gym.data.tokens import Tokenizer
-from gym.data.validate import Rules, check_files
+from gym.data.token_counts import Tokenizer
 from gym.errors import UserError
 
 Same = Literal["", "params", "row"]
@@ -47,19 +47,19 @@ class Measured:
 class Survey:
     """One run over several data sets. `folder` holds digests meanwhile and is the caller's to remove."""
 
-    def __init__(self, tokenizer: Tokenizer, rules: Rules, folder: Path, *, dedup: Same = "") -> None:
+    def __init__(self, tokenizer: Tokenizer, rules: RowRules, folder: Path, *, dedup: Same = "") -> None:
         self.measured: list[Measured] = []
         self._tokenizer, self._rules, self._dedup = tokenizer, rules, dedup
         self._twins, self._prompts = (_index(folder / name) for name in ("twins", "prompts"))
         self._found = Fold()
 
     def measure(self, placed: Placed) -> Measured:
-        """A bad row is noted; `refuse_findings` tells of all of them."""
+        """A bad row is noted; `refuse_findings` raises them all."""
         path = str(placed.path)
         one = Measured(placed, Statistics(self._tokenizer), stamp_of(placed.path))
         data, number = placed.listed.data, len(self.measured)
         self.measured.append(one)
-        rules = Rules(self._rules.agents, placed.agent, self._rules.max_line)
+        rules = RowRules(self._rules.agents, placed.agent, self._rules.max_line)
         for index, checked in enumerate(check_files([path], rules)):
             if checked.row is None:
                 for problem in checked.problems:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from gym.config import path_variants
-from gym.data.blocks import DataSet, HubSource, RegistrySource
+from gym.data.data_sets import DataSet, HubSource, RegistrySource
 from gym.data.statistics import EXAMPLES, Statistics
 from gym.errors import UserError
 

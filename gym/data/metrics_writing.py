@@ -1,4 +1,4 @@
-"""Writes the metrics of a preparation together, and holds them against what earlier ones wrote."""
+"""Writes the metrics of a preparation together, and compares them with earlier ones."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from gym.data.metrics_file import (
     metrics_text,
     read_metrics,
 )
-from gym.data.output import WholeFiles, whole_file
 from gym.data.scope import Placed
 from gym.data.statistics import Statistics
+from gym.data.whole_files import WholeFiles, whole_file
 from gym.errors import UserError
 
 
@@ -33,21 +33,21 @@ class MetricsFiles:
     def written(self) -> tuple[Path, ...]:
         return tuple(self._put)
 
-    def put_beside(self, placed: Placed, once: Statistics) -> None:
-        """Beside the rows; `once` has each row once. What is right already is left as it is."""
+    def put_beside(self, placed: Placed, measured: Statistics) -> None:
+        """Beside the rows; `measured` counts each row once. What is right already is left as it is."""
         path = metrics_path(placed.path)
-        statistics = Statistics(once.tokenizer)
-        statistics.add(once, placed.listed.data.num_repeats)
+        statistics = Statistics(measured.tokenizer)
+        statistics.add(measured, placed.listed.data.num_repeats)
         metrics = metrics_of(placed.listed.data, statistics)
         if path.is_file() and read_metrics(path) is None:
-            self._say(f"{path} holds something else than metrics of a data set: left as it is")
+            self._say(f"{path} is not a file of data-set metrics: left as it is")
         elif not os.access(path.parent, os.W_OK):
             self._say(f"{path.parent} cannot be written: no {path.name} there")
         else:
             self.put(path, metrics, keep=True)
 
     def put(self, path: Path, metrics: dict[str, Any], *, keep: bool = False) -> None:
-        """`keep`: a file that says the same is not written again."""
+        """`keep`: a file with the same figures is left as it is."""
         if path in self._put:
             self._same_or_refuse(path, metrics)
             return
@@ -65,12 +65,12 @@ class MetricsFiles:
         self._files.open(path).write(metrics_text(metrics))
 
     def refuse_conflicts(self) -> None:
-        """Of what was put since it was last asked."""
+        """Of the files put since the last call."""
         conflicts, self._conflicts = self._conflicts, []
         if not conflicts:
             return
         text = "\n".join(
-            f"{path} says otherwise:\n" + "\n".join(f"  {one}" for one in some) for path, some in conflicts
+            f"{path} has other figures:\n" + "\n".join(f"  {one}" for one in some) for path, some in conflicts
         )
         if self._overwrite:
             self._say(f"{text}\nwritten over")
@@ -78,8 +78,8 @@ class MetricsFiles:
         old = " ".join(str(path) for path, _ in conflicts)
         new = ", ".join(str(conflict_path(path)) for path, _ in conflicts)
         raise UserError(
-            f"{text}\nWhat holds now is in {new}.",
-            f"Where the rows were meant to change: --overwrite-metrics-conflicts, or rm {old}",
+            f"{text}\nThe new figures are in {new}.",
+            f"If the rows were meant to change: --overwrite-metrics-conflicts, or rm {old}",
         )
 
     def _same_or_refuse(self, path: Path, metrics: dict[str, Any]) -> None:

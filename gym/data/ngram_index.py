@@ -6,8 +6,8 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from gym.data.line_source import Line
 from gym.data.ngrams import Grams, choose_grams
-from gym.data.source import Line
 
 COMMON = 20  # an n-gram that more rows have than this is a phrase of the data set, and says nothing
 
@@ -18,21 +18,21 @@ class HashTable:
     def __init__(self) -> None:
         self._rows: dict[int, int | list[int]] = {}
 
-    def add(self, key: int, row: int, most: int = 1 << 62) -> None:
-        held = self._rows.get(key)
-        if held is None:
+    def add(self, key: int, row: int, max_rows: int = 1 << 62) -> None:
+        rows = self._rows.get(key)
+        if rows is None:
             self._rows[key] = row
-        elif isinstance(held, int):
-            self._rows[key] = [held, row]
-        elif len(held) <= most:
-            held.append(row)
+        elif isinstance(rows, int):
+            self._rows[key] = [rows, row]
+        elif len(rows) <= max_rows:
+            rows.append(row)
 
     def rows(self, key: int) -> Sequence[int]:
-        held = self._rows.get(key, ())
-        return (held,) if isinstance(held, int) else held
+        rows = self._rows.get(key, ())
+        return (rows,) if isinstance(rows, int) else rows
 
-    def drop_common(self, most: int) -> frozenset[int]:
-        common = frozenset(key for key, held in self._rows.items() if isinstance(held, list) and len(held) > most)
+    def drop_common(self, max_rows: int) -> frozenset[int]:
+        common = frozenset(key for key, rows in self._rows.items() if isinstance(rows, list) and len(rows) > max_rows)
         for key in common:
             del self._rows[key]
         return common

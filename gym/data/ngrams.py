@@ -12,7 +12,7 @@ from zlib import crc32
 
 WORD: Final = re.compile(r"\w+")
 ASCII_WORD: Final = re.compile(rb"\w+")
-MOST = 64  # so many n-grams stand for a text, chosen by their hashes; short texts have all of theirs
+MAX_GRAMS = 64  # so many n-grams stand for a text, chosen by their hashes; short texts have all of theirs
 
 
 class Grams(NamedTuple):
@@ -33,7 +33,7 @@ def make_grams(text: str, size: int) -> Grams | None:
 
 def choose_grams(grams: frozenset[int]) -> frozenset[int]:
     """Those that stand for the text: all of a short one, else those whose hash can be divided by a power of two."""
-    mask = (1 << max(0, (len(grams) // MOST).bit_length())) - 1
+    mask = (1 << max(0, (len(grams) // MAX_GRAMS).bit_length())) - 1
     chosen = frozenset(one for one in grams if not _spread(one) & mask) if mask else grams
     return chosen or grams
 

@@ -9,15 +9,15 @@ from typing import Any, Final
 
 import orjson
 
-from gym.data.rows import PARAMS, BadLine, parse_row
-from gym.data.source import Line
+from gym.data.line_source import Line
+from gym.data.row_parsing import PARAMS, BadLine, parse_row
 from gym.data.statistics import Statistics, user_messages
-from gym.data.tokens import Tokenizer, open_tokenizer
+from gym.data.token_counts import Tokenizer, open_tokenizer
 from gym.errors import ConfigError
 from gym.wire.policy_endpoint import KEY
 
-MOST_SHOWN: Final = 60  # characters of a sample
-MOST_FIELDS: Final = 200
+MAX_SHOWN: Final = 60  # characters of a sample
+MAX_FIELDS: Final = 200
 _TYPES: Final = {
     "str": "text",
     "int": "number",
@@ -75,7 +75,7 @@ class Portrait:
     def _sketch(self, name: str, value: Any) -> None:
         one = self.fields.get(name)
         if one is None:
-            if len(self.fields) >= MOST_FIELDS:
+            if len(self.fields) >= MAX_FIELDS:
                 return
             one = self.fields[name] = FieldSketch()
         one.count += 1
@@ -85,7 +85,7 @@ class Portrait:
 
 
 def portray(lines: Iterable[Line], tokenizer: Tokenizer | None = None) -> Portrait:
-    """A line that is no row is an error: a card says nothing of what cannot be read."""
+    """A line that is not a row is an error."""
     portrait = Portrait(tokenizer)
     for line in lines:
         try:
@@ -97,5 +97,5 @@ def portray(lines: Iterable[Line], tokenizer: Tokenizer | None = None) -> Portra
 
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else orjson.dumps(value).decode()
-    text = " ".join(text[: 4 * MOST_SHOWN].split())
-    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…"
+    text = " ".join(text[: 4 * MAX_SHOWN].split())
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"

@@ -1,4 +1,4 @@
-"""Prompt templates put onto rows: a peer's YAML of `user` and `system`, with `{field}` where a row's field goes."""
+"""Prompt templates put onto rows: NeMo Gym's YAML of `user` and `system`, with `{field}` where a row's field goes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from pydantic_core import from_json
 
 from gym.config.nodes import Node
 from gym.config.yaml_source import read_yaml
-from gym.data.rows import PARAMS, BadLine, bad_line, parse_object
-from gym.data.source import Line
+from gym.data.line_source import Line
+from gym.data.row_parsing import PARAMS, BadLine, bad_line, parse_object
 from gym.errors import ConfigError, Problem
 
-USED: Final = "prompt_config_used"  # the field that tells which template a row was made with
+USED: Final = "prompt_config_used"  # the field with the template that a row was made with
 PARTS: Final = ("system", "user")
-MOST_TOLD = 20
+MAX_SHOWN = 20
 _FORMATTER: Final = string.Formatter()
 
 
 @dataclass(frozen=True, slots=True)
-class Prompt:
+class PromptTemplate:
     """`fields`: what each template takes from a row."""
 
     file: str
@@ -43,7 +43,7 @@ class Prompt:
         ]
 
 
-def read_prompt(path: Path) -> Prompt:
+def read_prompt(path: Path) -> PromptTemplate:
     """Every mistake in the file at once, with its line."""
     tree = read_yaml(path, str(path))
     problems: list[Problem] = []
@@ -52,27 +52,27 @@ def read_prompt(path: Path) -> Prompt:
     if problems:
         raise ConfigError(problems)
     unused = tuple(key for key in tree.value if key not in PARTS)
-    return Prompt(str(path), texts["user"] or "", texts["system"], tuple(dict.fromkeys(fields)), unused)
+    return PromptTemplate(str(path), texts["user"] or "", texts["system"], tuple(dict.fromkeys(fields)), unused)
 
 
-def render_rows(lines: Iterator[Line], prompt: Prompt, *, replace: bool = False) -> Iterator[dict[str, Any]]:
+def render_rows(lines: Iterator[Line], prompt: PromptTemplate, *, replace: bool = False) -> Iterator[dict[str, Any]]:
     """The rows with their messages; at the first that cannot be made, an error that names it and those after it."""
     for line in lines:
         try:
             yield render_row(line, prompt, replace=replace)
         except BadLine as bad:
-            problems = [bad.problem, *islice(_problems(lines, prompt, replace), MOST_TOLD)]
-            more = len(problems) > MOST_TOLD
-            raise ConfigError(problems[:MOST_TOLD], "and there are more after these" if more else "") from None
+            problems = [bad.problem, *islice(_problems(lines, prompt, replace), MAX_SHOWN)]
+            more = len(problems) > MAX_SHOWN
+            raise ConfigError(problems[:MAX_SHOWN], "there are more" if more else "") from None
 
 
-def render_row(line: Line, prompt: Prompt, *, replace: bool = False) -> dict[str, Any]:
+def render_row(line: Line, prompt: PromptTemplate, *, replace: bool = False) -> dict[str, Any]:
     """All other fields of the row and of what is asked stay as they are."""
     parse_object(line)  # says what is wrong; the other reader keeps integers of any size
     row = from_json(line.raw)
     params = row.get(PARAMS) or {}
     if not isinstance(params, dict):
-        raise bad_line(line, "is no object", key=PARAMS, hint="leave it out, or write {}")
+        raise bad_line(line, "is not an object", key=PARAMS, hint="leave it out, or write {}")
     if params.get("input") and not replace:
         raise bad_line(line, "is there already", key=f"{PARAMS}.input", hint="--replace puts the prompt in its place")
     for name in prompt.fields:
@@ -88,7 +88,7 @@ def render_row(line: Line, prompt: Prompt, *, replace: bool = False) -> dict[str
     return {**row, PARAMS: {**params, "input": asked}, USED: prompt.file}
 
 
-def _problems(lines: Iterator[Line], prompt: Prompt, replace: bool) -> Iterator[Problem]:
+def _problems(lines: Iterator[Line], prompt: PromptTemplate, replace: bool) -> Iterator[Problem]:
     for line in lines:
         try:
             render_row(line, prompt, replace=replace)
@@ -105,7 +105,7 @@ def _text(tree: Node, name: str, file: str, problems: list[Problem]) -> str | No
         return None
     if not isinstance(node.value, str):
         hint = 'put the text in quotes: user: "{question}"'
-        problems.append(Problem("is no text", file, node.line, name, hint))
+        problems.append(Problem("is not a text", file, node.line, name, hint))
         return None
     return node.value
 

@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from gym.data.output import whole_file
-from gym.data.source import STDIN, name_of
+from gym.data.line_source import STDIN, name_of
 from gym.data.validation import BlockResult
+from gym.data.whole_files import whole_file
 from gym.errors import UserError
 
 ENDINGS = (".zstd", ".zst", ".gz", ".jsonl", ".json")

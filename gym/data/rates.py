@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from gym.data.asked import asked_key
-from gym.data.output import whole_file
-from gym.data.rows import BadLine, parse_row
-from gym.data.source import Line
+from gym.data.line_source import Line
+from gym.data.row_keys import asked_key
+from gym.data.row_parsing import BadLine, parse_row
+from gym.data.whole_files import whole_file
 from gym.errors import ConfigError, UserError
 
 RowDigest = Callable[[bytes], int]  # of a line of the data set, as rollouts name it

@@ -1,7 +1,7 @@
 """`python -m gym.data.row_process`: checks blocks of lines that come on stdin, in the environment of a server.
 
-The first line is the `Work`, as JSON. Then, again and again, a header as JSON on one line and the block's bytes; each
-is answered by one line of JSON.
+The first line is the `RowWork`, as JSON. Then come blocks, each a header as JSON on one line and the block's bytes, and
+each is answered by one line of JSON.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import orjson
 
 from gym.data.findings import Fold, pack
 from gym.data.line_blocks import Block
-from gym.data.row_work import Work, read_work
-from gym.data.source import Line
-from gym.data.validate import Checked, agent_of, check_line
+from gym.data.line_source import Line
+from gym.data.row_rules import Checked, agent_of, check_line
+from gym.data.row_work import RowWork, read_work
 from gym.errors import GymError, Problem
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class BlockChecker:
     """`mine` of a block's header are the agents whose rows this server verifies."""
 
-    def __init__(self, work: Work, checker: RowChecker | None) -> None:
+    def __init__(self, work: RowWork, checker: RowChecker | None) -> None:
         self._rules = work.rules
         self._checker = checker
 
@@ -78,9 +78,9 @@ async def serve(stdin: BinaryIO, stdout: BinaryIO) -> None:
     blocks = BlockChecker(work, checker)
     try:
         while header := stdin.readline():
-            told = orjson.loads(header)
-            block = Block(told["file"], told["first"], stdin.read(told["size"]))
-            answer = await blocks.check(block, told["mine"], told["agent"], told["only"])
+            request = orjson.loads(header)
+            block = Block(request["file"], request["first"], stdin.read(request["size"]))
+            answer = await blocks.check(block, request["mine"], request["agent"], request["only"])
             stdout.write(orjson.dumps(answer) + b"\n")
             stdout.flush()
     finally:
@@ -88,7 +88,7 @@ async def serve(stdin: BinaryIO, stdout: BinaryIO) -> None:
             await checker.stop()
 
 
-def _load_checker(work: Work) -> RowChecker:
+def _load_checker(work: RowWork) -> RowChecker:
     from gym.server.check_rows import RowChecker  # noqa: PLC0415 (half a second, which the contract alone never needs)
     from gym.server.serve import load_app  # noqa: PLC0415
 

@@ -31,7 +31,7 @@ class RowServers:
         found = self._find(agent)
         if isinstance(found, RowServer):
             return found
-        self.notes.append(f"{found}: these rows were held to the contract alone")
+        self.notes.append(f"{found}: these rows were checked against the contract alone")
         return None
 
     def _find(self, agent: str) -> RowServer | str:
@@ -46,7 +46,7 @@ class RowServers:
         if server is None or server.directory is None:
             return f"{agent} has no resources server whose code is here"
         python = self.find_python(_entry(server))
-        fields = said_fields(server.fields)
+        fields = known_fields(server.fields)
         folder = server.directory.absolute()
         return RowServer(server.name, folder, python, fields, server.entrypoint, server.foreign)
 
@@ -65,7 +65,7 @@ def resources_of(stack: Stack, agent: Instance) -> Instance | None:
 
 
 def agent_for(stack: Stack, lister: Instance) -> str:
-    """Whose rows the data sets of an instance are: its own, or of the one agent that uses it."""
+    """The agent of an instance's data sets: itself, or the one agent that uses it."""
     if lister.type == AGENTS:
         return lister.name
     users = [
@@ -82,7 +82,7 @@ def server_name(agent: str, entries: Iterable[CatalogEntry]) -> str:
     return max((name for name in names if agent == name or agent.startswith(f"{name}_")), key=len, default="")
 
 
-def said_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+def known_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Without the facts of its container, and without what is still to be filled in."""
     return {key: value for key, value in fields.items() if key not in FACTS and not _is_open(value)}
 

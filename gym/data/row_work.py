@@ -1,4 +1,4 @@
-"""What a process that checks rows is told at its start."""
+"""The first message to a process that checks rows."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from typing import Any
 
 import orjson
 
-from gym.data.validate import Rules
+from gym.data.row_rules import RowRules
 
 
 @dataclass(frozen=True)
-class Work:
-    """What a process is for. Without a folder it knows the contract alone."""
+class RowWork:
+    """Which server's rows to check; without a folder, the contract alone."""
 
-    rules: Rules
+    rules: RowRules
     folder: str = ""
     entrypoint: str = "app.py"
     name: str = ""
     fields: dict[str, Any] = field(default_factory=dict)
 
 
-def write_work(work: Work) -> bytes:
+def write_work(work: RowWork) -> bytes:
     return orjson.dumps(work) + b"\n"
 
 
-def read_work(line: bytes) -> Work:
-    told = orjson.loads(line)
-    rules = told.pop("rules")
+def read_work(line: bytes) -> RowWork:
+    fields = orjson.loads(line)
+    rules = fields.pop("rules")
     agents = rules.pop("agents")
-    return Work(rules=Rules(agents=None if agents is None else tuple(agents), **rules), **told)
+    return RowWork(rules=RowRules(agents=None if agents is None else tuple(agents), **rules), **fields)

@@ -16,8 +16,8 @@ import orjson
 
 from gym.data.findings import Fold, pack
 from gym.data.line_blocks import Block
-from gym.data.row_work import Work, write_work
-from gym.data.validate import Rules
+from gym.data.row_rules import RowRules
+from gym.data.row_work import RowWork, write_work
 from gym.errors import InfraError, Problem
 
 MODULE: Final = "gym.data.row_process"
@@ -37,22 +37,22 @@ class RowServer:
     foreign: bool = False  # written against nemo_gym: it has nothing of ours
 
 
-class Worker:
+class RowWorker:
     """One process; its caller asks it one block at a time."""
 
-    def __init__(self, server: RowServer, rules: Rules) -> None:
+    def __init__(self, server: RowServer, rules: RowRules) -> None:
         self._server = server
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
-        work = Work(rules)
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (as long as the process)
+        work = RowWork(rules)
         if server.folder != Path():
-            work = Work(rules, str(server.folder), server.entrypoint, server.name, server.fields)
+            work = RowWork(rules, str(server.folder), server.entrypoint, server.name, server.fields)
         self._process = subprocess.Popen(  # noqa: S603 (ourselves, in the server's environment)
             (str(server.python), *(("-P", str(FOREIGN)) if server.foreign else ("-m", MODULE))),
             cwd=server.folder,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", **_python_path(server)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=self._said,
+            stderr=self._stderr,
             bufsize=1 << 16,
         )
         self._send(write_work(work))
@@ -64,8 +64,8 @@ class Worker:
         answer = self._process.stdout.readline()
         if not answer:
             raise self._ended()
-        told: dict[str, Any] = orjson.loads(answer)
-        return _explain(self._server, block.file, told) if self._server.foreign else told
+        reply: dict[str, Any] = orjson.loads(answer)
+        return _explain(self._server, block.file, reply) if self._server.foreign else reply
 
     def close(self) -> None:
         with suppress(OSError):
@@ -78,19 +78,19 @@ class Worker:
             self._process.wait()
         if self._process.stdout is not None:
             self._process.stdout.close()
-        self._said.close()
+        self._stderr.close()
 
     def _send(self, *parts: bytes) -> None:
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # what it said before it ended is told by who waits for its answer
+        with suppress(BrokenPipeError):  # `check`, which waits for the answer, raises its last words
             for part in parts:
                 self._process.stdin.write(part)
             self._process.stdin.flush()
 
     def _ended(self) -> InfraError:
         code = self._process.wait()
-        self._said.seek(0)
-        said = self._said.read().decode(errors="replace").strip().splitlines()[-8:]
+        self._stderr.seek(0)
+        said = self._stderr.read().decode(errors="replace").strip().splitlines()[-8:]
         what = f"{self._server.name}: its rows cannot be checked, the process ended with exit code {code}"
         return InfraError("\n".join([what, *said]), f"does the server start? gym test {self._server.name}")
 
@@ -103,31 +103,31 @@ def _python_path(server: RowServer) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(part for part in parts if part)}
 
 
-def _explain(server: RowServer, file: str, told: dict[str, Any]) -> dict[str, Any]:
+def _explain(server: RowServer, file: str, reply: dict[str, Any]) -> dict[str, Any]:
     """The answer of `foreign_rows` as `row_process` would have said it."""
     fold = Fold()
-    for one in told["problems"]:
+    for one in reply["problems"]:
         fold.add(Problem(file=file, hint=f"{server.name}'s own model wants it otherwise", **one))
-    note = f"{server.name} is written against nemo_gym, and {told['why']}: its rows were held to the contract alone"
+    note = f"{server.name} is a nemo_gym server, and {reply['why']}: its rows were checked against the contract alone"
     return {
         "rows": 0,
-        "bad": sorted({one["line"] for one in told["problems"]}),
+        "bad": sorted({one["line"] for one in reply["problems"]}),
         "others": {},
         "found": pack(fold),
         "left_out": fold.left_out,
-        "note": note if told["why"] else "",
+        "note": note if reply["why"] else "",
     }
 
 
-class Workers:
+class RowWorkers:
     """Makes a process when one is wanted and none is idle, never more of a server than threads that ask."""
 
-    def __init__(self, rules: Rules, make: Callable[[RowServer, Rules], Worker] = Worker) -> None:
+    def __init__(self, rules: RowRules, make: Callable[[RowServer, RowRules], RowWorker] = RowWorker) -> None:
         self._rules = rules
         self._make = make
         self._lock = threading.Lock()
-        self._idle: dict[RowServer, list[Worker]] = {}
-        self._all: list[Worker] = []
+        self._idle: dict[RowServer, list[RowWorker]] = {}
+        self._all: list[RowWorker] = []
 
     def check(
         self,
@@ -147,7 +147,7 @@ class Workers:
         for worker in self._all:
             worker.close()
 
-    def _take(self, server: RowServer) -> Worker:
+    def _take(self, server: RowServer) -> RowWorker:
         with self._lock:
             if idle := self._idle.get(server):
                 return idle.pop()

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from gym.config import Stack
 from gym.config.assets import shown_path
-from gym.data.blocks import Listed, Split, list_data_sets
+from gym.data.data_sets import Listed, Split, list_data_sets
 from gym.data.row_servers import agent_for
 from gym.errors import UserError
 

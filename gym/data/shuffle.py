@@ -10,16 +10,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO
 
-_HELD = 64 << 20
+_IN_MEMORY = 64 << 20
 _BITS = 8  # 256 files: each has a 256th part, and is read whole
 _HEAD = struct.Struct("<QQ")
 _BUFFER = 64 << 10
 
 
-def shuffle_lines(lines: Iterable[bytes], seed: int, folder: Path, *, held: int = _HELD) -> Iterator[bytes]:
+def shuffle_lines(lines: Iterable[bytes], seed: int, folder: Path, *, in_memory: int = _IN_MEMORY) -> Iterator[bytes]:
     """Each line draws a key, and the lines come out by their keys: every order is equally likely.
 
-    Which line draws which key depends on the seed and the order they come in, not on `held` or the machine.
+    Which line draws which key depends on the seed and the order they come in, not on `in_memory` or the machine.
     """
     draw = random.Random(seed)
     waiting: list[tuple[int, bytes]] = []
@@ -28,7 +28,7 @@ def shuffle_lines(lines: Iterable[bytes], seed: int, folder: Path, *, held: int 
     for line in lines:
         waiting.append((draw.getrandbits(64), line))
         size += len(line) + 100
-        if size > held:
+        if size > in_memory:
             yield from _shuffle_on_disk(waiting, lines, draw, folder)
             return
     yield from _ordered(waiting)

@@ -8,10 +8,10 @@ from typing import Any, Final
 import orjson
 
 from gym.data.numbers import Numbers
-from gym.data.rows import PARAMS
-from gym.data.tokens import Tokenizer, content_text, open_tokenizer, prompt_text
+from gym.data.row_parsing import PARAMS
+from gym.data.token_counts import Tokenizer, content_text, open_tokenizer, prompt_text
 from gym.data.uniques import Uniques
-from gym.data.words import count_words
+from gym.data.word_count import count_words
 
 EXAMPLES: Final = "Number of examples"
 TOKENS: Final = "Input length in tokens"
@@ -19,7 +19,7 @@ _NOT_FIELDS = frozenset({PARAMS, "response"})
 _NOT_SAMPLING = frozenset({"input", "instructions", "tools", "temperature", "metadata"})
 
 
-class Field:
+class FieldStatistics:
     """Of one key of rows: figures of its numbers, counts of its texts."""
 
     __slots__ = ("numbers", "texts")
@@ -36,7 +36,7 @@ class Field:
         elif isinstance(value, int | float):
             self.numbers.observe(value)
 
-    def add(self, other: Field, times: int) -> None:
+    def add(self, other: FieldStatistics, times: int) -> None:
         self.numbers.add(other.numbers, times)
         self.texts.add(other.texts, times)
 
@@ -55,8 +55,8 @@ class Statistics:
         self.tools, self.words, self.turns = Numbers(), Numbers(), Numbers()
         self.temperature, self.tokens = Numbers(), Numbers()
         self.params, self.messages, self.tool_names = Uniques(), Uniques(), Uniques()
-        self.fields: dict[str, Field] = {}
-        self.sampling: dict[str, Field] = {}
+        self.fields: dict[str, FieldStatistics] = {}
+        self.sampling: dict[str, FieldStatistics] = {}
 
     def observe(self, row: dict[str, Any]) -> None:
         params: dict[str, Any] = row[PARAMS]
@@ -80,7 +80,7 @@ class Statistics:
             getattr(self, name).add(getattr(other, name), times)
         for ours, theirs in ((self.fields, other.fields), (self.sampling, other.sampling)):
             for key, field in theirs.items():
-                ours.setdefault(key, Field()).add(field, times)
+                ours.setdefault(key, FieldStatistics()).add(field, times)
 
     def to_json(self) -> dict[str, Any]:
         """The contract's keys first, in its order; then the fields of rows; then what is ours alone."""
@@ -135,17 +135,17 @@ def user_messages(params: dict[str, Any]) -> list[str]:
     return [content_text(one.get("content")) for one in items if type(one) is dict and one.get("role") == "user"]
 
 
-def _observe(fields: dict[str, Field], key: str, value: object) -> None:
+def _observe(fields: dict[str, FieldStatistics], key: str, value: object) -> None:
     for one in value if isinstance(value, list) else (value,):
         if one is None or isinstance(one, dict | list):
             continue
         field = fields.get(key)
         if field is None:
-            field = fields[key] = Field()
+            field = fields[key] = FieldStatistics()
         field.observe(one)
 
 
-def _figures(fields: dict[str, Field]) -> dict[str, Any]:
+def _figures(fields: dict[str, FieldStatistics]) -> dict[str, Any]:
     return {key: field.to_json() for key, field in fields.items()}
 
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 WIDTH, HEIGHT = 640, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 52, 44
-_MOST_BARS = 24
+_MAX_BARS = 24
 _STEPS: Final = (1, 2, 2.5, 5, 10)
 _STYLE: Final = """
   .back { fill: #fcfcfb } .bar { fill: #2a78d6 } .bar:hover { fill: #1c5cab }
@@ -34,9 +34,9 @@ class Bar(NamedTuple):
 def histogram_svg(values: Mapping[float, int], *, title: str, label: str, unit: str = "rows") -> str:
     """`values`: how often each number was seen; `label` is what the numbers are, `unit` what is counted."""
     bars = make_bars(values)
-    most = max(bar.seen for bar in bars)
-    tick = nice_step(most / 4, whole=True)
-    top = tick * math.ceil(most / tick)
+    highest = max(bar.seen for bar in bars)
+    tick = nice_step(highest / 4, whole=True)
+    top = tick * math.ceil(highest / tick)
     total = sum(values.values())
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
     parts = [
@@ -59,9 +59,9 @@ def make_bars(values: Mapping[float, int]) -> list[Bar]:
     whole = all(float(value).is_integer() for value in values)
     if low == high:
         return [Bar(low, low, values[low])]
-    if whole and high - low < _MOST_BARS:
+    if whole and high - low < _MAX_BARS:
         return [Bar(at, at, values.get(at, 0)) for at in range(int(low), int(high) + 1)]
-    step = nice_step((high - low) / (_MOST_BARS - 4), whole=whole)
+    step = nice_step((high - low) / (_MAX_BARS - 4), whole=whole)
     first = math.floor(low / step)
     counts = [0] * (max(1, math.ceil(high / step - 1e-9) - first))
     for value, count in values.items():
@@ -93,13 +93,13 @@ def _bars(bars: list[Bar], top: float, unit: str) -> list[str]:
             continue
         x, width = _LEFT + at * wide + 1, min(wide - 2, 72.0)
         x += (wide - 2 - width) / 2
-        y = min(_height(bar.seen, top), _height(0, top) - 1.5)  # what is there is seen
+        y = min(_height(bar.seen, top), _height(0, top) - 1.5)  # a small count stays visible
         corner = min(4.0, width / 2, _height(0, top) - y)
         path = (
             f"M{x:.1f} {_height(0, top):.1f}V{y + corner:.1f}q0 {-corner:.1f} {corner:.1f} {-corner:.1f}"
             f"h{width - 2 * corner:.1f}q{corner:.1f} 0 {corner:.1f} {corner:.1f}V{_height(0, top):.1f}z"
         )
-        drawn.append(f'<path class="bar" d="{path}"><title>{_told(bar)}: {bar.seen:,} {escape(unit)}</title></path>')
+        drawn.append(f'<path class="bar" d="{path}"><title>{_range(bar)}: {bar.seen:,} {escape(unit)}</title></path>')
     return drawn
 
 
@@ -125,7 +125,7 @@ def short_number(value: float) -> str:
     return f"{round(value, 3):g}" if abs(value) < 1000 else f"{round(value):,}"
 
 
-def _told(bar: Bar) -> str:
+def _range(bar: Bar) -> str:
     return f"{bar.low:g}" if bar.low == bar.high else f"{bar.low:g} to {bar.high:g}"
 
 

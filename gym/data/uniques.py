@@ -1,4 +1,4 @@
-"""How many different values there were, at no more than 16 bytes for each of them: their 64-bit hashes are kept."""
+"""How many different values there were, at no more than 16 bytes for each of them: it stores their 64-bit hashes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SLACK = 512  # of a part, before repeats are taken out of it
 class Uniques:
     """Hashes are those of this process and its forks: pickled ones of a process with another seed are refused.
 
-    Two values meet in one hash once in 4e9 where there are 65,000, at ten million of them with a chance of 3 in 1e6.
+    Two values share a hash with a chance of 1 in 4e9 among 65,000 of them, of 3 in 1e6 among ten million.
     """
 
     __slots__ = ("_few", "_limits", "_parts", "_seed", "total")

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 
 from gym.data.findings import Fold, unpack
 from gym.data.line_blocks import Block, read_blocks
-from gym.data.row_workers import RowServer, Workers
-from gym.data.validate import Rules
+from gym.data.row_rules import RowRules
+from gym.data.row_workers import RowServer, RowWorkers
 
 AHEAD: Final = 2  # blocks a core that wait for their turn
 CONTRACT: Final = RowServer("the contract", Path(), Path(sys.executable))
@@ -46,9 +46,9 @@ class BlockResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Validator:
-    """`find_server` says which server verifies an agent's rows; it may make an environment, and is asked once each."""
+    """`find_server` finds the server of an agent's rows; it may make an environment, and is called once an agent."""
 
-    rules: Rules
+    rules: RowRules
     find_server: FindServer
     jobs: int = 1
 
@@ -70,7 +70,7 @@ class Validator:
 
 @contextmanager
 def _running(validator: Validator) -> Iterator[_Checks]:
-    workers = Workers(validator.rules)
+    workers = RowWorkers(validator.rules)
     pool = ThreadPoolExecutor(validator.jobs, thread_name_prefix="rows")
     try:
         yield _Checks(validator.find_server, workers, pool)
@@ -80,14 +80,14 @@ def _running(validator: Validator) -> Iterator[_Checks]:
 
 
 class _Checks:
-    """One run: which agents are known by now, and whose process is asked first."""
+    """One run: the agents known so far, and the server that is asked first."""
 
-    def __init__(self, find_server: FindServer, workers: Workers, pool: ThreadPoolExecutor) -> None:
+    def __init__(self, find_server: FindServer, workers: RowWorkers, pool: ThreadPoolExecutor) -> None:
         self._find_server = find_server
         self._workers = workers
         self._pool = pool
         self._agents: dict[str, Future[RowServer | None]] = {}
-        self._first = CONTRACT  # the server of the last block's rows: most often of the next one's as well
+        self._first = CONTRACT  # the server of the last block's rows: usually of the next one's as well
 
     def submit(self, block: Block, agent: str) -> Future[BlockResult]:
         return self._pool.submit(self._check, block, agent)
@@ -99,16 +99,16 @@ class _Checks:
             lost = frozenset([block.problem.line] if block.problem.line else [])
             return BlockResult(block, len(lost), lost, fold)
         first = self._first
-        told = self._workers.check(first, block, self._agents_of(first), named)
-        parts = [told]
-        for agent, lines in told["others"].items():
+        reply = self._workers.check(first, block, self._agents_of(first), named)
+        parts = [reply]
+        for agent, lines in reply["others"].items():
             server = self._server_of(agent)
             if server is None:
                 continue
             if not server.foreign:
                 self._first = server
             parts.append(self._workers.check(server, block, [agent], named, lines))
-        return _join(block, told["rows"], parts)
+        return _join(block, reply["rows"], parts)
 
     def _agents_of(self, server: RowServer) -> list[str]:
         return [name for name, found in list(self._agents.items()) if found.done() and found.result() == server]

@@ -30,6 +30,21 @@ def accept_key(key: bytes) -> bytes:
     return base64.b64encode(hashlib.sha1(key + GUID).digest())
 
 
+def handshake(target: bytes, host: bytes, authorization: bytes) -> tuple[bytes, bytes]:
+    """A client's request, and the `sec-websocket-accept` that answers it."""
+    key = base64.b64encode(os.urandom(16))
+    lines = (
+        b"GET %b HTTP/1.1" % target,
+        b"host: " + host,
+        b"authorization: " + authorization,
+        b"upgrade: websocket",
+        b"connection: Upgrade",
+        b"sec-websocket-version: 13",
+        b"sec-websocket-key: " + key,
+    )
+    return b"\r\n".join(lines) + b"\r\n\r\n", accept_key(key)
+
+
 def encode(kind: int, data: bytes, *, masked: bool = False) -> bytes:
     """One message in one frame. A client masks, a server does not."""
     bit = 0x80 if masked else 0

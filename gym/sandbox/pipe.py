@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import os
 from collections import deque
 from typing import Self
 from urllib.parse import quote
@@ -15,7 +13,7 @@ from gym.http.dial import parse_url
 from gym.http.peer_health import PeerHealth
 from gym.http.pool import CONNECT_SECONDS
 from gym.http.streams import OpenConnection, read_head
-from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, BadFrame, Decoder, Message, accept_key, encode
+from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, BadFrame, Decoder, Message, encode, handshake
 from gym.sandbox.client import Sandboxes
 from gym.sandbox.sandbox_errors import failure
 from gym.wire.failures import RolloutError
@@ -46,18 +44,15 @@ class Pipe:
         """`command` is a line for /bin/sh; its stdout and stderr come as one."""
         path = f"/sandboxes/{sandbox}/attach?tty=0&command={quote(command, safe='')}"
         address = parse_url(sandboxes.url + path)
-        key = base64.b64encode(os.urandom(16))
-        lines = [b"GET %b HTTP/1.1" % address.target, b"host: " + address.netloc]
-        lines.append(b"authorization: " + sandboxes.authorization)
-        lines += [b"upgrade: websocket", b"connection: Upgrade", b"sec-websocket-version: 13"]
+        request, accept = handshake(address.target, address.netloc, sandboxes.authorization)
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 reader, writer = await asyncio.open_connection(address.host, address.port, limit=1 << 20)
-            writer.write(b"\r\n".join(lines) + b"\r\nsec-websocket-key: " + key + b"\r\n\r\n")
+            writer.write(request)
             answer = await read_head(reader)
             if answer.status != 101:
                 raise failure(answer.status, await answer.whole())
-            if answer.headers.get(b"sec-websocket-accept") != accept_key(key):
+            if answer.headers.get(b"sec-websocket-accept") != accept:
                 raise ConnectionError("the broker's handshake does not match ours")
         except (OSError, TimeoutError) as error:
             raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from None

@@ -1,8 +1,8 @@
 """What trainers need of a collector: groups of rollouts, sampled, blended and paced as training wants them."""
 
 from gym.trainers.blend import BlendPart, Source
+from gym.trainers.group_options import Curriculum, GroupOptions, read_options
 from gym.trainers.groups import RolloutGroup
-from gym.trainers.options import Curriculum, GroupOptions, read_options
 from gym.trainers.sequences import TokenSequence, read_sequence, read_sequences
 from gym.trainers.stream import GroupStream, StreamStats
 from gym.trainers.sync import SyncGroupStream

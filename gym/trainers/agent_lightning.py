@@ -35,7 +35,7 @@ class GymAgent:
 
 
 async def run_job(environ: Mapping[str, str]) -> float:
-    """The reward that was reported; what is raised ends the job with an error, and its rollout is failed."""
+    """The reward that was reported; an exception fails the job and its rollout."""
     job = read_job(environ)
     http = HttpClient(asks_health=False)
     try:
@@ -54,7 +54,7 @@ async def run_job(environ: Mapping[str, str]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class TrainingJob:
     """What the controller and the job's configuration say."""
 
     policy_url: str
@@ -81,14 +81,14 @@ class Job:
         return answer
 
 
-def read_job(environ: Mapping[str, str]) -> Job:
+def read_job(environ: Mapping[str, str]) -> TrainingJob:
     needed = ("AGL_OPENAI_BASE_URL", "AGL_EVENT_URL", "GYM_URL")
     if missing := [name for name in needed if not environ.get(name)]:
         hint = "the controller sets AGL_...; GYM_URL is the stack's: put it into env_map, or into the job's template"
         raise UserError(f"not set: {', '.join(missing)}", hint)
     policy, events, stack = (environ[name] for name in needed)
     agent, key, token = (environ.get(name, "") for name in ("GYM_AGENT", "AGL_KEY", ENV_TOKEN))
-    return Job(policy, events, stack, agent, key, token)
+    return TrainingJob(policy, events, stack, agent, key, token)
 
 
 def read_row(given: Any) -> Json:
@@ -99,7 +99,7 @@ def read_row(given: Any) -> Json:
     return row
 
 
-async def _run(job: Job, row: Json, seconds: float | None) -> Json:
+async def _run(job: TrainingJob, row: Json, seconds: float | None) -> Json:
     policy = {URL: job.policy_url, **({KEY: job.key} if job.key else {})}
     async with AsyncStack.connect(job.stack_url, token=job.token, timeout=SHARE * (seconds or 3600.0)) as stack:
         return await run_row(stack, {**row, **policy}, agent=job.agent)

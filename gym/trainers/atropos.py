@@ -1,6 +1,6 @@
 """Groups of a stack for any Atropos trainer: a bridge that registers as an environment and posts scored data.
 
-A group is posted whole and once, or not at all: what failed is never a score of 0.
+A group is posted whole, one time, or not at all: what failed is never a score of 0.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import orjson
 from gym.errors import InfraError, UserError
 from gym.http.pool import HttpClient
 from gym.trainers.atropos_data import NotPosted, group_to_data
+from gym.trainers.group_options import GroupOptions, read_options
 from gym.trainers.groups import RolloutGroup
-from gym.trainers.options import GroupOptions, read_options
 from gym.trainers.stream import Given, GroupStream
 
 Json = dict[str, Any]
-MAX_SKIPS: Final = 50  # groups in a row that cannot be posted; one more ends the bridge with an error
+MAX_SKIPS: Final = 50  # groups in a row that cannot be posted; one more stops the bridge with an error
 SECONDS: Final = 60.0  # for one answer of the API; its server closes an idle connection after 5
 IDLE: Final = 3.0
 
@@ -32,7 +32,7 @@ class AtroposOptions:
     name: str = "gym"
     weight: float = 1.0  # beside other environments of the same trainer
     min_batch_allocation: float | None = None  # a part of each batch
-    max_token_length: int = 32768  # of the registration; sequences are held to the trainer's own limit
+    max_token_length: int = 32768  # of the registration; sequences must fit the trainer's own limit
     batches_ahead: int = 2  # which may wait for the trainer
     messages: bool = False  # post the conversations beside the tokens
     poll: float = 1.0  # seconds between two looks at a trainer that has not begun, or has enough
@@ -82,7 +82,9 @@ class Bridge:
                 hint = "docs/trainers/atropos.md says what is left out; ids: return_token_id_information: true"
                 raise UserError(f"{in_row} groups in a row could not be posted: {dict(self.skipped)}", hint)
             if data:
-                await self._ask("POST", "/scored_data", data)  # never twice: nobody would notice the second
+                await self._ask(
+                    "POST", "/scored_data", data
+                )  # never retried: the trainer would not notice a second copy
                 self.posted += 1
 
     async def _wait_for_room(self, groups: GroupStream) -> bool:
@@ -143,8 +145,8 @@ async def serve(
 
 def has_room(status: Mapping[str, Any], batch: int, size: int, options: AtroposOptions) -> bool:
     """A first batch is filled as fast as can be; beyond it each environment has its weight of what may wait."""
-    most = options.batches_ahead * batch
+    max_waiting = options.batches_ahead * batch
     waiting, own = status["queue_size"] * size, status["self_queue_size"] * size
-    if waiting < batch or own < most * (options.min_batch_allocation or 0.0):
+    if waiting < batch or own < max_waiting * (options.min_batch_allocation or 0.0):
         return True
-    return bool(waiting < most and own < most * status["env_weight"])
+    return bool(waiting < max_waiting and own < max_waiting * status["env_weight"])

@@ -1,4 +1,4 @@
-"""A group as the `ScoredData` of Atropos. What cannot be told truly is not told: `NotPosted` says why."""
+"""A group as the `ScoredData` of Atropos. A group that it cannot hold is not posted: `NotPosted` says why."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from gym.collect.feed import Rows
 from gym.collect.task_reader import Task, TaskReader
-from gym.data.source import Line, expand_inputs, read_lines, row_to_line
+from gym.data.line_source import Line, expand_inputs, read_lines, row_to_line
 from gym.errors import Problem, UserError
 from gym.trainers.curriculum import PassRates, RunningRate
-from gym.trainers.options import GroupOptions
+from gym.trainers.group_options import GroupOptions
 
 _READ_AHEAD = 64  # lines of a file, read by a thread
 _BREATHER = 256  # rows at rest that are passed over before others have their turn
@@ -98,11 +98,11 @@ class Blend:
             await part.lines.aclose()
 
     def give_back(self, part: BlendPart) -> None:
-        """A group of it was dropped: its place in the balance is free again."""
+        """A group of it was dropped: its place in the balance is free."""
         part.taken -= 1
 
     def set_weights(self, weights: Mapping[str, float]) -> None:
-        """From the next row on. Parts that are not named keep theirs; the balance begins anew."""
+        """From the next row on. Parts that are not named keep theirs; the balance starts over."""
         names = {part.name for part in self.parts}
         for name in weights:
             if name not in names:
@@ -140,7 +140,7 @@ class Blend:
         if epoch > part.drawn_epoch + rest + 1:
             what = f"{part.name}: none of its rows was any good in epochs {part.drawn_epoch + 1} to {epoch - 1}"
             raise UserError(
-                f"{what}: {self.bad} bad rows, {part.rested} at rest", "mend the rows, or widen the curriculum"
+                f"{what}: {self.bad} bad rows, {part.rested} at rest", "fix the rows, or widen the curriculum"
             )
 
     def _read(self, part: BlendPart, line: Line) -> list[Task]:
@@ -155,7 +155,7 @@ class Blend:
     def _note_bad(self, problem: Problem) -> None:
         self.bad += 1
         if not self._skips:
-            raise UserError(str(problem), "mend it, or go on without such rows: skip_bad_rows=True")
+            raise UserError(str(problem), "fix it, or go on without such rows: skip_bad_rows=True")
         if len(self.bad_rows) < 20:
             self.bad_rows.append(problem)
 
@@ -208,7 +208,7 @@ def _make_part(source: Source, reader: TaskReader, options: GroupOptions) -> Ble
 async def _read_epochs(
     source: Source, files: tuple[str, ...], epochs: int | None
 ) -> AsyncGenerator[tuple[int, int, Line], None]:
-    """(epoch, number, line) again and again."""
+    """(epoch, number, line), epoch after epoch."""
     epoch = 0
     while epochs is None or epoch < epochs:
         number = 0

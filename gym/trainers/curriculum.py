@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from gym.trainers.options import Curriculum
+from gym.trainers.group_options import Curriculum
 
 _UNKNOWN: Final = 255
 _STEPS: Final = 200  # a pass rate as a byte: in steps of half a percent, and exact at both ends

@@ -80,7 +80,7 @@ class GrowingGroup:
     failures: list[Rollout] = field(default_factory=list)
     cancelled: list[Rollout] = field(default_factory=list)
     running: set[GroupRoll] = field(default_factory=set)
-    restarts: dict[str, int] = field(default_factory=dict)  # by key: of rollouts that were begun again
+    restarts: dict[str, int] = field(default_factory=dict)  # by key: of rollouts that were restarted
 
     @property
     def rewards(self) -> list[float]:
@@ -141,7 +141,7 @@ class GroupRoll:
     task: Task
     group: GrowingGroup
     pace: Pace
-    tries: int  # attempts that have begun, those before it was begun again too
+    tries: int  # attempts that have begun, with those before a restart
     version: int = 0
     started: bool = False
     inside: bool = False

@@ -66,7 +66,7 @@ async def _judge_all(stack: AsyncStack, environment: str, body: bytes) -> list[f
 
 
 async def judge(stack: AsyncStack, environment: str, row: Json, answer: str) -> float:
-    """A session of the environment that begins and ends with this answer."""
+    """A session of the environment for this answer alone."""
     seeded = _check(await stack.post(environment, "/seed_session", row), environment)
     reply = items.response([items.message(answer)], model="policy", params=row["responses_create_params"])
     asked = {**row, "response": reply}

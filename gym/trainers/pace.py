@@ -7,7 +7,7 @@ from collections import deque
 
 
 class Pace:
-    """Like a semaphore, but its size changes, it can be shut, and one can wait until nobody is inside."""
+    """Like a semaphore, but its size changes, it can be shut, and one can wait until it is empty."""
 
     def __init__(self, size: int, version: int = 0) -> None:
         """`version`: of the policy that serves now."""
@@ -50,7 +50,7 @@ class Pace:
             self._empty.clear()
 
     def resize(self, size: int) -> None:
-        """Fewer places cost nobody the one he has."""
+        """A smaller size takes no place back."""
         self.size = size
         self._admit()
 
@@ -63,9 +63,9 @@ class Pace:
 
     async def wait_until_empty(self) -> None:
         if self.inside:
-            told: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._empty.append(told)
-            await told
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._empty.append(waiter)
+            await waiter
 
     def _admit(self) -> None:
         while self._line and (self._line[0].done() or (not self.paused and self.inside < self.size)):

@@ -37,10 +37,10 @@ class GymRuntime:
         self._url, self._agent, self._token, self._model = url, agent, token, model
 
     def initialize(self) -> None:
-        """Nothing is held open between tasks."""
+        """Nothing stays open between tasks."""
 
     def shutdown(self) -> None:
-        """Nothing is held open between tasks."""
+        """Nothing stays open between tasks."""
 
     async def execute_tasks(self, submissions: Sequence[Submission], timeout: float | None = None) -> list[Any]:
         """A `RemoteTaskResult` for each, in order. What failed is not finished and has no reward."""

@@ -20,11 +20,11 @@ from gym.http.pool import HttpClient
 from gym.wire.failures import RolloutError
 
 PATH: Final = "/shares"
-MOST_BYTES: Final = 4096
+MAX_BYTES: Final = 4096
 RENEW_SECONDS: Final = 0.5
 _LEAST_SECONDS: Final = 0.05  # between two claims
 SILENCE_SECONDS: Final = 5.0
-MOST: Final = 1000
+MAX_STREAMS: Final = 1000
 _ROUNDING: Final = 1e-6
 _ASK_SECONDS: Final = 5.0
 _PARTING_SECONDS: Final = 1.0
@@ -77,8 +77,8 @@ class ClaimBoard:
         self._claims.pop(claim.id, None)
         if claim.ended:
             return Granted(0, 0, len(self._claims))
-        if len(self._claims) >= MOST:
-            raise UserError(f"{MOST} streams share this stack already", "end some, or leave `share` out")
+        if len(self._claims) >= MAX_STREAMS:
+            raise UserError(f"{MAX_STREAMS} streams share this stack already", "end some, or leave `share` out")
         self._claims[claim.id] = (claim, self._clock())
         claims = [one for one, _ in self._claims.values()]
         total = max(one.concurrency for one in claims)
@@ -95,7 +95,7 @@ class ClaimBoard:
 
 
 def divide(total: int, claims: Iterable[Claim]) -> dict[str, int]:
-    """By weight, nobody more than he wants, nobody who wants something less than one; what is left goes round."""
+    """By weight: no stream gets more than it wants, none that wants something less than one; the rest is shared out."""
     places: dict[str, int] = {}
     waiting = sorted(claims, key=lambda one: min(one.wanted, one.concurrency) / one.share)
     left, weight = float(total), sum(one.share for one in waiting)
@@ -120,7 +120,9 @@ def ask_console(http: HttpClient, base: str, token: str) -> Ask:
         except (OSError, TimeoutError):
             return None
         if reply.status in (404, 405):
-            raise UserError(f"the stack at {base} knows no shares", "start it again with this version, or no `share`")
+            raise UserError(
+                f"the stack at {base} knows no shares", "restart it with this version, or leave `share` out"
+            )
         try:
             return Granted(**orjson.loads(reply.body)) if reply.status == 200 else None
         except (ValueError, TypeError):

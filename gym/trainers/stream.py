@@ -18,9 +18,9 @@ from gym.collect.task_reader import RowRules, TaskReader
 from gym.errors import GymError, UserError
 from gym.http.pool import HttpClient
 from gym.trainers.blend import Blend, BlendPart, Source, check_sources, to_sources
-from gym.trainers.engine import Engine
+from gym.trainers.group_engine import GroupEngine
+from gym.trainers.group_options import GroupOptions, read_options
 from gym.trainers.groups import RolloutGroup
-from gym.trainers.options import GroupOptions, read_options
 from gym.trainers.shares import Ask, Claim, Granted, ask_console, keep_claim
 from gym.wire.discovery import Discovery
 
@@ -84,7 +84,7 @@ class GroupStream:
         self._url, self._token, self._look, self._ask = url, token, look, ask
         self._id = secrets.token_hex(16)
         self._exits = AsyncExitStack()
-        self._engine: Engine | None = None
+        self._engine: GroupEngine | None = None
         self._batch: list[RolloutGroup] = []  # taken from the engine, and not yet by the trainer
 
     async def __aenter__(self) -> Self:
@@ -113,7 +113,7 @@ class GroupStream:
 
     async def take(self, count: int) -> list[RolloutGroup]:
         """A batch: so many groups as they get ready, fewer only at the end. An error waits until nothing is left, and
-        who is cancelled while he waits finds the groups again."""
+        a caller cancelled while it waits finds the groups later."""
         while len(self._batch) < count:
             try:
                 group = await self._open_engine.take()
@@ -134,7 +134,7 @@ class GroupStream:
         return self._open_engine.pace.version
 
     def set_version(self, version: int) -> None:
-        """The policy has new weights. Rollouts that are too old now are begun again or marked: `max_stale`, `stale`."""
+        """The policy has new weights. Rollouts that are too old now are restarted or marked: `max_stale`, `stale`."""
         self._open_engine.set_version(version)
 
     def pause(self) -> None:
@@ -142,7 +142,7 @@ class GroupStream:
         self._open_engine.pace.pause()
 
     async def drain(self, timeout: float | None = None) -> int:
-        """Pauses, and returns when nothing is under way. What has not ended in time is cancelled and begun again after
+        """Pauses, and returns when nothing is under way. What has not ended in time is cancelled and restarted after
         `resume`: how many these were."""
         self.pause()
         try:
@@ -205,7 +205,9 @@ class GroupStream:
         rules = RowRules(
             agents=frozenset(targets.agents), repeats=options.size + options.extra, params=tuple(options.params.items())
         )
-        engine = Engine(Attempts(http, targets, options), Blend(self._sources, TaskReader(rules), options), options)
+        engine = GroupEngine(
+            Attempts(http, targets, options), Blend(self._sources, TaskReader(rules), options), options
+        )
         self._engine = engine
         beside = []
         if options.share is not None:
@@ -224,7 +226,7 @@ class GroupStream:
         self._open_engine.pace.resize(max(1, min(granted.places, self.options.concurrency)))
 
     @property
-    def _open_engine(self) -> Engine:
+    def _open_engine(self) -> GroupEngine:
         if self._engine is None:
             raise UserError("this stream is not open", "use it so: async with GroupStream(...) as groups")
         return self._engine
@@ -238,4 +240,4 @@ async def _end(run: asyncio.Task[None]) -> None:
     run.cancel()
     await asyncio.wait({run})
     if not run.cancelled():
-        run.exception()  # it was told, or nobody is left to be told
+        run.exception()  # read, so that asyncio does not warn

@@ -11,8 +11,8 @@ from typing import Any, Self, TypeVar
 import uvloop
 
 from gym.errors import UserError
+from gym.trainers.group_options import GroupOptions
 from gym.trainers.groups import RolloutGroup
-from gym.trainers.options import GroupOptions
 from gym.trainers.stream import Given, GroupStream, StreamStats
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class SyncGroupStream:
         self.close()
 
     def close(self) -> None:
-        """From any thread: who waits for a group is told."""
+        """From any thread: a waiter for a group gets an error."""
         with self._closing:
             was_open, self._is_open = self._is_open, False
             if was_open and self._loop is not None and self._over is not None:
@@ -122,11 +122,11 @@ class SyncGroupStream:
             if not self._is_open or self._loop is None:
                 work.close()
                 raise UserError("this stream is not open", "use it so: with SyncGroupStream(...) as groups")
-            told: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+            waiting: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
-            return told.result()
+            return waiting.result()
         except CancelledError:
             raise UserError("this stream was closed meanwhile", "open another one") from None
         except BaseException:
-            told.cancel()  # Ctrl-C: nobody waits any more
+            waiting.cancel()  # Ctrl-C: no caller waits any more
             raise

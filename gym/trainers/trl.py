@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from gym.collect import AttemptOptions
-from gym.data.rows import PARAMS, BadLine, parse_row
-from gym.data.source import expand_inputs, read_lines
+from gym.data.line_source import expand_inputs, read_lines
+from gym.data.row_parsing import PARAMS, BadLine, parse_row
 from gym.errors import ConfigError, InfraError, UserError
+from gym.trainers.group_options import GroupOptions
 from gym.trainers.groups import RolloutGroup
-from gym.trainers.options import GroupOptions
-from gym.trainers.policy_door import PolicyDoor
+from gym.trainers.policy_server import PolicyServer
 from gym.trainers.sequences import TokenSequence, read_sequence, read_sequences
 from gym.trainers.sync import SyncGroupStream
 from gym.wire.failures import RolloutError
@@ -44,15 +44,20 @@ def read_prompts(path: str | Path) -> list[dict[str, str]]:
 
 
 def make_rollout_func(
-    url: str, *, agent: str = "", token: str = "", door: PolicyDoor | None = None, options: AttemptOptions | None = None
+    url: str,
+    *,
+    agent: str = "",
+    token: str = "",
+    policy_server: PolicyServer | None = None,
+    options: AttemptOptions | None = None,
 ) -> Callable[[list[str], Any], Batch]:
-    """`agent` is for rows that name none. With `door` the trainer's own model answers: for a TRL without vLLM."""
+    """`agent` is for rows that name none. With `policy_server` the trainer's model answers: for a TRL without vLLM."""
     one_each = GroupOptions(size=1, **asdict(options or AttemptOptions()))
 
     def roll_out(prompts: list[str], trainer: Any) -> Batch:
-        _check_policy(trainer.args, door)
+        _check_policy(trainer.args, policy_server)
         tokenizer = trainer.processing_class
-        with _serving(trainer, door) as endpoint:
+        with _serving(trainer, policy_server) as endpoint:
             rows = [{**_sample_as_trained(json.loads(prompt), trainer.args), **endpoint} for prompt in prompts]
             with SyncGroupStream(url, rows, one_each, agent=agent, token=token) as groups:
                 ended = sorted(groups, key=lambda group: group.row)
@@ -76,19 +81,23 @@ def check_none_is_left_out(lost: int, total: int) -> None:
         raise InfraError(f"{lost} of {total} rollouts failed, and this TRL counts them as 0", "use trl>=1.6")
 
 
-def _check_policy(args: Any, door: PolicyDoor | None) -> None:
+def _check_policy(args: Any, policy_server: PolicyServer | None) -> None:
     """What answers has to be what is trained."""
-    if args.use_vllm and door is not None:
-        raise UserError("TRL uses vLLM, and a door serves its model too", "leave out door=, or use_vllm")
-    if door is None and not (args.use_vllm and args.vllm_mode == "server"):
-        hint = "use_vllm=True with vllm_mode='server', and that server's URL for `gym up`; or door=PolicyDoor()"
+    if args.use_vllm and policy_server is not None:
+        raise UserError(
+            "TRL uses vLLM, and policy_server serves its model too", "leave out policy_server=, or use_vllm"
+        )
+    if policy_server is None and not (args.use_vllm and args.vllm_mode == "server"):
+        hint = (
+            "use_vllm=True with vllm_mode='server', and that server's URL for `gym up`; or policy_server=PolicyServer()"
+        )
         raise UserError("nothing says that the stack asks the policy which TRL trains", hint)
 
 
-def _serving(trainer: Any, door: PolicyDoor | None) -> AbstractContextManager[dict[str, str]]:
-    if door is None:
+def _serving(trainer: Any, policy_server: PolicyServer | None) -> AbstractContextManager[dict[str, str]]:
+    if policy_server is None:
         return nullcontext({})
-    return door.serving(trainer.accelerator.unwrap_model(trainer.model), trainer.processing_class)
+    return policy_server.serving(trainer.accelerator.unwrap_model(trainer.model), trainer.processing_class)
 
 
 def _sample_as_trained(row: dict[str, Any], args: Any) -> dict[str, Any]:
@@ -116,7 +125,7 @@ def _to_batch(groups: list[RolloutGroup], filler: TokenSequence) -> Batch:
 
 
 def _read(group: RolloutGroup, filler: TokenSequence) -> ReadRollout:
-    """Of a rollout whose calls do not continue each other, the sequence in which the policy said most."""
+    """Of a rollout whose calls do not continue each other, the sequence in which the policy has most tokens."""
     rollout = group.rollouts[0] if group.rollouts else None
     if rollout is None or rollout.result is None:
         return ReadRollout(filler, None, None)

@@ -1,6 +1,6 @@
 """Unsloth, and other trainers that generate by themselves: a reward function that asks an environment to verify.
 
-What could not be verified has no reward (None), never 0. For tasks of one answer: nobody calls tools here.
+What could not be verified has no reward (None), never 0. For tasks of one answer: no tool is called here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from gym.client import AsyncStack
 from gym.collect import AttemptOptions
-from gym.data.rows import PARAMS
+from gym.data.row_parsing import PARAMS
 from gym.errors import InfraError
 from gym.trainers.trl import check_none_is_left_out, read_prompts
 from gym.wire import items
@@ -35,7 +35,7 @@ def read_questions(path: str | Path) -> list[Json]:
 def make_reward_func(
     url: str, environment: str, *, token: str = "", options: AttemptOptions | None = None
 ) -> RewardFunc:
-    """`options`: how often a verdict is asked for, how long one may take, how many at once."""
+    """`options`: tries and timeout of a verdict, and how many at once."""
     how = options or AttemptOptions()
 
     def environment_reward(*, completions: Sequence[Completion], row: Sequence[str], **_: Any) -> list[float | None]:

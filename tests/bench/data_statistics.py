@@ -21,9 +21,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from gym.config import Instance, Stack
 from gym.data.line_blocks import read_blocks
-from gym.data.prepare import PrepareOptions, prepare
+from gym.data.preparation import PrepareOptions, prepare
+from gym.data.row_rules import MAX_LINE, Checked, check_files
 from gym.data.statistics import Statistics
-from gym.data.validate import MAX_LINE, Checked, check_files
 from tests.bench.data_validate import measure, write_rows
 
 

@@ -24,8 +24,8 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from gym.data.source import read_lines
-from gym.data.validate import check_files
+from gym.data.line_source import read_lines
+from gym.data.row_rules import check_files
 
 ROW = 4096
 RESOURCES = Path(__file__).parents[2] / "servers" / "resources"

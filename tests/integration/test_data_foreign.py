@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from gym.data.row_rules import RowRules
 from gym.data.row_workers import RowServer
-from gym.data.validate import Rules
 from gym.data.validation import BlockResult, Input, Validator
 from tests.support.cli import gym
 
@@ -55,7 +55,7 @@ def check(tree: Path, text: str, rows: list[dict[str, Any]]) -> BlockResult:
     path = tree / "rows.jsonl"
     path.write_text("".join(json.dumps({"responses_create_params": {"input": "x"}, **row}) + "\n" for row in rows))
     found = server(tree, text)
-    (result,) = Validator(Rules(), lambda _: found).check([Input(str(path), "count_agent")])
+    (result,) = Validator(RowRules(), lambda _: found).check([Input(str(path), "count_agent")])
     return result
 
 
@@ -83,7 +83,7 @@ def test_what_its_own_model_wants_is_found_and_no_response_is_asked_for(tmp_path
 )
 def test_where_its_models_cannot_be_had_one_line_says_so(tmp_path: Path, text: str, why: str) -> None:
     result = check(tmp_path, text, [{"word": "a"}])
-    note = f"count is written against nemo_gym, and {why}: its rows were held to the contract alone"
+    note = f"count is a nemo_gym server, and {why}: its rows were checked against the contract alone"
     assert (sorted(result.bad), sorted(result.notes)) == ([], [note])
 
 

@@ -1,7 +1,7 @@
-"""Runs under a Python that has TRL: what a step makes of rollouts that failed, and whether a door says the truth.
+"""Runs under a Python that has TRL: a step with failed rollouts, and the log-probs of a policy server.
 
 python tests/support/trl_checks.py step URL ROWS [LONGEST]  # one step of GRPO on rows of a stack, as JSON
-python tests/support/trl_checks.py door             # how far its log-probs are from the model's own
+python tests/support/trl_checks.py policy_server    # how far its log-probs are from the model's own
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gym.collect import AttemptOptions
-from gym.trainers.policy_door import PolicyDoor
+from gym.trainers.policy_server import PolicyServer
 from gym.trainers.trl import env_reward, make_rollout_func, read_prompts
 
 TEXTS = ["a", "a b c d e f g h", "h g", "c c c c c"]
@@ -37,7 +37,7 @@ def step(url: str, rows: str, longest: str = "256") -> dict[str, Any]:
     model, tokenizer = make_policy()
     model.config.max_position_embeddings = int(longest)
     before = torch.cat([one.detach().flatten().clone() for one in model.parameters()])
-    door, prompts = PolicyDoor(), read_prompts(rows)
+    server, prompts = PolicyServer(), read_prompts(rows)
     args = trl.GRPOConfig(
         max_steps=1,
         per_device_train_batch_size=4 * len(prompts),
@@ -59,12 +59,12 @@ def step(url: str, rows: str, longest: str = "256") -> dict[str, Any]:
         model=model,
         processing_class=tokenizer,
         train_dataset=datasets.Dataset.from_list(prompts),
-        rollout_func=make_rollout_func(url, door=door, options=options),
+        rollout_func=make_rollout_func(url, policy_server=server, options=options),
         reward_funcs=env_reward,
         args=args,
     )
     trainer.train()
-    door.close()
+    server.close()
     after = torch.cat([one.detach().flatten() for one in trainer.model.parameters()])
     change = after - before
     told = next(one for one in trainer.state.log_history if "reward" in one)
@@ -77,10 +77,10 @@ def compare() -> dict[str, Any]:
     """Asked at once with prompts of several lengths, so that they are padded and generated together."""
     torch = importlib.import_module("torch")
     model, tokenizer = make_policy()
-    door, temperature, worst = PolicyDoor(), 0.7, 0.0
-    with door.serving(model, tokenizer) as fields, ThreadPoolExecutor(16) as pool:
+    server, temperature, worst = PolicyServer(), 0.7, 0.0
+    with server.serving(model, tokenizer) as fields, ThreadPoolExecutor(16) as pool:
         replies = list(pool.map(lambda text: ask(fields, text, temperature), TEXTS * 4))
-    door.close()
+    server.close()
     for reply in replies:
         prompt, said = reply["prompt_token_ids"], reply["choices"][0]["token_ids"]
         with torch.no_grad():
@@ -102,7 +102,7 @@ def ask(fields: dict[str, str], text: str, temperature: float) -> Any:
 
 
 def main(what: str, *rest: str) -> None:
-    found = compare() if what == "door" else step(*rest)
+    found = compare() if what == "policy_server" else step(*rest)
     sys.stdout.write(f"{json.dumps(found)}\n")
 
 

@@ -130,6 +130,6 @@ def step(python: str, folder: Path, rows: list[dict[str, Any]]) -> dict[str, Any
 
 
 def test_the_door_says_the_log_probs_that_the_model_has_for_its_tokens(python: str, tmp_path: Path) -> None:
-    found = json.loads(run(python, tmp_path, "tests/support/trl_checks.py", "door"))
+    found = json.loads(run(python, tmp_path, "tests/support/trl_checks.py", "policy_server"))
     assert (found["replies"], len(found["lengths"]), found["training"]) == (16, 4, True)
     assert found["worst"] < 1e-4

@@ -24,7 +24,7 @@ NOT_MEASURED = "not measured: "
 ENOUGH = 1e-9
 
 
-class Place(NamedTuple):
+class GoldCase(NamedTuple):
     """A case whose gold was found, and what it earns as it stands."""
 
     case: Case
@@ -99,7 +99,7 @@ async def _mean_of(subject: AuditSubject, check: str, make: Callable[[Gold, Sequ
     return finding(check, wrong, f"earns {best:.2g} a row{why}", paid=best, tried=len(places))
 
 
-async def _places(subject: AuditSubject) -> list[Place]:
+async def _places(subject: AuditSubject) -> list[GoldCase]:
     """Where an answer without the gold would be paid as well, there is nothing to measure."""
     found = []
     for case in subject.oracles[:2] if subject.is_slow else subject.oracles:
@@ -109,7 +109,7 @@ async def _places(subject: AuditSubject) -> list[Place]:
         paid = reward_of(await subject.bench.ask(case))
         floor = max(subject.floor, case.floor)
         if isinstance(paid, float) and paid > floor + ENOUGH:
-            found.append(Place(case, gold, case.request["response"]["output"], paid, floor))
+            found.append(GoldCase(case, gold, case.request["response"]["output"], paid, floor))
     return found
 
 
@@ -118,13 +118,13 @@ def _few(subject: AuditSubject, changes: Iterator[HarmlessChange]) -> Iterable[H
     return {one.name: one for one in changes}.values() if subject.is_slow else changes
 
 
-def _others(subject: AuditSubject, place: Place) -> list[str]:
+def _others(subject: AuditSubject, place: GoldCase) -> list[str]:
     """What is right in other rows."""
     own = set(golds_of(place.case.request))
     return [text for row in subject.rows for text in golds_of(row) if text not in own]
 
 
-def _refused(subject: AuditSubject, place: Place) -> Case:
+def _refused(subject: AuditSubject, place: GoldCase) -> Case:
     """A judge says no to it; what the policy did stays done."""
     return place.case.model_copy(update={"judge": subject.refusing * 20})
 
@@ -145,12 +145,12 @@ def _tolerated(subject: AuditSubject, change: str) -> Tolerated | None:
     return next((one for one in declared if one.change == change and one.holds_in(mode)), None)
 
 
-def _lost(place: Place, change: HarmlessChange, got: float | str) -> str:
+def _lost(place: GoldCase, change: HarmlessChange, got: float | str) -> str:
     return f"{place.case.name}: {change.name}: {_shown(place, change)} got {got}, not {place.paid:g}"
 
 
 def _finding(
-    check: str, places: Sequence[Place], tried: int, wrong: list[tuple[str, str]], allowed: set[str], fine: str
+    check: str, places: Sequence[GoldCase], tried: int, wrong: list[tuple[str, str]], allowed: set[str], fine: str
 ) -> AuditFinding:
     if not tried:
         return AuditFinding(check, True, NOT_MEASURED + "no case whose gold has a place in its text", {"tried": 0})
@@ -164,7 +164,7 @@ def _finding(
     return AuditFinding(check, False, detail, {"tried": tried, "wrong": len(wrong)})
 
 
-def _shown(place: Place, change: HarmlessChange) -> str:
+def _shown(place: GoldCase, change: HarmlessChange) -> str:
     """The place where it differs from the right answer."""
     if place.gold.form == "calls":
         return repr(str(next((one for one in change.output if one not in place.output), ""))[:160])

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from gym.cli import console
 from gym.cli.audit.subject import AuditFinding
-from gym.cli.environments import cached_python
 from gym.cli.options import AsJson
+from gym.cli.server_python import cached_python
 from gym.cli.verifying import audit_server
 from gym.config import find_server, search_roots
 from gym.config.strict import declares_strict

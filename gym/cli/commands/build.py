@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.live import live_status
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, StackName, Strict
 from gym.cli.planning import plan_stack
+from gym.cli.replica_table import live_status
 from gym.cli.stack_session import home_here, load_named
 from gym.config import collect_secrets
 from gym.runtime.compose import ComposeRuntime

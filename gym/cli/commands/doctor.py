@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.checks import Finding, run_checks
+from gym.cli.machine_checks import MachineFinding, run_checks
 from gym.cli.options import AsJson
 
 MARKS = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow"), "fail": ("fail", "bold red")}
@@ -25,7 +25,7 @@ def command(as_json: AsJson = False) -> int:
     return int(any(finding.level == "fail" for finding in findings))
 
 
-def _rows(finding: Finding) -> Iterator[tuple[str | Text, ...]]:
+def _rows(finding: MachineFinding) -> Iterator[tuple[str | Text, ...]]:
     """What was found, and below it what fixes it."""
     yield Text(*MARKS[finding.level]), finding.name, finding.found
     if finding.fix:

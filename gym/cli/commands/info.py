@@ -14,9 +14,9 @@ from rich.text import Text
 
 from gym.cli import console
 from gym.cli.catalog_page import example_rows, row_fields
-from gym.cli.live import KINDS
+from gym.cli.file_view import code, readme, row_code
 from gym.cli.options import AsJson
-from gym.cli.reading import code, readme, row_code
+from gym.cli.replica_table import KINDS
 from gym.cli.summary import EXAMPLE, relative
 from gym.config import CatalogEntry, find_server, own_fields, search_roots
 from gym.config.strict import VERIFIERS, declares_strict

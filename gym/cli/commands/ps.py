@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gym.cli import console
-from gym.cli.live import replica_table
 from gym.cli.options import DEFAULT_STACK, AsJson, StackName
+from gym.cli.replica_table import replica_table
 from gym.cli.stack_session import find_session, running, strict_verifiers
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gym.cli import console
-from gym.cli.live import live_status, replica_table
 from gym.cli.options import DEFAULT_STACK, Servers, StackName, StartTimeout
+from gym.cli.replica_table import live_status, replica_table
 from gym.cli.stack_session import find_session, running
 
 

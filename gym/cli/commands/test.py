@@ -12,8 +12,8 @@ import typer
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.environments import cached_python, pytest_command
 from gym.cli.selftest import Report, check_server
+from gym.cli.server_python import cached_python, pytest_command
 from gym.config import CatalogEntry, find_server, list_servers, own_fields, search_roots
 from gym.errors import GymError, UserError
 from gym.wire.sandbox import ProviderName

@@ -11,9 +11,9 @@ from typing import Annotated, Literal, NamedTuple
 import typer
 
 from gym.cli import console
-from gym.cli.live import live_status
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName, StartTimeout, Strict
 from gym.cli.planning import plan_stack
+from gym.cli.replica_table import live_status
 from gym.cli.sandbox.build_progress import show_builds
 from gym.cli.stack_session import StackSession, choose_runtime, load_named, open_session, read_token
 from gym.cli.summary import show_started

@@ -13,7 +13,7 @@ from gym.cli import console
 from gym.collect.result_file import write_result
 from gym.console.viewer.app import make_app
 from gym.console.viewer.embed import embed_rollouts
-from gym.console.viewer.shelf import Shelf
+from gym.console.viewer.rollout_files import RolloutFiles
 from gym.errors import UserError
 from gym.server.config import Settings
 from gym.server.refusing import Rules
@@ -34,7 +34,7 @@ def command(files: Files, output: Output = None, sample: Sample = None, port: Po
     """Read rollouts in a browser: gym view rollouts.jsonl."""
     if sample is not None and output is None:
         raise UserError("--sample is for a page of its own; a served one shows them all.", "Add -o page.html.")
-    shelf = Shelf(files)
+    shelf = RolloutFiles(files)
     size = sum(file.path.stat().st_size for file in shelf.files if file.path.is_file())
     if size > LARGE:
         console.note(f"Reading {size / 1e9:.1f} GB once, to index it.")
@@ -59,7 +59,7 @@ def _listen(port: int) -> socket.socket:
         raise UserError(error.what, "Choose another --port, or leave it out.") from None
 
 
-def _write_page(shelf: Shelf, output: Path, sample: int | None, open_it: bool) -> int:
+def _write_page(shelf: RolloutFiles, output: Path, sample: int | None, open_it: bool) -> int:
     if any(output.resolve() == file.path.resolve() for file in shelf.files):
         raise UserError(f"-o {output} is one of the files to be read.", "Give the page a name of its own: -o page.html")
     output.parent.mkdir(parents=True, exist_ok=True)

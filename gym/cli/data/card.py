@@ -16,12 +16,12 @@ from gym.cli.data.rollout_scores import Failures, read_scored
 from gym.cli.stack_session import load_named
 from gym.collect.study.recorded import find_rollouts
 from gym.config import find_server, search_roots
-from gym.data.blocks import HubSource, Listed, list_data_sets
-from gym.data.card import FIGURES, About, Card, Part, make_card
-from gym.data.output import WholeFiles, refuse_inputs
+from gym.data.data_card import FIGURES, About, Card, Part, make_card
+from gym.data.data_sets import HubSource, Listed, list_data_sets
+from gym.data.line_source import expand_inputs, read_lines
 from gym.data.portrait import portray
-from gym.data.source import expand_inputs, read_lines
-from gym.data.tokens import ESTIMATE, Tokenizer, open_tokenizer
+from gym.data.token_counts import ESTIMATE, Tokenizer, open_tokenizer
+from gym.data.whole_files import WholeFiles, refuse_inputs
 from gym.errors import UserError
 
 FilesOrName = Annotated[list[str], typer.Argument(metavar="FILE...|NAME", help="Files of rows, or a server's name.")]

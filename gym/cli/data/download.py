@@ -27,7 +27,7 @@ def command(
     settings: Settings = None,
     as_json: AsJson = False,
 ) -> int:
-    """Download a file or a split; goes on where it was interrupted: gym data download hf:ORG/NAME --split train."""
+    """Download a file or a split; resumes after an interruption: gym data download hf:ORG/NAME --split train."""
     parsed = parse_address(address)
     if bool(file) == bool(split) and parsed.registry == "huggingface":
         raise UserError("Which rows? Give a file or --split, not both", f"Look: gym data ls {parsed}")

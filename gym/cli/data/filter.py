@@ -15,15 +15,15 @@ from gym.cli.options import AsJson
 from gym.collect.keys import row_digest
 from gym.collect.study.recorded import find_rollouts
 from gym.collect.task_reader import mask_row, secret_of
-from gym.data.output import refuse_inputs
+from gym.data.line_source import expand_inputs, read_lines
 from gym.data.rates import Filtered, filter_rows, parse_range, sum_rates
-from gym.data.source import expand_inputs, read_lines
+from gym.data.whole_files import refuse_inputs
 from gym.errors import UserError
 
 By = Annotated[list[Path], typer.Option("--by", metavar="X.jsonl", help="What gym rollouts -o wrote; may be repeated.")]
 Range = Annotated[str, typer.Option("--pass-rate", metavar="LOW..HIGH", help="Of a row's mean reward, ends included.")]
 Missing = Annotated[
-    Literal["drop", "keep"], typer.Option("--missing", help="What becomes of rows that have no rollout.")
+    Literal["drop", "keep"], typer.Option("--missing", help="What to do with rows that have no rollout.")
 ]
 
 
@@ -59,9 +59,9 @@ def digest_line(raw: bytes) -> int:
 def _show(found: Filtered, rollouts: int, failures: int, output: Path, missing: str) -> None:
     rows = [(name, f"{found.counts[name]:,}") for name in ("between", "too easy", "too hard", "without rollouts")]
     console.show(console.make_table(("PASS RATE", "ROWS"), rows, right=("ROWS",)))
-    console.show(f"{rollouts:,} rollouts" + (f"; {failures:,} failures, which count for nothing" if failures else ""))
+    console.show(f"{rollouts:,} rollouts" + (f"; {failures:,} failures, which are ignored" if failures else ""))
     if found.first_without:
         became = "dropped (--missing keep keeps them)" if missing == "drop" else "kept"
         first = found.first_without
         console.note(f"rows without rollouts, the first at {first}, were {became}", style="yellow")
-    console.show(f"{found.kept:,} rows in {output}" if found.kept else f"none is kept, so {output} was not written")
+    console.show(f"{found.kept:,} rows in {output}" if found.kept else f"no row is left, so {output} was not written")

@@ -12,10 +12,10 @@ import typer
 
 from gym.cli import console
 from gym.cli.data.common import Seed
-from gym.cli.environments import cached_python
 from gym.cli.options import AsJson
+from gym.cli.server_python import cached_python
 from gym.config import CatalogEntry, find_server, list_servers, search_roots
-from gym.data.grow import Ability, Wish, ask_ability, can_grow, check_wish, grow_file
+from gym.data.row_generator import Ability, RowRequest, ask_ability, can_grow, check_request, grow_file
 from gym.errors import UserError
 
 AT_ONCE = 2
@@ -46,22 +46,22 @@ def command(
     if not name or output is None:
         raise UserError("Which environment, and into which file?", "gym data grow NAME -o FILE; gym data grow --list")
     entry = _find(name, roots)
-    wish = Wish(rows, seed, split, difficulty, tuple(more or ()))
+    request = RowRequest(rows, seed, split, difficulty, tuple(more or ()))
     with console.busy(f"{name}: its environment"):
         python = cached_python(entry)
         ability = ask_ability(python, entry.directory)
-    check_wish(wish, ability, name)
-    return _write(python, entry, wish, ability, output)
+    check_request(request, ability, name)
+    return _write(python, entry, request, ability, output)
 
 
-def _write(python: Path, entry: CatalogEntry, wish: Wish, ability: Ability, output: Path) -> int:
-    with console.busy(f"{entry.name}: making {wish.rows:,} rows"):
-        number = grow_file(python, entry.directory, wish, output)
-    kind = f"{wish.difficulty or ability.difficulties[0]}, {wish.split}"
+def _write(python: Path, entry: CatalogEntry, request: RowRequest, ability: Ability, output: Path) -> int:
+    with console.busy(f"{entry.name}: making {request.rows:,} rows"):
+        number = grow_file(python, entry.directory, request, output)
+    kind = f"{request.difficulty or ability.difficulties[0]}, {request.split}"
     console.show(f"{number:,} rows of {entry.name} ({kind}) in {output}; licence: {ability.licence}")
-    if number < wish.rows:
-        console.note(f"{number:,} of {wish.rows:,} rows: {entry.name} has no more ({kind})", style="yellow")
-    return int(number < wish.rows)
+    if number < request.rows:
+        console.note(f"{number:,} of {request.rows:,} rows: {entry.name} has no more ({kind})", style="yellow")
+    return int(number < request.rows)
 
 
 def _find(name: str, roots: tuple[Path, ...]) -> CatalogEntry:

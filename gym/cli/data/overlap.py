@@ -1,4 +1,4 @@
-"""`gym data overlap`: rows of one data set that stand in others too, word for word or nearly."""
+"""`gym data overlap`: rows of one data set that are in others too, word for word or nearly."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gym.cli import console
 from gym.cli.options import AsJson
 from gym.cli.study_options import show_facts, show_some
 from gym.data.contamination import NearRules, Overlap, find_overlap
-from gym.data.output import refuse_inputs, whole_file
-from gym.data.source import expand_inputs
+from gym.data.line_source import expand_inputs
+from gym.data.whole_files import refuse_inputs, whole_file
 from gym.errors import UserError
 
 First = Annotated[str, typer.Argument(metavar="A", help="The data set that is checked, e.g. what is trained on.")]

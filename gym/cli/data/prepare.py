@@ -10,22 +10,22 @@ from typing import Annotated, Literal
 import typer
 
 from gym.cli import console
-from gym.cli.data.inputs import row_servers
+from gym.cli.data.data_arguments import row_servers
 from gym.cli.options import AsJson, ConfigFiles, Items
 from gym.cli.stack_session import load_named
 from gym.config import Stack, search_roots
 from gym.data.blending import parse_shares
-from gym.data.blocks import Listed
+from gym.data.data_sets import Listed
 from gym.data.findings import Fold
 from gym.data.measure import refuse_findings
-from gym.data.prepare import Check, Prepared, PreparedSplit, PrepareOptions, prepare
+from gym.data.preparation import Check, PreparedData, PreparedSplit, PrepareOptions, prepare
 from gym.data.registries import choose_place, fetch
 from gym.data.registries.address import RegistryName
+from gym.data.row_rules import RowRules
 from gym.data.row_servers import agent_names
 from gym.data.scope import Fetch, Mode, Placed
 from gym.data.statistics import TOKENS
-from gym.data.tokens import ESTIMATE
-from gym.data.validate import Rules
+from gym.data.token_counts import ESTIMATE
 from gym.data.validation import Input, Validator
 
 Output = Annotated[Path, typer.Option("-o", "--output", metavar="DIR", help="Where train.jsonl and the others go.")]
@@ -33,7 +33,7 @@ ModeName = Annotated[Mode, typer.Option("--mode", help="Examples alone, or train
 Download = Annotated[bool, typer.Option("--download", help="Fetch what is missing.")]
 Prefer = Annotated[RegistryName, typer.Option("--source", help="Where from, for what two registries have.")]
 Overwrite = Annotated[
-    bool, typer.Option("--overwrite-metrics-conflicts", help="Write over earlier metrics that say otherwise.")
+    bool, typer.Option("--overwrite-metrics-conflicts", help="Overwrite earlier metrics that differ.")
 ]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="N", help="Shuffle; one seed, one order.")]
 Blend = Annotated[
@@ -85,12 +85,12 @@ def command(
 
 
 def _checked_by_servers(stack: Stack) -> Check:
-    """Rows are held to what their servers read of them, by all cores."""
+    """Checks rows with their servers' own models, on all cores."""
 
     def check(placed: Sequence[Placed]) -> None:
         servers, fold = row_servers(stack), Fold()
         inputs = dict.fromkeys(Input(str(one.path), one.agent) for one in placed)
-        for result in Validator(Rules(agent_names(stack)), servers.find, len(os.sched_getaffinity(0))).check(inputs):
+        for result in Validator(RowRules(agent_names(stack)), servers.find, len(os.sched_getaffinity(0))).check(inputs):
             fold.merge(result.found, result.found.left_out)
         for note in dict.fromkeys(servers.notes):
             console.note(note, style="yellow")
@@ -109,7 +109,7 @@ def _fetched(stack: Stack, prefer: RegistryName) -> Fetch:
     return bring
 
 
-def _lines(done: Prepared) -> list[tuple[str, ...]]:
+def _lines(done: PreparedData) -> list[tuple[str, ...]]:
     return [
         (one.split, f"{one.rows:,}", f"{one.metrics[TOKENS]['Average']:,.0f} on average", str(one.path), _shares(one))
         for one in done.splits
@@ -120,7 +120,7 @@ def _shares(one: PreparedSplit) -> str:
     return ", ".join(f"{name} {count:,}" for name, count in one.taken.items() if name)
 
 
-def _summary(done: Prepared) -> dict[str, object]:
+def _summary(done: PreparedData) -> dict[str, object]:
     splits = [
         {"type": one.split, "rows": one.rows, "file": str(one.path), "taken": one.taken, "metrics": one.metrics}
         for one in done.splits

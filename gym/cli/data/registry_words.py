@@ -10,7 +10,7 @@ import typer
 
 from gym.cli.stack_session import load_request
 from gym.config import load_stack
-from gym.data.registries import Access, Address, read_access
+from gym.data.registries import Access, RegistryAddress, read_access
 from gym.errors import UserError
 
 Settings = Annotated[
@@ -34,7 +34,7 @@ def read_registry_access(given: list[str] | None) -> Access:
     return read_access(read_settings(given), os.environ)
 
 
-def place_of(output: str, file: str, split: str, address: Address) -> Path:
+def place_of(output: str, file: str, split: str, address: RegistryAddress) -> Path:
     """A folder takes the file's own name; without any output it goes to the working directory."""
     name = Path(file).name or f"{split or address.name.rpartition('/')[2]}.jsonl"
     return Path(output, name) if output.endswith("/") or Path(output).is_dir() else Path(output)

@@ -9,9 +9,9 @@ import typer
 
 from gym.cli import console
 from gym.cli.data.common import Files, Output
-from gym.data.output import refuse_inputs, whole_file
+from gym.data.line_source import expand_inputs, read_lines
 from gym.data.prompts import read_prompt, render_rows
-from gym.data.source import expand_inputs, read_lines
+from gym.data.whole_files import refuse_inputs, whole_file
 from gym.wire.json_text import write_large_json
 
 PromptFile = Annotated[Path, typer.Option("--prompt", metavar="FILE", help="YAML: user and, if wanted, system.")]

@@ -1,4 +1,4 @@
-"""`gym data rm ADDRESS`: a file, a version or a whole data set, gone from a registry; it asks first."""
+"""`gym data rm ADDRESS`: a file, a version or a whole data set, removed from a registry; it asks first."""
 
 from __future__ import annotations
 

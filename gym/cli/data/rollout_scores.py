@@ -12,9 +12,9 @@ import orjson
 from gym.collect.keys import DoneKeys
 from gym.collect.run_replies import STAMP
 from gym.collect.study.recorded import mix, parse_rollout, read_places
-from gym.data.asked import asked_key
 from gym.data.rates import Scored
-from gym.data.rows import PARAMS
+from gym.data.row_keys import asked_key
+from gym.data.row_parsing import PARAMS
 from gym.errors import UserError
 
 
@@ -24,7 +24,7 @@ class Failures:
 
 
 def read_scored(path: Path, failures: Failures) -> Iterator[Scored]:
-    """Rollouts with a reward. A failure says nothing of how hard its row is: it is counted and passed over."""
+    """Rollouts with a reward. A failure says nothing about how hard its row is: it is counted and skipped."""
     seen = DoneKeys()
     for number, offset, raw in read_places(path):
         if _is_failure(raw):

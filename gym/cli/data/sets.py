@@ -1,4 +1,4 @@
-"""`gym data sets`: which data sets the named servers list, where they are, and where they can be had from."""
+"""`gym data sets`: which data sets the named servers list, where they are, and which registries have them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from gym.cli import console
 from gym.cli.options import AsJson, ConfigFiles, Items
 from gym.cli.stack_session import load_named
 from gym.config import search_roots
-from gym.data.blocks import Listed, list_data_sets
+from gym.data.data_sets import Listed, list_data_sets
 
 
 def command(

@@ -9,9 +9,9 @@ import typer
 
 from gym.cli import console
 from gym.cli.data.common import Files, Seed
-from gym.data.output import refuse_inputs
-from gym.data.source import expand_inputs, read_lines
-from gym.data.split import parse_ratio, split_rows
+from gym.data.line_source import expand_inputs, read_lines
+from gym.data.splitting import parse_ratio, split_rows
+from gym.data.whole_files import refuse_inputs
 
 Ratio = Annotated[str, typer.Option("--ratio", metavar="NAME=SHARE,...", help="The parts and their shares.")]
 By = Annotated[str, typer.Option("--by", metavar="FIELD", help="Rows with the same value stay together.")]

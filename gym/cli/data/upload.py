@@ -12,7 +12,7 @@ from gym.cli import console
 from gym.cli.data.registry_words import Settings, read_registry_access, size_text
 from gym.cli.data.upload_target import find_target
 from gym.cli.options import AsJson
-from gym.data.registries import Change, Stored, open_registry, parse_address
+from gym.data.registries import Stored, UploadOptions, open_registry, parse_address
 from gym.errors import UserError
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="What to upload.")]
@@ -53,14 +53,14 @@ def command(
     access = read_registry_access(settings)
     target = find_target(address, server, name, revision, access)
     old = parse_address(then_remove) if then_remove else None
-    change = Change(as_file or (f"{split}.jsonl" if split else ""), message, description, pull_request, public)
+    change = UploadOptions(as_file or (f"{split}.jsonl" if split else ""), message, description, pull_request, public)
     if old and pull_request:
         raise UserError(
             "--then-remove would be too early: a pull request may be refused", "Merge it, then gym data rm."
         )
     if target.registry == "huggingface":
         change = replace(change, collection=access.collection)
-    # Before anything is done: what is missing for it is said now.
+    # Before anything is done, so that a missing setting is an error now.
     gone = open_registry(old.registry, access) if old else None
     with console.busy(f"Uploading {file}"):
         stored = open_registry(target.registry, access).upload(target, file, change)
@@ -75,5 +75,5 @@ def command(
 def _describe(stored: Stored, pull_request: bool) -> list[str]:
     lines = [f"{stored.file} is in {stored.address}: {size_text(stored.size)}, sha256 {stored.sha256[:12]}"]
     if stored.replaced:
-        lines.append(f"{'once merged it replaces' if pull_request else 'it replaced'} {stored.replaced}")
+        lines.append(f"{'when merged, it replaces' if pull_request else 'it replaced'} {stored.replaced}")
     return [*lines, *stored.notes, *([stored.url] if stored.url else [])]

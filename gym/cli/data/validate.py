@@ -1,4 +1,4 @@
-"""`gym data validate`: every line held to the contract and to what its server reads of it."""
+"""`gym data validate`: checks every line against the contract and its server's own fields."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.data.inputs import find_inputs, find_stack, row_servers, sort_out
+from gym.cli.data.data_arguments import find_inputs, find_stack, row_servers, sort_out
 from gym.cli.options import AsJson
 from gym.data.findings import Fold
 from gym.data.quarantine import plan_quarantine, write_apart
+from gym.data.row_rules import MAX_LINE, RowRules
 from gym.data.row_servers import agent_names
-from gym.data.validate import MAX_LINE, Rules
 from gym.data.validation import BlockResult, Validator
 
 Given = Annotated[
@@ -42,7 +42,7 @@ def command(
     stack = find_stack(given)
     inputs, missing = find_inputs(given, stack)
     servers = row_servers(stack)
-    rules = Rules(agents=agent_names(stack) if stack is not None else None, max_line=max_line)
+    rules = RowRules(agents=agent_names(stack) if stack is not None else None, max_line=max_line)
     find = (lambda _: None) if contract else servers.find
     results = Validator(rules, find, jobs or len(os.sched_getaffinity(0))).check(inputs)
     if quarantine is not None:

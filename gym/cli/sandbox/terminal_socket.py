@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import os
 import socket
 
 from gym.errors import InfraError
-from gym.http.websocket import accept_key
+from gym.http.websocket import handshake
 from gym.wire.failures import error_from_reply
 
 
 def upgrade(line: socket.socket, path: str, token: str) -> bytes:
     """What came right behind the broker's answer. A refusal is shown in its words."""
-    key = base64.b64encode(os.urandom(16))
-    line.sendall(
-        b"GET %b HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer %b\r\n"
-        b"upgrade: websocket\r\nconnection: Upgrade\r\n"
-        b"sec-websocket-version: 13\r\nsec-websocket-key: %b\r\n\r\n" % (path.encode(), token.encode(), key)
-    )
+    request, accept = handshake(path.encode(), b"localhost", f"Bearer {token}".encode())
+    line.sendall(request)
     head, rest = _read_head(line)
     status = int(head.split(b" ", 2)[1])
     if status != 101:
         while data := line.recv(65536):  # it closes the line behind a refusal
             rest += data
         raise error_from_reply(status, rest, server="sandbox", kind="sandbox")
-    if accept_key(key) not in head:
+    if accept not in head:
         raise InfraError("The sandbox broker answered the handshake with a wrong key.", "gym logs sandbox")
     return rest
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from gym.collect.study.recorded import Recorded
-from gym.data.rows import PARAMS
+from gym.data.row_parsing import PARAMS
 from gym.errors import UserError
 from gym.wire.chat import responses_to_chat
 from gym.wire.failures import RolloutError

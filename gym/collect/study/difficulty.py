@@ -26,7 +26,7 @@ from gym.collect.study.recorded import (
 )
 from gym.collect.study.tries import NumberTable, extra_metrics
 from gym.data.rates import PassRange
-from gym.data.rows import AGENT_REF
+from gym.data.row_parsing import AGENT_REF
 from gym.errors import UserError
 from gym.wire.metrics import ROLLOUT, TASK, describe_columns
 

@@ -18,7 +18,7 @@ import orjson
 from gym.collect.keys import DigestTable, parse_key
 from gym.collect.run_replies import STAMP
 from gym.collect.sidecar import OutputPaths
-from gym.data.rows import AGENT_REF, PARAMS
+from gym.data.row_parsing import AGENT_REF, PARAMS
 from gym.errors import UserError
 from gym.wire.metrics import ROLLOUT, TASK
 

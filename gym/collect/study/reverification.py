@@ -20,7 +20,7 @@ from gym.collect.study.estimates import Sample
 from gym.collect.study.recorded import Inputs, Recorded, read_rollouts
 from gym.collect.study.rerun import Difference, OnProgress, RerunOptions, RerunResult
 from gym.collect.study.verifiers import Verifiers, for_each, open_verifiers
-from gym.data.rows import AGENT_REF
+from gym.data.row_parsing import AGENT_REF
 from gym.errors import UserError
 from gym.wire.failures import RolloutError
 from gym.wire.metrics import ROLLOUT, TASK

@@ -1,4 +1,4 @@
-"""The page and what it asks for, as an ASGI app over one shelf. For this machine's browser alone."""
+"""The page and what it asks for, as an ASGI app over one set of rollout files. For this machine's browser alone."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gym.console.page import Page
+from gym.console.console_page import Page
 from gym.console.viewer.page import load_page
 from gym.console.viewer.query import Place, read_query
-from gym.console.viewer.shelf import Gone, Shelf
+from gym.console.viewer.rollout_files import NoSuchRollout, RolloutFiles
 from gym.errors import UserError
 
-MOST_A_PAGE = 500
+MAX_PAGE_ROWS = 500
 NO_STORE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 RAW = {**NO_STORE, "content-security-policy": "default-src 'none'; sandbox"}
 
 
-def make_app(shelf: Shelf) -> Starlette:
-    viewer = Viewer(shelf, load_page())
+def make_app(files: RolloutFiles) -> Starlette:
+    viewer = Viewer(files, load_page())
     place = "{file:int}/{index:int}"
     routes = [
         Route("/", viewer.front),
@@ -34,7 +34,7 @@ def make_app(shelf: Shelf) -> Starlette:
         Route(f"/api/rollout/{place}", _answering(viewer.rollout)),
         Route(f"/api/rollout/{place}/row", _answering(viewer.row)),
         Route(f"/api/rollout/{place}/asked", _answering(viewer.asked)),
-        Route(f"/api/rollout/{place}/trouble", _answering(viewer.trouble)),
+        Route(f"/api/rollout/{place}/problem", _answering(viewer.problem)),
     ]
     # A page elsewhere may point a name of its own at this address; it must not read what lies here.
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"], www_redirect=False)
@@ -44,41 +44,41 @@ def make_app(shelf: Shelf) -> Starlette:
 class Viewer:
     """Its methods read files, so they run in threads."""
 
-    def __init__(self, shelf: Shelf, page: Page) -> None:
-        self._shelf = shelf
+    def __init__(self, files: RolloutFiles, page: Page) -> None:
+        self._files = files
         self._page = page
 
     def front(self, _: Request) -> Response:
         return Response(self._page.html, headers={**NO_STORE, **self._page.headers}, media_type="text/html")
 
     def summary(self, _: Request) -> Response:
-        self._shelf.refresh()
-        return _json(self._shelf.summary())
+        self._files.refresh()
+        return _json(self._files.summary())
 
     def rollouts(self, request: Request) -> Response:
         """A page of the list: `start`, `count` and what `read_query` knows."""
         asked = request.query_params
-        start, count = _whole(asked.get("start", "0")), min(_whole(asked.get("count", "100")), MOST_A_PAGE)
-        self._shelf.refresh()
-        found = self._shelf.find(read_query(asked))
-        rows = [self._shelf.view(place) for place in found.places[start : start + count]]
+        start, count = _whole(asked.get("start", "0")), min(_whole(asked.get("count", "100")), MAX_PAGE_ROWS)
+        self._files.refresh()
+        found = self._files.find(read_query(asked))
+        rows = [self._files.view(place) for place in found.places[start : start + count]]
         return _json({"total": len(found.places), "start": start, "rows": rows, "bars": found.bars})
 
     def rollout(self, request: Request) -> Response:
         """The line as it stands in its file."""
         place = _place(request)
-        kind = "text/plain" if self._shelf.is_malformed(place) else "application/json"
-        return Response(self._shelf.line(place), headers=RAW, media_type=kind)
+        kind = "text/plain" if self._files.is_malformed(place) else "application/json"
+        return Response(self._files.line(place), headers=RAW, media_type=kind)
 
     def row(self, request: Request) -> Response:
         """Its line of the list."""
-        return _json(self._shelf.view(_place(request)))
+        return _json(self._files.view(_place(request)))
 
     def asked(self, request: Request) -> Response:
-        return Response(self._shelf.asked(_place(request)) or b"null", headers=RAW, media_type="application/json")
+        return Response(self._files.asked(_place(request)) or b"null", headers=RAW, media_type="application/json")
 
-    def trouble(self, request: Request) -> Response:
-        return _json(self._shelf.trouble(_place(request)))
+    def problem(self, request: Request) -> Response:
+        return _json(self._files.problem(_place(request)))
 
 
 def _answering(call: Callable[[Request], Response]) -> Callable[[Request], Response]:
@@ -89,7 +89,7 @@ def _answering(call: Callable[[Request], Response]) -> Callable[[Request], Respo
             return call(request)
         except UserError as error:
             return _json({"error": str(error)}, status=400)
-        except Gone as error:
+        except NoSuchRollout as error:
             return _json({"error": f"{error}: its file has changed; reload the page"}, status=404)
         except OSError as error:
             return _json({"error": f"{error.filename}: {error.strerror}"}, status=410)

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from gym.collect.run_replies import FAILURE_CLASS, STAMP
-from gym.data.rows import AGENT_REF, PARAMS
+from gym.data.row_parsing import AGENT_REF, PARAMS
 from gym.wire import items
 from gym.wire.metrics import ROLLOUT, TASK
 

@@ -13,10 +13,10 @@ from typing import BinaryIO
 from gym.console.viewer.facts import MALFORMED, Facts, read_facts
 
 _BUFFER = 1 << 20
-_HEAD = 256  # bytes by which a file is known again
+_HEAD = 256  # bytes by which a file is recognised
 
 
-class Names:
+class TextNumbers:
     """Texts that repeat on every line, as numbers."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Names:
 
 
 class LineFile:
-    def __init__(self, path: Path, names: Names, *, failed: bool = False) -> None:
+    def __init__(self, path: Path, names: TextNumbers, *, failed: bool = False) -> None:
         self.path = path
         self.failed = failed
         self._names = names
@@ -101,7 +101,7 @@ class LineFile:
             whole = raw.endswith(b"\n")
             facts = read_facts(raw, failed=self.failed) if raw.strip() else None
             if not whole and facts is not None and facts.kind == MALFORMED:
-                self.torn = len(raw)  # somebody is writing it, or a crash tore it: not ours to judge yet
+                self.torn = len(raw)  # it is being written, or a crash cut it: not a malformed line yet
                 break
             if not self._open_line:
                 self._lines += 1

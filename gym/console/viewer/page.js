@@ -33,25 +33,25 @@ function rowButton(row) {
 }
 
 function showHead() {
-  const told = state.summary;
-  const names = told.files.filter((one) => one.lines && !one.failures).map((one) => one.name);
-  const title = (names.length ? names : told.files.map((one) => one.name)).map((name) => name.split("/").pop()).join(", ");
+  const summary = state.summary;
+  const names = summary.files.filter((one) => one.lines && !one.failures).map((one) => one.name);
+  const title = (names.length ? names : summary.files.map((one) => one.name)).map((name) => name.split("/").pop()).join(", ");
   document.title = `${title}: rollouts`;
   $("name").textContent = title;
-  $("name").title = told.files.map((one) => one.name).join("\n");
-  const failures = Object.entries(told.kinds);
+  $("name").title = summary.files.map((one) => one.name).join("\n");
+  const failures = Object.entries(summary.kinds);
   const failed = failures.reduce((sum, [, count]) => sum + count, 0);
-  $("counts").replaceChildren(...[plural(told.count, "rollout"),
+  $("counts").replaceChildren(...[plural(summary.count, "rollout"),
     failed ? make("span", "failed", ` · ${plural(failed, "failure")} (${failures.map(([kind, count]) => `${kind} ${count}`).join(", ")})`) : " · no failures",
-    told.malformed ? make("span", "failed", ` · ${plural(told.malformed, "malformed line")}`) : ""].filter(Boolean));
-  const sampled = told.sampled ? [`A sample: ${told.sampled[0]} of ${told.sampled[1]} lines; the sums are of all.`] : [];
-  $("notices").textContent = [...sampled, ...told.notices].join(" ");
-  $("agents").replaceChildren(...told.agents.slice(0, 40).map(agentCard));
-  options("agent", [["", "all agents"], ...told.agents.map((one) => [`=${one.name}`, one.name || "(no agent)"])], state.query.agent === null ? "" : `=${state.query.agent}`);
-  options("kind", [["", "all outcomes"], ["verified", "verified"], ...(failed ? [["failed", "any failure"]] : []), ...failures.map(([kind]) => [kind, `failed: ${kind}`]), ...(told.malformed ? [["malformed", "malformed lines"]] : [])], state.query.kind);
-  options("file", [["", "all files"], ...told.files.map((one, index) => [String(index), one.name]).filter(([index]) => told.files[index].lines)], state.query.file);
-  $("file").hidden = told.files.filter((one) => one.lines).length < 2;
-  $("agent").hidden = told.agents.length < 2;
+    summary.malformed ? make("span", "failed", ` · ${plural(summary.malformed, "malformed line")}`) : ""].filter(Boolean));
+  const sampled = summary.sampled ? [`A sample: ${summary.sampled[0]} of ${summary.sampled[1]} lines; the sums are of all.`] : [];
+  $("notices").textContent = [...sampled, ...summary.notices].join(" ");
+  $("agents").replaceChildren(...summary.agents.slice(0, 40).map(agentCard));
+  options("agent", [["", "all agents"], ...summary.agents.map((one) => [`=${one.name}`, one.name || "(no agent)"])], state.query.agent === null ? "" : `=${state.query.agent}`);
+  options("kind", [["", "all outcomes"], ["verified", "verified"], ...(failed ? [["failed", "any failure"]] : []), ...failures.map(([kind]) => [kind, `failed: ${kind}`]), ...(summary.malformed ? [["malformed", "malformed lines"]] : [])], state.query.kind);
+  options("file", [["", "all files"], ...summary.files.map((one, index) => [String(index), one.name]).filter(([index]) => summary.files[index].lines)], state.query.file);
+  $("file").hidden = summary.files.filter((one) => one.lines).length < 2;
+  $("agent").hidden = summary.agents.length < 2;
 }
 
 function options(id, pairs, value) {
@@ -70,11 +70,11 @@ function agentCard(one) {
 }
 
 function showBars() {
-  const most = Math.max(1, ...state.bars.map(([, , count]) => count));
+  const highest = Math.max(1, ...state.bars.map(([, , count]) => count));
   const each = state.bars.every(([low, high]) => low === high);
   $("bars").replaceChildren(...state.bars.map(([low, high, count]) => {
     const fill = make("i", "");
-    fill.style.height = count ? `max(3px, ${(count / most) * 100}%)` : "0";
+    fill.style.height = count ? `max(3px, ${(count / highest) * 100}%)` : "0";
     fill.style.setProperty("--t", Math.min(1, Math.max(0, shade((low + high) / 2))));
     const bar = make("button", "bar", fill);
     bar.title = `${low === high ? `reward ${short(low)}` : `reward ${short(low)} to ${short(high)}`}: ${plural(count, "rollout")}`;
@@ -84,9 +84,9 @@ function showBars() {
     bar.onclick = () => { [$("low").value, $("high").value] = chosen ? ["", ""] : [String(low), String(high)]; readForm(); };
     return bar;
   }));
-  const ends = state.bars.length ? [state.bars[0][0], state.bars[state.bars.length - 1][1]] : [];
+  const range = state.bars.length ? [state.bars[0][0], state.bars[state.bars.length - 1][1]] : [];
   $("scale").className = each ? "each" : "";
-  $("scale").replaceChildren(...(each ? state.bars.map(([low]) => low) : ends).map((value) => make("span", "", short(value))));
+  $("scale").replaceChildren(...(each ? state.bars.map(([low]) => low) : range).map((value) => make("span", "", short(value))));
   $("chart").hidden = !state.bars.length;
 }
 
@@ -101,11 +101,11 @@ function readForm() {
 async function ask() {
   const asking = ++state.asking;
   try {
-    const told = await source.list(state.query, 0);
+    const list = await source.list(state.query, 0);
     if (asking !== state.asking) return;
-    Object.assign(state, { rows: told.rows, total: told.total, bars: told.bars });
-    $("rows").replaceChildren(...told.rows.map(rowButton));
-    if (!told.rows.length) $("rows").append(make("p", "empty", "Nothing matches."));
+    Object.assign(state, { rows: list.rows, total: list.total, bars: list.bars });
+    $("rows").replaceChildren(...list.rows.map(rowButton));
+    if (!list.rows.length) $("rows").append(make("p", "empty", "Nothing matches."));
     $("rows").scrollTop = 0;
     showBars();
     showStatus();
@@ -120,10 +120,10 @@ async function fill() {
   state.filling = true;
   const asking = state.asking;
   try {
-    const told = await source.list(state.query, state.rows.length);
+    const list = await source.list(state.query, state.rows.length);
     if (asking !== state.asking) return;
-    state.rows.push(...told.rows);
-    $("rows").append(...told.rows.map(rowButton));
+    state.rows.push(...list.rows);
+    $("rows").append(...list.rows.map(rowButton));
   } catch (error) {
     $("status").textContent = error.message;
   } finally {
@@ -215,18 +215,18 @@ async function look() {
   showHead();
 }
 
-/** A file that grows says so; the list stays as it is until asked, so that nobody's place moves under them. */
-async function watch() {
+/** A file that grows says so; the list stays as it is until asked, so that the reader's place does not move. */
+async function pollSummary() {
   if (!document.hidden) {
     try {
-      const told = await source.summary();
-      $("fresh").hidden = told.generation === state.summary.generation;
-      $("fresh").textContent = `show ${Math.max(0, told.count - state.summary.count) || "what is"} new`;
+      const summary = await source.summary();
+      $("fresh").hidden = summary.generation === state.summary.generation;
+      $("fresh").textContent = `show ${Math.max(0, summary.count - state.summary.count) || "what is"} new`;
     } catch {
       $("status").textContent = "The server of this page has ended: start gym view again.";
     }
   }
-  setTimeout(watch, 3000);
+  setTimeout(pollSummary, 3000);
 }
 
 async function begin() {
@@ -239,6 +239,6 @@ async function begin() {
     await open(first);
     $("rows").querySelector("[aria-current=true]")?.scrollIntoView({ block: "center" });
   } else $("reading").replaceChildren(make("p", "empty", state.rows.length ? "" : "No rollouts yet."));
-  if (source.live) setTimeout(watch, 3000);
+  if (source.live) setTimeout(pollSummary, 3000);
 }
 begin().catch((error) => { $("counts").textContent = error.message; });

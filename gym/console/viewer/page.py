@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib.resources import files
 from typing import Final
 
-from gym.console.page import Page, inline_sources
+from gym.console.console_page import Page, inline_sources
 
 DATA_OPENS: Final = b'<script id="data" type="application/json">'
 SCRIPTS: Final = ("source.js", "rollout.js", "page.js")

@@ -16,7 +16,7 @@ from gym.errors import UserError
 Sort = Literal["file", "task", "reward", "-reward", "-seconds", "-tokens"]
 SORTS: tuple[str, ...] = get_args(Sort)
 VERIFIED, FAILED = "verified", "failed"
-MOST_BARS = 20
+MAX_BARS = 20
 _FEW_VALUES = 12  # so many distinct rewards get a bar each
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789 .,:;_-+*=()[]{}?!")  # what JSON writes as it is
 
@@ -88,9 +88,9 @@ def draw_bars(rewards: Sequence[float]) -> list[tuple[float, float, int]]:
     else:
         return [(value, value, count) for value, count in sorted(counts.items())]
     low, high = min(rewards), max(rewards)
-    width = (high - low) / MOST_BARS
-    bins = Counter(min(int((reward - low) / width), MOST_BARS - 1) for reward in rewards)
-    return [(low + each * width, low + (each + 1) * width, bins[each]) for each in range(MOST_BARS)]
+    width = (high - low) / MAX_BARS
+    bins = Counter(min(int((reward - low) / width), MAX_BARS - 1) for reward in rewards)
+    return [(low + each * width, low + (each + 1) * width, bins[each]) for each in range(MAX_BARS)]
 
 
 def _matching(file: LineFile, names: Sequence[str], query: Query) -> Iterator[int]:

@@ -144,7 +144,7 @@ function factList(row, body, file) {
   const detail = (key, name) => (isObject(usage[key]) && usage[key][name] ? ` (${short(usage[key][name])} ${name.split("_")[0]})` : "");
   const tokens = usage.input_tokens === undefined && usage.output_tokens === undefined ? "" : `${short(usage.input_tokens)} in${detail("input_tokens_details", "cached_tokens")}, ${short(usage.output_tokens)} out${detail("output_tokens_details", "reasoning_tokens")}`;
   const incomplete = isObject(response.incomplete_details) ? asText(response.incomplete_details.reason) : "";
-  const told = {
+  const facts = {
     agent: row.agent, model: asText(response.model || stamp.model), tokens,
     took: typeof stamp.seconds === "number" ? duration(stamp.seconds) : "",
     queued: typeof stamp.queued === "number" && stamp.queued >= 0.01 ? duration(stamp.queued) : "",
@@ -153,7 +153,7 @@ function factList(row, body, file) {
     began: typeof stamp.started === "number" ? new Date(stamp.started * 1000).toLocaleString() : "",
     seed: asText(stamp.seed), key: asText(stamp.key), line: `${file}:${row.line}`,
   };
-  return make("dl", "facts", Object.entries(told).filter(([, value]) => value).map(([key, value]) => make("div", "", make("dt", "", key), make("dd", "", value))));
+  return make("dl", "facts", Object.entries(facts).filter(([, value]) => value).map(([key, value]) => make("div", "", make("dt", "", key), make("dd", "", value))));
 }
 
 function hopsBlock(stamp) {
@@ -179,22 +179,22 @@ function extraFields(body, failed) {
   return [added.length ? [make("h3", "", "Verifier"), list(added)] : [], brought.length ? [make("h3", "", "Row"), list(brought)] : []].flat();
 }
 
-function troubleBlock(row, body) {
-  if (row.kind === "malformed") return make("div", "", make("div", "trouble", make("b", "", "This line cannot be read. "), `${asText(body.reason)} (${plural(body.bytes, "byte")}, ${asText(body.where)})`), make("div", "said", make("pre", "", asText(body.text))));
+function problemBlock(row, body) {
+  if (row.kind === "malformed") return make("div", "", make("div", "problem", make("b", "", "This line cannot be read. "), `${asText(body.reason)} (${plural(body.bytes, "byte")}, ${asText(body.where)})`), make("div", "said", make("pre", "", asText(body.text))));
   if (!row.kind) return null;
   const retry = body.retryable === true ? "A new attempt may help." : body.retryable === false ? "A new attempt will not help." : "";
   const said = body.message || body._ng_failure_reason || body.failure_reason || "";
-  return make("div", "trouble", make("b", "", row.kind), body.server ? ` at ${asText(body.server)}` : "", textBlock(asText(said)), make("div", "", retry, body.row ? ` Row: ${asText(body.row)}` : ""));
+  return make("div", "problem", make("b", "", row.kind), body.server ? ` at ${asText(body.server)}` : "", textBlock(asText(said)), make("div", "", retry, body.row ? ` Row: ${asText(body.row)}` : ""));
 }
 
 function rolloutBlocks(row, body, file, asked) {
-  if (row.kind === "malformed") return [troubleBlock(row, body)];
+  if (row.kind === "malformed") return [problemBlock(row, body)];
   if (!isObject(body)) return [make("p", "empty", "This line is no rollout.")];
   const response = isObject(body.response) ? body.response : null;
   const output = response ? asList(response.output).filter(isObject) : [];
   const input = body.responses_create_params || (asked && asked.responses_create_params);
   return [
-    factList(row, body, file), troubleBlock(row, body), ...askedBlocks(input),
+    factList(row, body, file), problemBlock(row, body), ...askedBlocks(input),
     response ? make("div", "turn", output.length ? "the rollout" : "no output") : null, ...conversation(output),
     ...extraFields(body, Boolean(row.kind)), ...hopsBlock(body._gym),
   ];

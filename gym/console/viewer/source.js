@@ -8,9 +8,9 @@ const FEW_VALUES = 12, MOST_BARS = 20;
 function servedSource() {
   const ask = async (path) => {
     const reply = await fetch(path, { cache: "no-store" });
-    const told = await reply.json();
-    if (!reply.ok) throw new Error(told.error || `the server answered ${reply.status}`);
-    return told;
+    const body = await reply.json();
+    if (!reply.ok) throw new Error(body.error || `the server answered ${reply.status}`);
+    return body;
   };
   const place = (row) => `api/rollout/${row.id}`;
   return {
@@ -21,7 +21,7 @@ function servedSource() {
       return ask(`api/rollouts?${new URLSearchParams([...asked, ["start", start], ["count", COUNT]])}`);
     },
     row: (id) => ask(`api/rollout/${id}/row`).catch(() => null),
-    one: (row) => ask(row.kind === "malformed" ? `${place(row)}/trouble` : place(row)),
+    one: (row) => ask(row.kind === "malformed" ? `${place(row)}/problem` : place(row)),
     asked: (row) => ask(`${place(row)}/asked`),
     raw: (row) => place(row),
   };
@@ -45,8 +45,8 @@ function embeddedSource(data) {
         && (query.file === "" || row.file === Number(query.file)) && (!wanted || textOf(row).includes(wanted)));
       const ranged = query.low !== "" || query.high !== "";
       const low = query.low === "" ? -Infinity : Number(query.low), high = query.high === "" ? Infinity : Number(query.high);
-      const kept = ranged ? found.filter((row) => row.reward !== null && row.reward >= low && row.reward <= high) : found;
-      const rows = inOrder(kept, query.sort);
+      const inRange = ranged ? found.filter((row) => row.reward !== null && row.reward >= low && row.reward <= high) : found;
+      const rows = inOrder(inRange, query.sort);
       return { total: rows.length, start, rows: rows.slice(start, start + COUNT), bars: drawBars(found.map((row) => row.reward).filter((one) => one !== null)) };
     },
     row: async (id) => data.rows.find((row) => row.id === id) || null,

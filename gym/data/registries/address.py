@@ -18,7 +18,7 @@ FORMS: Final = "hf:ORG/NAME, hf:ORG/NAME@REVISION or gitlab:NAME:VERSION"
 
 
 @dataclass(frozen=True)
-class Address:
+class RegistryAddress:
     """A data set; without a name the whole registry, without a version its newest state."""
 
     registry: RegistryName
@@ -31,7 +31,7 @@ class Address:
         return f"gitlab:{self.name}" + (f":{self.version}" if self.version else "")
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> RegistryAddress:
     """`ORG/NAME` alone is a hub's. What it is not says which forms there are."""
     prefix, colon, rest = text.partition(":")
     registry = _PREFIXES.get(prefix) if colon else None
@@ -43,17 +43,17 @@ def parse_address(text: str) -> Address:
     pattern = rf"{_PART}(/{_PART})?" if registry == "huggingface" else r"[^/:@][^/:]*"
     if name and not re.fullmatch(pattern, name):
         raise UserError(f"{text!r}: {name!r} cannot be the name of a data set", f"Write {FORMS}.")
-    return Address(registry, name, version)
+    return RegistryAddress(registry, name, version)
 
 
-def need_version(address: Address) -> Address:
+def need_version(address: RegistryAddress) -> RegistryAddress:
     """An address of one version in a model registry."""
     if not (address.name and address.version):
         raise UserError(f"{address}: which version?", f"Write {address.registry}:NAME:VERSION, e.g. gitlab:mcqa:0.0.1.")
     return address
 
 
-def need_repo(address: Address) -> Address:
+def need_repo(address: RegistryAddress) -> RegistryAddress:
     """An address of one data set on a hub."""
     if "/" not in address.name:
         raise UserError(f"{address}: which data set?", f"Write hf:{address.name or 'ORG'}/NAME.")

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from gym.config import path_variants
-from gym.data.blocks import HubSource, Listed, path_below_data
+from gym.data.data_sets import HubSource, Listed, path_below_data
 from gym.data.registries.access import Access, read_access
-from gym.data.registries.address import Address, RegistryName
-from gym.data.registries.base import Received, Registry
+from gym.data.registries.address import RegistryAddress, RegistryName
 from gym.data.registries.hub import Hub
 from gym.data.registries.mlflow import ModelRegistry
+from gym.data.registries.registry import Received, Registry
 from gym.data.registries.transfer import Retries
 from gym.errors import UserError
 from gym.files import own_root
@@ -36,17 +36,17 @@ def fetch(
     sources = listed.data.sources()
     if not sources:
         raise UserError(
-            f"{_name(listed)} is not here ({listed.data.jsonl_fpath}), and nothing says where it can be had from",
+            f"{_name(listed)} is not here ({listed.data.jsonl_fpath}), and its entry names no registry",
             "Put the file there, or add `huggingface_identifier: {repo_id: ORG/NAME}` to its entry in `datasets`.",
         )
     source = next((one for one in sources if one.type == prefer), sources[0])
     try:
         registry = open_registry(source.type, read_access(settings, environ), retries)
         if isinstance(source, HubSource):
-            address = Address("huggingface", source.repo_id, source.revision or "")
+            address = RegistryAddress("huggingface", source.repo_id, source.revision or "")
             file, split = source.artifact_fpath or "", listed.data.type
             return registry.download(address, destination, file=file, split=split)
-        address = Address("gitlab", source.dataset_name, source.version)
+        address = RegistryAddress("gitlab", source.dataset_name, source.version)
         return registry.download(address, destination, file=source.artifact_fpath)
     except UserError as error:
         raise UserError(f"{_name(listed)}: {error.what}", error.hint) from error

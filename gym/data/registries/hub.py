@@ -12,17 +12,17 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from gym.config import redact_text
-from gym.data.output import whole_file
+from gym.data.line_source import open_input
 from gym.data.registries.access import Access
-from gym.data.registries.address import Address, need_repo
-from gym.data.registries.base import Change, Entry, Received, Stored
+from gym.data.registries.address import RegistryAddress, need_repo
+from gym.data.registries.download_lock import alone_with
 from gym.data.registries.hub_upload import upload_file
-from gym.data.registries.lock import alone_with
 from gym.data.registries.parquet import need_pyarrow, write_rows
+from gym.data.registries.registry import Received, RegistryEntry, Stored, UploadOptions
 from gym.data.registries.replies import BUSY, refusal, wait_asked
 from gym.data.registries.splits import PARQUET, files_of_split, list_splits
 from gym.data.registries.transfer import Remote, Retries, fetch_file
-from gym.data.source import open_input
+from gym.data.whole_files import whole_file
 from gym.errors import GymError, InfraError, UserError
 
 INSTALL: Final = "pip install 'compose-gym[hub]'"
@@ -45,14 +45,14 @@ class Hub:
             endpoint=access.hf_endpoint or None, token=self._token, library_name="compose-gym"
         )
 
-    def entries(self, address: Address) -> tuple[Entry, ...]:
+    def entries(self, address: RegistryAddress) -> tuple[RegistryEntry, ...]:
         if "/" in address.name:
             return tuple(_file_entry(one) for one in self._tree(address))
         author = address.name or self._access.require("hf_organization")
         found = self.call(f"hf:{author}", lambda: list(self._api.list_datasets(author=author)))
-        return tuple(Entry("data set", f"hf:{one.id}", note="private" if one.private else "") for one in found)
+        return tuple(RegistryEntry("data set", f"hf:{one.id}", note="private" if one.private else "") for one in found)
 
-    def download(self, address: Address, destination: Path, *, file: str = "", split: str = "") -> Received:
+    def download(self, address: RegistryAddress, destination: Path, *, file: str = "", split: str = "") -> Received:
         need_repo(address)
         if file:
             return self._fetch(address, file, destination)
@@ -65,11 +65,11 @@ class Hub:
             return self._fetch(address, found[0], destination)
         return self._join(address, found, destination)
 
-    def upload(self, address: Address, source: Path, change: Change) -> Stored:
+    def upload(self, address: RegistryAddress, source: Path, change: UploadOptions) -> Stored:
         with self._no_progress_bars():
             return upload_file(self, need_repo(address), source, change)
 
-    def remove(self, address: Address, file: str = "") -> str:
+    def remove(self, address: RegistryAddress, file: str = "") -> str:
         need_repo(address)
         if not file:
             self.call(str(address), lambda: self._api.delete_repo(address.name, repo_type=KIND))
@@ -104,7 +104,7 @@ class Hub:
             except Exception as error:  # noqa: BLE001 (what is not the network's is raised as it is)
                 _raise_unreachable(what, error)
 
-    def info(self, address: Address, file: str) -> Any:
+    def info(self, address: RegistryAddress, file: str) -> Any:
         """What the hub knows of one file; None where there is none."""
         found = self.call(
             str(address),
@@ -136,15 +136,15 @@ class Hub:
         detail = redact_text(str(getattr(error, "server_message", "") or ""))
         return refusal(what, status, "hf_token", self._access, detail)
 
-    def _tree(self, address: Address) -> list[Any]:
+    def _tree(self, address: RegistryAddress) -> list[Any]:
         arguments = {"repo_type": KIND, "revision": address.version or None, "recursive": True}
         found = self.call(str(address), lambda: list(self._api.list_repo_tree(address.name, **arguments)))
         return [one for one in found if hasattr(one, "blob_id")]  # files; folders have none
 
-    def _fetch(self, address: Address, file: str, destination: Path) -> Received:
+    def _fetch(self, address: RegistryAddress, file: str, destination: Path) -> Received:
         return fetch_file(self._remote(address, file), destination, self._retries)
 
-    def _remote(self, address: Address, file: str) -> Remote:
+    def _remote(self, address: RegistryAddress, file: str) -> Remote:
         what = f"{address}: {file}"
         url = self._package.hf_hub_url(
             address.name, file, repo_type=KIND, revision=address.version or None, endpoint=self._api.endpoint
@@ -166,7 +166,7 @@ class Hub:
             git=etag if len(etag) == 40 else "",
         )
 
-    def _read_card(self, address: Address) -> str:
+    def _read_card(self, address: RegistryAddress) -> str:
         card = self.info(address, _CARD)
         if card is None or card.size > _CARD_BYTES:
             return ""
@@ -174,24 +174,24 @@ class Hub:
             path = self._fetch(address, _CARD, Path(folder) / _CARD).path
             return path.read_text("utf-8", errors="replace")
 
-    def _converted(self, address: Address, split: str) -> tuple[Address, tuple[str, ...]] | None:
+    def _converted(self, address: RegistryAddress, split: str) -> tuple[RegistryAddress, tuple[str, ...]] | None:
         if address.version:
             return None
-        other = Address("huggingface", address.name, CONVERTED)
+        other = RegistryAddress("huggingface", address.name, CONVERTED)
         try:
             found = files_of_split([one.path for one in self._tree(other)], split)
         except UserError:
             return None  # there is no such copy
         return (other, found) if found else None
 
-    def _no_split(self, address: Address, split: str, names: list[str], card: str) -> NoReturn:
+    def _no_split(self, address: RegistryAddress, split: str, names: list[str], card: str) -> NoReturn:
         splits, files = list_splits(names, card), ", ".join(names[:10]) or "none"
         have = f"it has {', '.join(splits)}" if splits else f"none is known by its files' names ({files})"
         raise UserError(
             f"{address} has no split {split!r}: {have}", f"Name a file instead: gym data download {address} FILE"
         )
 
-    def _join(self, address: Address, files: tuple[str, ...], destination: Path) -> Received:
+    def _join(self, address: RegistryAddress, files: tuple[str, ...], destination: Path) -> Received:
         """Parts in their order as one file of JSON lines; the parts stay beside until it is whole."""
         if files[0].endswith(PARQUET):
             need_pyarrow()  # before anything large is fetched
@@ -237,9 +237,9 @@ def _unwrapped(ask: Callable[[], Any]) -> Any:
         raise
 
 
-def _file_entry(one: Any) -> Entry:
+def _file_entry(one: Any) -> RegistryEntry:
     digest = one.lfs["sha256"] if one.lfs else one.blob_id
-    return Entry("file", one.path, one.size, digest)
+    return RegistryEntry("file", one.path, one.size, digest)
 
 
 def _says_missing(error: Any) -> bool:

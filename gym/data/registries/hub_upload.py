@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from gym.data.registries.access import Access
-from gym.data.registries.address import Address
-from gym.data.registries.base import Change, Stored
+from gym.data.registries.address import RegistryAddress
+from gym.data.registries.registry import Stored, UploadOptions
 from gym.data.registries.upload_check import check_upload
 from gym.errors import UserError
 
@@ -15,7 +15,7 @@ _KIND = "dataset"
 _MAIN = "main"
 
 
-class Caller(Protocol):
+class HubCalls(Protocol):
     """The part of `Hub` that an upload needs."""
 
     @property
@@ -23,7 +23,7 @@ class Caller(Protocol):
     @property
     def access(self) -> Access: ...
     def call(self, what: str, ask: Any) -> Any: ...
-    def info(self, address: Address, file: str) -> Any: ...
+    def info(self, address: RegistryAddress, file: str) -> Any: ...
 
 
 def name_repo(access: Access, domain: str, name: str) -> str:
@@ -33,8 +33,8 @@ def name_repo(access: Access, domain: str, name: str) -> str:
     return f"{organization}/{'-'.join(part.replace(' ', '-') for part in parts if part)}"
 
 
-def upload_file(hub: Caller, address: Address, source: Path, change: Change) -> Stored:
-    """Commits the file. What it replaced is named by its checksum; git keeps it."""
+def upload_file(hub: HubCalls, address: RegistryAddress, source: Path, change: UploadOptions) -> Stored:
+    """Commits the file. What it replaced is named by its checksum; git still has it."""
     if change.pull_request and address.version not in ("", _MAIN):
         raise UserError(
             f"{address}: a pull request goes to {_MAIN}", f"Leave @{address.version} or the pull request out."
@@ -65,7 +65,7 @@ def upload_file(hub: Caller, address: Address, source: Path, change: Change) -> 
     return Stored(str(address), file, size, sha256, _describe(before, sha256), url, tuple(notes))
 
 
-def _collect(hub: Caller, address: Address, collection: str) -> str:
+def _collect(hub: HubCalls, address: RegistryAddress, collection: str) -> str:
     hub.call(
         f"collection {collection}",
         lambda: hub.api.add_collection_item(collection, address.name, _KIND, exists_ok=True),

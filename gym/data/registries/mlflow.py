@@ -13,10 +13,10 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlsplit
 
 from gym.data.registries.access import Access
-from gym.data.registries.address import Address, need_version
-from gym.data.registries.base import Change, Entry, Received, Stored
+from gym.data.registries.address import RegistryAddress, need_version
+from gym.data.registries.registry import Received, RegistryEntry, Stored, UploadOptions
 from gym.data.registries.replies import refusal
-from gym.data.registries.rest import Refused, Rest
+from gym.data.registries.rest import RequestRefused, Rest
 from gym.data.registries.transfer import Remote, Retries, fetch_file
 from gym.data.registries.upload_check import check_upload
 from gym.errors import UserError
@@ -37,27 +37,29 @@ class ModelRegistry:
         self._retries = retries
         self._gitlab = "/api/v4/" in access.mlflow_tracking_uri
 
-    def entries(self, address: Address) -> tuple[Entry, ...]:
+    def entries(self, address: RegistryAddress) -> tuple[RegistryEntry, ...]:
         if not address.name:
             names = self._pages("registered-models/search", "registered_models", {}, str(address))
-            return tuple(Entry("data set", f"gitlab:{one['name']}", note=one.get("description") or "") for one in names)
+            return tuple(
+                RegistryEntry("data set", f"gitlab:{one['name']}", note=one.get("description") or "") for one in names
+            )
         if not address.version:
-            return tuple(Entry("version", _version_of(one)) for one in self._versions(address))
+            return tuple(RegistryEntry("version", _version_of(one)) for one in self._versions(address))
         run = self._run(address)
         files = self._files(address, run)
         if files is None:
             raise UserError(f"{address}: this server lists no files", f"gym data download {address} FILE")
         return tuple(
-            Entry("file", one["path"], _int(one.get("file_size")), _tags(run).get(DIGEST_TAG + one["path"], ""))
+            RegistryEntry("file", one["path"], _int(one.get("file_size")), _tags(run).get(DIGEST_TAG + one["path"], ""))
             for one in files
         )
 
-    def download(self, address: Address, destination: Path, *, file: str = "", split: str = "") -> Received:
+    def download(self, address: RegistryAddress, destination: Path, *, file: str = "", split: str = "") -> Received:
         if not file:
             file = self._file_of_split(address, self._run(need_version(address)), split)
         return fetch_file(self.remote(address, file), destination, self._retries)
 
-    def remote(self, address: Address, file: str) -> Remote:
+    def remote(self, address: RegistryAddress, file: str) -> Remote:
         """A file of a version, and all that the registry knows of it."""
         run = self._run(need_version(address))
         listed = self._listed(address, run, file)
@@ -72,7 +74,7 @@ class ModelRegistry:
             sha256=_tags(run).get(DIGEST_TAG + file, ""),
         )
 
-    def upload(self, address: Address, source: Path, change: Change) -> Stored:
+    def upload(self, address: RegistryAddress, source: Path, change: UploadOptions) -> Stored:
         _check_change(need_version(address), change)
         size, sha256 = check_upload(source)
         file = change.file_name or source.name
@@ -82,16 +84,16 @@ class ModelRegistry:
         before = _tags(run).get(DIGEST_TAG + file, "")
         old = self._listed(address, run, file)
         what = f"{address}: {file}"
-        # First the digest goes: a download meanwhile must not hold the new file against the old one's.
+        # First the digest goes: a download meanwhile must not compare the new file with the old digest.
         if before:
             self._set_tag(run, file, "", what)
         self._ask(what, lambda: self._rest.put(self._url(run, file), source))
         if not self._set_tag(run, file, sha256, what):
-            notes += ("this server keeps no tags: downloads are checked by size alone",)
+            notes += ("this server stores no tags: downloads are checked by size alone",)
         replaced = "" if before == sha256 else _describe(old, before)
         return Stored(str(address), file, size, sha256, replaced, "", notes)
 
-    def remove(self, address: Address, file: str = "") -> str:
+    def remove(self, address: RegistryAddress, file: str = "") -> str:
         if not address.name:
             raise UserError(f"{address}: which data set?", "Write gitlab:NAME or gitlab:NAME:VERSION.")
         if file:
@@ -109,7 +111,7 @@ class ModelRegistry:
         self._call(str(address), "DELETE", "model-versions/delete", body=body)
         return str(address)
 
-    def _make_version(self, address: Address, change: Change) -> tuple[dict[str, Any], tuple[str, ...]]:
+    def _make_version(self, address: RegistryAddress, change: UploadOptions) -> tuple[dict[str, Any], tuple[str, ...]]:
         """The run of that version, which is made where there is none."""
         self._make_entry(address.name)
         found = self._find_version(address, missing_ok=True)
@@ -128,17 +130,17 @@ class ModelRegistry:
     def _make_entry(self, name: str) -> None:
         try:
             self._rest.ask("POST", f"{_API}/registered-models/create", body={"name": name})
-        except Refused as error:
+        except RequestRefused as error:
             if error.code != "RESOURCE_ALREADY_EXISTS" and error.status not in (400, 409):
                 raise refusal(f"gitlab:{name}", error.status, _KEY, self._access, error.detail) from None
             self._call(f"gitlab:{name}", "GET", "registered-models/get", query={"name": name})
 
-    def _make_run(self, address: Address) -> dict[str, Any]:
+    def _make_run(self, address: RegistryAddress) -> dict[str, Any]:
         body = {"experiment_id": "0", "run_name": f"{address.name} {address.version}"}
         run: dict[str, Any] = self._call(str(address), "POST", "runs/create", body=body)["run"]
         return run
 
-    def _versions(self, address: Address) -> list[dict[str, Any]]:
+    def _versions(self, address: RegistryAddress) -> list[dict[str, Any]]:
         if self._gitlab:  # it cannot search, but names the newest
             body = {"name": address.name}
             found = self._call(str(address), "POST", "registered-models/get-latest-versions", body=body)
@@ -149,7 +151,7 @@ class ModelRegistry:
             self._call(str(address), "GET", "registered-models/get", query={"name": address.name})
         return sorted(found_all, key=lambda one: _int(one.get("version")) or 0, reverse=True)
 
-    def _find_version(self, address: Address, *, missing_ok: bool = False) -> Any:
+    def _find_version(self, address: RegistryAddress, *, missing_ok: bool = False) -> Any:
         """By its tag; MLflow's own number will do. The newest where a tag was given twice."""
         if not self._gitlab:
             found = next((one for one in self._versions(address) if _version_of(one) == address.version), None)
@@ -158,13 +160,13 @@ class ModelRegistry:
         try:
             query = {"name": address.name, "version": address.version}
             return self._rest.ask("GET", f"{_API}/model-versions/get", query=query)["model_version"]
-        except Refused as error:
+        except RequestRefused as error:
             if missing_ok and error.status == 404:
                 return None
-            status = 404 if error.status == 400 else error.status  # a version that is no number, to MLflow
+            status = 404 if error.status == 400 else error.status  # a version that is not a number, to MLflow
             raise refusal(str(address), status, _KEY, self._access, error.detail) from None
 
-    def _run(self, address: Address, version: dict[str, Any] | None = None) -> dict[str, Any]:
+    def _run(self, address: RegistryAddress, version: dict[str, Any] | None = None) -> dict[str, Any]:
         version = version or self._find_version(need_version(address))
         query = {"run_id": str(version.get("run_id") or "")}
         if not query["run_id"]:
@@ -172,20 +174,20 @@ class ModelRegistry:
         run: dict[str, Any] = self._call(str(address), "GET", "runs/get", query=query)["run"]
         return run
 
-    def _listed(self, address: Address, run: dict[str, Any], file: str) -> dict[str, Any] | None:
+    def _listed(self, address: RegistryAddress, run: dict[str, Any], file: str) -> dict[str, Any] | None:
         return next((one for one in self._files(address, run) or () if one["path"] == file), None)
 
-    def _files(self, address: Address, run: dict[str, Any]) -> list[dict[str, Any]] | None:
+    def _files(self, address: RegistryAddress, run: dict[str, Any]) -> list[dict[str, Any]] | None:
         """None where the server cannot list files; GitLab's does not promise to."""
         try:
             found = self._rest.ask("GET", f"{_API}/artifacts/list", query={"run_id": run["info"]["run_id"]})
-        except Refused as error:
+        except RequestRefused as error:
             if error.status in (404, 405, 501):
                 return None
             raise refusal(str(address), error.status, _KEY, self._access, error.detail) from None
         return [one for one in found.get("files") or () if not one.get("is_dir")]
 
-    def _file_of_split(self, address: Address, run: dict[str, Any], split: str) -> str:
+    def _file_of_split(self, address: RegistryAddress, run: dict[str, Any], split: str) -> str:
         names = [str(one["path"]) for one in self._files(address, run) or ()]
         lines = [name for name in names if name.endswith(".jsonl")]
         named = [name for name in lines if split and split in name] or (lines if len(lines) == 1 else [])
@@ -204,7 +206,7 @@ class ModelRegistry:
             host = f"http://{parts.netloc}" if parts.netloc else self._rest.base
             return f"{host}{_FILES}/{parts.path.strip('/')}/{path}"
         raise UserError(
-            f"This registry keeps files at {parts.scheme or 'a path of its own machine'}, where only it can reach them",
+            f"This registry stores files at {parts.scheme or 'a path of its own machine'}; only it can reach them",
             "Start it so that it hands them out: mlflow server --serve-artifacts",
         )
 
@@ -213,7 +215,7 @@ class ModelRegistry:
         body = {"run_id": run_id, "run_uuid": run_id, "key": DIGEST_TAG + file, "value": value}
         try:
             self._rest.ask("POST", f"{_API}/runs/set-tag", body=body)
-        except Refused as error:
+        except RequestRefused as error:
             if error.status in (404, 405, 501):
                 return False
             raise refusal(what, error.status, _KEY, self._access, error.detail) from None
@@ -236,12 +238,12 @@ class ModelRegistry:
     def _ask(self, what: str, ask: Callable[[], _T]) -> _T:
         try:
             return ask()
-        except Refused as error:
+        except RequestRefused as error:
             status = 404 if error.code == "RESOURCE_DOES_NOT_EXIST" else error.status
             raise refusal(what, status, _KEY, self._access, error.detail) from None
 
 
-def _check_change(address: Address, change: Change) -> None:
+def _check_change(address: RegistryAddress, change: UploadOptions) -> None:
     if not re.fullmatch(r"\d+\.\d+\.\d+", address.version):
         raise UserError(f"{address}: a version has three numbers", f"e.g. gitlab:{address.name}:0.0.1")
     if change.pull_request or change.public or change.collection:

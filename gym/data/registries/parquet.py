@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from gym.data.rows import AGENT_REF, PARAMS
+from gym.data.row_parsing import AGENT_REF, PARAMS
 from gym.errors import InfraError, UserError
 
 _BATCH = 1000
@@ -34,7 +34,7 @@ def write_rows(files: Iterable[Path], out: BinaryIO) -> int:
 
 
 def clean_row(row: dict[str, Any]) -> dict[str, Any]:
-    """Parquet gives every item of a list all fields that any item has, as null; objects may be kept as text."""
+    """Parquet gives every item of a list all fields that any item has, as null; objects may be stored as text."""
     cleaned = dict(row)
     for key in _OBJECTS:
         value = cleaned.get(key)
@@ -62,5 +62,5 @@ def need_pyarrow() -> Any:
         return importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise UserError(
-            "This split is kept as parquet, and pyarrow, which reads it, is not installed", "pip install pyarrow"
+            "This split is stored as parquet, and pyarrow, which reads it, is not installed", "pip install pyarrow"
         ) from None

@@ -18,8 +18,8 @@ _SECONDS: Final = 60.0
 _MAX_REPLY: Final = 64 << 20
 
 
-class Refused(Exception):
-    """A status that is no success, with the registry's own code and sentence."""
+class RequestRefused(Exception):
+    """A status that is not a success, with the registry's own code and sentence."""
 
     def __init__(self, status: int, code: str, detail: str) -> None:
         super().__init__(f"{status} {code} {detail}")
@@ -81,10 +81,10 @@ class Rest:
             ) from error
 
 
-def _refused(status: int, raw: bytes) -> Refused:
+def _refused(status: int, raw: bytes) -> RequestRefused:
     try:
         found = json.loads(raw)
         code, detail = str(found.get("error_code", "")), str(found.get("message", ""))
     except (ValueError, AttributeError):
         code, detail = "", ""
-    return Refused(status, code, redact_text(detail[:500]))
+    return RequestRefused(status, code, redact_text(detail[:500]))

@@ -22,7 +22,7 @@ _NAMES: Final[dict[str, tuple[str, ...]]] = {
 
 
 def files_of_split(files: Sequence[str], split: str, card: str = "") -> tuple[str, ...]:
-    """All of one kind, JSON lines before parquet; none where nothing tells."""
+    """All of one kind, JSON lines before parquet; none where neither says."""
     return _one_kind(_said_by_card(files, split, card)) or _one_kind(_named_so(files, split))
 
 

@@ -1,4 +1,4 @@
-"""A file over HTTP: goes on where it was cut off, is checked, and takes its place only when it is whole.
+"""Downloads a file over HTTP: resumes where it was cut off, checks it, and puts it in its place only when it is whole.
 
 The hub's own client throws away what it has when it is interrupted (since its version 2), and MLflow's never resumed.
 """
@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from gym.data.registries.base import Received, Verified
-from gym.data.registries.lock import alone_with
+from gym.data.registries.download_lock import alone_with
+from gym.data.registries.registry import Received, Verified
 from gym.data.registries.replies import BUSY, wait_asked
 from gym.errors import GymError, InfraError
 
@@ -42,7 +42,7 @@ class Remote:
 
 @dataclass(frozen=True)
 class Retries:
-    """Waits between tries that bring nothing new; a try that brings bytes starts them again."""
+    """Waits between tries without progress; a try that brings bytes resets them."""
 
     waits: tuple[float, ...] = (1.0, 2.0, 5.0, 10.0)
     sleep: Callable[[float], object] = time.sleep
@@ -75,7 +75,7 @@ def fetch_file(remote: Remote, destination: Path, retries: Retries | None = None
 
 
 def part_of(remote: Remote, destination: Path) -> Path:
-    """Where the beginning of exactly this remote file is kept."""
+    """The partial download of exactly this remote file."""
     return destination.with_name(f".{destination.name}.{_identity(remote)}.part")
 
 
@@ -127,8 +127,8 @@ def _verify(remote: Remote, path: Path) -> Verified:
 
 def _differs(remote: Remote, found: str, wanted: str) -> InfraError:
     return InfraError(
-        f"{remote.source}: what arrived has {found}, the registry says {wanted}; nothing was written",
-        "Run the same command again; where it stays so, the file in the registry is damaged: upload it again.",
+        f"{remote.source}: the download has {found}, the registry says {wanted}; nothing was written",
+        "Run the same command again; if the error stays, the file in the registry is damaged: upload it again.",
     )
 
 
@@ -143,7 +143,7 @@ def _download(remote: Remote, part: Path, retries: Retries) -> None:
             what = "the connection ended early"
         except urllib.error.HTTPError as error:
             error.close()
-            if error.code == 416 and before:  # nothing follows what is here, and its size is not known: begin again
+            if error.code == 416 and before:  # nothing follows what is here, and its size is not known: start over
                 part.unlink()
                 continue
             if error.code not in BUSY:
@@ -151,7 +151,7 @@ def _download(remote: Remote, part: Path, retries: Retries) -> None:
             wait = wait_asked(error.headers.get("Retry-After"), time.time())
             what = f"the registry is busy ({error.code})"
         except (http.client.HTTPException, OSError) as error:
-            _stop_on_disk_trouble(error, part)
+            _raise_disk_error(error, part)
             what = f"{getattr(error, 'reason', error) or type(error).__name__}"
         had = part.stat().st_size if part.exists() else 0
         if had > before:
@@ -165,12 +165,12 @@ def _download(remote: Remote, part: Path, retries: Retries) -> None:
 
 def _given_up(remote: Remote, what: str, had: int) -> InfraError:
     of = f" of {remote.size:,}" if remote.size is not None else ""
-    kept = f"{had:,}{of} bytes are kept: the same command goes on from there." if had else "Run the same command again."
-    return InfraError(f"{remote.source}: could not be fetched: {what}", kept)
+    hint = f"{had:,}{of} bytes are here: the same command resumes from there." if had else "Run the same command again."
+    return InfraError(f"{remote.source}: could not be fetched: {what}", hint)
 
 
-def _stop_on_disk_trouble(error: OSError | http.client.HTTPException, part: Path) -> None:
-    """A full disk is no fault of the line."""
+def _raise_disk_error(error: OSError | http.client.HTTPException, part: Path) -> None:
+    """A full disk is not an error of the connection."""
     if isinstance(error, OSError) and error.errno in _DISK:
         error.filename = error.filename or str(part)
         raise error

@@ -1,14 +1,14 @@
-"""What is uploaded has rows that can be read: a bad line is found before the upload, not after a download."""
+"""Checks that a file's rows can be read: a bad line is found before the upload, not after a download."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Final
 
+from gym.data.line_source import read_lines
 from gym.data.registries.splits import LINES
 from gym.data.registries.transfer import file_digest
-from gym.data.rows import BadLine, parse_row
-from gym.data.source import read_lines
+from gym.data.row_parsing import BadLine, parse_row
 from gym.errors import ConfigError, Problem, UserError
 
 MAX_SHOWN: Final = 20
@@ -37,4 +37,4 @@ def _check_rows(source: Path) -> None:
     if not count:
         raise UserError(f"{source} has no rows")
     if problems:
-        raise ConfigError(problems, f"{bad:,} of {count:,} lines are no rows; nothing was uploaded.")
+        raise ConfigError(problems, f"{bad:,} of {count:,} lines are not rows; nothing was uploaded.")

@@ -4,26 +4,13 @@ from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse
 from grounding import is_grounded
 from pydantic import Field
-from rows import CitationIfScore, Citations, CitationTask
+from rows import REASONS, CitationIfScore, Citations, CitationTask
 
 from gym.server import ResourcesConfig, ResourcesServer
 from gym.server.workers import Workers
 from gym.wire.items import input_items, is_message, item_text
 
 NO_MORE_TOOLS = "No further tool results are available. Provide your final answer."
-
-REASONS = {
-    "unknown_grammar": "the row names a grammar that nobody knows",
-    "structural": "the answer is empty, or calls a tool",
-    "no_answer": "there is nothing but citations",
-    "malformed_attempt": "an id stands outside of a citation in the grammar that was asked for",
-    "must_cite": "too few valid citations",
-    "no_hallucination": "a source is cited that does not exist",
-    "correctness_missed_gold": "a required source is not cited",
-    "correctness_over_cap": "more sources are cited than the answer needs",
-    "no_cite": "there is a citation where none was to be",
-    "ungrounded": "strict: the answer says nothing of what was found",
-}
 
 
 class CitationConfig(ResourcesConfig):

@@ -23,3 +23,17 @@ class CitationTask(VerifyRequest):
 
 class CitationIfScore(Score):
     match_details: dict[str, Any]
+
+
+REASONS = {
+    "unknown_grammar": "the row names a grammar that nobody knows",
+    "structural": "the answer is empty, or calls a tool",
+    "no_answer": "there is nothing but citations",
+    "malformed_attempt": "an id stands outside of a citation in the grammar that was asked for",
+    "must_cite": "too few valid citations",
+    "no_hallucination": "a source is cited that does not exist",
+    "correctness_missed_gold": "a required source is not cited",
+    "correctness_over_cap": "more sources are cited than the answer needs",
+    "no_cite": "there is a citation where none was to be",
+    "ungrounded": "strict: the answer says nothing of what was found",
+}

@@ -3,11 +3,12 @@
 from typing import Any
 
 from pydantic import Field
+from reasons import objection, reason_of
 from rows import FormatTask, FormatVerificationScore, LineFormat, MarkerFormat
 
 from gym.server import ResourcesConfig, ResourcesServer
 from gym.server.workers import Workers
-from gym.wire.answers import plain_lines, repeats_only, says_something
+from gym.wire.answers import plain_lines
 from gym.wire.items import last_user_text
 
 
@@ -46,29 +47,6 @@ class FormatVerification(ResourcesServer[None]):
         else:
             function, asked = "match_markers", (wanted.expected_markers, wanted.patterns)
         return await self.workers.judge(function, text, *asked, field="verifier", refusal="BadPattern")
-
-
-def reason_of(details: dict[str, Any]) -> str:
-    if "min_matches" in details:
-        return f"{details['matching_lines']} lines match, at least {details['min_matches']} should"
-    parts = (f"{name}: {', '.join(details[name])}" for name in ("missing", "spurious") if details[name])
-    return "; ".join(parts)[:2000]
-
-
-def objection(text: str, wanted: LineFormat | MarkerFormat, prompt: str) -> str:
-    """What strict mode has against an answer that keeps the format."""
-    if not says_something(text):
-        return "the answer is empty"
-    if repeats_only(text, prompt):
-        return "the answer is the prompt again"
-    if isinstance(wanted, LineFormat):
-        asks = bool(wanted.verify_regex) and wanted.verify_min_matches > 0
-        return "" if asks else "the row asks for no lines"
-    for marker in wanted.expected_markers:
-        text = text.replace(marker, " ") if marker else text
-    if not says_something(text):
-        return "the answer is nothing but markers"
-    return "" if wanted.expected_markers or wanted.patterns else "the row asks for no markers"
 
 
 app = FormatVerification.app()

@@ -1,23 +1,13 @@
 """Sunny weather over MCP: the tool must be called in this very session, and the answer must repeat what it said."""
 
-from dataclasses import dataclass, field
-from typing import Any
-
 from rows import McpWeatherScore, Report, Truth, WeatherRow, WeatherTask
+from weather import Calls, answer_text, report
 
 from gym.server import ResourcesConfig, ResourcesServer, tool
-from gym.wire import items
 
 
 class McpWeatherConfig(ResourcesConfig):
     expose_tools_over_mcp: bool = True
-
-
-@dataclass
-class Calls:
-    """The cities that this session's tool was called with."""
-
-    cities: list[str] = field(default_factory=list)
 
 
 class McpWeather(ResourcesServer[Calls]):
@@ -53,15 +43,6 @@ class McpWeather(ResourcesServer[Calls]):
             final_response_mentions_weather=mentioned,
             reason=reason,
         )
-
-
-def report(city: str) -> str:
-    return f"The weather in {city} is sunny and 72 F."
-
-
-def answer_text(output: list[dict[str, Any]]) -> str:
-    """Every assistant text, a line each."""
-    return "\n".join(items.item_text(item, "\n") for item in output if items.is_message(item)).strip()
 
 
 app = McpWeather.app()

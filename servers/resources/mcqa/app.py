@@ -1,11 +1,10 @@
 """Multiple-choice questions: reads the chosen letter out of the answer in one of four ways, or by a row's pattern."""
 
-from typing import Any
-
 from grading import GradingMode, extract_answer, strict_answer
+from rows import McqaScore, McqaTask
 
-from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
-from gym.server.choices import Template, choose_by_pattern
+from gym.server import ResourcesConfig, ResourcesServer
+from gym.server.choices import choose_by_pattern
 from gym.server.patterns import Patterns
 from gym.wire.choices import Options
 
@@ -13,18 +12,6 @@ from gym.wire.choices import Options
 class McqaConfig(ResourcesConfig):
     grading_mode: GradingMode | None = None  # overrides the rows' own
     strict: bool = False  # grades by the letter that was meant, in any form, where it is the only one
-
-
-class McqaTask(VerifyRequest):
-    options: list[dict[str, Any]] | None = None
-    expected_answer: str
-    grading_mode: GradingMode | None = None
-    template_metadata: Template | None = None
-
-
-class McqaScore(Score):
-    extracted_answer: str | None
-    expected_answer: str = ""  # where the row spells it in another way
 
 
 class Mcqa(ResourcesServer[None]):

@@ -1,10 +1,10 @@
 """Recall from a long conversation: one of several like replies, word for word, behind a code from the question."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import StringConstraints
+from rows import MrcrScore, MrcrTask
 
-from gym.server import ResourcesConfig, ResourcesServer, Score, Tolerated, VerifyRequest
+from gym.server import ResourcesConfig, ResourcesServer, Tolerated
 from gym.server.workers import Workers
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 
@@ -19,18 +19,6 @@ ENOUGH = 0.5  # what strict asks of a likeness before it is worth anything: any 
 
 class MrcrConfig(ResourcesConfig):
     strict: bool = False
-
-
-class MrcrTask(VerifyRequest):
-    expected_answer: Annotated[str, StringConstraints(pattern=r"\S")]
-    random_string_to_prepend: str
-    n_needles: int
-    n_tokens: int
-
-
-class MrcrScore(Score):
-    prefix_matched: bool
-    seq_match_ratio: float
 
 
 class Mrcr(ResourcesServer[None]):

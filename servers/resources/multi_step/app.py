@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from synonyms import handed_in, reachable_values, synonym_value
+from handing_in import handed_in, reachable_values, synonym_value
 
 from gym.server import ResourcesServer, Score, VerifyRequest, tool
 

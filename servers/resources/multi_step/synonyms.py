@@ -1,45 +1,73 @@
-"""The value of a synonym, and the values that a response hands in."""
+"""Words of nearly the same meaning, by the word they stand for. Plain English, put together for these rows."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Final
 
-import orjson
+_TEXT = """
+Angry: Furious Irate Cross Livid Enraged Mad Wrathful
+Begin: Start Commence Open Launch Initiate Embark
+Big: Large Huge Vast Giant Massive Enormous Immense
+Brave: Bold Daring Fearless Gallant Heroic Valiant
+Bright: Radiant Shining Vivid Brilliant Gleaming Luminous
+Calm: Serene Peaceful Placid Tranquil Composed Relaxed
+Careful: Cautious Wary Prudent Watchful Heedful Attentive
+Clean: Spotless Pure Washed Immaculate Pristine Scrubbed
+Clever: Smart Bright Ingenious Astute Shrewd Sharp
+Cold: Chilly Icy Frosty Freezing Frigid Wintry
+Cut: Slice Chop Carve Trim Snip Sever
+Dark: Gloomy Murky Dim Shadowy Dusky Unlit
+Difficult: Hard Tough Tricky Demanding Arduous Strenuous
+Dirty: Filthy Grimy Muddy Soiled Stained Grubby
+Dry: Arid Parched Barren Dusty Thirsty Waterless
+Eager: Keen Avid Ardent Willing Earnest Zealous
+Easy: Simple Effortless Light Painless Smooth Gentle
+Empty: Vacant Hollow Bare Void Blank Unfilled
+End: Finish Close Conclude Stop Cease Terminate
+Famous: Renowned Noted Eminent Celebrated Known Prominent
+Fast: Quick Rapid Swift Speedy Brisk Fleet Hasty
+Funny: Comical Amusing Witty Droll Humorous Hilarious
+Happy: Glad Cheerful Merry Jolly Joyful Content Elated
+Help: Aid Assist Support Serve Back Relieve
+Hide: Conceal Cover Mask Veil Bury Screen
+Honest: Truthful Sincere Frank Candid Upright Fair
+Kind: Gentle Caring Considerate Warmhearted Generous Humane
+Lazy: Idle Slothful Indolent Inactive Sluggish Listless
+Look: Gaze Stare Glance Peer Watch Observe
+Make: Build Create Form Construct Assemble Produce
+Move: Shift Budge Travel Stir Relocate Transfer
+Narrow: Slim Thin Slender Tight Fine Cramped
+New: Fresh Recent Modern Novel Current Latest
+Old: Ancient Aged Elderly Antique Vintage Archaic
+Plain: Simple Bare Modest Unadorned Basic Austere
+Pretty: Lovely Fair Beautiful Handsome Charming Comely
+Quiet: Silent Hushed Still Mute Noiseless Soundless
+Rich: Wealthy Affluent Prosperous Moneyed Opulent Loaded
+Sad: Unhappy Gloomy Mournful Downcast Tearful Sorrowful
+Safe: Secure Protected Sheltered Guarded Harmless Sound
+Say: Tell Speak Utter State Voice Declare Mention
+Shy: Timid Bashful Reserved Coy Modest Retiring
+Slow: Sluggish Leisurely Unhurried Gradual Plodding Tardy
+Small: Tiny Little Minute Compact Petite Miniature
+Smell: Odour Scent Aroma Fragrance Perfume Whiff
+Strange: Odd Peculiar Curious Unusual Weird Queer
+Strong: Mighty Powerful Sturdy Robust Tough Muscular
+Take: Grab Seize Grasp Fetch Snatch Collect
+Think: Ponder Reflect Consider Reason Muse Meditate
+Tired: Weary Exhausted Drained Sleepy Fatigued Spent
+Walk: Stroll March Stride Wander Amble Saunter Hike
+Warm: Toasty Balmy Heated Tepid Blazing Cosy
+Weak: Feeble Frail Faint Delicate Fragile Puny
+Wet: Damp Moist Soaked Drenched Soggy Humid
+Wise: Sage Prudent Learned Sensible Judicious Knowing
+Young: Youthful Juvenile Immature Adolescent Budding Fledgling
+"""
 
-from gym.wire.failures import RolloutError
-from gym.wire.items import Item
+
+def _groups() -> dict[str, tuple[str, ...]]:
+    pairs = (line.split(": ") for line in _TEXT.strip().splitlines())
+    return {word: tuple(synonyms.split()) for word, synonyms in pairs}
 
 
-def reachable_values(synonyms: list[str], expected: list[int]) -> list[int]:
-    """The expected values, where they are those that the tool gives for the expected synonyms."""
-    values = [synonym_value(synonym) for synonym in synonyms]
-    if not values:
-        raise RolloutError("row", "expected_synonyms: the list is empty, so nothing can be right")
-    if values != expected:
-        what = f"expected_synonym_values: the tool gives {values} for expected_synonyms, not {expected}"
-        raise RolloutError("row", what)
-    return values
-
-
-def synonym_value(synonym: str) -> int:
-    return sum(ord(letter) for letter in synonym)
-
-
-def handed_in(calls: list[Item]) -> tuple[list[Any], str]:
-    """The values of the last extract_synonym_values call, and what is wrong with them."""
-    for call in reversed(calls):
-        if call.get("name") == "extract_synonym_values":
-            return parse_values(call.get("arguments"))
-    return [], "extract_synonym_values was never called"
-
-
-def parse_values(arguments: Any) -> tuple[list[Any], str]:
-    try:
-        parsed = orjson.loads(arguments)
-    except (orjson.JSONDecodeError, TypeError):
-        return [], "the arguments of extract_synonym_values are not JSON"
-    values = parsed.get("synonym_values") if isinstance(parsed, dict) else None
-    if not isinstance(values, list):
-        return [], "synonym_values is not a list"
-    values = [int(one) if isinstance(one, float) and one.is_integer() else one for one in values]  # 711.0 is one
-    return values, "" if all(type(value) is int for value in values) else "synonym_values holds more than integers"
+SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = _groups()

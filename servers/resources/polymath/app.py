@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from pydantic import Field
-from rows import PolymathScore, PolymathTask
+from rows import PolymathScore, PolymathTask, score
 from weights import weighted_rates
 
 from gym.server import ResourcesConfig, ResourcesServer
@@ -57,13 +57,6 @@ class Polymath(ResourcesServer[None]):
         rates = pass_and_majority(replies, answer="extracted_answer", name=SCORE)
         rates |= pass_and_majority_by("language", replies, answer="extracted_answer", name=SCORE)
         return rates | weighted_rates(replies, answer="extracted_answer", name=SCORE)
-
-
-def score(equal: bool, extracted: str | None, reason: str) -> PolymathScore:
-    reward = float(equal)
-    return PolymathScore(
-        reward=reward, library_reward=reward, extracted_answer=extracted, judge_evaluations=None, reason=reason
-    )
 
 
 app = Polymath.app()

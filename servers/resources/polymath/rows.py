@@ -19,3 +19,10 @@ class PolymathScore(Score):
     extracted_answer: str | None
     judge_evaluations: None = None
     library_error: str = ""  # why the answer could not be compared
+
+
+def score(equal: bool, extracted: str | None, reason: str) -> PolymathScore:
+    reward = float(equal)
+    return PolymathScore(
+        reward=reward, library_reward=reward, extracted_answer=extracted, judge_evaluations=None, reason=reason
+    )

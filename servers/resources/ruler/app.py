@@ -1,32 +1,19 @@
 """Needles in a long context: how many of the strings that were asked for the answer holds."""
 
-from typing import Annotated, Any
+from typing import Any
 
-from guesses import is_alone, plain, precision
-from pydantic import Field, StringConstraints
+from guesses import is_alone, plain, precision, repeats
+from rows import RulerScore, RulerTask
 
-from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
-from gym.wire.items import input_items, item_text
+from gym.server import ResourcesConfig, ResourcesServer
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 
 QUESTIONS = "qa"  # subsets whose `outputs` are spellings of one answer; elsewhere all of them are asked for
 SPACE_OF_STRICT = 1_000  # characters beside the strings themselves: twice what RULER lets a model generate
-COPY = 400  # characters: as much of the prompt's end, word for word, is no answer
 
 
 class RulerConfig(ResourcesConfig):
     strict: bool = False
-
-
-class RulerTask(VerifyRequest):
-    outputs: list[Annotated[str, StringConstraints(min_length=1)]] = Field(min_length=1)
-    length: int
-    subset: str
-
-
-class RulerScore(Score):
-    string_match_all_single: float
-    string_match_part_single: float
 
 
 class Ruler(ResourcesServer[None]):
@@ -53,7 +40,7 @@ class Ruler(ResourcesServer[None]):
     def read(self, rollout: RulerTask) -> tuple[str, str]:
         """The text to search, and why it is none."""
         answer = rollout.output_text.strip().lower()
-        if _repeats(answer, rollout):
+        if repeats(answer, rollout):
             return "", "the answer repeats the prompt"
         if self.config.strict and len(answer) > SPACE_OF_STRICT + 2 * sum(map(len, rollout.outputs)):
             return "", "the answer is too long for what was asked"
@@ -61,15 +48,6 @@ class Ruler(ResourcesServer[None]):
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         return pass_and_majority(replies) | pass_and_majority_by("subset", replies)
-
-
-def _repeats(answer: str, rollout: RulerTask) -> bool:
-    """The context holds every needle, so handing it back would find them all."""
-    for item in input_items(rollout.responses_create_params.input):
-        context = item_text(item).strip().lower()
-        if len(context) >= COPY and (context[:COPY] in answer or context[-COPY:] in answer):
-            return True
-    return False
 
 
 app = Ruler.app()

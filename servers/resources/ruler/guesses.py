@@ -6,7 +6,9 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
+from gym.server import VerifyRequest
 from gym.server.slots import is_denied, is_withdrawn
+from gym.wire.items import input_items, item_text
 
 WORDS = 40  # beside three for each that is asked for: a sentence around them
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
@@ -46,3 +48,15 @@ def _takes_back(answer: str, output: str) -> bool:
 def _shape(text: str) -> str:
     """Numbers of as many digits are of one kind, and so are identifiers cut alike."""
     return re.sub(r"[^\W_]", "x", text) + ("#" if text.isdigit() else "")
+
+
+COPY = 400  # characters: as much of the prompt's end, word for word, is no answer
+
+
+def repeats(answer: str, rollout: VerifyRequest) -> bool:
+    """The context holds every needle, so handing it back would find them all."""
+    for item in input_items(rollout.responses_create_params.input):
+        context = item_text(item).strip().lower()
+        if len(context) >= COPY and (context[:COPY] in answer or context[-COPY:] in answer):
+            return True
+    return False

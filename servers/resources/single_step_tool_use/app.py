@@ -9,6 +9,7 @@ from rules import Category, ComparatorConfig
 from texts import is_about, is_copy
 
 from gym.server import ResourcesConfig, ResourcesServer
+from gym.server.config import Settings
 from gym.server.workers import Workers
 from gym.wire import items
 from gym.wire.calls import greatest_pairing, refuse_unoffered
@@ -28,12 +29,15 @@ class SingleStepToolUse(ResourcesServer[None]):
     constant_floor_reason = "one example of five asks for a message, and any message is one"
     config: SingleStepConfig
 
-    async def start(self) -> None:
+    def __init__(self, config: SingleStepConfig, settings: Settings) -> None:
+        super().__init__(config, settings)
         strict, rules = self.config.strict, self.config.tool_call_comparator_config
         self.rules = rules
         self.counts_calls = strict or rules.counts_calls
         self.one = Comparator(rules, strict=strict)
         self.several = Comparator(rules.for_several(), strict=strict)
+
+    async def start(self) -> None:
         self.workers = self.own(Workers("schemas", count=1, folder=self.here))
 
     async def verify(self, rollout: SingleStepTask) -> SingleStepToolUseScore:

@@ -5,8 +5,9 @@ from statistics import mean
 from typing import Any
 
 from pydantic import Field
+from rows import StructEvalTask, reason_of
 
-from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
+from gym.server import ResourcesConfig, ResourcesServer, Score
 from gym.server.workers import Workers
 
 NOTHING = {"reward": 0.0, "render_score": 0.0, "key_validation_score": 0.0, "raw_output_score": 0.0}
@@ -16,15 +17,6 @@ class StructEvalConfig(ResourcesConfig):
     strict: bool = False  # reads the code as it stands; syntax alone is worth nothing
     worker_count: int = Field(2, ge=1)
     cpu_seconds: float = Field(10.0, gt=0)  # for one answer; more is a failure of kind timeout, never a reward
-
-
-class StructEvalTask(VerifyRequest):
-    task_id: str
-    task_name: str
-    input_type: str
-    output_type: str
-    raw_output_metric: list[str]
-    rendering: bool = False
 
 
 class StructEval(ResourcesServer[None]):
@@ -59,12 +51,6 @@ class StructEval(ResourcesServer[None]):
                 found[score].append(float(reply.get(score) or 0.0))
                 found[f"{score}_{kind}"].append(float(reply.get(score) or 0.0))
         return {f"mean/{name}": mean(values) for name, values in found.items()}
-
-
-def reason_of(told: dict[str, Any], missing: list[str]) -> str:
-    if told["error_type"]:
-        return f"{told['error_type']}: {told['error_message']}"
-    return f"missing: {', '.join(missing)}"[:2000] if missing else "the row expects no paths"
 
 
 app = StructEval.app()

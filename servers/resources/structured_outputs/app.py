@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from statistics import mean
-from typing import Any, Literal
+from typing import Any
 
 from payload import NoPayload, read_payload
 from pydantic import Field
+from rows import StructuredOutputsScore, StructuredTask
 
-from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
+from gym.server import ResourcesConfig, ResourcesServer
 from gym.server.workers import Workers
 
 
@@ -16,19 +17,6 @@ class StructuredConfig(ResourcesConfig):
     strict: bool = False  # closes nested objects too, reads fenced answers and YAML dates, refuses NaN
     worker_count: int = Field(2, ge=1)
     cpu_seconds: float = Field(10.0, gt=0)  # for one answer; more is a failure of kind timeout, never a reward
-
-
-class StructuredTask(VerifyRequest):
-    schema_str: str
-    schema_type: Literal["json", "yaml", "xml", "toml", "csv"] = "json"
-    response_mode: Literal["text", "tool_call"] = "text"
-    tool_name: str | None = None
-    tool_payload_key: str | None = None
-
-
-class StructuredOutputsScore(Score):
-    error_type: str | None
-    error_message: str | None
 
 
 class StructuredOutputs(ResourcesServer[None]):

@@ -165,7 +165,7 @@ def test_an_image_that_a_server_has_built_at_its_start_is_shown_until_it_is_ther
         started = gym(*UP, cwd=folder, timeout=400)
         assert started.returncode == 0, started.stderr
         assert "building the sandbox image of coder: Step" in started.stderr
-        assert "the sandbox image of coder is there, after" in started.stderr
+        assert "the sandbox image of coder is ready, after" in started.stderr
         again = gym(*UP, cwd=folder, timeout=400)
         assert "sandbox image" not in again.stderr
     finally:

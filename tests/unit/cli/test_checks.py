@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.cli import checks
+from gym.cli import machine_checks
 
 
 def test_a_port_in_use_is_found_with_its_holder() -> None:
@@ -16,56 +16,56 @@ def test_a_port_in_use_is_found_with_its_holder() -> None:
         holder.bind(("127.0.0.1", 0))
         holder.listen()
         port = holder.getsockname()[1]
-        taken = checks.check_port(port)
+        taken = machine_checks.check_port(port)
     assert taken.level == "warn"
     assert str(os.getpid()) in taken.found
     assert "--port 0" in taken.fix
 
 
 def test_a_program_that_is_there_is_shown_with_its_version_and_place() -> None:
-    found = checks.check_program("uv", "--version", "uv")
+    found = machine_checks.check_program("uv", "--version", "uv")
     assert found.level == "ok"
     assert found.found[0].isdecimal()
     assert "uv" in found.found
 
 
 def test_a_program_that_is_missing_or_broken_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    missing = checks.check_program("no-such-program", "--version", "some-package")
+    missing = machine_checks.check_program("no-such-program", "--version", "some-package")
     assert missing.level == "fail"
     assert "some-package" in missing.fix
     broken = tmp_path / "broken-program"
     broken.write_text("#!/bin/sh\necho it is broken >&2\nexit 3\n")
     broken.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
-    found = checks.check_program("broken-program", "--version", "some-package")
+    found = machine_checks.check_program("broken-program", "--version", "some-package")
     assert found.level == "fail"
     assert "exit code 3" in found.found
 
 
 def test_a_cache_that_cannot_be_made_is_a_failure(tmp_path: Path) -> None:
-    assert checks.check_cache(tmp_path / "new").level == "ok"
+    assert machine_checks.check_cache(tmp_path / "new").level == "ok"
     (tmp_path / "file").write_text("")
-    found = checks.check_cache(tmp_path / "file" / "cache")
+    found = machine_checks.check_cache(tmp_path / "file" / "cache")
     assert found.level == "fail"
     assert "GYM_CACHE_DIR" in found.fix
 
 
 def test_disk_is_looked_at_where_the_cache_will_be(tmp_path: Path) -> None:
-    assert checks.check_disk(tmp_path / "not" / "there" / "yet").found.endswith("GB free")
+    assert machine_checks.check_disk(tmp_path / "not" / "there" / "yet").found.endswith("GB free")
 
 
 def test_a_working_folder_without_room_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert checks.check_folder(tmp_path).level == "ok"
-    monkeypatch.setattr(checks, "GIGABYTE", 2**60)
-    found = checks.check_folder(tmp_path)
+    assert machine_checks.check_folder(tmp_path).level == "ok"
+    monkeypatch.setattr(machine_checks, "GIGABYTE", 2**60)
+    found = machine_checks.check_folder(tmp_path)
     assert found.level == "fail"
     assert str(tmp_path) in found.found
 
 
 def test_folders_of_gym_path_must_be_there(tmp_path: Path) -> None:
-    assert checks.check_search_path("").found == "not set"
-    assert checks.check_search_path(str(tmp_path)).level == "ok"
-    found = checks.check_search_path(os.pathsep.join([str(tmp_path), "/no/such/folder"]))
+    assert machine_checks.check_search_path("").found == "not set"
+    assert machine_checks.check_search_path(str(tmp_path)).level == "ok"
+    found = machine_checks.check_search_path(os.pathsep.join([str(tmp_path), "/no/such/folder"]))
     assert found.level == "warn"
     assert "/no/such/folder" in found.found
     assert str(tmp_path) not in found.found
@@ -73,7 +73,7 @@ def test_folders_of_gym_path_must_be_there(tmp_path: Path) -> None:
 
 def test_without_an_engine_nothing_has_to_be_mended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/socket")
-    (found,) = checks.check_engine()
+    (found,) = machine_checks.check_engine()
     assert found.level == "warn"
     assert "No container engine answers at unix:///no/such/socket" in found.found
     assert "local runtime" in found.found
@@ -81,11 +81,11 @@ def test_without_an_engine_nothing_has_to_be_mended(monkeypatch: pytest.MonkeyPa
 
 def test_bubblewrap_is_looked_for_and_tried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "apt-get install bubblewrap" in checks.check_bubblewrap().fix
+    assert "apt-get install bubblewrap" in machine_checks.check_bubblewrap().fix
     program = tmp_path / "bwrap"
     program.write_text("#!/bin/sh\necho bwrap: No permissions to create new namespace >&2\nexit 1\n")
     program.chmod(0o755)
-    found = checks.check_bubblewrap()
+    found = machine_checks.check_bubblewrap()
     assert (found.level, "No permissions" in found.found) == ("warn", True)
     program.write_text("#!/bin/sh\n")
-    assert checks.check_bubblewrap() == ("ok", "bubblewrap", str(program), "")
+    assert machine_checks.check_bubblewrap() == ("ok", "bubblewrap", str(program), "")

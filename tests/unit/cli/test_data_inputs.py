@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.cli.data.inputs import find_inputs, find_stack, sort_out
+from gym.cli.data.data_arguments import find_inputs, find_stack, sort_out
 from gym.errors import UserError
 
 

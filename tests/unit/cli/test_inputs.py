@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.cli.inputs import find_rows
+from gym.cli.rollout_inputs import find_rows
 from gym.errors import UserError
 
 

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console, RenderableType
 
 from gym.cli import console
-from gym.cli.live import _LiveView, live_status, replica_table
 from gym.cli.progress import _BarReporter, _PlainReporter, follow_progress, progress_line, show_summary
+from gym.cli.replica_table import _LiveView, live_status, replica_table
 from gym.collect import BadRow, Notice, Progress, Summary
 from gym.collect.events import AgentProgress, HeldCalls
 from gym.errors import Problem

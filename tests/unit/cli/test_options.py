@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gym.cli.inputs import parse_shard
 from gym.cli.options import parse_counts, split_items
+from gym.cli.rollout_inputs import parse_shard
 from gym.errors import UserError
 
 

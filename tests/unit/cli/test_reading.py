@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console, RenderableType
 
-from gym.cli.reading import LONGEST_TEXT, code, readme, row_code, shorten
+from gym.cli.file_view import LONGEST_TEXT, code, readme, row_code, shorten
 
 README = "# name\n\n| | |\n|---|---|\n| Tools | none |\n| Reward | 1.0 |\n\n| mode | reads |\n|---|---|\n| a | b |\n"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 
 from gym.collect.task_reader import RowRules, find_agent
-from gym.data.source import Line
+from gym.data.line_source import Line
 
 
 def test_a_row_reaches_its_agent_under_a_historical_name(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gym.collect.keys import DoneKeys, parse_key
 from gym.collect.task_reader import RowRules, Task, TaskReader
-from gym.data.source import Line, lines_of_rows
+from gym.data.line_source import Line, lines_of_rows
 from gym.errors import Problem
 
 ROW: dict[str, Any] = {"responses_create_params": {"input": "hi"}}

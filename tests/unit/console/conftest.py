@@ -10,9 +10,9 @@ import orjson
 import pytest
 
 from gym.console.app import Deps, make_app
-from gym.console.page import load_page
+from gym.console.console_page import load_page
+from gym.console.discovery_sources import LiveSources
 from gym.console.probes import Prober
-from gym.console.sources import LiveSources
 from gym.files import write_atomically
 from gym.http.pool import HttpClient, Reply
 from gym.plan import Plan, make_plan

@@ -66,7 +66,7 @@ def test_a_collection_of_this_process_is_asked_and_never_silent() -> None:
 
 
 def test_the_board_is_bounded_and_the_newest_stay(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collections, "MOST", 3)
+    monkeypatch.setattr(collections, "MAX_COLLECTIONS", 3)
     board = Collections()
     for number in range(5):
         board.hear(beat(f"run-{number}"))

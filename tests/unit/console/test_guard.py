@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from gym.console.guard import is_admitted
+from gym.console.console_token import is_admitted
 
 
 def basic(text: str) -> str:

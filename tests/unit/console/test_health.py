@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from gym.console.engine_dns import ContainerAddress
 from gym.console.health import Health, _is_silence
-from gym.console.names import Place
 from gym.http.pool import HttpClient, NotSent
 from tests.support.router import Backend
 
-HERE = Place("localhost", "127.0.0.1")
+HERE = ContainerAddress("localhost", "127.0.0.1")
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ async def client() -> AsyncIterator[HttpClient]:
 
 async def until(health: Health, *, well: bool) -> None:
     async with asyncio.timeout(120):
-        while health.is_well(HERE) != well:
+        while health.is_healthy(HERE) != well:
             health.changed.clear()
             await health.changed.wait()
 
@@ -39,7 +39,7 @@ async def test_one_that_ends_is_out_and_its_successor_is_in(client: HttpClient) 
     await asyncio.to_thread(backend.stop)
     await until(health, well=False)
     health.watch((), ())
-    assert not health.is_well(HERE)
+    assert not health.is_healthy(HERE)
     await health.aclose()
 
 
@@ -52,7 +52,7 @@ async def test_of_another_make_any_answer_is_a_good_one_but_503(client: HttpClie
     async with asyncio.timeout(120):
         while backend.probes < seen + 3:
             await asyncio.sleep(0.02)
-    assert not health.is_well(HERE)
+    assert not health.is_healthy(HERE)
     await health.aclose()
     await asyncio.to_thread(backend.stop)
 
@@ -63,7 +63,7 @@ async def test_one_that_never_answered_is_not_well_however_silent(client: HttpCl
         health.watch({HERE}, ())
         connection, _ = await asyncio.to_thread(listener.accept)
         with connection:
-            assert not health.is_well(HERE)
+            assert not health.is_healthy(HERE)
         await health.aclose()
 
 

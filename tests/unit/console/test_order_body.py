@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from gym.console import rollouts
-from gym.console.rollouts import _read_body
+from gym.console import rollout_streams
+from gym.console.rollout_streams import _read_body
 from gym.errors import UserError
 
 LINE = b'{"responses_create_params": {"input": "' + b"x" * 1000 + b'"}}\n'
@@ -38,6 +38,6 @@ async def test_a_large_body_goes_to_the_disk_and_one_with_a_key_does_not() -> No
 
 
 async def test_rows_with_keys_are_taken_up_to_what_memory_bears(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollouts, "MOST_WITH_KEYS", 1 << 20)
+    monkeypatch.setattr(rollout_streams, "MAX_BYTES_WITH_KEYS", 1 << 20)
     with pytest.raises(UserError, match="larger than 1 MiB"):
         await _read_body(request(KEY, LINE * 2000))

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from gym.console.app import Deps, make_app
-from gym.console.page import load_page
+from gym.console.console_page import load_page
+from gym.console.discovery_sources import LiveSources
 from gym.console.probes import Prober
 from gym.console.reconcile import Reconciler
-from gym.console.sources import LiveSources
 from gym.http.pool import HttpClient
 from gym.server.testing import running
 from gym.wire.route_files import read_discovery
@@ -119,10 +119,10 @@ async def test_an_instance_that_is_no_longer_wanted_is_gone_and_back_when_it_is(
 async def test_wishes_that_cannot_be_read_change_nothing_and_make_the_console_ill(served: Served) -> None:
     await until(served.is_routed)
     (served.folder / "wanted.json").write_text("{")
-    await until(lambda: bool(served.keeper.trouble))
+    await until(lambda: bool(served.keeper.problem))
     assert served.is_routed()
     write_wanted(served.folder, WANTED)
-    await until(lambda: not served.keeper.trouble)
+    await until(lambda: not served.keeper.problem)
 
 
 async def test_a_console_that_cannot_write_the_routes_says_so_on_healthz(tmp_path: Path) -> None:
@@ -131,8 +131,8 @@ async def test_a_console_that_cannot_write_the_routes_says_so_on_healthz(tmp_pat
     discovery, client = tmp_path / "discovery.json", HttpClient()
     keeper = Reconciler(tmp_path, discovery, tmp_path / "blocked" / "stack.yml")
     sources = LiveSources(str(discovery), None, client)
-    async with running(make_app(Deps(sources, Prober(client), load_page(), keeper=keeper))) as url:
-        await until(lambda: "blocked" in keeper.trouble)
+    async with running(make_app(Deps(sources, Prober(client), load_page(), reconciler=keeper))) as url:
+        await until(lambda: "blocked" in keeper.problem)
         reply = await client.request("GET", f"{url}/healthz", timeout=120)
         assert reply.status == 503
         assert b"the routes could not be written" in reply.body

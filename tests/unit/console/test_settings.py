@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.console.settings import read_settings
+from gym.console.console_settings import read_settings
 from gym.errors import UserError
 
 

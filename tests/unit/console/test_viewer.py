@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gym.console.viewer.app import make_app
-from gym.console.viewer.embed import MOST_ROLLOUTS, embed_rollouts, spread_evenly
+from gym.console.viewer.embed import MAX_ROLLOUTS, embed_rollouts, spread_evenly
 from gym.console.viewer.facts import read_facts
-from gym.console.viewer.query import MOST_BARS, Query, draw_bars, read_query
-from gym.console.viewer.shelf import Gone, Shelf
+from gym.console.viewer.query import MAX_BARS, Query, draw_bars, read_query
+from gym.console.viewer.rollout_files import NoSuchRollout, RolloutFiles
 from gym.errors import UserError
 from gym.server.testing import Caller, running
 from tests.support.rollout_files import failure, rollout, write_lines
@@ -37,10 +37,10 @@ def file(tmp_path: Path) -> Path:
     return write_lines(tmp_path / "x.jsonl", [*rows, rollout(7, 0, 0.75, agent="other")])
 
 
-def opened(*paths: Path) -> Shelf:
-    shelf = Shelf(paths)
-    shelf.refresh()
-    return shelf
+def opened(*paths: Path) -> RolloutFiles:
+    files = RolloutFiles(paths)
+    files.refresh()
+    return files
 
 
 def test_the_head_counts_rollouts_failures_by_kind_and_rewards_by_agent(file: Path) -> None:
@@ -98,20 +98,20 @@ def test_the_histogram_ignores_the_range_that_was_chosen_from_it(file: Path) -> 
 def test_every_reward_is_in_one_bar_of_the_histogram(rewards: list[float]) -> None:
     bars = draw_bars(rewards)
     assert sum(count for _, _, count in bars) == len(rewards)
-    assert len(bars) <= MOST_BARS
+    assert len(bars) <= MAX_BARS
 
 
 def test_lines_that_cannot_be_read_are_listed_with_their_place_and_hide_no_other(tmp_path: Path) -> None:
     bad = [b'{"reward": 1.0, "oops\n', b"[1]\n", b"\n", b"\xff\xfe{}\n", b'{"reward": NaN}\n']
-    shelf = opened(write_lines(tmp_path / "x.jsonl", [rollout(0), *bad, rollout(1)]))
-    assert (shelf.summary()["count"], shelf.summary()["malformed"]) == (2, 4)
-    found = shelf.find(Query(kind="malformed")).places
-    assert [shelf.view(place)["line"] for place in found] == [2, 3, 5, 6]
-    trouble = shelf.trouble(found[0])
-    assert trouble["where"] == f"{tmp_path / 'x.jsonl'}:2"
-    assert trouble["reason"].startswith("not JSON")
-    assert trouble["text"] == '{"reward": 1.0, "oops'
-    assert shelf.find(Query(agent="solver")).places == [(0, 0), (0, 5)]
+    files = opened(write_lines(tmp_path / "x.jsonl", [rollout(0), *bad, rollout(1)]))
+    assert (files.summary()["count"], files.summary()["malformed"]) == (2, 4)
+    found = files.find(Query(kind="malformed")).places
+    assert [files.view(place)["line"] for place in found] == [2, 3, 5, 6]
+    problem = files.problem(found[0])
+    assert problem["where"] == f"{tmp_path / 'x.jsonl'}:2"
+    assert problem["reason"].startswith("not JSON")
+    assert problem["text"] == '{"reward": 1.0, "oops'
+    assert files.find(Query(agent="solver")).places == [(0, 0), (0, 5)]
 
 
 @given(ANYTHING)
@@ -124,67 +124,67 @@ def test_facts_are_read_of_any_line_whatever_is_in_it(value: object) -> None:
 
 
 def test_what_is_appended_is_found_on_the_next_look_and_a_half_line_waits(file: Path) -> None:
-    shelf = opened(file)
+    files = opened(file)
     whole = orjson.dumps(rollout(8)) + b"\n"
     with file.open("ab") as stream:
         stream.write(whole + whole[:50])
-    shelf.refresh()
-    first = shelf.summary()
+    files.refresh()
+    first = files.summary()
     assert (first["count"], first["malformed"]) == (6, 0)
     assert first["notices"] == [
         f"{file}:7: the last line is unfinished (50 bytes): still being written, or torn by a crash"
     ]
     with file.open("ab") as stream:
         stream.write(whole[50:])
-    shelf.refresh()
-    assert (shelf.summary()["count"], shelf.summary()["notices"]) == (7, [])
-    assert shelf.view((0, 6))["line"] == 7
-    assert shelf.summary()["generation"] > first["generation"]
+    files.refresh()
+    assert (files.summary()["count"], files.summary()["notices"]) == (7, [])
+    assert files.view((0, 6))["line"] == 7
+    assert files.summary()["generation"] > first["generation"]
 
 
 def test_a_last_line_without_a_newline_is_a_line_and_stays_one_when_the_newline_comes(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.jsonl", [orjson.dumps(rollout(0))])
-    shelf = opened(path)
-    assert shelf.summary()["count"] == 1
+    files = opened(path)
+    assert files.summary()["count"] == 1
     with path.open("ab") as stream:
         stream.write(b"\n" + orjson.dumps(rollout(1)) + b"\n")
-    shelf.refresh()
-    assert [shelf.view((0, index))["line"] for index in range(2)] == [1, 2]
+    files.refresh()
+    assert [files.view((0, index))["line"] for index in range(2)] == [1, 2]
 
 
 def test_a_file_that_was_replaced_is_read_anew(file: Path) -> None:
-    shelf = opened(file)
+    files = opened(file)
     write_lines(file.with_suffix(".new"), [rollout(3)] * 9).replace(file)
-    shelf.refresh()
-    assert shelf.summary()["count"] == 9
+    files.refresh()
+    assert files.summary()["count"] == 9
     file.write_bytes(b"")
     file.with_name("x_failures.jsonl").unlink()
-    shelf.refresh()
-    assert (shelf.summary()["count"], shelf.summary()["kinds"]) == (0, {})
-    with pytest.raises(Gone, match="0/3"):
-        shelf.line((0, 3))
+    files.refresh()
+    assert (files.summary()["count"], files.summary()["kinds"]) == (0, {})
+    with pytest.raises(NoSuchRollout, match="0/3"):
+        files.line((0, 3))
 
 
 def test_failures_that_come_later_are_found_beside_the_rollouts(tmp_path: Path) -> None:
-    shelf = opened(write_lines(tmp_path / "y.jsonl", [rollout()]))
+    files = opened(write_lines(tmp_path / "y.jsonl", [rollout()]))
     write_lines(tmp_path / "y_failures.jsonl", [failure(1)])
-    shelf.refresh()
-    assert shelf.summary()["kinds"] == {"timeout": 1}
+    files.refresh()
+    assert files.summary()["kinds"] == {"timeout": 1}
 
 
 def test_what_a_failure_was_asked_is_looked_up_in_the_materialized_inputs(file: Path) -> None:
-    shelf = opened(file)
-    assert orjson.loads(shelf.asked((1, 1)))["responses_create_params"]["input"][0]["content"] == "Question 2?"
-    assert shelf.asked((1, 0)) == b""
+    files = opened(file)
+    assert orjson.loads(files.asked((1, 1)))["responses_create_params"]["input"][0]["content"] == "Question 2?"
+    assert files.asked((1, 0)) == b""
 
 
 def test_only_positions_are_held_in_memory(tmp_path: Path) -> None:
     path = write_lines(tmp_path / "x.jsonl", (rollout(each, padding="p" * 20_000) for each in range(500)))
     tracemalloc.start()
-    shelf = opened(path)
+    files = opened(path)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert shelf.summary()["count"] == 500
+    assert files.summary()["count"] == 500
     assert held < path.stat().st_size / 20
 
 
@@ -193,14 +193,14 @@ def test_only_positions_are_held_in_memory(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_viewed_is_refused_with_the_next_step(name: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=said):
-        Shelf([tmp_path / name])
+        RolloutFiles([tmp_path / name])
 
 
 def test_a_page_too_large_for_a_browser_is_refused_and_a_sample_is_even(tmp_path: Path) -> None:
     line = orjson.dumps(rollout()) + b"\n"
     path = tmp_path / "x.jsonl"
-    path.write_bytes(line * (MOST_ROLLOUTS + 1))
-    with pytest.raises(UserError, match=f"--sample {MOST_ROLLOUTS}"):
+    path.write_bytes(line * (MAX_ROLLOUTS + 1))
+    with pytest.raises(UserError, match=f"--sample {MAX_ROLLOUTS}"):
         embed_rollouts(opened(path))
     assert b'"sampled":[10,5001]' in embed_rollouts(opened(path), sample=10)
     assert spread_evenly([(0, each) for each in range(10)], 3) == [(0, 1), (0, 5), (0, 8)]

@@ -12,7 +12,7 @@ import pytest
 from gym.console.viewer.app import make_app
 from gym.console.viewer.embed import embed_rollouts
 from gym.console.viewer.query import read_query
-from gym.console.viewer.shelf import Shelf
+from gym.console.viewer.rollout_files import RolloutFiles
 from gym.server.testing import running
 from tests.support.rollout_files import (
     CHROMIUM,
@@ -43,8 +43,8 @@ QUERIES: tuple[dict[str, str], ...] = (
 )
 
 
-def opened(path: Path) -> Shelf:
-    shelf = Shelf([path])
+def opened(path: Path) -> RolloutFiles:
+    shelf = RolloutFiles([path])
     shelf.refresh()
     return shelf
 

@@ -8,7 +8,7 @@ import pytest
 
 from gym.config import Instance, ServerRef, Stack
 from gym.data.blending import alternate, check_shares, choose, name_of_share, parse_shares, share_counts
-from gym.data.blocks import list_data_sets
+from gym.data.data_sets import list_data_sets
 from gym.errors import UserError
 
 

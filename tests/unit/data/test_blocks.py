@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gym.config import Instance, Location, Stack
-from gym.data.blocks import list_data_sets
+from gym.data.data_sets import list_data_sets
 from gym.errors import ConfigError
 
 GITLAB = {"dataset_name": "a", "version": "0.0.1", "artifact_fpath": "a.jsonl"}

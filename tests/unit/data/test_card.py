@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gym.data.card import About, Part, make_card
+from gym.data.data_card import About, Part, make_card
+from gym.data.line_source import lines_of_rows
 from gym.data.portrait import Portrait, portray
-from gym.data.source import lines_of_rows
 from gym.errors import ConfigError
 
 

@@ -93,7 +93,7 @@ def test_a_good_row_has_no_findings() -> None:
         (
             ("responses_create_params", "input", 0, "role"),
             "usr",
-            ("responses_create_params.input[0].role", "is no role of a message", '"usr"'),
+            ("responses_create_params.input[0].role", "is not a role of a message", '"usr"'),
         ),
         (
             ("responses_create_params", "input", 0, "content"),

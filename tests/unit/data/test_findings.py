@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gym.data.findings import MOST_MEANINGS, MOST_VALUES, Fold, pack, unpack
+from gym.data.findings import MAX_MEANINGS, MAX_VALUES, Fold, pack, unpack
 from gym.errors import Problem
 
 
@@ -48,14 +48,14 @@ def test_other_values_are_told_so_that_ids_can_be_looked_up() -> None:
 
 def test_what_is_remembered_is_bounded() -> None:
     fold = Fold()
-    for line in range(1, MOST_MEANINGS + 11):
+    for line in range(1, MAX_MEANINGS + 11):
         fold.add(problem(line, f"kind {line}"))
-    assert (len(fold), fold.left_out) == (MOST_MEANINGS, 10)
+    assert (len(fold), fold.left_out) == (MAX_MEANINGS, 10)
     fold = Fold()
     for line in range(1, 10_000, 2):
         fold.add(problem(line, value=str(line)))
     (one,) = fold
-    assert (one.lines, one.last, len(one.values), one.more_values) == (5000, 9999, MOST_VALUES, True)
+    assert (one.lines, one.last, len(one.values), one.more_values) == (5000, 9999, MAX_VALUES, True)
     assert len(one.ranges) <= 20
 
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from gym.data.registries import Address, Change, parse_address, read_access
+from gym.data.registries import RegistryAddress, UploadOptions, parse_address, read_access
 from gym.data.registries.hub import Hub as HubRegistry
 from gym.data.registries.transfer import Retries
 from gym.errors import ConfigError, GymError, InfraError, UserError
 from tests.support.hub import TOKEN, Hub
 
 NAME = "nvidia/Nemotron-RL-agent-workplace_assistant"
-WORK = Address("huggingface", NAME)
+WORK = RegistryAddress("huggingface", NAME)
 ROW = b'{"responses_create_params": {"input": []}, "id": %d}\n'
 ROWS = b"".join(ROW % number for number in range(500))
 ONCE = Retries(waits=())
@@ -197,7 +197,7 @@ def test_an_upload_makes_a_private_data_set_and_names_what_it_replaced(hub: Hub,
     hub.collections["us/nemo-1"] = []
     (out / "train.jsonl").write_bytes(ROWS)
     address = parse_address("hf:us/Nemotron-RL-agent-mine")
-    change = Change(message="First rows", description="All of them", collection="us/nemo-1")
+    change = UploadOptions(message="First rows", description="All of them", collection="us/nemo-1")
     stored = connect(hub).upload(address, out / "train.jsonl", change)
     repo = hub.repos[address.name]
     assert repo.private
@@ -215,28 +215,28 @@ def test_an_upload_makes_a_private_data_set_and_names_what_it_replaced(hub: Hub,
 def test_a_pull_request_leaves_the_main_branch_as_it_is(hub: Hub, out: Path) -> None:
     hub.add("us/mine", {"train.jsonl": ROWS})
     (out / "train.jsonl").write_bytes(ROWS * 2)
-    stored = connect(hub).upload(parse_address("us/mine"), out / "train.jsonl", Change(pull_request=True))
+    stored = connect(hub).upload(parse_address("us/mine"), out / "train.jsonl", UploadOptions(pull_request=True))
     assert hub.read("us/mine", "train.jsonl") == ROWS
     assert hub.read("us/mine", "train.jsonl", "refs/pr/1") == ROWS * 2
     assert stored.url.endswith("/discussions/1")
     with pytest.raises(UserError, match="pull request"):
-        connect(hub).upload(parse_address("us/mine@dev"), out / "train.jsonl", Change(pull_request=True))
+        connect(hub).upload(parse_address("us/mine@dev"), out / "train.jsonl", UploadOptions(pull_request=True))
 
 
 def test_an_upload_goes_to_a_branch_that_is_there(hub: Hub, out: Path) -> None:
     hub.add("us/mine", {"train.jsonl": ROWS})
     hub.add("us/mine", {"train.jsonl": ROWS}, revision="dev")
     (out / "train.jsonl").write_bytes(ROWS * 2)
-    connect(hub).upload(parse_address("us/mine@dev"), out / "train.jsonl", Change())
+    connect(hub).upload(parse_address("us/mine@dev"), out / "train.jsonl", UploadOptions())
     assert (hub.read("us/mine", "train.jsonl"), hub.read("us/mine", "train.jsonl", "dev")) == (ROWS, ROWS * 2)
     with pytest.raises(UserError, match="404"):
-        connect(hub).upload(parse_address("us/mine@absent"), out / "train.jsonl", Change())
+        connect(hub).upload(parse_address("us/mine@absent"), out / "train.jsonl", UploadOptions())
 
 
 def test_rows_that_are_none_are_not_uploaded(hub: Hub, out: Path) -> None:
     (out / "train.jsonl").write_bytes(ROWS + b'{"input": 1}\n{broken\n')
     with pytest.raises(ConfigError) as caught:
-        connect(hub).upload(parse_address("us/mine"), out / "train.jsonl", Change())
+        connect(hub).upload(parse_address("us/mine"), out / "train.jsonl", UploadOptions())
     assert f"{out}/train.jsonl:501: responses_create_params: is missing" in str(caught.value)
     assert "2 of 502 lines" in caught.value.hint
     assert hub.repos == {}
@@ -245,7 +245,7 @@ def test_rows_that_are_none_are_not_uploaded(hub: Hub, out: Path) -> None:
 def test_an_upload_without_a_token_names_the_key(hub: Hub, out: Path) -> None:
     (out / "train.jsonl").write_bytes(ROWS)
     with pytest.raises(UserError, match="`hf_token` is not set"):
-        connect(hub, token="").upload(parse_address("us/mine"), out / "train.jsonl", Change())
+        connect(hub, token="").upload(parse_address("us/mine"), out / "train.jsonl", UploadOptions())
 
 
 def test_a_file_and_a_data_set_can_be_removed(hub: Hub) -> None:

@@ -41,7 +41,7 @@ def test_a_cut_file_gives_its_whole_lines_and_then_a_finding(tmp_path: Path, end
     assert all(raw + b"\n" in text for _, raw in lines)
     assert problem.line == len(lines) + 1
     assert "cannot be read from here on" in problem.what
-    assert "make the file whole again" in problem.hint
+    assert "the file is damaged" in problem.hint
 
 
 def test_a_line_that_is_too_long_is_told_and_the_next_ones_are_read(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_of_a_line_that_is_too_long_no_more_than_the_bound_is_held(tmp_path: Pat
     held = 0
     with path_of(tmp_path, b"x" * 100_000).open("rb") as stream:
         for _ in reader.read(stream):
-            held = max(held, sum(map(len, reader._held)))
+            held = max(held, sum(map(len, reader._partial)))
     assert held <= 1000
 
 

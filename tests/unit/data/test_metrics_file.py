@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gym.data.blocks import DataSet
+from gym.data.data_sets import DataSet
 from gym.data.metrics_file import conflict_path, find_differences, metrics_of, metrics_path, read_metrics
 from gym.data.statistics import Statistics
 from gym.errors import UserError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.data.output import WholeFiles, whole_file
+from gym.data.whole_files import WholeFiles, whole_file
 from gym.errors import UserError
 
 

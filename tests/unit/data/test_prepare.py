@@ -13,9 +13,9 @@ import pytest
 
 from gym.config import Instance, Stack
 from gym.data.blending import parse_shares
-from gym.data.blocks import Listed
 from gym.data.collate import with_agent
-from gym.data.prepare import Prepared, PrepareOptions, prepare
+from gym.data.data_sets import Listed
+from gym.data.preparation import PreparedData, PrepareOptions, prepare
 from gym.errors import UserError
 
 Rows = Iterable[dict[str, Any]]
@@ -48,7 +48,7 @@ class Workshop:
 
     def prepare(
         self, *, fetch: Callable[[Listed], Path] | None = None, mode: Any = "train_preparation", **options: Any
-    ) -> Prepared:
+    ) -> PreparedData:
         agents = tuple(
             Instance(name=name, type="responses_api_agents", implementation="simple_agent", fields={"datasets": blocks})
             for name, blocks in self.blocks.items()
@@ -257,7 +257,7 @@ def test_rows_that_differ_in_late_digits_are_not_the_same(shop: Workshop) -> Non
 
 def test_a_blend_that_leaves_nothing_of_one_is_told(shop: Workshop) -> None:
     blended(shop)
-    with pytest.raises(UserError, match="not one row of c fits into these shares; rows: a 40, c 1"):
+    with pytest.raises(UserError, match="these shares leave no row of c; there are a 40, c 1"):
         shop.prepare(shares=parse_shares("a=100,c=1"))
 
 
@@ -284,7 +284,7 @@ def test_metrics_that_say_otherwise_stop_with_a_diff(shop: Workshop) -> None:
     shop.prepare()
     path.write_text(json.dumps(row("x")) + "\n" + json.dumps(row("y z")) + "\n")
     old = (shop.out / "train.jsonl").read_text()
-    with pytest.raises(UserError, match=r"(?s)a_train_metrics\.json says otherwise.*Number of examples: was 1, is 2"):
+    with pytest.raises(UserError, match=r"(?s)a_train_metrics\.json has other.*Number of examples: was 1, is 2"):
         shop.prepare()
     assert (shop.out / "train.jsonl").read_text() == old
     conflict = json.loads((shop.folder / "a_train_metrics_conflict.json").read_text())
@@ -381,7 +381,7 @@ def test_another_blend_into_the_same_folder_is_a_conflict_there(shop: Workshop) 
     blended(shop)
     shop.prepare(shares=parse_shares("a=1,b=1"))
     before = (shop.out / "train.jsonl").read_bytes()
-    with pytest.raises(UserError, match=r"(?s)out/train_metrics\.json says otherwise.*--overwrite-metrics-conflicts"):
+    with pytest.raises(UserError, match=r"(?s)out/train_metrics\.json has other.*--overwrite-metrics-conflicts"):
         shop.prepare(shares=parse_shares("a=2,b=1"))
     assert (shop.out / "train.jsonl").read_bytes() == before
     assert (shop.out / "train_metrics_conflict.json").is_file()

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from gym.data.prompts import Prompt, read_prompt, render_rows
-from gym.data.source import lines_of_rows
+from gym.data.line_source import lines_of_rows
+from gym.data.prompts import PromptTemplate, read_prompt, render_rows
 from gym.errors import ConfigError
 
 
-def prompt(folder: Path, text: str) -> Prompt:
+def prompt(folder: Path, text: str) -> PromptTemplate:
     (folder / "p.yaml").write_text(text)
     return read_prompt(folder / "p.yaml")
 
 
-def render(template: Prompt, *rows: Any, **options: Any) -> list[dict[str, Any]]:
+def render(template: PromptTemplate, *rows: Any, **options: Any) -> list[dict[str, Any]]:
     return list(render_rows(lines_of_rows(rows), template, **options))
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from gym.collect.keys import row_digest
-from gym.data.asked import asked_key
+from gym.data.line_source import Line, lines_of_rows
 from gym.data.rates import Scored, filter_rows, parse_range, sum_rates
-from gym.data.source import Line, lines_of_rows
+from gym.data.row_keys import asked_key
 from gym.errors import ConfigError, UserError
 
 

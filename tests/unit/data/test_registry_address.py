@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from gym.data.registries import Address, parse_address, read_access
+from gym.data.registries import RegistryAddress, parse_address, read_access
 from gym.errors import UserError
 
 
 @pytest.mark.parametrize(
     ("text", "address"),
     [
-        ("hf:org/name", Address("huggingface", "org/name")),
-        ("org/name@v1", Address("huggingface", "org/name", "v1")),
-        ("hf:org/name@refs/pr/1", Address("huggingface", "org/name", "refs/pr/1")),
-        ("hf:org", Address("huggingface", "org")),
-        ("gitlab:mcqa:0.0.1", Address("gitlab", "mcqa", "0.0.1")),
-        ("mlflow:my set:2", Address("gitlab", "my set", "2")),
-        ("gitlab:", Address("gitlab")),
+        ("hf:org/name", RegistryAddress("huggingface", "org/name")),
+        ("org/name@v1", RegistryAddress("huggingface", "org/name", "v1")),
+        ("hf:org/name@refs/pr/1", RegistryAddress("huggingface", "org/name", "refs/pr/1")),
+        ("hf:org", RegistryAddress("huggingface", "org")),
+        ("gitlab:mcqa:0.0.1", RegistryAddress("gitlab", "mcqa", "0.0.1")),
+        ("mlflow:my set:2", RegistryAddress("gitlab", "my set", "2")),
+        ("gitlab:", RegistryAddress("gitlab")),
     ],
 )
-def test_an_address_says_registry_name_and_version(text: str, address: Address) -> None:
+def test_an_address_says_registry_name_and_version(text: str, address: RegistryAddress) -> None:
     assert parse_address(text) == address
     assert parse_address(str(address)) == address
 

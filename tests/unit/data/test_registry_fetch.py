@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from gym.config import Instance, Location
-from gym.data.blocks import DataSet, Listed
-from gym.data.registries import Change, choose_place, fetch, parse_address, read_access
+from gym.data.data_sets import DataSet, Listed
+from gym.data.registries import UploadOptions, choose_place, fetch, parse_address, read_access
 from gym.data.registries.mlflow import ModelRegistry
 from gym.errors import UserError
 from tests.support.hub import Hub
@@ -48,7 +48,7 @@ def test_of_two_registries_the_preferred_one_is_asked(hub: Hub, registry: Regist
     (tmp_path / "train.jsonl").write_bytes(ROWS * 3)
     settings = {"hf_endpoint": hub.url, "mlflow_tracking_uri": registry.url}
     client = ModelRegistry(read_access(settings, {}))
-    client.upload(parse_address("gitlab:work:0.0.1"), tmp_path / "train.jsonl", Change())
+    client.upload(parse_address("gitlab:work:0.0.1"), tmp_path / "train.jsonl", UploadOptions())
     both = listed(huggingface_identifier=HUB, gitlab_identifier=GITLAB)
     assert fetch(both, tmp_path / "h.jsonl", settings, environ={}).path.read_bytes() == ROWS
     assert fetch(both, tmp_path / "g.jsonl", settings, "gitlab", environ={}).path.read_bytes() == ROWS * 3
@@ -57,7 +57,7 @@ def test_of_two_registries_the_preferred_one_is_asked(hub: Hub, registry: Regist
 
 
 def test_a_set_that_nothing_says_where_from_is_told(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="nothing says where it can be had from") as caught:
+    with pytest.raises(UserError, match="its entry names no registry") as caught:
         fetch(listed(), tmp_path / "t.jsonl", {}, environ={})
     assert "huggingface_identifier" in caught.value.hint
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gym.config import CatalogEntry, Instance, ServerRef, Stack
-from gym.data.row_servers import RowServers, agent_for, agent_names, said_fields, server_name
+from gym.data.row_servers import RowServers, agent_for, agent_names, known_fields, server_name
 
 RESOURCES, AGENTS = "resources_servers", "responses_api_agents"
 
@@ -56,7 +56,7 @@ def test_an_agents_rows_are_its_resources_servers_with_what_the_stack_says() -> 
 def test_where_there_is_none_one_line_says_why(of: Stack, agent: str, why: str) -> None:
     known = servers(of)
     assert known.find(agent) is None
-    assert known.notes == [f"{why}: these rows were held to the contract alone"]
+    assert known.notes == [f"{why}: these rows were checked against the contract alone"]
 
 
 def test_a_server_written_against_nemo_gym_is_known_as_such() -> None:
@@ -93,4 +93,4 @@ def test_a_data_set_of_a_resources_server_is_that_of_the_one_agent_that_uses_it(
 
 
 def test_what_is_not_said_yet_is_no_rows_business() -> None:
-    assert said_fields({"a": [1, "${x}"], "b": {"c": "???"}, "d": "x"}) == {"d": "x"}
+    assert known_fields({"a": [1, "${x}"], "b": {"c": "???"}, "d": "x"}) == {"d": "x"}

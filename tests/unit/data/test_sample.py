@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.data.sample import choose_places, sample_rows
+from gym.data.sampling import choose_places, sample_rows
 from gym.errors import ConfigError, UserError
 
 
@@ -54,7 +54,7 @@ def test_more_rows_than_there_are_and_lines_that_are_none_are_told(tmp_path: Pat
 def test_standard_input_is_sampled_too(tmp_path: Path) -> None:
     data = Path(write(tmp_path / "a.jsonl", 50)).read_bytes()
     code = (
-        "from gym.data.sample import sample_rows\nfor line in sample_rows(['-'], 5, seed=1): print(line.raw.decode())"
+        "from gym.data.sampling import sample_rows\nfor line in sample_rows(['-'], 5, seed=1): print(line.raw.decode())"
     )
     done = subprocess.run([sys.executable, "-c", code], input=data, capture_output=True, check=True)
     assert [json.loads(line)["n"] for line in done.stdout.splitlines()] == taken([str(tmp_path / "a.jsonl")], 5, seed=1)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.data.source import count_lines, digest_inputs, expand_inputs, read_lines
+from gym.data.line_source import count_lines, digest_inputs, expand_inputs, read_lines
 from gym.errors import UserError
 
 
@@ -39,7 +39,7 @@ def test_a_gzip_file_that_was_cut_is_told_with_its_line(tmp_path: Path) -> None:
 
 
 def test_standard_input_is_read_as_it_comes(tmp_path: Path) -> None:
-    code = "from gym.data.source import read_lines\nfor line in read_lines(('-',)): print(line)"
+    code = "from gym.data.line_source import read_lines\nfor line in read_lines(('-',)): print(line)"
     done = subprocess.run([sys.executable, "-c", code], input=b"one\ntwo\n", capture_output=True, check=True)
     assert done.stdout.decode().splitlines()[1] == "Line(raw=b'two', file='standard input', number=2)"
 
@@ -119,6 +119,6 @@ def test_a_python_without_zstd_names_the_package(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.zst"
     path.write_bytes(zstd(b"one\n"))
     hidden = "import sys; sys.modules['backports.zstd'] = sys.modules['compression.zstd'] = None\n"
-    code = hidden + f"from gym.data.source import read_lines; list(read_lines(({str(path)!r},)))"
+    code = hidden + f"from gym.data.line_source import read_lines; list(read_lines(({str(path)!r},)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "pip install backports.zstd, or unzstd it" in done.stderr

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gym.data.source import lines_of_rows
-from gym.data.split import parse_ratio, split_rows
+from gym.data.line_source import lines_of_rows
+from gym.data.splitting import parse_ratio, split_rows
 from gym.errors import ConfigError, UserError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from gym.data.blocks import DataSet
+from gym.data.data_sets import DataSet
 from gym.data.metrics_file import metrics_of, metrics_text
 from gym.data.statistics import Statistics
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.data.tokens import estimate_tokens, open_tokenizer, prompt_text
+from gym.data.token_counts import estimate_tokens, open_tokenizer, prompt_text
 from gym.errors import UserError
 
 

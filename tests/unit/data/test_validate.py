@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from gym.data.source import Line, lines_of_rows
-from gym.data.validate import Checked, Rules, check_files, check_line, check_lines
+from gym.data.line_source import Line, lines_of_rows
+from gym.data.row_rules import Checked, RowRules, check_files, check_line, check_lines
 
 PARAMS = b'"responses_create_params":{"input":"x"}'
-AGENTS = Rules(agents=("mcqa_simple_agent", "swe_simple_agent"))
+AGENTS = RowRules(agents=("mcqa_simple_agent", "swe_simple_agent"))
 
 
-def check(raw: bytes, rules: Rules | None = None) -> Checked:
-    return check_line(Line(raw, "rows.jsonl", 7), rules or Rules())
+def check(raw: bytes, rules: RowRules | None = None) -> Checked:
+    return check_line(Line(raw, "rows.jsonl", 7), rules or RowRules())
 
 
-def told(raw: bytes, rules: Rules | None = None) -> list[str]:
+def told(raw: bytes, rules: RowRules | None = None) -> list[str]:
     return [str(one) for one in check(raw, rules).problems]
 
 
@@ -30,8 +30,8 @@ def test_a_good_line_comes_back_parsed_with_its_bytes() -> None:
 @pytest.mark.parametrize(
     ("raw", "finding"),
     [
-        (b"{" + PARAMS + b',"a":NaN}', "NaN is no JSON: write null, or leave the field out"),
-        (b"{" + PARAMS + b',"a":[-Infinity]}', "Infinity is no JSON"),
+        (b"{" + PARAMS + b',"a":NaN}', "NaN is not JSON: write null, or leave the field out"),
+        (b"{" + PARAMS + b',"a":[-Infinity]}', "Infinity is not JSON"),
         (b"{" + PARAMS + b',"a":1e999}', "number is infinity"),
         (b"{" + PARAMS + b',"a":"\xff"}', "is not UTF-8"),
         (b"[1]", "a row is an object, this is a list"),
@@ -72,24 +72,24 @@ def test_an_agent_that_nobody_has_is_told_with_the_nearest_name() -> None:
     raw = b'{%s,"agent_ref":{"type":"responses_api_agents","name":"mcqa_simple_agnt"}}' % PARAMS
     assert told(raw) == []
     (text,) = told(raw, AGENTS)
-    assert "agent_ref.name: is no agent of these configurations" in text
+    assert "agent_ref.name: is not an agent of these configurations" in text
     assert "did you mean mcqa_simple_agent?" in text
 
 
 def test_a_row_without_agent_is_the_only_agents_or_the_named_ones_else_a_finding() -> None:
     raw = b"{%s}" % PARAMS
-    assert told(raw, Rules(agents=("one",))) == []
-    assert told(raw, Rules(agents=("one", "two"), agent="two")) == []
+    assert told(raw, RowRules(agents=("one",))) == []
+    assert told(raw, RowRules(agents=("one", "two"), agent="two")) == []
     assert "agent_ref: is missing, and there are several agents" in told(raw, AGENTS)[0]
 
 
 def test_an_older_name_of_an_agent_is_one_that_is_there() -> None:
     raw = b'{%s,"agent_ref":{"name":"workbench_simple_agent"}}' % PARAMS
-    assert told(raw, Rules(agents=("workplace_assistant_simple_agent",))) == []
+    assert told(raw, RowRules(agents=("workplace_assistant_simple_agent",))) == []
 
 
 def test_a_line_beyond_the_bound_is_a_finding_and_not_parsed() -> None:
-    checked = check(b"{" + b" " * 100, Rules(max_line=50))
+    checked = check(b"{" + b" " * 100, RowRules(max_line=50))
     assert "longer than 50 bytes" in checked.problems[0].what
     assert checked.line.raw == b""
 

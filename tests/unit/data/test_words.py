@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym.data.words import count_words
+from gym.data.word_count import count_words
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=12) | st.text(
     ' \t\n\x0b\x1c\u2003\xa0,:"\\{}[]a', max_size=12

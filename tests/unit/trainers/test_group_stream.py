@@ -320,7 +320,7 @@ async def test_rows_without_any_good_one_end_the_stream_with_what_to_do(agent: F
 async def test_what_was_collected_before_a_bad_row_is_delivered_first(agent: FakeAgent) -> None:
     async with GroupStream(agent.url, [*odd(3), {"fake": {}}], GroupOptions(size=2)) as groups:
         assert [one.complete for one in await groups.take(9)] == [True] * 3
-        with pytest.raises(UserError, match="mend it"):
+        with pytest.raises(UserError, match="fix it"):
             await groups.take(9)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from gym.collect import AttemptOptions
 from gym.errors import ConfigError, InfraError, UserError
-from gym.trainers.policy_door import PolicyDoor
+from gym.trainers.policy_server import PolicyServer
 from gym.trainers.trl import env_reward, make_rollout_func, read_prompts
 from tests.support.agents import FakeAgent, fake_agent
 
@@ -124,10 +124,10 @@ def test_what_answers_has_to_be_what_is_trained(agent: FakeAgent) -> None:
     for args in ({"use_vllm": False}, {"vllm_mode": "colocate"}):
         with pytest.raises(UserError, match="nothing says that the stack asks the policy"):
             make_rollout_func(agent.url)(rows, make_trainer(**args))
-    door = PolicyDoor()
-    with pytest.raises(UserError, match="TRL uses vLLM, and a door"):
-        make_rollout_func(agent.url, door=door)(rows, make_trainer())
-    door.close()
+    server = PolicyServer()
+    with pytest.raises(UserError, match="TRL uses vLLM, and policy_server"):
+        make_rollout_func(agent.url, policy_server=server)(rows, make_trainer())
+    server.close()
 
 
 def test_the_reward_function_gives_the_environments_own_and_counts_what_has_none() -> None:

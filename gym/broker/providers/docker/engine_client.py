@@ -14,12 +14,13 @@ from urllib.parse import urlencode
 
 import orjson
 
-from gym.broker.providers.docker.hijack import Attached, HeadReader
+from gym.broker.providers.docker.hijack import Attached
 from gym.engine import FAR, engine_host
 from gym.errors import InfraError, UserError
 from gym.http.dial import Dial, SocketFileDial, TcpDial, parse_url
 from gym.http.keepalive import keep_transport_alive
 from gym.http.pool import CONNECT_SECONDS, HttpClient, NotSent, Reply
+from gym.http.streams import read_head
 
 API_FLOOR: Final = (1, 41)
 API_BEST: Final = (1, 45)  # newer engines still speak it
@@ -108,13 +109,11 @@ class EngineClient:
         try:
             writer.write(self._head(method, self._target(path, query), len(body), headers or {}))
             writer.write(body)
-            head = HeadReader()
-            status = await _told(head.read(reader), doing)
-            if status >= 400:
-                raise EngineRefused(status, _words(await _told(_whole(head, reader), doing)), doing)
-            async with aclosing(head.parts(reader)) as parts:
-                async for part in parts:
-                    yield part
+            incoming = await read_head(reader)
+            if incoming.status >= 400:
+                raise EngineRefused(incoming.status, _words(await incoming.whole()), doing)
+            async for part in incoming.pieces():
+                yield part
         except (OSError, EOFError) as error:
             raise EngineSilent(f"The container engine hung up while it was to {doing}: {error}", START_IT) from error
         finally:
@@ -195,17 +194,6 @@ def _endpoint(host: str) -> tuple[Dial, str]:
         f"The engine at {host} is {far}; sandboxes need one of this machine.",
         "Set DOCKER_HOST=unix:///var/run/docker.sock, or run the broker on that machine.",
     )
-
-
-async def _told(answer: Any, doing: str) -> Any:
-    try:
-        return await answer
-    except (OSError, EOFError) as error:
-        raise EngineSilent(f"The container engine hung up while it was to {doing}.", START_IT) from error
-
-
-async def _whole(head: HeadReader, reader: asyncio.StreamReader) -> bytes:
-    return b"".join([part async for part in head.parts(reader)])
 
 
 def _forbidden(host: str) -> EngineSilent:

@@ -1,64 +1,18 @@
-"""Replies of the engine that are not whole bodies: long streams, and connections that turn into a container's pipes."""
+"""Connections to the engine that turn into the pipes of a container."""
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import AsyncGenerator
 from typing import Final
-
-import httptools
 
 from gym.http.dial import Dial, Endpoint
 from gym.http.keepalive import keep_transport_alive
 
 FRAME: Final = struct.Struct(">BxxxL")  # the engine's: stream, length
 MAX_HEAD: Final = 64 * 1024
-CHUNK: Final = 256 * 1024
 KEPT_OPENING: Final = 512
 KEPT_WORDS: Final = 4096  # of a container's stderr, for the error that needs it
-
-
-class HeadReader:
-    """Reads one reply off a stream: its head, then its body in parts."""
-
-    def __init__(self) -> None:
-        self._parser = httptools.HttpResponseParser(self)
-        self._parts: list[bytes] = []
-        self._headed = self._ended = False
-
-    async def read(self, reader: asyncio.StreamReader) -> int:
-        while not self._headed:
-            await self._feed(reader)
-        return int(self._parser.get_status_code())
-
-    async def parts(self, reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
-        while True:
-            parts, self._parts = self._parts, []
-            for part in parts:
-                yield part
-            if self._ended:
-                return
-            if not self._parts:
-                await self._feed(reader)
-
-    async def _feed(self, reader: asyncio.StreamReader) -> None:
-        data = await reader.read(CHUNK)
-        if not data:
-            raise EOFError("the reply ended in its middle")
-        try:
-            self._parser.feed_data(data)
-        except httptools.HttpParserError as error:
-            raise EOFError(f"not an HTTP reply: {error}") from error
-
-    def on_headers_complete(self) -> None:
-        self._headed = True
-
-    def on_body(self, body: bytes) -> None:
-        self._parts.append(body)
-
-    def on_message_complete(self) -> None:
-        self._ended = True
 
 
 class Attached(asyncio.StreamReaderProtocol):

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nemo_gym.failures import StackError
-from nemo_gym.settings import read_settings
-from nemo_gym.stack import RunningStack, forget, remember
+from nemo_gym.nemo_failures import StackError
+from nemo_gym.nemo_settings import read_settings
+from nemo_gym.nemo_stack import RunningStack, forget, remember
 
 logger = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import aiohttp
 
-from nemo_gym.attempts import Attempts
+from nemo_gym.nemo_attempts import NemoAttempts
+from nemo_gym.nemo_stack import find_stack
 from nemo_gym.server_utils import BaseServerConfig
-from nemo_gym.stack import find_stack
 
 Json = dict[str, Any]
 Ended = tuple[Json, Json] | Exception
@@ -27,14 +27,14 @@ class RolloutCollectionHelper:
         semaphore: asyncio.Semaphore | None = None,
     ) -> Iterator[Awaitable[tuple[Json, Json]]]:
         """Call it where an event loop runs. The row comes back as it was given, `_rowidx` and all."""
-        attempts = Attempts(find_stack(head_server_config))
+        attempts = NemoAttempts(find_stack(head_server_config))
         return Rollouts(list(examples), attempts, semaphore or nullcontext())
 
 
 class Rollouts(Iterator[Awaitable[tuple[Json, Json]]]):
     """When it and the awaitables it gave are dropped, what is under way is cancelled: at the stack too."""
 
-    def __init__(self, rows: list[Json], attempts: Attempts, turn: Turn) -> None:
+    def __init__(self, rows: list[Json], attempts: NemoAttempts, turn: Turn) -> None:
         loop = asyncio.get_running_loop()
         self._left = len(rows)
         self._ended: asyncio.Queue[Ended] = asyncio.Queue()
@@ -55,7 +55,7 @@ class Rollouts(Iterator[Awaitable[tuple[Json, Json]]]):
 
 
 async def _run_all(
-    rows: list[Json], attempts: Attempts, session: aiohttp.ClientSession, turn: Turn, ended: asyncio.Queue[Ended]
+    rows: list[Json], attempts: NemoAttempts, session: aiohttp.ClientSession, turn: Turn, ended: asyncio.Queue[Ended]
 ) -> None:
     async def run(number: int, row: Json) -> None:
         try:

@@ -1,0 +1,55 @@
+"""The console's settings, read at its start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gym import labels
+from gym.errors import UserError
+
+
+@dataclass(frozen=True)
+class ConsoleSettings:
+    discovery: str  # path or URL
+    config: Path | None = None
+    listen: str = "127.0.0.1:0"
+    drain_seconds: float = 5.0
+    token: str = field(default="", repr=False)
+    wanted: Path | None = None  # with `routes`: this console keeps the stack's routes
+    routes: Path | None = None
+    upstreams: Path | None = None  # with a folder for each model
+
+
+def read_settings(environ: Mapping[str, str]) -> ConsoleSettings:
+    discovery = environ.get(labels.ENV_DISCOVERY, "")
+    if not discovery:
+        raise UserError(
+            f"{labels.ENV_DISCOVERY} is not set: the console does not know which stack to show",
+            "`gym up NAMES` starts a console beside the stack",
+        )
+    config = environ.get(labels.ENV_CONSOLE, "")
+    return ConsoleSettings(
+        discovery=discovery,
+        config=Path(config) if config else None,
+        listen=environ.get(labels.ENV_LISTEN, "127.0.0.1:0"),
+        drain_seconds=float(environ.get(labels.ENV_DRAIN, "5")),
+        token=_read_token(environ),
+        wanted=Path(environ[labels.ENV_WANTED]) if environ.get(labels.ENV_WANTED) else None,
+        routes=Path(environ[labels.ENV_ROUTES]) if environ.get(labels.ENV_ROUTES) else None,
+        upstreams=Path(environ[labels.ENV_UPSTREAMS]) if environ.get(labels.ENV_UPSTREAMS) else None,
+    )
+
+
+def _read_token(environ: Mapping[str, str]) -> str:
+    path = environ.get(labels.ENV_TOKEN_FILE, "")
+    if not path:
+        return environ.get(labels.ENV_TOKEN, "").strip()
+    try:
+        token = Path(path).read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise UserError(f"the token cannot be read from {path}: {error.strerror}", "gym up --token-file FILE") from None
+    if not token:
+        raise UserError(f"the token file {path} is empty", "write a long random word into it: openssl rand -hex 24")
+    return token

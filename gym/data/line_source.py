@@ -1,0 +1,149 @@
+"""Lines of data sets, streamed from files, globs, gzip, zstd and standard input; each knows its file and number."""
+
+from __future__ import annotations
+
+import difflib
+import glob
+import gzip
+import hashlib
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, NamedTuple, cast
+
+import orjson
+
+from gym.data.zstd import open_zstd
+from gym.errors import UserError
+
+STDIN = "-"
+_BOM = b"\xef\xbb\xbf"
+_BUFFER = 1 << 20
+_WHOLE = 64 << 20  # files up to here are digested whole; of larger ones
+_SAMPLES, _SAMPLE = 512, 64 << 10  # 32 MB, evenly spread: a start must not wait for a disk
+
+
+class Line(NamedTuple):
+    raw: bytes  # stripped
+    file: str
+    number: int
+
+
+def expand_inputs(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Paths and globs as the files they mean, in their order; one that is not there is named with its nearest."""
+    files: list[str] = []
+    for pattern in patterns:
+        files += _expand(pattern)
+    if files.count(STDIN) > 1:
+        raise UserError("standard input (-) is named twice; it can be read once")
+    return tuple(files)
+
+
+def read_lines(files: Iterable[str]) -> Iterator[Line]:
+    """Every line that is not blank. Only the line itself is in memory."""
+    for file in files:
+        number = 0
+        try:
+            with open_input(file) as stream:
+                for number, text in enumerate(stream, 1):
+                    raw = (text.removeprefix(_BOM) if number == 1 else text).strip()
+                    if raw:
+                        yield Line(raw, name_of(file), number)
+        except UserError:
+            raise
+        except Exception as error:  # noqa: BLE001 (every decompressor has error classes of its own)
+            what = f"{name_of(file)}:{number + 1}: cannot be read: {error}"
+            raise UserError(what, "fetch the file again, then run the same command") from error
+
+
+def open_input(file: str) -> BinaryIO:
+    if file == STDIN:
+        # A stream of its own: a thread that still waits on sys.stdin at exit would abort the interpreter.
+        return open(0, "rb", closefd=False)  # noqa: SIM115, PTH123 (a descriptor; the caller closes)
+    if file.endswith(".gz"):
+        return cast(BinaryIO, io.BufferedReader(gzip.GzipFile(file, "rb"), _BUFFER))
+    if file.endswith((".zst", ".zstd")):
+        return open_zstd(file)
+    return Path(file).open("rb", buffering=_BUFFER)
+
+
+def digest_inputs(files: Iterable[str]) -> str:
+    """Which data set this is, wherever it lies. Standard input cannot be known before it is read."""
+    total = hashlib.blake2b(digest_size=16)
+    for file in files:
+        if file == STDIN:
+            return "stdin"
+        total.update(_digest_file(Path(file)))
+    return total.hexdigest()
+
+
+def count_lines(files: Iterable[str], keep_going: Callable[[], bool]) -> int | None:
+    """How many lines there are, blank ones included; None where only reading the data can say."""
+    count = 0
+    for file in files:
+        if file == STDIN or file.endswith((".gz", ".zst", ".zstd")):
+            return None
+        with Path(file).open("rb", buffering=0) as stream:
+            last = b"\n"
+            while chunk := stream.read(_BUFFER):
+                if not keep_going():
+                    return None
+                count += chunk.count(b"\n")
+                last = chunk[-1:]
+            count += last != b"\n"
+    return count
+
+
+def lines_of_rows(rows: Iterable[object], name: str = "rows") -> Iterator[Line]:
+    """Rows in memory (mappings, or JSON text) as if they had been read from a file."""
+    for number, row in enumerate(rows, 1):
+        yield row_to_line(row, name, number)
+
+
+def row_to_line(row: object, name: str, number: int) -> Line:
+    if isinstance(row, str):
+        row = row.encode()
+    raw = row if isinstance(row, bytes) else orjson.dumps(row, option=orjson.OPT_NON_STR_KEYS)
+    return Line(raw.strip(), name, number)
+
+
+def _expand(pattern: str) -> list[str]:
+    if pattern == STDIN or Path(pattern).is_file():
+        return [pattern]
+    if Path(pattern).is_dir():
+        raise UserError(f"{pattern} is a folder", f"name its files: '{pattern.rstrip('/')}/*.jsonl'")
+    if glob.has_magic(pattern):
+        found = sorted(path for path in glob.glob(pattern, recursive=True) if Path(path).is_file())  # noqa: PTH207 (any root)
+        if found:
+            return found
+        raise UserError(f"no file matches {pattern}", f"look: ls {Path(pattern).parent}")
+    if Path(pattern).exists():
+        return [pattern]  # a named pipe, as in <(command)
+    folder = Path(pattern).parent
+    names = [path.name for path in folder.iterdir()] if folder.is_dir() else []
+    near = difflib.get_close_matches(Path(pattern).name, names, n=3)
+    raise UserError(
+        f"there is no file {pattern}", f"did you mean {' or '.join(near)}?" if near else f"look: ls {folder}"
+    )
+
+
+def name_of(file: str) -> str:
+    return "standard input" if file == STDIN else file
+
+
+def _digest_file(path: Path) -> bytes:
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb", buffering=0) as stream:
+        if not stream.seekable():
+            return b"pipe"
+        size = os.fstat(stream.fileno()).st_size
+        digest.update(size.to_bytes(8, "big"))
+        if size <= _WHOLE:
+            while chunk := stream.read(_BUFFER):
+                digest.update(chunk)
+        else:
+            for number in range(_SAMPLES):
+                stream.seek((size - _SAMPLE) * number // (_SAMPLES - 1))
+                digest.update(stream.read(_SAMPLE))
+    return digest.digest()
