@@ -302,7 +302,7 @@ async def test_the_breaker_opens_when_the_engine_is_gone_and_says_why() -> None:
         reply, told = await send(running, "POST", "/sandboxes", SPEC)
         assert reply.status == 503
         assert reply.header(b"retry-after")
-        assert "left alone" in told["error"]["message"]
+        assert "does not answer; no calls are made" in told["error"]["message"]
         assert "Cannot connect to the Docker daemon" in told["error"]["message"]
         assert len(engine.prepared) == asked
         assert running.broker.status()["breaker"]["state"] == "open"
