@@ -26,4 +26,6 @@ UNSTABLE: Final = {"isomorphic_strings", "polynomial_multiplication", "ransom_no
 # More than 0.3 s of CPU time a row at some difficulty: a search, a symbolic integral, a file that is read each time.
 # `sokoban` also keeps 100 MB a row.
 COSTLY: Final = {"arc_agi", "bf", "futoshiki", "knight_swap", "puzzle24", "rearc", "sokoban"}
+# Beyond them a row may never end: from 41 fields on arc_1d looks for a tenth of nine colours.
+CAPS: Final = {"arc_1d": {"max_size": 40}}
 LONGEST: Final = 100_000  # characters; a longer answer is not looked at, so no row may want one

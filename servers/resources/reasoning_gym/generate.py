@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import puzzle_solvers
 import solvers
-from doubtful import COSTLY, DOUBTFUL, LONGEST, UNSTABLE, WITHOUT_ANSWER
+from doubtful import CAPS, COSTLY, DOUBTFUL, LONGEST, UNSTABLE, WITHOUT_ANSWER
 from reasoning_gym.factory import CURRICULA, DATASETS, create_curriculum, create_dataset
 from scoring import score
 
@@ -70,7 +70,8 @@ def level_config(task: str, level: int) -> dict[str, Any]:
             getattr(config, "validate", int)()
         except AssertionError:
             continue
-        return dict(vars(config))
+        settings = dict(vars(config))
+        return settings | {name: min(settings[name], cap) for name, cap in CAPS.get(task, {}).items()}
     return {}
 
 

@@ -100,6 +100,10 @@ def test_settings_reach_the_tasks_and_levels_make_them_harder() -> None:
     assert lengths == sorted(lengths)
 
 
+def test_no_level_asks_a_task_for_what_it_looks_for_in_vain() -> None:
+    assert [level_config("arc_1d", level)["max_size"] for level in LEVELS.values()] == [10, 25, 40, 40]
+
+
 def _given(difficulty: str) -> dict[str, Any]:
     return {"seed": 3, "split": "train", "difficulty": difficulty}
 
