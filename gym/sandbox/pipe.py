@@ -14,7 +14,7 @@ from gym.http.peer_health import PeerHealth
 from gym.http.pool import CONNECT_SECONDS
 from gym.http.streams import OpenConnection, read_head
 from gym.http.websocket import BINARY, CLOSE, PING, PONG, TEXT, BadFrame, Decoder, Message, encode, handshake
-from gym.sandbox.client import Sandboxes
+from gym.sandbox.broker_client import Sandboxes
 from gym.sandbox.sandbox_errors import failure
 from gym.wire.failures import RolloutError
 

@@ -20,7 +20,7 @@ FIRST_LOOK, LONGEST_LOOK = 0.02, 1.0
 
 
 class SandboxClient(Protocol):
-    """How a sandbox reaches its broker; `gym.sandbox.client.Sandboxes` fits."""
+    """How a sandbox reaches its broker; `gym.sandbox.broker_client.Sandboxes` fits."""
 
     async def call(
         self, method: str, path: str, body: Any = None, *, timeout: float = ..., request_id: str = ""

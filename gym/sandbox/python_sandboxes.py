@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from gym.sandbox.broker_client import Sandboxes
 from gym.sandbox.build_folder import read_build
-from gym.sandbox.client import Sandboxes
-from gym.sandbox.sandbox import Sandbox
+from gym.sandbox.sandbox_handle import Sandbox
 from gym.sandbox.science import IMAGE, PACKAGES, SCIENCE
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build

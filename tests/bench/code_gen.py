@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import ProgramLimits, Programs
+from gym.sandbox.broker_client import Sandboxes
+from gym.sandbox.short_programs import ProgramLimits, Programs
 from tests.support.sandbox_programs import IMAGE, Access, broker_process
 
 CODES = (

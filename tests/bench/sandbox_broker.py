@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from gym.broker.providers.docker.engine_client import EngineClient
-from gym.sandbox.client import Sandbox, Sandboxes
+from gym.sandbox.broker_client import Sandbox, Sandboxes
 from gym.wire.sandbox import Grant
 from tests.support.sandbox_broker import TOKEN, broker_process
 

@@ -13,7 +13,7 @@ from tests.support.cli import gym
 pytestmark = pytest.mark.docker
 
 APP = """
-from gym.sandbox.client import Sandboxes
+from gym.sandbox.broker_client import Sandboxes
 from gym.server import ResourcesServer, VerifyRequest
 
 

@@ -29,7 +29,7 @@ from typing import Any
 
 from pydantic import Field
 
-from gym.sandbox.client import Sandbox, Sandboxes
+from gym.sandbox.broker_client import Sandbox, Sandboxes
 from gym.server import ResourcesServer, Row, VerifyRequest, tool
 from gym.wire.sandbox import ExecRequest, SandboxSpec
 

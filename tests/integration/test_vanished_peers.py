@@ -17,7 +17,7 @@ from gym import labels
 from gym.http.peer_health import PeerHealth, PeerVanished
 from gym.http.pool import HttpClient
 from gym.http.streams import exchange
-from gym.sandbox.client import Sandboxes
+from gym.sandbox.broker_client import Sandboxes
 from gym.server.upstream import Upstream
 from gym.wire.failures import RolloutError
 from tests.support.netns import ENDLESS, FarHost, far_host

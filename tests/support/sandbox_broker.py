@@ -27,7 +27,7 @@ from gym.broker.grant_check import check_spec
 from gym.broker.provider import Abilities, Channel, Progress, Provider, Tags
 from gym.broker.service import Broker
 from gym.http.websocket import WebSocketProtocol
-from gym.sandbox.client import Sandboxes
+from gym.sandbox.broker_client import Sandboxes
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, ExecRequest, ExecResult, FileInfo, Grant, Output, SandboxSpec
 

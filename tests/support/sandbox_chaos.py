@@ -40,7 +40,7 @@ SUMS = """
 import asyncio
 from pathlib import Path
 
-from gym.sandbox.client import Sandbox, Sandboxes
+from gym.sandbox.broker_client import Sandbox, Sandboxes
 from gym.server import ResourcesServer, Row, VerifyRequest
 
 ALLOWED = Path("FOLDER", "ALLOWED")

@@ -14,7 +14,7 @@ from tests.support.docker import engine_client, write_server
 CODER = '''
 from typing import Any
 
-from gym.sandbox.client import Sandbox, Sandboxes
+from gym.sandbox.broker_client import Sandbox, Sandboxes
 from gym.server import ResourcesServer, tool
 from gym.wire.rows import Row, VerifyRequest
 from gym.wire.sandbox import ExecRequest, SandboxSpec

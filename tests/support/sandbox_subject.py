@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from gym.broker.conformance.harness import Factory, Skipped
 from gym.broker.provider import OnOutput
-from gym.sandbox.client import Sandbox, Sandboxes, SandboxJob
+from gym.sandbox.broker_client import Sandbox, Sandboxes, SandboxJob
 from gym.wire.sandbox import ExecRequest, ExecResult, FileInfo, SandboxSpec
 
 

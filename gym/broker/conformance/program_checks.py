@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from gym.broker.conformance.harness import Harness, Skipped, check, same, sh
 from gym.broker.provider import Process
-from gym.sandbox.programs import COMMAND, FORKSERVER, ProgramLimits, framed, pack, request_of
 from gym.sandbox.python_sandboxes import NOBODY, PROGRAM_FOLDER
+from gym.sandbox.short_programs import COMMAND, FORKSERVER, ProgramLimits, framed, pack, request_of
 from gym.wire.sandbox import ExecRequest
 
 BOUNDS: Final = ProgramLimits(cpu=30.0, memory=512 << 20)

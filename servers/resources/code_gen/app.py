@@ -10,9 +10,9 @@ from grading import Grader
 from pydantic import Field
 from rows import Metadata, extract_code
 
-from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import ProgramLimits, Programs
+from gym.sandbox.broker_client import Sandboxes
 from gym.sandbox.python_sandboxes import source_of
+from gym.sandbox.short_programs import ProgramLimits, Programs
 from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
 from gym.wire.pass_rates import pass_and_majority, pass_and_majority_by
 from gym.wire.sandbox import Size

@@ -9,7 +9,7 @@ from typing import Any
 from comparing import compare_texts, read_json, same_value, shortened
 from rows import UnitTests
 
-from gym.sandbox.programs import ProgramLimits, ProgramOutcome, Programs
+from gym.sandbox.short_programs import ProgramLimits, ProgramOutcome, Programs
 from gym.wire.failures import RolloutError
 
 WRONG, TIMEOUT, ERROR, NEVER = -2, -3, -4, -1

@@ -6,7 +6,7 @@ from letters import extract_letter, strict_letter
 from pydantic import Field
 
 from gym.server import ResourcesConfig, ResourcesServer, Score, VerifyRequest
-from gym.server.choices import Template, choose_by_pattern
+from gym.server.multiple_choice import Template, choose_by_pattern
 from gym.server.patterns import Patterns
 from gym.wire.choices import Options
 

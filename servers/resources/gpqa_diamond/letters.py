@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from gym.server.choices import sole_letter
+from gym.server.multiple_choice import sole_letter
 from gym.server.slots import kept, last_box, last_line
 from gym.wire.choices import Options
 

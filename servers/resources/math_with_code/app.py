@@ -9,7 +9,7 @@ from pydantic import Field
 from rows import MathTask, MathWithCodeScore
 from session import Limits, Session
 
-from gym.sandbox.client import Sandboxes
+from gym.sandbox.broker_client import Sandboxes
 from gym.sandbox.python_sandboxes import PythonSandboxes, source_of
 from gym.server import ResourcesConfig, ResourcesServer, tool
 from gym.wire.rows import Row

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from gym.sandbox.client import SandboxEnded, Sandboxes
+from gym.sandbox.broker_client import SandboxEnded, Sandboxes
 from gym.sandbox.pipe import Pipe, PipeEnded
-from gym.sandbox.programs import COMMAND, framed, pack
 from gym.sandbox.python_sandboxes import PACKAGES, PROGRAM_FOLDER, PythonSandboxes, missing_packages, refuse_missing
-from gym.sandbox.sandbox import Sandbox
+from gym.sandbox.sandbox_handle import Sandbox
+from gym.sandbox.short_programs import COMMAND, framed, pack
 from gym.wire.failures import RolloutError
 
 SOURCE: Final = Path(__file__).with_name("interpreter.py")

@@ -4,7 +4,7 @@ from grading import GradingMode, extract_answer, strict_answer
 from rows import McqaScore, McqaTask
 
 from gym.server import ResourcesConfig, ResourcesServer
-from gym.server.choices import choose_by_pattern
+from gym.server.multiple_choice import choose_by_pattern
 from gym.server.patterns import Patterns
 from gym.wire.choices import Options
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Literal
 
-from gym.server.choices import leads_with_letter, sole_letter
 from gym.server.hedges import hedge
+from gym.server.multiple_choice import leads_with_letter, sole_letter
 from gym.server.slots import kept, last_box, last_line
 from gym.wire.answers import last_boxed
 from gym.wire.choices import Options, is_letter

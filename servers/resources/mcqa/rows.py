@@ -5,7 +5,7 @@ from typing import Any
 from grading import GradingMode
 
 from gym.server import Score, VerifyRequest
-from gym.server.choices import Template
+from gym.server.multiple_choice import Template
 
 
 class McqaTask(VerifyRequest):

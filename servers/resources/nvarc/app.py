@@ -5,9 +5,9 @@ from candidate import Candidates
 from pydantic import Field
 from rows import Mode, NvarcScore, NvarcTask
 
-from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import Programs
+from gym.sandbox.broker_client import Sandboxes
 from gym.sandbox.python_sandboxes import source_of
+from gym.sandbox.short_programs import Programs
 from gym.server import ResourcesConfig, ResourcesServer
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Size

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from gym.sandbox.programs import ProgramLimits, ProgramOutcome, Programs
+from gym.sandbox.short_programs import ProgramLimits, ProgramOutcome, Programs
 from gym.wire.failures import RolloutError
 
 HARNESS: Final = Path(__file__).with_name("harness.py")

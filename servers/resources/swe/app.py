@@ -17,7 +17,7 @@ from pydantic import Field
 from repository import Repository, is_of_the_sandbox
 from tasks import SweRow, SweVerify, Task, task_of
 
-from gym.sandbox.client import Sandbox, SandboxEnded, Sandboxes, Shell
+from gym.sandbox.broker_client import Sandbox, SandboxEnded, Sandboxes, Shell
 from gym.sandbox.processes import SandboxJob
 from gym.server import ResourcesConfig, ResourcesServer, tool
 from gym.server.asgi import CURRENT

@@ -6,7 +6,7 @@ import errno
 import posixpath
 from typing import Final
 
-from gym.sandbox.client import FileProblem, Sandbox
+from gym.sandbox.broker_client import FileProblem, Sandbox
 
 MOST_BYTES: Final = 4 << 20
 CONTEXT: Final = 4  # lines shown around a change

@@ -15,7 +15,7 @@ import orjson
 from places import Places
 from tasks import Artifact, Harbor, Task
 
-from gym.sandbox.client import FileProblem, Sandbox, SandboxEnded
+from gym.sandbox.broker_client import FileProblem, Sandbox, SandboxEnded
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecResult
 

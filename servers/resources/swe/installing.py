@@ -6,7 +6,7 @@ from typing import Final
 
 from tasks import Task
 
-from gym.sandbox.client import Sandbox
+from gym.sandbox.broker_client import Sandbox
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecResult, Network
 

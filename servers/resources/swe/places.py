@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from repository import Repository
 from tasks import Task
 
-from gym.sandbox.client import Sandbox, Sandboxes
+from gym.sandbox.broker_client import Sandbox, Sandboxes
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Limits, Network, SandboxSpec, Size
 

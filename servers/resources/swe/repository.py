@@ -15,7 +15,7 @@ from typing import Final
 from protection import is_protected
 from tasks import Task
 
-from gym.sandbox.client import FileProblem, Sandbox, SandboxEnded
+from gym.sandbox.broker_client import FileProblem, Sandbox, SandboxEnded
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecResult
 

@@ -18,7 +18,7 @@ from gym.broker.providers.docker.image_build import build_image
 from gym.cli.sandbox.leftovers import labelled_sandboxes
 from gym.runtime.compose.containers import HASH, NUMBER, PROJECT, SERVICE, list_containers
 from gym.runtime.compose.teardown import remove_stack
-from gym.sandbox.client import Sandboxes
+from gym.sandbox.broker_client import Sandboxes
 from gym.sandbox.sandbox_errors import FileProblem
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, ExecRequest, Grant

@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from gym.sandbox.client import Sandbox, Sandboxes
+from gym.sandbox.broker_client import Sandbox, Sandboxes
 from gym.sandbox.pipe import Pipe
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Grant

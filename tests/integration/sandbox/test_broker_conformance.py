@@ -8,7 +8,7 @@ import pytest
 
 from gym.broker.conformance.suite import BEHAVIOURS, BehaviourResult, run_suite
 from gym.broker.provider import Abilities
-from gym.sandbox.client import Sandboxes
+from gym.sandbox.broker_client import Sandboxes
 from gym.wire.sandbox import Grant
 from tests.support.sandbox_broker import TOKEN, broker_process
 from tests.support.sandbox_subject import make_factory

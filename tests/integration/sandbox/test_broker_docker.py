@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.sandbox.client import Sandboxes
+from gym.sandbox.broker_client import Sandboxes
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Grant
 from tests.support.sandbox_broker import TOKEN, BrokerProcess, broker_process, until

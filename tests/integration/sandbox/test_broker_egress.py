@@ -14,7 +14,7 @@ from gym.broker.config import BrokerConfig
 from gym.broker.egress.config import EgressConfig
 from gym.broker.egress.gate import RelayEgressGate
 from gym.broker.providers.docker.docker_provider import Docker
-from gym.sandbox.client import Sandbox, Sandboxes
+from gym.sandbox.broker_client import Sandbox, Sandboxes
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Grant
 from tests.support.docker import need_engine

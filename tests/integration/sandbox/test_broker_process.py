@@ -18,7 +18,7 @@ import orjson
 import pytest
 
 from gym.http.websocket import BINARY, TEXT, Decoder, accept_key, encode
-from gym.sandbox.client import FileProblem, Sandbox, Sandboxes, SandboxJob
+from gym.sandbox.broker_client import FileProblem, Sandbox, Sandboxes, SandboxJob
 from gym.wire.failures import RolloutError
 from tests.support.sandbox_broker import OPERATOR_TOKEN, TOKEN, BrokerProcess, broker_process, eventually, until
 from tests.support.sandbox_local import runs
@@ -403,7 +403,7 @@ async def test_a_terminal_is_refused_to_whoever_may_not_have_it(broker: BrokerPr
 
 CLIENT = """
 import asyncio, sys
-from gym.sandbox.client import Sandboxes
+from gym.sandbox.broker_client import Sandboxes
 async def main():
     sandboxes = Sandboxes(sys.argv[1], sys.argv[2], lease_seconds=10)
     sandbox = await sandboxes.create({"image": "host"})

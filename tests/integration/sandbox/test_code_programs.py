@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import ProgramLimits, ProgramOutcome, Programs
+from gym.sandbox.broker_client import Sandboxes
+from gym.sandbox.short_programs import ProgramLimits, ProgramOutcome, Programs
 from tests.support.sandbox_programs import IMAGE, Access, broker_process
 
 needs_bwrap = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap is not here")

@@ -8,8 +8,8 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import TRIES, ProgramLimits, Programs, ProgramSandbox
+from gym.sandbox.broker_client import Sandboxes
+from gym.sandbox.short_programs import TRIES, ProgramLimits, Programs, ProgramSandbox
 from gym.wire.failures import RolloutError
 from tests.support.docker import engine_client
 from tests.support.sandbox_programs import IMAGE, Access, broker_process

@@ -27,7 +27,7 @@ NAME, OTHER = "origin.test", "other.test"
 SERVER = '''
 from typing import Any
 
-from gym.sandbox.client import Sandbox, Sandboxes
+from gym.sandbox.broker_client import Sandbox, Sandboxes
 from gym.server import ResourcesServer, tool
 from gym.wire.rows import Row
 

@@ -18,7 +18,7 @@ from gym.broker.routes import file_routes
 from gym.errors import InfraError
 from gym.http.pool import HttpClient
 from gym.http.streams import exchange
-from gym.sandbox.client import Sandboxes
+from gym.sandbox.broker_client import Sandboxes
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, Grant, SandboxSpec
 from tests.support.sandbox_broker import (

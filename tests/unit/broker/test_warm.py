@@ -7,7 +7,7 @@ import time
 
 from gym.broker.warm import can_wait, spec_key
 from gym.errors import InfraError
-from gym.sandbox.client import Sandboxes
+from gym.sandbox.broker_client import Sandboxes
 from gym.wire.sandbox import Grant, SandboxSpec
 from tests.support.sandbox_broker import (
     SPEC,

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gym.errors import UserError
-from gym.sandbox.client import FileProblem, Sandboxes
-from gym.sandbox.sandbox import to_request
+from gym.sandbox.broker_client import FileProblem, Sandboxes
+from gym.sandbox.sandbox_handle import to_request
 from gym.server.config import Settings
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest

@@ -57,7 +57,7 @@ async def test_a_package_that_the_sandbox_lacks_is_a_failure_and_not_the_answers
     access: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the source and by what the place said before: not by what the program says."""
-    monkeypatch.setattr("gym.sandbox.programs.PACKAGES", ("no_such_package",))
+    monkeypatch.setattr("gym.sandbox.short_programs.PACKAGES", ("no_such_package",))
     async with serving(access, sandbox_image="python:3.13-slim") as caller:
         status, body = await graded(caller, "from no_such_package.deep import x\nprint(2)")
         assert (status, body["error"]["kind"], body["error"]["retryable"]) == (500, "sandbox", False)

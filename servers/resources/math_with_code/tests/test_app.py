@@ -12,7 +12,7 @@ from app import MathWithCode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gym.sandbox.client import SandboxEnded, Sandboxes
+from gym.sandbox.broker_client import SandboxEnded, Sandboxes
 from gym.sandbox.pipe import Pipe
 from gym.server.testing import Caller, Rows, running
 from gym.wire.items import message, response

@@ -12,8 +12,8 @@ from harness import answer
 from hypothesis import strategies as st
 
 from gym.errors import UserError
-from gym.sandbox.client import Sandboxes
-from gym.sandbox.programs import ProgramOutcome, Programs
+from gym.sandbox.broker_client import Sandboxes
+from gym.sandbox.short_programs import ProgramOutcome, Programs
 from gym.server import ServerApp
 from gym.server.fuzz import fuzz_verify
 from gym.server.testing import Caller, Rows, running
@@ -232,7 +232,7 @@ async def test_whatever_code_does_to_be_let_off_is_worth_nothing(app: ServerApp,
 async def test_a_package_that_the_sandbox_lacks_is_a_failure(
     app: ServerApp, access: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gym.sandbox.programs.PACKAGES", ("no_such_package",))
+    monkeypatch.setattr("gym.sandbox.short_programs.PACKAGES", ("no_such_package",))
     app = app.configured({"agent_mode": "inductive"}, **access.settings)
     row = {"responses_create_params": {"input": "?"}, "test_input": [[1]], "expected_output": [[2]]}
     code = "import no_such_package\ndef transform(grid): return [[2]]"

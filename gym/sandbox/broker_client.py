@@ -30,8 +30,8 @@ from gym.http.peer_health import PeerHealth
 from gym.http.pool import HttpClient, NotSent, Reply
 from gym.http.streams import Incoming, Pieces, TooLarge, exchange
 from gym.sandbox.processes import SandboxJob, Shell
-from gym.sandbox.sandbox import Sandbox
 from gym.sandbox.sandbox_errors import FileProblem, SandboxEnded, failure
+from gym.sandbox.sandbox_handle import Sandbox
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import HEADER_EPOCH, HEADER_REQUEST, Build, SandboxInfo, SandboxSpec
 

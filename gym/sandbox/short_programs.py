@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from gym.sandbox.client import Sandboxes
+from gym.sandbox.broker_client import Sandboxes
 from gym.sandbox.pipe import Pipe, PipeEnded
 from gym.sandbox.python_sandboxes import PROGRAM_FOLDER, ImageSource, PythonSandboxes, missing_packages, refuse_missing
-from gym.sandbox.sandbox import Sandbox
+from gym.sandbox.sandbox_handle import Sandbox
 from gym.sandbox.science import IMAGE, PACKAGES
 from gym.wire.failures import RolloutError
 
