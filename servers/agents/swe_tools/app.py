@@ -84,8 +84,8 @@ class SweTools(Agent):
     async def call_tool(self, call: items.Item, rollout: RolloutClient) -> items.Item:
         if call.get("name") == SUBMIT:
             return items.function_call_output(str(call.get("call_id") or call.get("id") or ""), "Handed in.")
-        told = await super().call_tool(call, rollout)
-        return {**told, "output": shorten(plain(str(told.get("output", ""))), self.config.max_output)}
+        item = await super().call_tool(call, rollout)
+        return {**item, "output": shorten(plain(str(item.get("output", ""))), self.config.max_output)}
 
     def _asked(self, row: RunRow) -> dict[str, Any]:
         """The row's own parameters; a row that only states the problem becomes a question."""

@@ -94,8 +94,8 @@ def _pass_gates(
     missed = sorted(expected - set(cited))
     over = len(cited) > len(expected) + asked["expected_slack"]
     failed = "correctness_missed_gold" if missed else "correctness_over_cap" if over else None
-    told = {"expected_ids": asked["expected_ids"], "missed_ids": missed, "over_cap": over}
-    return {**details, **told, "gate_failed": failed}
+    outcome = {"expected_ids": asked["expected_ids"], "missed_ids": missed, "over_cap": over}
+    return {**details, **outcome, "gate_failed": failed}
 
 
 def find_spans(pattern: re.Pattern[str], grammar: Grammar, text: str) -> list[Span]:

@@ -135,8 +135,8 @@ def word_at(text: str, given: Given) -> str | None:
     found = sentences(text)
     if not 1 <= sentence <= len(found):
         return None
-    told = _words(found[sentence - 1], given)
-    return told[word - 1] if 1 <= word <= len(told) else None
+    words = _words(found[sentence - 1], given)
+    return words[word - 1] if 1 <= word <= len(words) else None
 
 
 def _words(text: str, given: Given) -> list[str]:

@@ -113,7 +113,7 @@ class Grader:
         return first
 
     async def _blame(self, task: Task, slow: Slow, rollout: str) -> Grade:
-        """The patch is to blame when the gold patch passes well within the limits; else nobody knows."""
+        """The patch is to blame when the gold patch passes well within the limits; else the cause is unknown."""
         if not task.patch:
             raise RolloutError("timeout", f"{slow}, and the row has no gold patch to compare with") from None
         limit = (task.eval_timeout or self._timeout) * SHARE_OF_TIME
@@ -241,18 +241,18 @@ def believable(statuses: Statuses, controls: Iterable[Control], *, selected: boo
     believed = True
     for control in controls:
         for name, original in control.ids.items():
-            told, theirs = _told(statuses, name), _told(statuses, original)
+            ours, theirs = _statuses_of(statuses, name), _statuses_of(statuses, original)
             ran = bool(theirs) if original else name.partition("::")[0] in files
-            skipped = set(theirs.values()) == {"SKIPPED"} == set(told.values())
-            failed = bool(told) and set(told.values()) <= {"FAILED", "ERROR"}
-            believed = believed and (failed or skipped or (not told and (selected or not ran)))
+            skipped = set(theirs.values()) == {"SKIPPED"} == set(ours.values())
+            failed = bool(ours) and set(ours.values()) <= {"FAILED", "ERROR"}
+            believed = believed and (failed or skipped or (not ours and (selected or not ran)))
     for control in controls:
-        for name in [one for own in control.ids for one in _told(statuses, own)]:
+        for name in [one for own in control.ids for one in _statuses_of(statuses, own)]:
             statuses.pop(name, None)
     return believed
 
 
-def _told(statuses: Statuses, name: str) -> Statuses:
+def _statuses_of(statuses: Statuses, name: str) -> Statuses:
     """Of a test, whatever its parameters."""
     return {one: status for one, status in statuses.items() if one == name or one.startswith(f"{name}[")}
 
@@ -287,11 +287,11 @@ def pytest_arguments(task: Task, files: tuple[str, ...]) -> list[str]:
 
 def report_of(task: Task, grade: Grade, patch: str) -> Mapping[str, Any]:
     """As swebench writes it."""
-    told = {
+    report = {
         "patch_is_None": False,
         "patch_exists": bool(patch.strip()),
         "patch_successfully_applied": grade.applied,
         "resolved": bool(grade.reward),
         "tests_status": grade.tests,
     }
-    return {task.instance_id or "instance": told}
+    return {task.instance_id or "instance": report}

@@ -25,7 +25,7 @@ MOST_ARTIFACT: Final = 256 << 20
 MOST_REWARD: Final = 64 << 10
 REFUSED: Final = 422  # the broker's word for what makes no sense
 SHARE_OF_TIME: Final = 0.5  # of the verifier's: what it may need where no agent was, for a timeout to be the agent's
-# What an engine or a full disk of the machine can cause as well as whoever works in the sandbox.
+# What an engine or a full disk of the machine can cause as well as the policy in the sandbox.
 ANYBODYS: Final = frozenset((errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE))
 
 

@@ -173,8 +173,8 @@ class Repository:
 
     async def restore_protected(self, task: Task) -> tuple[str, ...]:
         """Protected paths are as they were, whatever a patch did to them; which ones."""
-        told = await self._must(CHANGED, "the list of changed files", self.desk, self.tree)
-        words = told.stdout.data.decode("utf-8", "surrogateescape").split("\0")
+        listing = await self._must(CHANGED, "the list of changed files", self.desk, self.tree)
+        words = listing.stdout.data.decode("utf-8", "surrogateescape").split("\0")
         changed = [(path, kind) for kind, path in zip(words[::2], words[1::2], strict=False)]
         mine = [(path, kind) for path, kind in changed if is_protected(path, task)]
         await self._each(REMOVE, [path for path, kind in mine if kind == "A"])
@@ -188,8 +188,8 @@ class Repository:
 
     async def _each(self, script: str, paths: Sequence[str], *arguments: str) -> None:
         if paths:
-            told = "\0".join(paths).encode("utf-8", "surrogateescape") + b"\0"
-            await self._must(script, "the files that are not the patch's", *arguments, stdin=told)
+            names = "\0".join(paths).encode("utf-8", "surrogateescape") + b"\0"
+            await self._must(script, "the files that are not the patch's", *arguments, stdin=names)
 
     async def _must(self, script: str, what: str, *arguments: str, stdin: bytes = b"") -> ExecResult:
         result = await self._git(script, *arguments, stdin=stdin)
