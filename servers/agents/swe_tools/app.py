@@ -108,10 +108,10 @@ def plain(text: str) -> str:
     return parsed if isinstance(parsed, str) else text
 
 
-def shorten(text: str, most: int) -> str:
-    if len(text) <= most:
+def shorten(text: str, max_length: int) -> str:
+    if len(text) <= max_length:
         return text
-    half = most // 2
+    half = max_length // 2
     return f"{text[:half]}\n[... {len(text) - 2 * half} characters are left out here ...]\n{text[-half:]}"
 
 

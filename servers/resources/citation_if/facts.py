@@ -29,7 +29,7 @@ QUERIES: Final = (
     "{0} owner birthplace",
     "people and the {0}",
 )
-MOST_QUERIES: Final = 8
+MAX_QUERIES: Final = 8
 
 
 @dataclass
@@ -82,7 +82,7 @@ def ask(random: Random, things: int, hops: int, others: int, chatter: int) -> As
     beside += [one.kept(random) for one in wanted] if chatter else []
     beside += [sentence(random) for _ in range(chatter)]
     asked = [one.name for one in wanted]
-    queries = [random.choice(QUERIES).format(random.choice(asked)) for _ in range(MOST_QUERIES)]
+    queries = [random.choice(QUERIES).format(random.choice(asked)) for _ in range(MAX_QUERIES)]
     return Asked(_question(random, asked, hops), claims, beside, queries)
 
 

@@ -13,7 +13,7 @@ from gym.sandbox.short_programs import ProgramLimits, ProgramOutcome, Programs
 from gym.wire.failures import RolloutError
 
 WRONG, TIMEOUT, ERROR, NEVER = -2, -3, -4, -1
-MOST_TESTS, MOST_BYTES = 16, 4 << 20  # that go into a sandbox at once
+MAX_TESTS, MAX_BYTES = 16, 4 << 20  # that go into a sandbox at once
 WORDS = {WRONG: "a wrong answer", TIMEOUT: "too much time", ERROR: "an error", NEVER: "no outcome"}
 
 
@@ -93,7 +93,7 @@ def in_parts(inputs: Sequence[str]) -> Iterator[slice]:
     begin, size = 0, 1
     while begin < len(inputs):
         end, weight = begin + 1, len(inputs[begin])
-        while end < min(begin + size, len(inputs)) and (weight := weight + len(inputs[end])) <= MOST_BYTES:
+        while end < min(begin + size, len(inputs)) and (weight := weight + len(inputs[end])) <= MAX_BYTES:
             end += 1
         yield slice(begin, end)
-        begin, size = end, min(size * 2, MOST_TESTS)
+        begin, size = end, min(size * 2, MAX_TESTS)

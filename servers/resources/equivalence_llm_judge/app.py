@@ -115,7 +115,7 @@ class EquivalenceLlmJudge(ResourcesServer[None]):
         try:
             return await self.patterns.last_text(pattern, text)
         except BadPattern:
-            return None  # what is no pattern finds nothing
+            return None  # an invalid pattern finds nothing
         except SlowPattern as error:
             if name == "question_extract":
                 raise RolloutError("row", f"{name}_regex: {error}") from None

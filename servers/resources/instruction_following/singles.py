@@ -169,8 +169,8 @@ def language(random: Random) -> Example:
     )
 
 
-def _text(random: Random, least: int, most: int) -> str:
-    return " ".join(plain_sentence(random) for _ in range(random.randint(least, most)))
+def _text(random: Random, minimum: int, maximum: int) -> str:
+    return " ".join(plain_sentence(random) for _ in range(random.randint(minimum, maximum)))
 
 
 def _about(random: Random) -> str:

@@ -53,7 +53,7 @@ def score(output: Sequence[Item], truth: Sequence[float], *, strict: bool) -> tu
 
 
 def stated_values(output: Sequence[Item]) -> list[float]:
-    """`solution` of every tool output; what is no number is skipped."""
+    """`solution` of every tool output; a value that is not a number is skipped."""
     outputs = (item.get("output") for item in output if item.get("type") == "function_call_output")
     return [value for text in outputs if (value := _solution(text)) is not None]
 

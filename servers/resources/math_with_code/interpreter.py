@@ -144,7 +144,7 @@ def describe(error: BaseException) -> str:
         return type(error).__name__
 
 
-def taken(at: int, held: int, most: int) -> str:
+def taken(at: int, held: int, max_bytes: int) -> str:
     """Head and tail of what was written, and nothing of it for the next call, whatever was done to the stream."""
     try:
         stream = getattr(sys, STREAMS[at])
@@ -155,9 +155,9 @@ def taken(at: int, held: int, most: int) -> str:
     if not whole:
         put_stream(at, held)
     size = os.fstat(held).st_size
-    head = os.pread(held, min(size, most), 0)
-    if size > most:
-        tail = os.pread(held, most // 2, size - most // 2)
-        head = head[: most - most // 2] + b"\n[... %d bytes cut ...]\n" % (size - most) + tail
+    head = os.pread(held, min(size, max_bytes), 0)
+    if size > max_bytes:
+        tail = os.pread(held, max_bytes // 2, size - max_bytes // 2)
+        head = head[: max_bytes - max_bytes // 2] + b"\n[... %d bytes cut ...]\n" % (size - max_bytes) + tail
     os.ftruncate(held, 0)
     return head.decode("utf-8", "replace")

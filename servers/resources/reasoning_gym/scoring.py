@@ -9,7 +9,7 @@ from reasoning_gym.factory import DATASETS, get_score_answer_fn
 
 from gym.server.slots import plain_number, unwrapped
 
-warnings.filterwarnings("ignore")  # numpy's, about answers that are no grids
+warnings.filterwarnings("ignore")  # numpy's, about answers that are not grids
 WORDS = {"game_of_life_halting": re.compile(r"\s*(true|false)\s*", re.IGNORECASE)}  # else all is False
 
 GRIDS = {"arc_agi", "rearc"}  # they compare with tuples, which a row of JSON does not have

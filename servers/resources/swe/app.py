@@ -129,9 +129,9 @@ class Swe(ResourcesServer[State]):
         try:
             shell = await find_shell(state.box)
             argv = [shell, "-c", f"{ACTIVATE}exec 2>&1\n{command}"]  # one stream, in the order of writing
-            most = self.config.max_output * 4
+            max_output = self.config.max_output * 4
             job = await state.box.start_job(
-                argv, cwd=state.folder or None, timeout=self.config.places.ttl, max_output=most
+                argv, cwd=state.folder or None, timeout=self.config.places.ttl, max_output=max_output
             )
         except RolloutError as error:
             return f"Error: {message_to_model(error)}"

@@ -8,7 +8,7 @@ from typing import Final
 
 from gym.sandbox.broker_client import FileProblem, Sandbox
 
-MOST_BYTES: Final = 4 << 20
+MAX_BYTES: Final = 4 << 20
 CONTEXT: Final = 4  # lines shown around a change
 
 
@@ -16,16 +16,16 @@ class EditError(Exception):
     """What the model is to read instead of a result."""
 
 
-async def view(box: Sandbox, path: str, lines: list[int] | None, most: int) -> str:
+async def view(box: Sandbox, path: str, lines: list[int] | None, max_length: int) -> str:
     """A file with line numbers, or what a folder holds, two levels deep."""
     try:
         info = await box.stat(path)
         if info.kind == "dir":
-            found = await box.exec(["find", path, "-maxdepth", "2", "-not", "-path", "*/.*"], max_output=most)
+            found = await box.exec(["find", path, "-maxdepth", "2", "-not", "-path", "*/.*"], max_output=max_length)
             return "\n".join(sorted(found.stdout.text.splitlines())) or f"{path} is empty"
     except FileProblem as problem:
         raise EditError(explain(problem, path)) from None
-    return cut(number_lines(await read(box, path), lines), most)
+    return cut(number_lines(await read(box, path), lines), max_length)
 
 
 async def create(box: Sandbox, path: str, text: str) -> str:
@@ -69,9 +69,9 @@ async def read(box: Sandbox, path: str) -> str:
             raise EditError(f"{path} is a folder.")
         if info.kind == "other":
             raise EditError(f"{path} is no regular file: use the shell.")
-        if info.size > MOST_BYTES:
-            raise EditError(f"{path} is {info.size} bytes, more than {MOST_BYTES}: use the shell.")
-        data = await box.get(path, max_bytes=MOST_BYTES)  # what it is may have changed since, or be a link's or /proc's
+        if info.size > MAX_BYTES:
+            raise EditError(f"{path} is {info.size} bytes, more than {MAX_BYTES}: use the shell.")
+        data = await box.get(path, max_bytes=MAX_BYTES)  # what it is may have changed since, or be a link's or /proc's
     except FileProblem as problem:
         raise EditError(explain(problem, path)) from None
     try:
@@ -107,11 +107,11 @@ def number_lines(text: str, lines: list[int] | None) -> str:
     return "\n".join(f"{number:6}\t{rows[number - 1]}" for number in range(first, last + 1))
 
 
-def cut(text: str, most: int) -> str:
+def cut(text: str, max_length: int) -> str:
     """Head and tail, and between them how much is missing."""
-    if len(text) <= most:
+    if len(text) <= max_length:
         return text
-    half = most // 2
+    half = max_length // 2
     missing = len(text) - 2 * half
     return f"{text[:half]}\n[... {missing} characters are left out; ask for less at a time ...]\n{text[-half:]}"
 

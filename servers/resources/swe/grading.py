@@ -81,7 +81,7 @@ class Grader:
         try:
             grade = await self._try_twice(task, patch, rollout, loosely=loosely)
             if grade.reward and task.controls and self._looks_again and shell_command(task) is None:
-                return await self._look_again(task, patch, rollout, grade, loosely=loosely)
+                return await self._check_for_forgery(task, patch, rollout, grade, loosely=loosely)
             return grade
         except Slow as slow:
             return await self._blame(task, slow, rollout)
@@ -100,7 +100,7 @@ class Grader:
             grade = Grade(0.0, applied=True, tests=nothing_passed(task))
             raise Slow(f"the tests lost two sandboxes ({lost.message})", grade) from None
 
-    async def _look_again(self, task: Task, patch: str, rollout: str, first: Grade, *, loosely: bool) -> Grade:
+    async def _check_for_forgery(self, task: Task, patch: str, rollout: str, first: Grade, *, loosely: bool) -> Grade:
         """In another fresh sandbox the tests that were to pass are made to fail, under their own names: a patch that
         knows which outcomes are asked for forges them here too."""
         try:

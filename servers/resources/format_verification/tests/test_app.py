@@ -56,7 +56,7 @@ async def test_an_answer_on_which_a_pattern_of_the_row_never_ends_is_worth_0_and
 async def test_a_pattern_that_is_none_names_its_field(rows: Rows) -> None:
     row = rows[0] | {"verifier": {"type": "string_match", "patterns": ["("]}}
     reply = await verify(FormatVerification.app({}, name="f"), body_of(row, "x"))
-    assert reply.body["error"]["message"].startswith("verifier.patterns: '(' is no pattern")
+    assert reply.body["error"]["message"].startswith("verifier.patterns: '(' is not a pattern")
 
 
 async def test_an_answer_of_five_megabytes_is_scored_and_its_markers_not_all_listed(rows: Rows) -> None:

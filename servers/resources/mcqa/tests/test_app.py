@@ -77,7 +77,7 @@ async def test_of_several_patterns_the_first_that_answers_counts() -> None:
     assert (await verify("A? Pick: rome", template_metadata=template)).body["extracted_answer"] == "B"
 
 
-async def test_what_is_no_pattern_is_skipped_and_named() -> None:
+async def test_an_invalid_pattern_is_skipped_and_named() -> None:
     reply = (await verify(BOXED_B, template_metadata={"output_regex": "("})).body
     assert reply["reward"] == 1.0
     assert "output_regex" in reply["reason"]

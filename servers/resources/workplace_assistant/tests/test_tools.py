@@ -181,7 +181,7 @@ def test_points_in_time_are_read_as_people_write_them(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "soon", "2023-13-01", "9" * 5000, 1e300])
-def test_what_is_no_point_in_time_says_so(value: Any) -> None:
+def test_an_invalid_point_in_time_says_so(value: Any) -> None:
     with pytest.raises(ValueError, match=r"could not convert|out of bounds"):
         read_time(value)
 
