@@ -36,7 +36,7 @@ class SweToolsConfig(AgentConfig):
     """Budgets as every agent has them, and these."""
 
     max_steps: int | None = Field(default=100, ge=1)
-    max_nudges: int = Field(default=3, ge=0)  # answers without a call that are asked again
+    max_nudges: int = Field(default=3, ge=0)  # answers without a call that are followed by a reminder
     max_output: int = Field(default=16_000, ge=200)  # characters of a tool's output that the model is shown
     system_prompt: str = SYSTEM
 

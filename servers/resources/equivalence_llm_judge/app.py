@@ -79,9 +79,9 @@ class EquivalenceLlmJudge(ResourcesServer[None]):
             return 1.0, verdict.evaluations, ""
         if config.strict or not (config.check_full_generation_on_fail and reading.rows_own) or reading.long:
             return 0.0, verdict.evaluations, DIFFERS
-        again = await self._compare({**values, "generated_answer": answer}, False)
-        evaluations = [*verdict.evaluations, *again.evaluations]
-        if not again.equal:
+        second = await self._compare({**values, "generated_answer": answer}, False)
+        evaluations = [*verdict.evaluations, *second.evaluations]
+        if not second.equal:
             return 0.0, evaluations, DIFFERS
         reward = config.reward_if_full_generation_succeeds
         return reward, evaluations, "equal only when the judge saw the whole answer"

@@ -30,7 +30,7 @@ class Limits:
 
 
 class Session:
-    """Pieces of code one after the other. `close` when done; what comes after begins again."""
+    """Pieces of code one after the other. `close` when done; a later piece starts a new interpreter."""
 
     def __init__(self, sandboxes: Sandboxes, pythons: PythonSandboxes, limits: Limits) -> None:
         self._sandboxes = sandboxes

@@ -94,13 +94,13 @@ class Swe(ResourcesServer[State]):
         """Run a command in a shell that stays: its directory and variables are kept from one call to the next."""
         seconds = min(timeout or self.config.step_timeout, self.config.step_timeout)
         try:
-            again = "The shell had ended; this is a new one.\n" if await self._has_ended(state) else ""
-            if state.shell is None or again:
+            notice = "The shell had ended; this is a new one.\n" if await self._has_ended(state) else ""
+            if state.shell is None or notice:
                 state.shell = await self._open_shell(state)
             result = await state.shell.run(command, timeout=seconds, max_output=self.config.max_output * 4)
         except RolloutError as error:
             return f"Error: {message_to_model(error)}"
-        return again + self._tell(result, seconds)
+        return notice + self._tell(result, seconds)
 
     @tool
     async def run_command(
@@ -260,7 +260,7 @@ class Swe(ResourcesServer[State]):
 
 
 def message_to_model(error: RolloutError) -> str:
-    """What came of something that was done in the sandbox. An engine's failure is raised again."""
+    """The result of a call in the sandbox as a text for the model. An engine's failure is raised unchanged."""
     if isinstance(error, SandboxEnded) or is_of_the_sandbox(error):
         return error.message
     raise error

@@ -1,7 +1,7 @@
 """Controls: tests that must fail, among the real ones. A patch that bends outcomes bends theirs too.
 
 They are copies of a file's own tests, with names made of its own names' words, that fail by the very means by which
-their originals check. Which they are, and where they stand, is drawn again for each run.
+their originals check. Which they are, and where they stand, is drawn for each run.
 """
 
 from __future__ import annotations

@@ -104,12 +104,12 @@ class Grader:
         """In another fresh sandbox the tests that were to pass are made to fail, under their own names: a patch that
         knows which outcomes are asked for forges them here too."""
         try:
-            again = await self._try(task, patch, rollout, loosely=loosely, again=True)
+            check = await self._try(task, patch, rollout, loosely=loosely, forgery=True)
         except Lost as lost:
             raise RolloutError("sandbox", lost.message, server=lost.server) from None
-        first.seconds += again.seconds
-        if not again.reward:
-            first.reward, first.reason, first.tests = 0.0, again.reason, nothing_passed(task)
+        first.seconds += check.seconds
+        if not check.reward:
+            first.reward, first.reason, first.tests = 0.0, check.reason, nothing_passed(task)
         return first
 
     async def _blame(self, task: Task, slow: Slow, rollout: str) -> Grade:
@@ -132,14 +132,14 @@ class Grader:
         slow.grade.reason = f"{slow}; with the gold patch they take {self._gold_seconds[key]:.1f} s"
         return slow.grade
 
-    async def _try(self, task: Task, patch: str, rollout: str, *, loosely: bool, again: bool = False) -> Grade:
+    async def _try(self, task: Task, patch: str, rollout: str, *, loosely: bool, forgery: bool = False) -> Grade:
         repository = await self._places.open_repository(task, "grading", rollout)
         try:
-            return await self._try_in(repository, task, patch, loosely=loosely, again=again)
+            return await self._try_in(repository, task, patch, loosely=loosely, forgery=forgery)
         finally:
             await repository.box.delete()
 
-    async def _try_in(self, repository: Repository, task: Task, patch: str, *, loosely: bool, again: bool) -> Grade:
+    async def _try_in(self, repository: Repository, task: Task, patch: str, *, loosely: bool, forgery: bool) -> Grade:
         if task.test_patch and not await repository.fits(task.test_patch):
             raise RolloutError("row", "test_patch does not apply to base_commit")
         if said := await repository.apply(patch, loosely=loosely):
@@ -153,14 +153,16 @@ class Grader:
             return grade
         if command := shell_command(task):
             return await self._run_shell(repository, task, command, grade)
-        return await self._run_pytest(repository, task, grade, again=again)
+        return await self._run_pytest(repository, task, grade, forgery=forgery)
 
-    async def _run_pytest(self, repository: Repository, task: Task, grade: Grade, *, again: bool) -> Grade:
+    async def _run_pytest(self, repository: Repository, task: Task, grade: Grade, *, forgery: bool) -> Grade:
         files = await repository.existing(files_with_tests(task))
         texts = await repository.texts(files) if task.controls else {}
         wanted = {name.partition("[")[0] for name in task.FAIL_TO_PASS}
-        controls = {path: spoil(path, text, wanted) for path, text in texts.items()} if again else make_controls(texts)
-        if again and not any(control.ids for control in controls.values()):
+        controls = (
+            {path: spoil(path, text, wanted) for path, text in texts.items()} if forgery else make_controls(texts)
+        )
+        if forgery and not any(control.ids for control in controls.values()):
             return replace(grade, reward=1.0)
         for path, control in controls.items():
             await repository.box.put(f"{repository.folder}/{path}", control.text)
@@ -169,10 +171,10 @@ class Grader:
         asked = {"word": word, "folder": repository.folder, "arguments": pytest_arguments(task, files)}
         result = await self._exec(repository, task, ACTIVATE + FIND_PYTHON, runner, stdin=orjson.dumps(asked))
         run = read_records(result.stdout.data, word)
-        return self._conclude(task, result, run, grade, tuple(controls.values()), again=again)
+        return self._conclude(task, result, run, grade, tuple(controls.values()), forgery=forgery)
 
     def _conclude(
-        self, task: Task, result: ExecResult, run: Run, grade: Grade, controls: tuple[Control, ...], *, again: bool
+        self, task: Task, result: ExecResult, run: Run, grade: Grade, controls: tuple[Control, ...], *, forgery: bool
     ) -> Grade:
         grade.seconds = result.seconds
         if not run.started and result.timed_out:
@@ -188,7 +190,7 @@ class Grader:
         if not believable(run.statuses, controls, selected=selects(task)):
             grade.reason = "tests that must fail did not: outcomes are not to be believed"
             return grade
-        if again:
+        if forgery:
             return replace(grade, reward=1.0)
         verdict = judge(task, through_parser(run.statuses, parser_of(task)))
         why = next((f"{name}: {run.reasons[name]}" for name in verdict.failed if run.reasons.get(name)), "")
