@@ -100,7 +100,7 @@ class Swe(ResourcesServer[State]):
             result = await state.shell.run(command, timeout=seconds, max_output=self.config.max_output * 4)
         except RolloutError as error:
             return f"Error: {message_to_model(error)}"
-        return notice + self._tell(result, seconds)
+        return notice + self._describe_result(result, seconds)
 
     @tool
     async def run_command(
@@ -250,7 +250,7 @@ class Swe(ResourcesServer[State]):
             await shell.run(ACTIVATE.strip(), timeout=60)
         return shell
 
-    def _tell(self, result: ExecResult, seconds: float) -> str:
+    def _describe_result(self, result: ExecResult, seconds: float) -> str:
         text = editing.cut(result.stdout.text + result.stderr.text, self.config.max_output)
         if result.timed_out:
             return f"{text}\n[The command was ended after {seconds:g} s.]".lstrip()

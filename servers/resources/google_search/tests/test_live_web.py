@@ -157,7 +157,7 @@ async def test_an_unknown_content_encoding_and_a_redirect_loop_are_reported() ->
         "",
     ],
 )
-async def test_nobody_is_sent_to_this_machine_however_it_is_spelt(address: str) -> None:
+async def test_an_address_of_this_machine_is_refused_however_it_is_spelt(address: str) -> None:
     site = Site()
     site.html("/secret", "<p>secret</p>")
     async with live(site) as (caller, there):

@@ -62,7 +62,7 @@ async def test_without_mathematics_the_judge_sees_the_answer_and_it_cannot_speak
     assert "[[A=B]]" not in prompt
 
 
-async def test_a_judge_that_nobody_named_is_asked_for_at_the_start(app: ServerApp) -> None:
+async def test_a_missing_judge_is_reported_at_the_start(app: ServerApp) -> None:
     app = app.configured({"should_use_judge": True})
     with pytest.raises(RuntimeError):
         async with running(app):

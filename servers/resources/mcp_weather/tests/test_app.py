@@ -75,7 +75,7 @@ async def test_a_call_over_mcp_counts_for_the_session_of_its_token() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "made.up"])
-async def test_a_call_over_mcp_without_a_token_of_this_server_counts_for_nobody(token: str) -> None:
+async def test_a_call_over_mcp_without_a_token_of_this_server_counts_for_no_rollout(token: str) -> None:
     async with weather() as caller:
         advert = (await caller.post("/seed_session", PARIS)).body["mcp"]
         names = {name: token for name in advert["headers"]} if token else {}

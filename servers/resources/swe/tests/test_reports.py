@@ -127,7 +127,7 @@ def test_swebench_reads_the_log_of_another_runner() -> None:
 
 
 @has_swebench
-def test_a_parser_that_nobody_has_is_the_rows_fault() -> None:
+def test_an_unknown_parser_is_the_rows_fault() -> None:
     with pytest.raises(RolloutError, match="parse_log_nothing"):
         parser_of(Task(log_parser="parse_log_nothing"))
 
