@@ -24,7 +24,7 @@ from gym.wire.upstream_file import FILE, Upstreams, origin_of
 
 log = logging.getLogger("gym.server")
 
-MOST_BOUND = 100_000  # rollouts whose address is remembered; beyond it the oldest are asked anew
+MOST_BOUND = 100_000  # rollouts whose address is remembered; beyond it the oldest are asked for again
 MOST_SECRETS = 100
 PROBE_SECONDS, LONGEST_PROBE_SECONDS = 1.0, 15.0  # between two questions to an address that could not be reached
 

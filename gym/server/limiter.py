@@ -86,7 +86,7 @@ class Limiter:
         self.leave()
 
     def throttle(self, number: int, wait: float) -> bool:
-        """The call was refused for now; `wait` is the provider's wish. Is there patience left?"""
+        """The call was refused for now; `wait` is the provider's wish. True while another try is allowed."""
         now = asyncio.get_running_loop().time()
         self.throttled += 1
         self._lately.add(now)
@@ -108,7 +108,7 @@ class Limiter:
             self.resting -= 1
 
     def _close(self, now: float, seconds: float) -> None:
-        """Nobody enters for a while; those who wait are woken after it."""
+        """No call enters for a while; those that wait are woken after it."""
         if now + seconds > self._closed_until:
             self._closed_until = now + seconds
             asyncio.get_running_loop().call_at(self._closed_until, self._reopen, self._closed_until)
