@@ -87,7 +87,7 @@ def answers(status: StackStatus, name: str) -> bool:
 
 
 def until_served(stand: Stand, status: StackStatus, names: Iterable[str]) -> None:
-    """Until everybody is told of a healthy replica of each, and the router passes on to it."""
+    """Until every server knows a healthy replica of each, and the router passes on to it."""
     wanted = tuple(names)
     try:
         until(lambda: all(healthy_replicas(stand.layout, one) and answers(status, one) for one in wanted))

@@ -50,7 +50,7 @@ class Sum(VerifyRequest):
     number: int
     a: int
     b: int
-    told: int
+    stated: int
 
 
 class Sums(ResourcesServer[Sandbox]):
@@ -69,7 +69,7 @@ class Sums(ResourcesServer[Sandbox]):
     async def verify(self, rollout: Sum, state: Sandbox) -> float:
         while ALLOWED.is_file() and rollout.number >= int(ALLOWED.read_text()):
             await asyncio.sleep(0.05)
-        line = f"sleep 0.2; [ $(cat /tmp/seeded) = yes ] && [ $(({rollout.a} + {rollout.b})) = {rollout.told} ]"
+        line = f"sleep 0.2; [ $(cat /tmp/seeded) = yes ] && [ $(({rollout.a} + {rollout.b})) = {rollout.stated} ]"
         return float((await state.exec(line, timeout=120)).ok)
 
     async def close(self, state: Sandbox) -> None:
@@ -95,7 +95,7 @@ class Seen:
     kills: Counter[str] = field(default_factory=Counter)
     starts: int = 0
     rewarded: int = 0
-    failed: int = 0  # told as failures, which a later resume tries again
+    failed: int = 0  # reported as failures, which a later resume retries
     lost: int = 0
     doubled: int = 0
     wrong: int = 0
@@ -240,10 +240,10 @@ class Chaos:
         """Whatever on the engine carries this stack's label."""
         wanted = {"label": self.label}
         with connect(engine_host()) as client:
-            told = [str(one["Names"][0]) for one in client.api.containers(all=True, filters=wanted)]
-            told += [str(one["Name"]) for one in client.api.networks(filters=wanted)]
-            told += [str(one["Name"]) for one in client.api.volumes(filters=wanted)["Volumes"] or []]
-            return told + [str(one["RepoTags"]) for one in client.api.images(filters=wanted)]
+            names = [str(one["Names"][0]) for one in client.api.containers(all=True, filters=wanted)]
+            names += [str(one["Name"]) for one in client.api.networks(filters=wanted)]
+            names += [str(one["Name"]) for one in client.api.volumes(filters=wanted)["Volumes"] or []]
+            return names + [str(one["RepoTags"]) for one in client.api.images(filters=wanted)]
 
     def seconds_until_clear(self, limit: float = GONE_SECONDS) -> float:
         """How long the engine still held something of this stack; `limit` where it still does."""
@@ -277,8 +277,8 @@ def write_sums(folder: Path) -> None:
 def make_row(number: int) -> dict[str, Any]:
     right = number + 2 * number
     params = {"input": [{"role": "user", "content": f"Sum {number}."}]}
-    told = right if number % 2 == 0 else right + 1
-    return {"responses_create_params": params, "number": number, "a": number, "b": 2 * number, "told": told}
+    stated = right if number % 2 == 0 else right + 1
+    return {"responses_create_params": params, "number": number, "a": number, "b": 2 * number, "stated": stated}
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

@@ -29,8 +29,8 @@ async def test_a_lost_sandbox_is_forgotten_after_a_while_and_its_reason_is_not(m
 async def test_a_sandbox_that_comes_after_its_askers_deadline_does_not_stay() -> None:
     async with memory_broker() as (engine, running, _):
         engine.create_gate = "slow"
-        late, told = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="late", x_gym_timeout="2")
-        assert (late.status, told["error"]["kind"]) == (504, "timeout")
+        late, body = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="late", x_gym_timeout="2")
+        assert (late.status, body["error"]["kind"]) == (504, "timeout")
         engine.release("slow")
         await until(lambda: engine.made and not engine.alive)
         assert not len(running.broker.registry)

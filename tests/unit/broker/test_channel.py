@@ -17,7 +17,7 @@ from tests.support.sandbox_local import runs, spawn_helper, speaking, stop_helpe
 
 
 class Script:
-    """A helper that says what it was told to say."""
+    """A helper that answers with a script."""
 
     def __init__(self, *, answer: bool = True) -> None:
         self.reader = asyncio.StreamReader()
@@ -53,7 +53,7 @@ async def test_a_sandbox_that_ends_before_it_answers_is_said_to() -> None:
     assert found.value.retryable
 
 
-async def test_whoever_waits_is_told_when_the_line_ends() -> None:
+async def test_a_waiter_learns_when_the_channel_ends() -> None:
     script = Script()
     channel = await open_channel(script.reader, script)
     waiting = [asyncio.create_task(channel.exec(ExecRequest(argv=("x",)))) for _ in range(3)]

@@ -76,7 +76,7 @@ async def test_a_question_is_asked_again_where_the_engine_hung_up_and_a_command_
     assert asked == ["GET", "GET", "POST"]
 
 
-async def test_silence_is_told_in_time(folder: Path) -> None:
+async def test_silence_is_reported_in_time(folder: Path) -> None:
     async def serve(line: str, writer: asyncio.StreamWriter) -> None: ...
 
     async with engine_that(serve, folder) as engine:

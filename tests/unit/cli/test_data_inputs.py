@@ -10,7 +10,7 @@ from gym.cli.data.data_arguments import find_inputs, find_stack, sort_out
 from gym.errors import UserError
 
 
-def test_items_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows=1.jsonl").touch()
     (tmp_path / "swe").mkdir()
@@ -61,10 +61,10 @@ def test_a_judge_that_nobody_named_is_no_business_of_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("items", "told"), [([], "Which rows?"), (["nowhere.jsonl"], "there is no file nowhere.jsonl")]
+    ("items", "message"), [([], "Which rows?"), (["nowhere.jsonl"], "there is no file nowhere.jsonl")]
 )
-def test_no_rows_at_all_is_an_error(items: list[str], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_no_rows_at_all_is_an_error(items: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         find_inputs(sort_out(items), None)
 
 

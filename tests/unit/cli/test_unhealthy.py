@@ -12,12 +12,12 @@ from gym.collect import Event, Notice, Progress
 
 
 def test_a_pause_is_followed_by_what_ended_and_nothing_else_is() -> None:
-    told: list[Event] = []
+    events: list[Event] = []
     all_told, asked = threading.Event(), []
 
     def report(event: Event) -> None:
-        told.append(event)
-        if len(told) == 4:
+        events.append(event)
+        if len(events) == 4:
             all_told.set()
 
     def look() -> list[str]:
@@ -28,7 +28,7 @@ def test_a_pause_is_followed_by_what_ended_and_nothing_else_is() -> None:
     for event in (Progress(), Notice("one works again"), Notice("paused: one fails", paused=True)):
         on_event(event)
     assert all_told.wait(120)
-    assert told[-1] == Notice("one-1 is exited")
+    assert events[-1] == Notice("one-1 is exited")
     assert asked == [1]
 
 

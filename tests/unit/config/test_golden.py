@@ -49,7 +49,7 @@ def test_an_old_configuration_becomes_a_stack_without_a_secret_in_it() -> None:
     compare(case / "expected.json", found)
 
 
-def test_everything_that_is_wrong_is_told_in_one_error() -> None:
+def test_everything_that_is_wrong_is_reported_in_one_error() -> None:
     case = CASES / "everything_wrong"
     with pytest.raises(ConfigError) as caught:
         load(case)

@@ -159,11 +159,12 @@ def _compare(seed: int) -> int:
 
 def _name_difference(path: Path, text: str, ours: Any, theirs: Any, findings: Findings) -> str | None:
     """The known difference that a leaf's own text shows; None for a new one and for what only refers to such a leaf."""
-    told = [problem.what for problem in findings.problems if problem.key == dotted(path)]
-    rings = [what for what in told if "refers to itself" in what]
+    problems = [problem.what for problem in findings.problems if problem.key == dotted(path)]
+    rings = [what for what in problems if "refers to itself" in what]
     ours_refuses, theirs_refuses = _is_refused(_part(ours, path)), _is_refused(_part(theirs, path))
     signs: dict[str, bool] = {
-        "a container in a text": ours_refuses and (bool(rings) or any("be put into a text" in what for what in told)),
+        "a container in a text": ours_refuses
+        and (bool(rings) or any("be put into a text" in what for what in problems)),
         "a default for a name in a list": theirs_refuses and "oc.select:" in text,
         "decoding what is decoded": theirs_refuses and "oc.decode:" in text,
         "creating from a word": ours_refuses and "oc.create:" in text,

@@ -28,7 +28,7 @@ WANTED = Wanted(
 
 
 class Served:
-    """A server that is as well as it is told to be, and whoever keeps its routes."""
+    """A server that is as healthy as the test says, and the process that keeps its routes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -41,9 +41,9 @@ class Served:
         """To localhost, in both files."""
         found = read_discovery(self.discovery)
         replicas = found.instances["one"].replicas if found and "one" in found.instances else ()
-        told = [one.healthy for one in replicas if one.url == "http://localhost:8000"]
+        listed = [one.healthy for one in replicas if one.url == "http://localhost:8000"]
         routes = self.routes.read_text() if self.routes.is_file() else ""
-        return told == [healthy] and ("http://localhost:8000" in routes) is healthy
+        return listed == [healthy] and ("http://localhost:8000" in routes) is healthy
 
     def is_nowhere(self) -> bool:
         found = read_discovery(self.discovery)

@@ -15,9 +15,9 @@ from tests.support.docker import eventually
 
 def test_the_output_of_a_program_comes_back(tmp_path: Path) -> None:
     code = "import os, sys; sys.stderr.write('noise'); print(os.getcwd(), os.environ['A'], sys.stdin.read())"
-    output = run_program([sys.executable, "-c", code], cwd=tmp_path, env={"A": "b"}, input="told")
+    output = run_program([sys.executable, "-c", code], cwd=tmp_path, env={"A": "b"}, input="given")
 
-    assert output == f"{tmp_path} b told\n"
+    assert output == f"{tmp_path} b given\n"
 
 
 def test_a_failure_shows_command_exit_code_and_last_words() -> None:

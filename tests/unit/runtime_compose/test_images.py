@@ -120,7 +120,7 @@ def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
     assert all("loop" not in line for line in digest_tree(folder))
 
 
-def test_whose_it_is_may_be_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whose_it_is_may_be_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GYM_OWNER", raising=False)
     assert owner().isdigit()
     monkeypatch.setenv("GYM_OWNER", "ada")

@@ -1,4 +1,4 @@
-"""Noise is told from a limit: callers through a real `Upstream`, providers that are models, time that is simulated."""
+"""Noise is no limit: callers through a real `Upstream`, providers that are models, time that is simulated."""
 
 from __future__ import annotations
 
@@ -92,9 +92,9 @@ def test_a_provider_that_refuses_everything_for_a_while_is_left_alone_and_then_u
     assert load.rate > 0.8 * 320 * 90 / 120
 
 
-@pytest.mark.parametrize("told", WRONG)
-def test_a_time_that_cannot_be_meant_holds_nobody_up(told: str) -> None:
-    load, _ = run(chance(0.05), 0, headers={"retry-after": told})
+@pytest.mark.parametrize("value", WRONG)
+def test_a_time_that_cannot_be_meant_holds_nobody_up(value: str) -> None:
+    load, _ = run(chance(0.05), 0, headers={"retry-after": value})
     assert not load.failures
     assert load.rate > 0.8 * 320
 

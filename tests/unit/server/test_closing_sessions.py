@@ -20,7 +20,7 @@ ROW = orjson.dumps({"responses_create_params": {"input": "go"}})
 
 
 class Lab(ResourcesServer[list[str]]):
-    """Its state stands for a sandbox: somebody has to be told when it is no longer needed."""
+    """Its state stands for a sandbox: its owner has to be called when it is no longer needed."""
 
     opened: asyncio.Event
     closed: asyncio.Event
@@ -99,15 +99,15 @@ async def test_a_caller_who_goes_away_takes_the_state_along(monkeypatch: pytest.
 
 async def test_a_rollout_whose_deadline_passes_closes_its_session() -> None:
     async with lab(Hangs) as (url, server):
-        told = await run(url, x_gym_timeout="3")
-        assert told["error"]["kind"] == "timeout"
+        reply = await run(url, x_gym_timeout="3")
+        assert reply["error"]["kind"] == "timeout"
         await closed(server)
 
 
 async def test_a_rollout_whose_verifier_breaks_closes_its_session() -> None:
     async with lab(breaks=True) as (url, server):
-        told = await run(url)
-        assert told["error"]["kind"] == "resources"
+        reply = await run(url)
+        assert reply["error"]["kind"] == "resources"
         await closed(server)
 
 

@@ -123,7 +123,7 @@ async def test_patience_is_measured_from_the_first_refusal_after_a_success(monke
     assert not limits.throttle(await limits.enter(FAR), 0.0)
 
 
-async def test_what_is_held_back_is_told_once_there_was_a_refusal() -> None:
+async def test_what_is_held_back_is_reported_once_there_was_a_refusal() -> None:
     limits = Limiter(2)
     assert limits.status() == {}
     limits.throttle(await limits.enter(FAR), 1.0)
@@ -131,8 +131,8 @@ async def test_what_is_held_back_is_told_once_there_was_a_refusal() -> None:
     await entered(limits, 2)
     waiting = asyncio.create_task(limits.enter(FAR))
     await asyncio.sleep(0)
-    told = limits.status()
-    assert (told["throttled"], told["refused_lately"], told["waiting"], told["at_once"]) == (1, 1, 2, 2)
+    status = limits.status()
+    assert (status["throttled"], status["refused_lately"], status["waiting"], status["at_once"]) == (1, 1, 2, 2)
     for task in (resting, waiting):
         task.cancel()
     await asyncio.gather(resting, waiting, return_exceptions=True)

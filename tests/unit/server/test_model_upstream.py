@@ -107,11 +107,11 @@ async def test_a_storm_of_refusals_slows_the_calls_and_fails_none() -> None:
     async with running(provider) as url:
         asked = Upstream(url, attempts=2)
         replies = await asyncio.gather(*(asked.post("/responses", {"number": number}) for number in range(60)))
-        result = asked.health()["upstream"]
+        health = asked.health()["upstream"]
         await asked.aclose()
     assert sorted(reply["number"] for reply in replies) == list(range(60))
-    assert result["throttled"] == provider.refused > 2
-    assert result["at_once"] < 30
+    assert health["throttled"] == provider.refused > 2
+    assert health["at_once"] < 30
 
 
 async def test_a_pause_beyond_the_deadline_fails_its_own_call_and_holds_back_no_other() -> None:
@@ -317,7 +317,7 @@ def test_a_base_url_that_is_none_is_refused_at_the_start(url: str) -> None:
         ("bad tool", False),
     ],
 )
-def test_an_overflow_is_told_from_a_refused_parameter(words: str, overflow: bool) -> None:
+def test_an_overflow_is_distinguished_from_a_refused_parameter(words: str, overflow: bool) -> None:
     assert is_overflow(words) is overflow
 
 

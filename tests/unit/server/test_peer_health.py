@@ -289,8 +289,8 @@ def test_every_connection_has_its_kernel_ask_after_the_peer() -> None:
                     assert one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
                 if sys.platform == "linux":
                     for one in (line, accepted):
-                        told = [one.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in PROBES]
-                        assert told == [3, 2, 3]
+                        values = [one.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in PROBES]
+                        assert values == [3, 2, 3]
                     assert heard_within(line, 60)
 
 

@@ -167,8 +167,8 @@ async def test_a_console_is_asked_by_an_address_or_by_its_own_name() -> None:
 async def test_a_server_that_is_asked_by_a_name_it_was_not_given_says_how_to_give_it() -> None:
     async for wide in opened(loopback=False):
         client = HttpClient()
-        told = [(b"host", b"node-1.cluster.example")]
-        reply = await client.request("POST", f"http://127.0.0.1:{wide.port}/run", headers=told, timeout=120)
+        headers = [(b"host", b"node-1.cluster.example")]
+        reply = await client.request("POST", f"http://127.0.0.1:{wide.port}/run", headers=headers, timeout=120)
         await client.aclose()
         assert "GYM_HOSTS=node-1.cluster.example" in json.loads(reply.body)["error"]["message"]
 
@@ -188,11 +188,11 @@ def test_a_server_knows_whether_its_socket_is_this_machine_s_alone() -> None:
 def test_every_app_under_serve_has_the_door(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("from gym.server import ResourcesServer\napp = ResourcesServer.app()\n")
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        told = {"GYM_LISTEN": f"fd:{listener.fileno()}", "NEMO_GYM_CONFIG_PATH": "mine"}
+        environ = {"GYM_LISTEN": f"fd:{listener.fileno()}", "NEMO_GYM_CONFIG_PATH": "mine"}
         config = json.dumps({"mine": {"resources_servers": {"mine": {"entrypoint": "app.py"}}}})
         process = subprocess.Popen(
             [sys.executable, "-m", "gym.server.serve", str(tmp_path / "app.py")],
-            env={**told, "NEMO_GYM_CONFIG_DICT": config},
+            env={**environ, "NEMO_GYM_CONFIG_DICT": config},
             pass_fds=(listener.fileno(),),
         )
         door = Door(f"http://127.0.0.1:{listener.getsockname()[1]}", App())

@@ -83,8 +83,8 @@ async def test_a_session_stays_on_the_replica_that_opened_it(tmp_path: Path, htt
             await first.seed(row)
             await second.seed(row)
             for word in (b'{"word": "a"}', b'{"word": "b"}'):
-                told = [await rollout.call_tool("note", word) for rollout in (first, second)]
-            assert [orjson.loads(text) for _, text in told] == [["a", "b"], ["a", "b"]]
+                replies = [await rollout.call_tool("note", word) for rollout in (first, second)]
+            assert [orjson.loads(text) for _, text in replies] == [["a", "b"], ["a", "b"]]
 
 
 async def test_a_refused_connection_is_tried_elsewhere(tmp_path: Path, http: HttpClient) -> None:
@@ -116,7 +116,7 @@ async def test_a_session_whose_replica_is_gone_is_lost_and_retryable(tmp_path: P
     assert lost.value.retryable
 
 
-async def test_a_session_that_the_server_forgot_is_lost_not_told_to_the_model(http: HttpClient) -> None:
+async def test_a_session_that_the_server_forgot_is_lost_and_no_output_for_the_model(http: HttpClient) -> None:
     async with running(Tally.app({}, name="tally")) as url:
         peers = Peers("", {"tally": url}, http)
         cookies = {"Tally___tally": "long gone"}

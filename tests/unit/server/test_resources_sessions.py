@@ -23,8 +23,8 @@ async def test_each_rollout_has_its_own_state() -> None:
 
 async def test_the_cookie_bears_the_servers_name_and_nothing_of_the_session() -> None:
     async with running(Shelf.app({}, name="my shelf; ü=1")) as url, Caller(url) as caller:
-        told = await caller.post("/seed_session", ROW)
-        cookie = (told.reply.header(b"set-cookie") or b"").decode()
+        reply = await caller.post("/seed_session", ROW)
+        cookie = (reply.reply.header(b"set-cookie") or b"").decode()
         assert cookie.startswith("Shelf___my%20shelf%3B%20%C3%BC%3D1=")
         assert cookie.endswith("; Path=/; HttpOnly; SameSite=lax")
         assert (await caller.post("/verify", asked())).body["reward"] == 3.0
@@ -35,8 +35,8 @@ async def test_a_server_without_a_seed_opens_no_session() -> None:
         """No seed."""
 
     async with running(Plain.app({}, name="plain")) as url, Caller(url) as caller:
-        told = await caller.post("/seed_session", ROW)
-        assert (told.body, told.reply.header(b"set-cookie")) == ({}, None)
+        reply = await caller.post("/seed_session", ROW)
+        assert (reply.body, reply.reply.header(b"set-cookie")) == ({}, None)
         assert (await caller.get("/healthz")).body["sessions"] == 0
 
 
@@ -109,8 +109,8 @@ async def test_a_session_past_its_time_is_closed_and_then_lost() -> None:
         app.server.sessions._clock = lambda: now
         await caller.post("/seed_session", ROW)
         now = 3601.0
-        told = await caller.post("/add", {"number": 1})
-        assert (told.status, told.body["error"]["kind"]) == (503, "lost_session")
+        reply = await caller.post("/add", {"number": 1})
+        assert (reply.status, reply.body["error"]["kind"]) == (503, "lost_session")
 
 
 async def test_the_sweeper_closes_what_nobody_asks_for_any_more() -> None:
@@ -183,9 +183,9 @@ async def test_a_tool_with_state_is_refused_without_a_session_unless_its_server_
             return state.count + number
 
     async with running(Strict.app({}, name="strict")) as url, Caller(url) as caller:
-        told = await caller.post("/add", {"number": 1})
-        assert (told.status, told.body["error"]["kind"]) == (422, "row")
-        assert "/seed_session" in told.body["error"]["message"]
+        reply = await caller.post("/add", {"number": 1})
+        assert (reply.status, reply.body["error"]["kind"]) == (422, "row")
+        assert "/seed_session" in reply.body["error"]["message"]
         await caller.post("/seed_session", ROW)
         assert (await caller.post("/add", {"number": 1})).body == 4
 
@@ -194,8 +194,8 @@ async def test_a_cookie_that_was_made_up_is_a_lost_session() -> None:
     async with running(shelf()) as url, Caller(url) as caller:
         caller.cookies["Shelf___shelf"] = "made-up"
         for path, body in (("/add", {"number": 1}), ("/verify", asked())):
-            told = await caller.post(path, body)
-            assert (told.status, told.body["error"]["kind"]) == (503, "lost_session")
+            reply = await caller.post(path, body)
+            assert (reply.status, reply.body["error"]["kind"]) == (503, "lost_session")
         assert (await caller.post("/plain")).status == 200
         assert (await caller.post("/seed_session", ROW)).status == 200
         assert caller.cookies["Shelf___shelf"] != "made-up"

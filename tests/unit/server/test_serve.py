@@ -99,11 +99,11 @@ async def served(folder: Path, *, app: str = APP, **environ: str) -> AsyncIterat
         listener.bind(("127.0.0.1", 0))
         listener.listen(64)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        told = {labels.ENV_LISTEN: f"fd:{listener.fileno()}", labels.ENV_REPLICA: "slow-1", **environ}
+        variables = {labels.ENV_LISTEN: f"fd:{listener.fileno()}", labels.ENV_REPLICA: "slow-1", **environ}
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "gym.server.serve", "app.py"),
             cwd=folder,
-            env=os.environ | told,
+            env=os.environ | variables,
             pass_fds=[listener.fileno()],
             stderr=PIPE,
         )
@@ -174,8 +174,8 @@ async def test_a_request_that_outlasts_the_drain_is_cut_off(tmp_path: Path) -> N
         await exists(tmp_path / "working")
         server.process.send_signal(signal.SIGTERM)
         await server.ended()
-        told = (await asyncio.gather(working, return_exceptions=True))[0]
-    assert isinstance(told, ConnectionError) or (isinstance(told, Reply) and told.status >= 500)
+        replies = (await asyncio.gather(working, return_exceptions=True))[0]
+    assert isinstance(replies, ConnectionError) or (isinstance(replies, Reply) and replies.status >= 500)
     assert (tmp_path / "stopped").exists()
 
 

@@ -154,7 +154,7 @@ if sys.version_info >= (3, 12):  # before, a task does not tell which request st
 
 
 @pytest.mark.parametrize(("tool", "code"), CASES)
-async def test_the_rollout_that_blocks_a_server_is_told_the_line_and_those_behind_it_are_not_blamed(
+async def test_the_rollout_that_blocks_a_server_gets_the_line_and_those_behind_it_are_not_blamed(
     tmp_path: Path, tool: str, code: str
 ) -> None:
     async with served(tmp_path, **{labels.ENV_BLOCKED: "8"}) as server:

@@ -149,7 +149,7 @@ async def test_a_crash_costs_its_own_call_only(folder: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no limit on address space")
-async def test_a_call_that_wants_too_much_memory_is_told_so(folder: Path) -> None:
+async def test_a_call_that_wants_too_much_memory_is_reported(folder: Path) -> None:
     async with started(folder, memory=256 << 20) as workers:
         with pytest.raises(WorkerOutOfMemory, match="more than 256 MB") as caught:
             await workers.call("eat")
@@ -243,7 +243,7 @@ async def test_a_module_is_found_beside_the_server(folder: Path, monkeypatch: py
         Workers("no_such_graders")
 
 
-async def test_what_a_server_was_told_stays_with_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_settings_of_a_server_stay_with_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NEMO_GYM_CONFIG_DICT", "GYM_DISCOVERY", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, "secret")
     monkeypatch.setenv("LANG", "C.UTF-8")
@@ -324,7 +324,7 @@ async def test_a_call_that_does_not_return_is_named_by_its_line(
     assert f"(graders.py:{lines.index('        time.sleep(1e6)') + 1} in hold)" in str(slept.value)
 
 
-async def test_a_judged_answer_is_scored_and_each_failure_is_told_as_what_it_is(folder: Path) -> None:
+async def test_a_judged_answer_is_scored_and_each_failure_is_reported_as_what_it_is(folder: Path) -> None:
     async with started(folder, count=1, timeout=0.3) as workers:
         assert await workers.judge("grade", "four", "x", field="spec") == 4
         for pattern in ("(", "spec: ["):

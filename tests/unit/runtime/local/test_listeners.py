@@ -28,7 +28,7 @@ def test_a_reserved_port_is_nobody_elses_but_the_servers() -> None:
             assert server.getsockname() == held.getsockname()
 
 
-def test_a_port_in_use_is_told_with_its_holder() -> None:
+def test_a_port_in_use_is_reported_with_its_holder() -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
         with pytest.raises(UserError) as said:
@@ -39,7 +39,7 @@ def test_a_port_in_use_is_told_with_its_holder() -> None:
     assert listeners.holder_of(port) == ""
 
 
-def test_a_host_that_is_not_ours_is_told_as_that() -> None:
+def test_a_host_that_is_not_ours_is_reported_as_that() -> None:
     with pytest.raises(UserError, match=r"the router cannot listen on 192\.0\.2\.1:0"):
         listeners.listen_for_router("192.0.2.1", 0)
 

@@ -92,7 +92,7 @@ def test_several_that_need_the_same_at_once_make_it_once(tmp_path: Path, cache: 
     assert len(set(found)) == 1
 
 
-def test_what_cannot_be_installed_is_told_in_the_words_of_uv_and_with_the_file_to_fix(
+def test_what_cannot_be_installed_is_reported_in_the_words_of_uv_and_with_the_file_to_fix(
     tmp_path: Path, cache: Path
 ) -> None:
     service = needing(tmp_path, "a", "./surely-not-there.whl\n")
