@@ -222,9 +222,9 @@ def write_rows(path: Path, count: int) -> Path:
     for number in range(count // 2):
         asked = f"Question {number}: which one?\n\nA. ash\nB. beech\nC. cedar\nD. durmast\n\nAnswer in \\boxed{{}}."
         rows.append(_with_text(question, asked, expected_answer="ABCD"[number % 4]))
-        told = f"The counter starts at {number}. Add 2, then add {number % 7}, then read it."
+        order = f"The counter starts at {number}. Add 2, then add {number % 7}, then read it."
         expected = number + 2 + number % 7 + (number % 5 == 0)
-        rows.append(_with_text(counter, told, initial_count=number, expected_count=expected))
+        rows.append(_with_text(counter, order, initial_count=number, expected_count=expected))
     path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return path
 

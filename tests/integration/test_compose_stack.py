@@ -71,7 +71,7 @@ def test_a_stack_of_real_servers_collects_verified_rollouts_through_the_router(s
         rewards.append(json.loads(body)["reward"])
     assert rewards == [1.0] * len(rewards)
     code, body, _ = eventually(
-        lambda: call(status, "GET", "/servers"), lambda told: told[0] == 200 and json.loads(told[1])["healthy"] == 3
+        lambda: call(status, "GET", "/servers"), lambda reply: reply[0] == 200 and json.loads(reply[1])["healthy"] == 3
     )
     assert (code, json.loads(body)["healthy"]) == (200, 3)
 

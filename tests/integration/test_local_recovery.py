@@ -209,8 +209,8 @@ def test_a_server_that_was_stopped_by_a_signal_is_taken_out_at_once_and_replaced
     os.kill(stopped.pid, signal.SIGSTOP)
 
     def healthy() -> dict[str, bool]:
-        told = Discovery.model_validate_json((home / "discovery.json").read_bytes())
-        return {one.id: one.healthy for one in told.instances["one"].replicas}
+        discovery = Discovery.model_validate_json((home / "discovery.json").read_bytes())
+        return {one.id: one.healthy for one in discovery.instances["one"].replicas}
 
     # It is out for as long as it takes to replace it: who looks too late finds it replaced.
     until(lambda: healthy() == {"one-1": False, "one-2": True} or not is_alive(stopped))

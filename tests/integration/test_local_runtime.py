@@ -69,7 +69,7 @@ def test_down_leaves_no_process_and_no_discovery_and_may_be_repeated(home: Path,
     assert not LocalRuntime().down(home)
 
 
-def test_a_foreign_server_is_told_where_the_others_listen(home: Path, tmp_path: Path) -> None:
+def test_a_foreign_server_gets_the_addresses_of_the_others(home: Path, tmp_path: Path) -> None:
     theirs = make_service(tmp_path, "theirs", script=True, needs=("one", "many"))
     plan = make_stack(make_service(tmp_path, "one"), make_service(tmp_path, "many", replicas=2), theirs)
     status = start(home, plan)
@@ -246,7 +246,7 @@ def test_two_commands_never_work_on_one_stack_at_once_but_down_always_may(home: 
         assert process.returncode == 1
 
 
-def test_a_server_that_ends_at_its_start_is_told_at_once_with_its_last_words_and_the_others_stay_up(
+def test_a_server_that_ends_at_its_start_is_reported_at_once_with_its_last_words_and_the_others_stay_up(
     home: Path, tmp_path: Path
 ) -> None:
     fine = make_service(tmp_path, "fine")
@@ -310,7 +310,7 @@ def test_a_port_in_use_is_reported_with_its_holder_and_nothing_is_started(home: 
     assert recorded(home) == []
 
 
-def test_a_port_held_by_another_stack_is_told_with_its_folder(home: Path, tmp_path: Path) -> None:
+def test_a_port_held_by_another_stack_is_reported_with_its_folder(home: Path, tmp_path: Path) -> None:
     first = start(home, make_stack(make_service(tmp_path, "one")))
     port = int(first.router.rpartition(":")[2])
     with pytest.raises(UserError, match=rf"port {port} on 127.0.0.1 is in use") as said:

@@ -185,7 +185,7 @@ async def test_the_stack_asks_the_policys_addresses_until_the_training_ends(pyth
         bodies = [body for server in (one, two) for body in server.bodies()]
         assert len(bodies) == 8
         assert {body["model"] for body in bodies} == {"step-7"}
-        assert {told["authorization"] for told in one.headers + two.headers} == {"Bearer dummy_key"}
+        assert {headers["authorization"] for headers in one.headers + two.headers} == {"Bearer dummy_key"}
         assert (await nemo.do("poll"))[-1]["error"] is None
         states = await ask_admin(up, "GET", path="/servers")
         assert {one["state"] for one in states["servers"]} == {"healthy"}  # what `poll` reads

@@ -241,7 +241,7 @@ async def test_thoughts_of_earlier_turns_are_left_out_where_the_model_wants_none
     assert provider.bodies()[1]["messages"][1] == {"role": "assistant", "content": "b"}
 
 
-async def test_a_reasoning_parser_that_the_configuration_denies_is_told() -> None:
+async def test_a_reasoning_parser_that_the_configuration_denies_is_reported() -> None:
     async with (
         fake_vllm(says=lambda _: Said("b", "a")) as provider,
         serving(provider, uses_reasoning_parser=False) as caller,

@@ -101,8 +101,8 @@ def found(python: str, rows: list[Json], tmp_path_factory: pytest.TempPathFactor
         argv = (python, "-m", PROGRAM, "job.json", "found.json")
         done = subprocess.run(argv, cwd=folder, env=environ(folder), capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stderr[-5000:]
-    told: Json = json.loads((folder / "found.json").read_text())
-    return told
+    result: Json = json.loads((folder / "found.json").read_text())
+    return result
 
 
 @pytest.mark.parametrize("mode", ["inline", "subproc"])

@@ -152,12 +152,12 @@ async def test_a_file_without_end_and_one_of_holes_are_not_taken_whole(tmp_path:
             made = await box.exec("mkdir /w && ln -s /dev/zero /w/answer && truncate -s 10G /w/holes")
             assert made.ok
             for path, number in (("/w/answer", errno.EINVAL), ("/w/holes", errno.EFBIG)):
-                with pytest.raises(FileProblem) as told:
+                with pytest.raises(FileProblem) as raised:
                     await box.get_to(path, tmp_path / "answer", max_bytes=1 << 20)
-                assert told.value.errno == number
-                with pytest.raises(FileProblem) as told:
+                assert raised.value.errno == number
+                with pytest.raises(FileProblem) as raised:
                     await box.get(path)
-                assert told.value.errno == number
+                assert raised.value.errno == number
             with pytest.raises(FileProblem, match="larger than 1048576 bytes"):
                 await box.get_tar("/w", max_bytes=1 << 20)
             assert (tmp_path / "answer").stat().st_size <= 1 << 20

@@ -67,10 +67,10 @@ async def test_an_allowed_host_answers_no_other_does_and_the_log_says_for_which_
             assert {(line["rollout"], line["sandbox"], line["instance"]) for line in lines} == {
                 ("row-7-1", box.id, "mcqa")
             }
-            told = [(line["how"], line["host"], line["verdict"]) for line in lines]
-            assert ("http", GOOD, "allowed") in told
-            assert ("http", BAD, "refused") in told
-            assert ("dns", BAD, "refused") in told
+            logged = [(line["how"], line["host"], line["verdict"]) for line in lines]
+            assert ("http", GOOD, "allowed") in logged
+            assert ("http", BAD, "refused") in logged
+            assert ("dns", BAD, "refused") in logged
         assert len(there.heads) == 1
 
 

@@ -109,7 +109,7 @@ async def test_many_commands_at_once_do_not_mix(sandbox: Sandbox) -> None:
     assert [result.stdout.text for result in results] == [f"{number}\n" for number in range(40)]
 
 
-async def test_a_program_that_is_not_there_is_told_apart_from_exit_127(sandbox: Sandbox) -> None:
+async def test_a_program_that_is_not_there_is_distinguished_from_exit_127(sandbox: Sandbox) -> None:
     assert (await sandbox.exec("nothing-of-this-name")).exit_code == 127
     with pytest.raises(RolloutError, match="No such file") as failed:
         await sandbox.exec(["/nothing-of-this-name"])

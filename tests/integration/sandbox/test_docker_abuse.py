@@ -1,4 +1,4 @@
-"""Programs that mean harm on the Docker provider: each is bounded, told as what it is, and felt by no neighbour."""
+"""Programs that mean harm on the Docker provider: each is bounded, reported as what it is, and felt by no neighbour."""
 
 from __future__ import annotations
 
@@ -118,21 +118,21 @@ class OneGate:
     """An egress gate that opens nothing: what a sandbox sees is what it gives."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str, tuple[str, ...]]] = []
+        self.calls: list[tuple[str, str, tuple[str, ...]]] = []
 
     def attach(self, tags: Tags, network: Network) -> EgressSettings:
-        self.told.append(("attach", tags.id, network.allow))
+        self.calls.append(("attach", tags.id, network.allow))
         return EgressSettings(("HTTPS_PROXY=http://proxy:3128",), ("127.0.0.9",))
 
     async def open(self, tags: Tags, channel: Channel) -> None:
         assert not channel.closed
-        self.told.append(("open", tags.id, ()))
+        self.calls.append(("open", tags.id, ()))
 
     async def seal(self, tags: Tags, network: Network) -> None:
-        self.told.append(("seal", tags.id, network.allow))
+        self.calls.append(("seal", tags.id, network.allow))
 
     async def detach(self, tags: Tags) -> None:
-        self.told.append(("detach", tags.id, ()))
+        self.calls.append(("detach", tags.id, ()))
 
 
 async def test_an_egress_gate_hears_of_a_sandbox_of_its_phases_and_its_end() -> None:
@@ -146,7 +146,7 @@ async def test_an_egress_gate_hears_of_a_sandbox_of_its_phases_and_its_end() -> 
         await sandbox.seal()
         await sandbox.remove()
         name = sandbox.tags.id
-        assert gate.told == [
+        assert gate.calls == [
             ("attach", name, ("setup.example.org",)),
             ("open", name, ()),
             ("seal", name, ("run.example.org",)),

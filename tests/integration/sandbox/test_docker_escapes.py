@@ -159,8 +159,8 @@ async def test_labels_of_a_request_do_not_make_a_sandbox_anybody_elses() -> None
         spec = SandboxSpec(image=IMAGE, labels={"gym.stack": theirs.stack, "gym.sandbox": "other", "x": "y"})
         sandbox = await mine.docker.create(spec, mine.tags())
         assert await theirs.docker.sweep(theirs.stack, frozenset()) == 0
-        told = await mine.docker.engine.call("GET", f"/containers/{sandbox.container}/json", doing="look")
-        assert (told["Config"]["Labels"]["gym.stack"], told["Config"]["Labels"]["x"]) == (mine.stack, "y")
+        reply = await mine.docker.engine.call("GET", f"/containers/{sandbox.container}/json", doing="look")
+        assert (reply["Config"]["Labels"]["gym.stack"], reply["Config"]["Labels"]["x"]) == (mine.stack, "y")
 
 
 @pytest.mark.parametrize("evil", ["../x", "a/b", "a b", "A", "", "x" * 64, "a\n", "a?force=1", "a%2fb", ".", "-a"])

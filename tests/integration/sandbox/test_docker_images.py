@@ -112,11 +112,11 @@ async def test_a_build_is_made_once_however_often_it_is_asked_for(labs: Lab) -> 
         args={"WORD": "word"},
         network=False,
     )
-    told: list[str] = []
+    lines: list[str] = []
     try:
-        ids = await asyncio.gather(*(labs.docker.make_image(build, told.append) for _ in range(4)))
+        ids = await asyncio.gather(*(labs.docker.make_image(build, lines.append) for _ in range(4)))
         assert len(set(ids)) == 1
-        assert sum("Successfully tagged" in line for line in told) == 1
+        assert sum("Successfully tagged" in line for line in lines) == 1
         spec = SandboxSpec(build=build)
         sandbox = await labs.docker.create(spec, labs.tags())
         assert (await say(sandbox, "cat /built; /run.sh")).splitlines() == [f"word {labs.stack}", "ran"]

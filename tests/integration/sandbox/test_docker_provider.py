@@ -39,8 +39,8 @@ async def test_a_sandbox_has_what_its_request_says_and_nothing_of_the_host(labs:
         env={"TASK": "näh"}, workdir="/work/here", limits={"cpus": 0.5, "memory": "256m", "pids": 64}, user="nobody"
     )
     assert await say(sandbox, "pwd; id -un; echo $TASK; echo $OMP_NUM_THREADS") == "/work/here\nnobody\nnäh\n1"
-    told = await labs.docker.engine.call("GET", f"/containers/{sandbox.container}/json", doing="look")
-    host = told["HostConfig"]
+    reply = await labs.docker.engine.call("GET", f"/containers/{sandbox.container}/json", doing="look")
+    host = reply["HostConfig"]
     assert (host["NanoCpus"], host["Memory"], host["MemorySwap"]) == (500_000_000, 256 << 20, 256 << 20)
     assert (host["PidsLimit"], host["NetworkMode"], host["CapDrop"]) == (64, "none", ["ALL"])
     assert "SECRET_OF_THE_HOST" not in await say(sandbox, "env")
@@ -165,7 +165,7 @@ async def test_a_sweep_takes_all_of_a_stack_but_what_is_kept_and_nothing_of_othe
         assert await say(kept, "echo here") == "here"
 
 
-async def test_why_a_sandbox_was_lost_is_told(labs: Lab) -> None:
+async def test_why_a_sandbox_was_lost_is_reported(labs: Lab) -> None:
     sandbox = await labs.make()
     await labs.docker.engine.call("POST", f"/containers/{sandbox.container}/kill", doing="kill")
     await sandbox.channel.wait_closed()
@@ -191,8 +191,8 @@ async def test_files_past_the_disk_limit_end_the_sandbox_and_say_why(labs: Lab) 
 async def test_a_silent_broker_is_outlived_by_none_of_its_sandboxes(labs: Lab) -> None:
     sandbox = await labs.make()
     assert await say(sandbox, "tr '\\0' ' ' < /proc/1/cmdline") == "/.gym/helper --guard --silence 30 --linger 30"
-    told = await labs.docker.engine.call("GET", f"/containers/{sandbox.container}/json", doing="look")
-    assert told["HostConfig"]["AutoRemove"] is True
+    reply = await labs.docker.engine.call("GET", f"/containers/{sandbox.container}/json", doing="look")
+    assert reply["HostConfig"]["AutoRemove"] is True
 
 
 async def test_the_internet_is_a_shared_bridge_that_sealing_takes_away(labs: Lab) -> None:

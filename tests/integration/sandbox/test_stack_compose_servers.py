@@ -28,7 +28,7 @@ from tests.support.sandbox_policy import (
     one_at_a_time,
     policy,
     read_rows,
-    told,
+    with_orders,
     write_rows,
 )
 from tests.support.sandbox_stack import NOTHING, ROW, labelled, listed, write_coder
@@ -100,7 +100,7 @@ def rewards(stack: Stack, rows: list[Row]) -> list[float]:
 
 def test_the_gold_patch_is_worth_one_and_no_patch_nothing(stack: Stack) -> None:
     (tools, *_), (mini, *_) = examples("agents/swe_tools"), examples("agents/mini_swe_agent")
-    rows = [tools, mini, told(tools, HANDS_OFF), told(mini, HANDS_OFF)]
+    rows = [tools, mini, with_orders(tools, HANDS_OFF), with_orders(mini, HANDS_OFF)]
     assert rewards(stack, rows) == [1.0, 1.0, 0.0, 0.0]
     assert boxes(stack.folder, "swe") == []
 
@@ -125,7 +125,12 @@ def test_an_image_holds_nothing_that_its_overrides_leave_out(
 
 def test_a_right_program_is_worth_one_a_wrong_one_nothing_and_the_tool_keeps_its_variables(stack: Stack) -> None:
     (program, *_), (sums, *_) = examples("resources/code_gen"), examples("resources/math_with_code")
-    rows = [program, told(program, CARELESS), one_at_a_time(sums), {**one_at_a_time(sums), "expected_result": "169"}]
+    rows = [
+        program,
+        with_orders(program, CARELESS),
+        one_at_a_time(sums),
+        {**one_at_a_time(sums), "expected_result": "169"},
+    ]
     assert rewards(stack, rows) == [1.0, 0.0, 1.0, 0.0]
 
 
