@@ -85,7 +85,7 @@ def test_a_plan_is_rendered_for_each_target_without_secrets(target: str, wanted:
         assert all(isinstance(document, dict) for document in yaml.safe_load_all(done.stdout))
 
 
-def test_doctor_checks_the_machine_and_says_what_mends_it(tmp_path: Path) -> None:
+def test_doctor_checks_the_machine_and_says_what_fixes_it(tmp_path: Path) -> None:
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", 0))

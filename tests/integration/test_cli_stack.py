@@ -52,7 +52,7 @@ def test_a_stack_from_up_to_down(folder: Path) -> None:
     assert "runtime: local" in up.stderr
     assert "mcqa-simple-agent-1: healthy" in up.stderr
     assert "gym down" in up.stdout
-    assert collect_as_told(up.stdout, folder) == 5
+    assert collect_as_printed(up.stdout, folder) == 5
 
     status = json.loads(gym("ps", "--json", cwd=folder).stdout)
     assert status["healthy"]
@@ -81,7 +81,7 @@ def test_a_stack_from_up_to_down(folder: Path) -> None:
     assert "does not run" in again.stderr
 
 
-def collect_as_told(summary: str, folder: Path) -> int:
+def collect_as_printed(summary: str, folder: Path) -> int:
     """Type the very command that `gym up` suggested; how many rollouts came of it."""
     line = next(line for line in summary.splitlines() if line.startswith("collect"))
     words = line.split()[2:]

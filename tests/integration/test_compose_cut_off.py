@@ -19,8 +19,8 @@ from gym.runtime.compose.converge import containers_of
 from tests.support.cli import gym
 from tests.support.docker import Stand, engine_client, eventually, replicas, stand_in, write_server
 from tests.support.repair import (
-    PATIENCE,
     SERVER,
+    TIMEOUT,
     begin,
     healthy_replicas,
     is_running,
@@ -91,7 +91,7 @@ def test_what_compose_has_begun_is_finished_when_its_up_is_killed(stand: Stand) 
     old = is_running_of(stand, "one")
     write_new_version(stand)
     process = begin(stand, "up", *BOTH, replicas=TWICE)
-    eventually(lambda: is_running_of(stand, "one"), lambda now: now != old, seconds=PATIENCE)
+    eventually(lambda: is_running_of(stand, "one"), lambda now: now != old, seconds=TIMEOUT)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(240)
     until_served(stand, status, BOTH)
@@ -157,7 +157,7 @@ def test_a_router_or_console_that_was_killed_is_brought_back_by_the_command_that
     assert is_running(replicas(status)[victim])
 
 
-def test_damaged_routes_are_written_anew(stand: Stand) -> None:
+def test_damaged_routes_are_written_again(stand: Stand) -> None:
     status = stand.up(*BOTH, replicas=TWICE)
     layout = stand.layout
     good = layout.routes.read_text()

@@ -156,7 +156,7 @@ def test_any_image_that_speaks_the_contract_may_be_an_instance(stand: Stand) -> 
             client.api.remove_image("gym-test-prebuilt:1")
 
 
-def test_beyond_loopback_the_router_asks_for_the_token_and_inside_nobody_does(stand: Stand) -> None:
+def test_beyond_loopback_the_router_asks_for_the_token_and_inside_no_server_does(stand: Stand) -> None:
     write_server(stand.cwd, "fine", FINE)
     plan, secrets = stand.plan("fine", router=RouterPlan(host="0.0.0.0", port=0, needs_token=True))
     status = stand.up_plan(plan, secrets | {"GYM_TOKEN": CANARY})

@@ -250,7 +250,7 @@ def test_followed_logs_show_what_comes_from_every_replica_until_the_reader_stops
     assert any("asked" in line or "/s/echo/version" in line for line in seen)
 
 
-def test_logs_of_somebody_unknown_name_the_nearest(stand: Stand) -> None:
+def test_logs_of_an_unknown_server_name_the_nearest(stand: Stand) -> None:
     stand.up("mcqa")
     with pytest.raises(UserError, match="`mcqb` is not in this stack") as caught:
         list(stand.runtime.logs(stand.home, ("mcqb",), follow=False, tail=1))

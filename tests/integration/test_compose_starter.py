@@ -59,7 +59,7 @@ def test_what_a_person_stopped_stays_so_also_for_a_broker_that_starts_again(stan
 
 
 def test_a_broker_that_was_killed_is_named_with_the_command_that_starts_it(stand: Stand) -> None:
-    """Nobody in the stack can: it alone holds the engine's socket."""
+    """No other service can: it alone holds the engine's socket."""
     status = stand.up(*NAMES)
     names = replicas(status)
     kill(names["sandbox"])

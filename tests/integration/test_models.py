@@ -195,7 +195,7 @@ async def test_failures_of_a_provider_reach_the_caller_as_the_contract_says() ->
             refused = await caller.post("/v1/responses", {"input": "x"})
             provider.failures = [Failure(400, {"error": {"message": "maximum context length is 9"}})]
             full = await caller.post("/v1/responses", {"input": "x"})
-            # Last: whoever asks after it waits the minute that the provider asked for.
+            # Last: a call after it waits the minute that the provider asked for.
             provider.failures = [Failure(429, {"error": "slow"}, {"retry-after": "60"})]
             late = await caller.post("/v1/responses", {"input": "x"}, x_gym_timeout="30")
     assert (patient.status, full.status, full.body["status"]) == (200, 200, "incomplete")

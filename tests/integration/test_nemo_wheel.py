@@ -58,7 +58,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A stack with a token, whose policy nobody serves yet."""
+    """A stack with a token, whose policy is not served yet."""
     folder = tmp_path_factory.mktemp("stack")
     (folder / "mine.yaml").write_text(STACK)
     (folder / "token.txt").write_text(TOKEN)

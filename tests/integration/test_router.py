@@ -89,7 +89,7 @@ def test_a_refused_connection_is_tried_elsewhere(routed: Router, backends: list[
     assert {(answer.json()["backend"], answer.json()["body"]) for answer in answers} == {("two", "row")}
 
 
-def test_the_route_of_a_replica_leads_to_this_one_alone_and_to_nobody_when_it_is_gone(
+def test_the_route_of_a_replica_leads_to_this_one_alone_and_nowhere_when_it_is_gone(
     tmp_path: Path, backends: list[Backend], console: Backend
 ) -> None:
     agent = service("an_agent", type="responses_api_agents")

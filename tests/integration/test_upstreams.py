@@ -56,7 +56,7 @@ class Stack:
         return {one["replica"]: one for one in orjson.loads(await self.gym("ps", "--json"))["replicas"]}
 
     async def kill(self, replica: str) -> None:
-        """And wait until the stack has started it anew."""
+        """And wait until the stack has started it again."""
         before = (await self.replicas())[replica]["pid"]
         os.kill(before, signal.SIGKILL)
         while True:

@@ -159,7 +159,7 @@ async def test_the_rows_offer_tools_that_the_server_has(name: str) -> None:
         tools = {one["name"]: one["parameters"] for one in (await caller.get("/tools")).body}
     for row in rows_of(name):
         if not tools:
-            continue  # the calls are the answer: they are compared, and nobody runs them
+            continue  # the calls are the answer: they are compared, not run
         for offered in row["responses_create_params"].get("tools", ()):
             assert set(offered["parameters"]["properties"]) == set(tools[offered["name"]]["properties"])
             assert set(offered["parameters"]["required"]) == set(tools[offered["name"]]["required"])

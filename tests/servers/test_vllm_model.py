@@ -144,7 +144,7 @@ async def test_a_log_prob_that_is_nan_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_connection_that_is_cut_in_mid_reply_is_a_failure_that_may_be_tried_anew(stream: bool) -> None:
+async def test_a_connection_that_is_cut_in_mid_reply_is_a_failure_that_may_be_retried(stream: bool) -> None:
     async with fake_vllm(cut=True) as provider, serving(provider, stream_upstream=stream) as caller:
         status, error = await fail(caller)
     assert (status, error["kind"], error["retryable"]) == (502, "model", True)

@@ -31,7 +31,7 @@ from gym.wire.stack_names import project_name
 from tests.support.docker import write_server
 
 IMAGE = "python:3.13-slim"
-PATIENCE = 300.0
+TIMEOUT = 300.0
 GONE_SECONDS = 60.0  # what is promised
 ALLOWED = "allowed"
 REPLICAS = {"broker": SANDBOX, "server": "sums-1"}
@@ -133,11 +133,11 @@ class Chaos:
 
     def up(self) -> None:
         words = ("up", "sums", "--model", "scripted", "--runtime", "local", "--port", "0")
-        if self.gym(*words, "--sandbox-provider", "docker").wait(PATIENCE):
+        if self.gym(*words, "--sandbox-provider", "docker").wait(TIMEOUT):
             raise RuntimeError((self.folder / "gym.log").read_text("utf-8")[-3000:])
 
     def down(self) -> int:
-        return self.gym("down").wait(PATIENCE)
+        return self.gym("down").wait(TIMEOUT)
 
     def collect(self) -> subprocess.Popen[bytes]:
         how = ("--concurrency", "8", "--max-attempts", "8", "--timeout", "60")
@@ -156,14 +156,14 @@ class Chaos:
         began = time.monotonic()
         while (now := self.replica(name)) is None or now.pid in (None, one.pid) or now.state != "healthy":
             waited = time.monotonic() - began
-            assert waited < PATIENCE, f"{name} has not come back: {now}"
+            assert waited < TIMEOUT, f"{name} has not come back: {now}"
             if waited > 3.0 and (now is None or now.pid is None):
                 with contextlib.suppress(GymError):
-                    self._runtime.restart(self.home, (name,), lambda _: None, timeout=PATIENCE)
+                    self._runtime.restart(self.home, (name,), lambda _: None, timeout=TIMEOUT)
             time.sleep(0.05)
 
     def kill_all(self) -> None:
-        """The whole stack at once, its supervisor too: nobody is left to clear up."""
+        """The whole stack at once, its supervisor too: nothing is left to clear up."""
         record = read_record(Home(self.home.resolve()))
         assert record is not None
         os.kill(record.supervisor.pid, signal.SIGSTOP)  # else it may start another warden in between
@@ -201,7 +201,7 @@ class Chaos:
                     self.kill(REPLICAS[victim])
                 seen.kills[victim] += 1
                 self.allow(steps[seen.kills.total()] if seen.kills.total() < kills else len(self.expected))
-            code = process.wait(PATIENCE)
+            code = process.wait(TIMEOUT)
             if code == 0 and not read_lines(self.failures):
                 return self.judge(seen)
             assert seen.starts < 10 * (kills + 5), "the collection does not come to an end"
@@ -218,7 +218,7 @@ class Chaos:
         began = time.monotonic()
         while len(self.labelled()) < 4:  # more than wait in the pool
             assert process.poll() is None, "the load ended"
-            assert time.monotonic() - began < PATIENCE, "the load did not begin"
+            assert time.monotonic() - began < TIMEOUT, "the load did not begin"
             time.sleep(0.05)
         return process
 

@@ -1,4 +1,4 @@
-"""Live containers through the broker: what one rollout did to its sandbox reaches no other, and a fork bomb nobody."""
+"""Live containers through the broker: what one rollout did to its sandbox and a fork bomb in it reach no other."""
 
 from __future__ import annotations
 

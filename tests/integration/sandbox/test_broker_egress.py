@@ -129,7 +129,7 @@ async def test_what_was_not_granted_or_says_two_things_is_refused_before_anythin
 
 
 def hold(there: Origin) -> str:
-    """A connection that is kept open until somebody ends it."""
+    """A connection that is kept open until the test ends it."""
     target = f"{GOOD}:{there.port}"
     return python(
         "import socket\n"

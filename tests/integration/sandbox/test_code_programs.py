@@ -162,7 +162,7 @@ async def test_no_call_reaches_beyond_the_process(programs: Programs, code: str)
     assert (await run(programs, "print(1)")).stdout == "1\n"
 
 
-async def test_the_walls_stand_on_every_provider(programs: Programs) -> None:
+async def test_the_isolation_holds_on_every_provider(programs: Programs) -> None:
     await run(programs, "pass")
     assert [sandbox.filtered for sandbox in programs._all] == [True]
 

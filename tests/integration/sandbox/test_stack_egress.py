@@ -1,4 +1,4 @@
-"""`network: {allow: [hosts]}` on a live Compose stack: the broker has a way out, and whoever asks it has none."""
+"""`network: {allow: [hosts]}` on a live Compose stack: the broker has a way out, and the sandboxes only this."""
 
 from __future__ import annotations
 

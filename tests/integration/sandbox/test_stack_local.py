@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def processes_of(folder: Path) -> list[str]:
-    """Command lines of whoever works for this folder's stack, or stands in one of its sandboxes."""
+    """Command lines of the processes of this folder's stack and of its sandboxes."""
     found = []
     for entry in Path("/proc").iterdir():
         try:

@@ -173,7 +173,7 @@ async def test_view_and_edit_solve_a_task_too(swe: Process, folder: Path) -> Non
         ("view", {"path": "nothing.py"}),
         ("edit", {"command": "create", "path": "tinyroute/patterns.py", "file_text": fixed}),
         ("edit", {"command": "str_replace", "path": "tinyroute/patterns.py", "old_str": "nowhere", "new_str": ""}),
-        ("edit", {"command": "insert", "path": "tinyroute/patterns.py", "insert_line": 0, "new_str": "# mended"}),
+        ("edit", {"command": "insert", "path": "tinyroute/patterns.py", "insert_line": 0, "new_str": "# fixed"}),
         ("bash", {"command": "cd tinyroute"}),
         ("bash", {"command": "pwd; seq 1 100000; exit 3"}),
         ("bash", {"command": "pwd"}),
@@ -189,7 +189,7 @@ async def test_view_and_edit_solve_a_task_too(swe: Process, folder: Path) -> Non
     assert said[2].startswith("Error: ")
     assert "is not there" in said[2]
     assert "0 times" in said[4]
-    assert "     1\t# mended" in said[5]
+    assert "     1\t# fixed" in said[5]
     assert "/tinyroute\n1\n2\n" in said[7]
     assert "characters are left out" in said[7]
     assert len(said[7]) < 2200

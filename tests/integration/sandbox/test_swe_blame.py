@@ -9,7 +9,7 @@ import pytest
 from gym.server.testing import Caller
 from gym.wire.failures import RolloutError
 from tests.support.sandbox_broker import BrokerProcess
-from tests.support.sandbox_docker import lab, run
+from tests.support.sandbox_docker import docker_harness, run
 from tests.support.swe import SWE, Process, answer, fields_for, row, server, session
 
 pytestmark = pytest.mark.docker
@@ -18,8 +18,8 @@ TIGHT = "48m"  # enough for git; less than /dev/shm takes
 FILL = "head -c {half} /dev/zero > /dev/shm/x; head -c 200000000 /dev/zero"
 
 
-async def test_the_provider_tells_whether_memory_or_somebody_else_ended_a_sandbox() -> None:
-    async with lab() as one:
+async def test_the_provider_tells_whether_memory_or_another_cause_ended_a_sandbox() -> None:
+    async with docker_harness() as one:
         filled, killed = await one.make(limits={"memory": "16m"}), await one.make(limits={"memory": "16m"})
         with pytest.raises(RolloutError, match="lost"):
             await run(filled, FILL.format(half=9 << 20), timeout=240, max_output=64 << 20)

@@ -1,4 +1,4 @@
-"""What an agent may try instead of mending the code: with a real engine and real tests, each of it is worth nothing."""
+"""What an agent may try instead of fixing the code: with a real engine and real tests, each of it is worth nothing."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ ALL_PASS = "def test_remove_from_the_middle_leaves_both_sides():\n    pass\n"
 SHADOW = "import sys\nprint('PASSED everything')\ndef main(*a, **k):\n    return 0\n"
 PLUGIN = "[pytest11]\nevil = evil_plugin\n"
 
-NOT_MENDED = "6 of 13 tests did not pass, 0 of them were not even seen"
+NOT_FIXED = "6 of 13 tests did not pass, 0 of them were not even seen"
 NOT_BELIEVED = "tests that must fail did not"
 NOT_ENDED = "did not come to its own end"
 CHEATS: dict[str, dict[str, str]] = {
@@ -251,7 +251,7 @@ async def test_a_cheat_scores_nothing(swe: Process, task: dict[str, Any], name: 
     reply = await graded(swe, task, *commands_for(files))
     assert reply["model_patch"], "the cheat was not even handed in"
     assert reply["reward"] == 0.0
-    assert REASONS.get(name, NOT_MENDED) in reply["reason"]
+    assert REASONS.get(name, NOT_FIXED) in reply["reason"]
     assert reply["eval_report"][task["instance_id"]]["resolved"] is False
 
 

@@ -1,4 +1,4 @@
-"""The broker's door against whoever holds a token, or none: other people's sandboxes, names and numbers without end."""
+"""The broker against callers with a token and without: other people's sandboxes, names and numbers without end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The line to a helper: what breaks it is said to whoever waits, what nobody wants ends, what is slow is waited for."""
+"""The channel to a helper: a waiter gets the reason of a break, an unused command ends, a slow one is waited for."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ async def test_failures_of_commands_and_files_say_which_and_why(tmp_path: Path) 
         assert (full.value.status, full.value.retryable) == (422, False)
 
 
-async def test_a_command_that_nobody_waits_for_is_ended(tmp_path: Path) -> None:
+async def test_a_command_that_no_caller_waits_for_is_ended(tmp_path: Path) -> None:
     async with speaking(tmp_path) as channel:
         line = "echo $$ > pid; sleep 1000"
         task = asyncio.create_task(channel.exec(ExecRequest(shell=line, timeout=600)))

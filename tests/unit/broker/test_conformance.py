@@ -129,7 +129,7 @@ async def test_a_behaviour_that_hangs_fails_and_the_next_is_tried(monkeypatch: p
     ]
 
 
-async def test_what_a_behaviour_made_is_removed_and_the_shared_one_is_made_anew_after_a_failure() -> None:
+async def test_what_a_behaviour_made_is_removed_and_the_shared_one_is_replaced_after_a_failure() -> None:
     made: list[Counted] = []
 
     class Counted(Liar):

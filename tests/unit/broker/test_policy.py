@@ -329,7 +329,7 @@ DECEITS = {
     "a label in a variable": "FROM python\nENV X=gym.type\nLABEL $X=sandbox",
     "a label as they were": "FROM python\nLABEL gym.type sandbox",
     "the host's network": "FROM python\nRUN --network=host true",
-    "a step without walls": "FROM python\nRUN --security=insecure true",
+    "a step without isolation": "FROM python\nRUN --security=insecure true",
 }
 
 

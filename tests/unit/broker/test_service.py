@@ -211,9 +211,9 @@ async def test_a_create_with_the_same_id_makes_one_sandbox_even_when_a_new_broke
     async with memory_broker() as (engine, running, _):
         first, body = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="r1")
         running.broker.idempotency._kept.clear()  # as in a broker that was started again and adopted the sandbox
-        again, told_again = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="r1")
+        again, same = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="r1")
         assert first.status == again.status == 201
-        assert body["id"] == told_again["id"]
+        assert body["id"] == same["id"]
         assert len(engine.made) == 1
 
 
@@ -253,7 +253,7 @@ async def test_a_client_that_ends_well_gives_everything_back_at_once() -> None:
         assert not engine.alive
 
 
-async def test_a_create_that_nobody_waits_for_any_more_is_removed_again() -> None:
+async def test_a_create_that_no_caller_waits_for_is_removed_again() -> None:
     async with memory_broker() as (engine, running, sandboxes):
         engine.create_gate = "slow"
         making = asyncio.ensure_future(sandboxes.create(SPEC))

@@ -55,7 +55,7 @@ my_agent:
     assert ([one.agent for one in inputs], missing) == (["mcqa_simple_agent"], ("nowhere/train.jsonl",))
 
 
-def test_a_judge_that_nobody_named_is_no_business_of_rows() -> None:
+def test_a_judge_that_was_not_named_does_not_concern_rows() -> None:
     given = sort_out(["text_to_sql"])
     assert len(find_inputs(given, find_stack(given))[0]) == 1
 

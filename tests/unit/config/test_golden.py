@@ -1,6 +1,6 @@
 """Golden pairs: what was written, and the whole stack or the whole error it becomes.
 
-`GYM_GOLDEN=write pytest tests/unit/config/test_golden.py` writes the expected files anew; read the diff.
+`GYM_GOLDEN=write pytest tests/unit/config/test_golden.py` writes the expected files again; read the diff.
 """
 
 from __future__ import annotations

@@ -106,7 +106,9 @@ def test_the_brokers_own_settings_are_checked(tree: ConfigTree) -> None:
     }
 
 
-def test_building_images_is_granted_to_whoever_names_a_folder_to_build_and_to_nobody_else(tree: ConfigTree) -> None:
+def test_building_images_is_granted_to_an_instance_with_a_folder_to_build_and_to_no_other(
+    tree: ConfigTree,
+) -> None:
     tree.server("servers/resources/mcqa")
     tree.write("a.yaml", ASKING)
     asked = "m.resources_servers.mcqa.sandbox_build=science"

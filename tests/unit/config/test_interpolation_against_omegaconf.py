@@ -55,7 +55,7 @@ KNOWN: Final = {
         REFUSED,
     ),
     "creating from a word": Difference(
-        "OmegaConf makes a key without a value of it. Nobody means that, so it is an error with a place.",
+        "OmegaConf makes a key without a value of it. It is never meant, so it is an error with a place.",
         '{a: "${oc.create:word}"}',
         REFUSED,
         {"word": None},
@@ -67,7 +67,7 @@ KNOWN: Final = {
         "1",
     ),
     "a default that is not needed": Difference(
-        "Nobody reads a default while the variable is set, so what is wrong with it is no reason to stop.",
+        "A default is not read while the variable is set, so what is wrong with it is no reason to stop.",
         '{a: "${oc.env:TOWN,${b}}"}',
         "Oslo",
         REFUSED,

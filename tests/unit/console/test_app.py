@@ -26,7 +26,7 @@ def parsed(reply: Reply) -> Any:
 async def test_the_route_of_a_replica_that_the_router_has_not_is_answered_in_the_router_s_own_words(
     bench: Bench, visitor: Visitor
 ) -> None:
-    """Nobody has seen the request: who sent it may take another replica."""
+    """No replica has seen the request: its sender may take another replica."""
     bench.show({"mcqa_simple_agent": [DEAD]})
     reply = await visitor.post("/s/~mcqa-simple-agent-1/run", b"{}")
     assert has_no_route(reply.status, reply.body)

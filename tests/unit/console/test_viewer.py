@@ -152,7 +152,7 @@ def test_a_last_line_without_a_newline_is_a_line_and_stays_one_when_the_newline_
     assert [files.view((0, index))["line"] for index in range(2)] == [1, 2]
 
 
-def test_a_file_that_was_replaced_is_read_anew(file: Path) -> None:
+def test_a_file_that_was_replaced_is_read_again(file: Path) -> None:
     files = opened(file)
     write_lines(file.with_suffix(".new"), [rollout(3)] * 9).replace(file)
     files.refresh()

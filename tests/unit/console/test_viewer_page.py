@@ -44,9 +44,9 @@ QUERIES: tuple[dict[str, str], ...] = (
 
 
 def opened(path: Path) -> RolloutFiles:
-    shelf = RolloutFiles([path])
-    shelf.refresh()
-    return shelf
+    files = RolloutFiles([path])
+    files.refresh()
+    return files
 
 
 @pytest.fixture
@@ -101,8 +101,8 @@ async def test_no_text_of_a_rollout_is_ever_markup(place: str, tmp_path: Path) -
 
 async def test_a_page_without_a_server_filters_and_sorts_like_the_server(file: Path, tmp_path: Path) -> None:
     parts = Path(__file__).parents[3] / "gym" / "console" / "viewer"
-    shelf = opened(file)
-    data = re.search(rb'<script id="data"[^>]*>(.*?)</script>', embed_rollouts(shelf), re.S)
+    files = opened(file)
+    data = re.search(rb'<script id="data"[^>]*>(.*?)</script>', embed_rollouts(files), re.S)
     assert data is not None
     ask = """(async () => {
         const pages = [];
@@ -123,7 +123,7 @@ async def test_a_page_without_a_server_filters_and_sorts_like_the_server(file: P
     assert answers is not None, dom + complaints
     document = orjson.loads(html.unescape(answers[1]))
     for query, (total, ids, bars) in zip(QUERIES, document, strict=True):
-        found = shelf.find(read_query(query))
+        found = files.find(read_query(query))
         assert ids == [f"{number}/{index}" for number, index in found.places], query
         assert total == len(found.places)
         assert bars == [list(bar) for bar in found.bars], query

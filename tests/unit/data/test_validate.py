@@ -68,7 +68,7 @@ def test_text_with_quotes_and_colons_is_no_key_that_is_there_twice() -> None:
     assert problems_of(b'{%s,"a":"\\"b\\":1,\\"b\\":2","c":"\\u0022","d":{"a":1}}' % PARAMS) == []
 
 
-def test_an_agent_that_nobody_has_is_reported_with_the_nearest_name() -> None:
+def test_an_unknown_agent_is_reported_with_the_nearest_name() -> None:
     raw = b'{%s,"agent_ref":{"type":"responses_api_agents","name":"mcqa_simple_agnt"}}' % PARAMS
     assert problems_of(raw) == []
     (text,) = problems_of(raw, AGENTS)

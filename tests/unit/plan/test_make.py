@@ -146,7 +146,7 @@ def test_an_agent_is_made_of_what_configuration_says() -> None:
 
 
 def _without_digests(plan: Plan) -> Plan:
-    """A golden file that changed with every version would be read by nobody."""
+    """A golden file that changed with every version would not be read."""
     return plan.model_copy(
         update={"services": tuple(one.model_copy(update={"digest": "d1gest"}) for one in plan.services)}
     )

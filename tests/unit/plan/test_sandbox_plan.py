@@ -28,7 +28,7 @@ def changes(plan: Plan, before: Plan) -> dict[str, tuple[str, str]]:
     return {one.service: (one.action, one.why) for one in diff(plan, running(before)) if one.action != "keep"}
 
 
-def test_a_stack_in_which_nobody_asks_has_no_broker() -> None:
+def test_a_stack_without_a_grant_has_no_broker() -> None:
     plan = make_plan(stack())
     assert plan.sandbox is None
     assert "sandbox" not in plan_to_text(plan)

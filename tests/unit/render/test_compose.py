@@ -39,7 +39,7 @@ def test_a_router_beyond_loopback_gives_the_console_a_token_as_a_secret() -> Non
     assert tree["secrets"] == {"gym_token": {"file": "./secrets/gym_token"}}
 
 
-def test_only_the_router_publishes_a_port_and_nobody_mounts_the_socket() -> None:
+def test_only_the_router_publishes_a_port_and_no_service_mounts_the_socket() -> None:
     text = render_compose(demo_plan(), facts_of(demo_plan()))
     services = yaml.safe_load(text)["services"]
     assert [name for name, one in services.items() if "ports" in one] == ["router"]

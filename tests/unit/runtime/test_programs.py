@@ -42,7 +42,7 @@ def test_lines_come_as_they_are_written_and_the_exit_code_in_the_end() -> None:
         next(stream_program(["/no/such/program"]))
 
 
-def test_a_program_whose_lines_nobody_reads_any_more_is_ended() -> None:
+def test_a_program_without_a_reader_of_its_lines_is_ended() -> None:
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(1000)"
     lines = stream_program([sys.executable, "-c", code])
     process = int(next(lines))

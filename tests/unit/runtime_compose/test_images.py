@@ -88,7 +88,7 @@ def test_a_folder_named_by_build_must_have_a_dockerfile(tmp_path: Path) -> None:
         write_images(plan_of(one), tmp_path)
 
 
-def test_a_prebuilt_image_is_built_by_nobody(tmp_path: Path) -> None:
+def test_a_prebuilt_image_is_not_built(tmp_path: Path) -> None:
     one = service("judge", launch="image", directory=None, container=ContainerFacts(image="judge:1"))
     images = write_images(plan_of(one), tmp_path)
     assert images.by_instance == {"judge": "judge:1"}

@@ -83,6 +83,6 @@ def test_what_is_wrong_with_an_override_is_the_users_to_fix() -> None:
     assert "mine.yaml: services.mcqa Additional property memry is not allowed" in error.what
 
 
-def test_what_nobody_foresaw_is_passed_on_as_it_is() -> None:
+def test_what_was_not_foreseen_is_passed_on_as_it_is() -> None:
     failed = compose_says("Error response from daemon: the moon is full")
     assert explain(failed, (HOME / "mine.yaml",)) is failed

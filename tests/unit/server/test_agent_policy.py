@@ -204,7 +204,7 @@ class Fixed(Model):
         return items.response([items.message("I answer by myself")], model="fixed")
 
 
-async def test_a_model_that_asks_nobody_says_so_and_so_does_an_agent_without_one() -> None:
+async def test_a_model_without_a_provider_says_so_and_so_does_an_agent_without_one() -> None:
     async with stand() as made, running(Fixed.app({}, name="policy_model")) as url:
         made.document["policy_model"] = block("responses_api_models", url)
         alone = {"model_server": {}, "skip_verification": True}

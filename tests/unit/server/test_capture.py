@@ -309,7 +309,7 @@ async def test_a_trace_is_gathered_from_all_replicas(tmp_path: Path) -> None:
         assert (await a.send("GET", "/sessions/one/trace")).status == 404
 
 
-async def test_another_replica_refuses_whoever_is_not_the_owner(tmp_path: Path) -> None:
+async def test_another_replica_refuses_a_caller_that_is_not_the_owner(tmp_path: Path) -> None:
     async with replicas(tmp_path, 2) as (a, b):
         assert (await a.say("one", "x", **{TOKEN: "mine"})).status == 200
         assert (await b.say("one", "y", **{TOKEN: "mine"})).status == 200
@@ -357,7 +357,7 @@ async def test_the_part_of_a_replica_that_is_gone_is_missed(tmp_path: Path) -> N
         assert len((await a.trace("alone"))["calls"]) == 1
         unknown = await a.send("GET", "/sessions/unknown/trace")
         assert (unknown.status, failure(unknown)["retryable"]) == (503, True)
-        # What the one that is gone had of a session that comes to this one now, nobody can know.
+        # What the one that is gone had of a session that comes to this one now, is unknown.
         assert (await a.say("new", "x")).status == 200
         assert (await a.send("GET", "/sessions/new/trace")).status == 503
         assert (await a.say("own", "x", x_gym_capture="own")).status == 200

@@ -87,7 +87,7 @@ def test_no_document_gives_anything_but_settings_or_a_users_error(text: str) -> 
         read_settings({labels.ENV_CONFIG: text})
 
 
-def test_a_field_that_nobody_declared_is_named_with_the_nearest_one() -> None:
+def test_an_undeclared_field_is_named_with_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match=r"mcqa: sesion_ttl_seconds: no such field\n.*did you mean session_ttl_sec"):
         parse_config(ResourcesConfig, "mcqa", {"sesion_ttl_seconds": 5})
     with pytest.raises(ConfigError, match="it knows: .*expose_tools_over_mcp"):

@@ -40,7 +40,7 @@ def of(key: str) -> None:
 
 
 class Door:
-    """A port that nobody answers, until it is opened."""
+    """A port without a listener, until it is opened."""
 
     def __init__(self) -> None:
         self._socket = socket.socket()

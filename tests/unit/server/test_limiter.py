@@ -88,7 +88,7 @@ async def test_a_wrong_pause_does_not_close_a_provider_for_long() -> None:
     assert caught.value.seconds <= limiter.LONGEST_SHUT
 
 
-async def test_who_waits_gets_in_by_turns_and_a_place_that_nobody_takes_is_given_on() -> None:
+async def test_who_waits_gets_in_by_turns_and_a_place_that_is_not_taken_is_given_on() -> None:
     limits = Limiter(1)
     order: list[int] = []
 
@@ -116,7 +116,9 @@ async def test_a_deadline_ends_the_waiting_for_a_place() -> None:
     await limits.enter(FAR)
 
 
-async def test_patience_is_measured_from_the_first_refusal_after_a_success(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_retries_end_by_the_time_since_the_first_refusal_after_a_success(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     limits = Limiter()
     assert limits.throttle(await limits.enter(FAR), 0.0)
     monkeypatch.setattr(limiter, "PATIENT_SECONDS", 0.0)

@@ -1,4 +1,4 @@
-"""What a server owns is closed after it; what `verify` may return; metrics that nobody wrote. Real sockets."""
+"""What a server owns is closed after it; what `verify` may return; metrics by default. Real sockets."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ async def test_a_request_that_was_sent_is_never_repeated(http: HttpClient) -> No
     assert (failed.value.kind, failed.value.retryable, len(asked)) == ("model", True, 1)
 
 
-async def test_nobody_listening_is_a_failure_within_the_deadline(http: HttpClient) -> None:
+async def test_no_listener_is_a_failure_within_the_deadline(http: HttpClient) -> None:
     peers = Peers("", {"tally": f"http://127.0.0.1:{closed_port()}"}, http)
     with pytest.raises(RolloutError) as failed:
         await make_rollout(http, peers, seconds=0.4).seed(b"{}")

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from gym.server import MultiRewardResponse, ResourcesServer, VerifyRequest, VerifyResponse
 from gym.server.asgi import Answer, Call, HotRoutes
 from gym.server.testing import Caller, running
-from tests.support.shelf import ROW, StartRow, asked, shelf
+from tests.support.counting_server import ROW, StartRow, asked, counting_server
 
 
 async def test_unknown_fields_come_back_byte_for_byte() -> None:
@@ -27,13 +27,13 @@ async def test_unknown_fields_come_back_byte_for_byte() -> None:
         b'"nested":{"b":[1.0,null,"\\u00e9 \xc3\xa9"],"a":{}},'
         b'"response":{"output":[],"logprobs":[-0.10000000000000001]}}'
     )
-    async with running(shelf()) as url, Caller(url) as caller:
+    async with running(counting_server()) as url, Caller(url) as caller:
         reply = await caller.post("/verify", body)
     assert reply.reply.body == body[:-1] + b',"reward":-1.0}'
 
 
 async def test_a_reward_in_the_request_is_replaced() -> None:
-    async with running(shelf()) as url, Caller(url) as caller:
+    async with running(counting_server()) as url, Caller(url) as caller:
         reply = await caller.post("/verify", asked(reward=0.25))
     assert reply.reply.body.count(b'"reward"') == 1
     assert reply.body["reward"] == -1.0
@@ -148,7 +148,7 @@ async def test_without_a_verifier_nothing_is_scored() -> None:
     ],
 )
 async def test_a_bad_body_is_reported_where_it_is_bad(path: str, body: Any, place: str) -> None:
-    async with running(shelf()) as url, Caller(url) as caller:
+    async with running(counting_server()) as url, Caller(url) as caller:
         reply = await caller.post(path, body)
     assert (reply.status, reply.body["error"]["kind"], reply.body["error"]["retryable"]) == (422, "row", False)
     assert place in reply.body["error"]["message"]
@@ -159,7 +159,7 @@ async def test_a_bad_body_is_reported_where_it_is_bad(path: str, body: Any, plac
 
 
 async def test_a_tool_answers_with_its_result_and_bad_arguments_with_their_place() -> None:
-    async with running(shelf()) as url, Caller(url) as caller:
+    async with running(counting_server()) as url, Caller(url) as caller:
         assert (await caller.post("/plain")).reply.body == b'"same for all"'
         reply = await caller.post("/add", {"number": "many"})
     assert reply.status == 422
@@ -167,16 +167,16 @@ async def test_a_tool_answers_with_its_result_and_bad_arguments_with_their_place
 
 
 async def test_a_tool_that_breaks_names_its_line_and_keeps_the_session() -> None:
-    async with running(shelf()) as url, Caller(url) as caller:
+    async with running(counting_server()) as url, Caller(url) as caller:
         await caller.post("/seed_session", ROW)
         reply = await caller.post("/broken")
         assert reply.status == 500
-        assert 'in broken: raise LookupError("no shelf")' in reply.body["error"]["message"]
+        assert 'in broken: raise LookupError("no counter")' in reply.body["error"]["message"]
         assert (await caller.post("/add", {"number": 1})).body == 4
 
 
 async def test_the_tools_tell_their_schemas() -> None:
-    async with running(shelf()) as url, Caller(url) as caller:
+    async with running(counting_server()) as url, Caller(url) as caller:
         body = (await caller.get("/tools")).body
     assert [one["name"] for one in body] == ["add", "broken", "plain"]
     assert body[0]["parameters"]["properties"] == {"number": {"type": "integer"}}
@@ -200,7 +200,7 @@ async def test_metrics_of_a_server_stand_beside_the_baseline() -> None:
 
 
 async def test_the_docs_show_an_authors_own_fields() -> None:
-    async with running(shelf()) as url, Caller(url) as caller:
+    async with running(counting_server()) as url, Caller(url) as caller:
         document = (await caller.get("/openapi.json")).body
     assert document["components"]["schemas"]["StartRow"]["required"] == ["responses_create_params", "start"]
     assert "/add" in document["paths"]

@@ -59,7 +59,7 @@ async def test_the_reply_of_a_run_has_its_model_calls_below_trace() -> None:
     assert trace["calls"][1]["reply"]["output"] == rollout["response"]["output"][-1:]
 
 
-async def test_nobody_gets_a_trace_who_does_not_ask() -> None:
+async def test_no_caller_gets_a_trace_without_asking() -> None:
     app = Player.app({}, name="policy_model")
     async with team(nothing_said, model=app) as one:
         for asked in ({}, {"return_trace": False}, {"return_trace": None}):

@@ -242,7 +242,7 @@ async def exists(path: Path) -> None:
 
 
 async def refused(url: str) -> None:
-    """Until nobody listens there any more."""
+    """Until nothing listens there any more."""
     host, _, port = url.removeprefix("http://").partition(":")
     async with asyncio.timeout(120):
         while True:

@@ -217,14 +217,14 @@ async def test_many_short_steps_in_one_turn_of_the_loop_are_no_block(tmp_path: P
     assert "blocked" not in server.log()
 
 
-NOBODY: Any = None
+UNUSED: Any = None
 
 
 class Looks(Watchdog):
     """Of which only the arithmetic runs: when it would look closer."""
 
     def __init__(self) -> None:
-        super().__init__(NOBODY, 1.0)
+        super().__init__(UNUSED, 1.0)
         self.examined: list[float] = []
 
     def _examine(self, now: float, blocked: float, *, held: bool) -> None:

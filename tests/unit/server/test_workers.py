@@ -157,7 +157,7 @@ async def test_a_call_that_wants_too_much_memory_is_reported(folder: Path) -> No
         assert await workers.call("add", 1, 2) == 3
 
 
-async def test_a_caller_that_gives_up_ends_its_call_and_nobody_gets_the_answer(folder: Path, tmp_path: Path) -> None:
+async def test_a_caller_that_gives_up_ends_its_call_and_no_caller_gets_the_answer(folder: Path, tmp_path: Path) -> None:
     fifo = make_fifo(tmp_path)
     async with started(folder, count=1) as workers:
         asking = asyncio.create_task(workers.call("hold", fifo))
@@ -261,7 +261,7 @@ async def test_more_callers_than_may_wait_are_sent_away(folder: Path, monkeypatc
     assert all(isinstance(one, RolloutError) and one.retryable for one in replies[4:])
 
 
-async def test_whoever_waits_too_long_for_a_worker_times_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_wait_for_a_worker_times_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gym.server.workers.WAIT_SECONDS", 0.05)
     async with started(folder, count=1) as workers:
         busy = asyncio.create_task(workers.call("spin", timeout=30))
@@ -292,7 +292,7 @@ class Held:
         os.close(self._fd)
 
     def read_line(self) -> bytes:
-        """A pipe that nobody has opened yet looks ended: not to be believed before the first line."""
+        """A pipe that is not opened yet looks ended: not to be believed before the first line."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             select.select([self._fd], [], [], 1)

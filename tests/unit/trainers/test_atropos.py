@@ -86,7 +86,7 @@ def test_a_trainer_without_a_limit_gets_sequences_of_any_length() -> None:
     ("waiting", "own", "weight", "least", "room"),
     [
         (0, 0, 1.0, None, True),
-        (7, 7, 0.01, None, True),  # a first batch of 16 is filled by whoever can
+        (7, 7, 0.01, None, True),  # a first batch of 16 is filled by any group
         (8, 8, 1.0, None, True),
         (16, 16, 1.0, None, False),
         (8, 8, 0.5, None, False),  # its half of what may wait is there

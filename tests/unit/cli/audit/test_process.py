@@ -72,7 +72,7 @@ class Moody(ResourcesServer[None]):
 
 
 class Shy(ResourcesServer[None]):
-    """Whoever comes while another is served gets nothing."""
+    """A caller that comes while another is served gets nothing."""
 
     busy = 0
 

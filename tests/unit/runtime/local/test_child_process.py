@@ -116,7 +116,7 @@ time.sleep(1000)
     until(lambda: not is_alive(child))
 
 
-def test_a_guard_that_nobody_lets_go_does_not_start_anything() -> None:
+def test_a_guard_that_is_not_let_go_does_not_start_anything() -> None:
     argv = [
         sys.executable,
         "-I",

@@ -20,7 +20,7 @@ def test_a_kept_socket_makes_callers_wait_instead_of_refusing_them() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the port is let go just before")
-def test_a_reserved_port_is_nobody_elses_but_the_servers() -> None:
+def test_a_reserved_port_is_the_servers_alone() -> None:
     with listeners.reserve_port() as held:
         with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
             stranger.bind(listeners.address_of(held))

@@ -45,7 +45,7 @@ async def test_what_is_not_http_is_not_well() -> None:
             assert await probe(address, "/", wrong=frozenset(), timeout=60) == "no HTTP answer on /"
 
 
-async def test_nobody_there_and_nobody_answering_are_distinguished() -> None:
+async def test_no_listener_and_no_answer_are_distinguished() -> None:
     async with answering(b"") as address:
         pass
     assert "refused" in await probe(address, "/healthz", timeout=60)
