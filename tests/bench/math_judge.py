@@ -123,10 +123,10 @@ async def main(verifies: int, endless: int, workers: int) -> None:
     for what, some in (("", requests), (f", {mixed.count(hanging)} of them endless", mixed)):
         async with running(load_app(FOLDER / "app.py").configured(fields)) as url:
             await time_server(url, make_requests(AT_ONCE))
-            rate, seconds, body = await time_server(url, some)
+            rate, seconds, outcomes = await time_server(url, some)
         p99 = statistics.quantiles(seconds, n=100)[98]
         print(f"over HTTP, {workers} workers, {AT_ONCE} at once{what}: {rate:.0f}/s, ratio {rate / baseline:.2f},")
-        print(f"  p99 {p99 * 1e3:.0f} ms, {dict(body)}")
+        print(f"  p99 {p99 * 1e3:.0f} ms, {dict(outcomes)}")
 
 
 if __name__ == "__main__":

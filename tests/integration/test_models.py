@@ -208,7 +208,7 @@ def test_a_model_without_an_address_does_not_start_and_says_what_to_write() -> N
     document = shipped("models/openai/configs/openai.yaml", openai_base_url="", openai_model="m", openai_api_key="k")
     with _listener() as listener:
         process = _spawn("policy_model", document, listener, stderr=subprocess.PIPE)
-        _, body = process.communicate(timeout=120)
+        _, stderr = process.communicate(timeout=120)
     assert process.returncode != 0
-    assert "openai_base_url" in body.decode()
-    assert "Traceback" not in body.decode()
+    assert "openai_base_url" in stderr.decode()
+    assert "Traceback" not in stderr.decode()

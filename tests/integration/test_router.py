@@ -95,8 +95,8 @@ def test_the_route_of_a_replica_leads_to_this_one_alone_and_nowhere_when_it_is_g
     agent = service("an_agent", type="responses_api_agents")
     with router(tmp_path, (agent,), {"an_agent": [backends[0].url, backends[1].url]}, console.url) as running:
         for number, name in ((1, "one"), (2, "two")):
-            reply = [ask(running.url, f"/s/~an-agent-{number}/run?x=1").json() for _ in range(6)]
-            assert {(one["backend"], one["path"]) for one in reply} == {(name, "/run?x=1")}
+            replies = [ask(running.url, f"/s/~an-agent-{number}/run?x=1").json() for _ in range(6)]
+            assert {(one["backend"], one["path"]) for one in replies} == {(name, "/run?x=1")}
         assert {ask(running.url, "/s/an_agent/x").json()["backend"] for _ in range(6)} == {"one", "two"}
         link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
         for foreign in ({"origin": "http://evil.example"}, link):

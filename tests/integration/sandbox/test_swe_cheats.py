@@ -285,6 +285,6 @@ LOOKS = (
 async def test_nothing_of_what_came_after_the_base_is_left(swe: Process, task: dict[str, Any]) -> None:
     async with Caller(swe.url) as caller:
         await caller.post("/seed_session", task)
-        reply = [(await caller.post("/bash", {"command": look})).body.strip() for look in LOOKS]
+        found = [(await caller.post("/bash", {"command": look})).body.strip() for look in LOOKS]
         await caller.post("/close_session")
-    assert reply == ["1", "* main", "0", "0", "0", "0"]
+    assert found == ["1", "* main", "0", "0", "0", "0"]

@@ -76,8 +76,8 @@ def test_cases_run_in_the_server_s_folder_and_noise_is_no_result(entry: CatalogE
     request = {"responses_create_params": {"input": "?"}, "response": {"output": []}}
     case = {"name": "a", "kind": "partial", "request": request, "expected_reward": 1.0}
     (entry.directory / "data" / "verifier_cases.jsonl").write_text(json.dumps(case) + "\n")
-    (body,) = run_verifier_cases(entry, own_python)
-    assert (body.name, body.passed, body.got) == ("a", True, "reward 1")
+    (outcome,) = run_verifier_cases(entry, own_python)
+    assert (outcome.name, outcome.passed, outcome.got) == ("a", True, "reward 1")
     assert not list(entry.directory.rglob("__pycache__"))
 
 

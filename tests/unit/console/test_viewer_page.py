@@ -121,8 +121,8 @@ async def test_a_page_without_a_server_filters_and_sorts_like_the_server(file: P
     dom, complaints = await browse(harness.as_uri(), tmp_path)
     answers = re.search(r"ANSWERS(.*?)</body>", dom, re.S)
     assert answers is not None, dom + complaints
-    document = orjson.loads(html.unescape(answers[1]))
-    for query, (total, ids, bars) in zip(QUERIES, document, strict=True):
+    listed = orjson.loads(html.unescape(answers[1]))
+    for query, (total, ids, bars) in zip(QUERIES, listed, strict=True):
         found = files.find(read_query(query))
         assert ids == [f"{number}/{index}" for number, index in found.places], query
         assert total == len(found.places)

@@ -47,9 +47,9 @@ def test_a_source_is_of_the_type_it_says(source: dict[str, Any], kind: str) -> N
 
 @pytest.mark.parametrize("older", [{"gitlab_identifier": GITLAB}, {"huggingface_identifier": HUB}])
 def test_a_source_excludes_the_older_identifiers(older: dict[str, Any]) -> None:
-    (body,) = problems({"source": {"type": "huggingface", **HUB}, **older})
-    assert "keep one" in body
-    assert body.startswith("a.yaml:7: a_agent.responses_api_agents.simple_agent.datasets[0]: ")
+    (text,) = problems({"source": {"type": "huggingface", **HUB}, **older})
+    assert "keep one" in text
+    assert text.startswith("a.yaml:7: a_agent.responses_api_agents.simple_agent.datasets[0]: ")
 
 
 def test_a_slice_needs_its_start_before_its_end() -> None:
@@ -90,10 +90,10 @@ def test_an_entry_that_is_no_block_is_reported() -> None:
 
 @pytest.mark.parametrize("split", ["train", "validation"])
 def test_data_to_train_or_validate_on_needs_a_licence(split: str) -> None:
-    (body,) = problems({"type": split, "license": ""})
-    assert body.startswith("a.yaml:7: a_agent.responses_api_agents.simple_agent.datasets[0].license: is missing")
+    (text,) = problems({"type": split, "license": ""})
+    assert text.startswith("a.yaml:7: a_agent.responses_api_agents.simple_agent.datasets[0].license: is missing")
     for known in ("Apache 2.0", "TBD", "NVIDIA Internal Use Only, Do Not Distribute"):
-        assert known in body
+        assert known in text
 
 
 @pytest.mark.parametrize("split", ["example", "benchmark"])

@@ -83,8 +83,8 @@ async def test_a_session_stays_on_the_replica_that_opened_it(tmp_path: Path, htt
             await first.seed(row)
             await second.seed(row)
             for word in (b'{"word": "a"}', b'{"word": "b"}'):
-                replies = [await rollout.call_tool("note", word) for rollout in (first, second)]
-            assert [orjson.loads(text) for _, text in replies] == [["a", "b"], ["a", "b"]]
+                outputs = [await rollout.call_tool("note", word) for rollout in (first, second)]
+            assert [orjson.loads(text) for _, text in outputs] == [["a", "b"], ["a", "b"]]
 
 
 async def test_a_refused_connection_is_tried_elsewhere(tmp_path: Path, http: HttpClient) -> None:

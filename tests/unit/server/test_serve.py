@@ -174,8 +174,8 @@ async def test_a_request_that_outlasts_the_drain_is_cut_off(tmp_path: Path) -> N
         await exists(tmp_path / "working")
         server.process.send_signal(signal.SIGTERM)
         await server.ended()
-        replies = (await asyncio.gather(working, return_exceptions=True))[0]
-    assert isinstance(replies, ConnectionError) or (isinstance(replies, Reply) and replies.status >= 500)
+        outcome = (await asyncio.gather(working, return_exceptions=True))[0]
+    assert isinstance(outcome, ConnectionError) or (isinstance(outcome, Reply) and outcome.status >= 500)
     assert (tmp_path / "stopped").exists()
 
 

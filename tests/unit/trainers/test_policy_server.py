@@ -115,9 +115,9 @@ async def test_a_reply_has_the_ids_and_log_probs_in_a_form_that_the_stack_reads(
     model = Model()
     with server.serving(model, Letters()) as fields:
         status, reply = await ask(fields, "ab", max_tokens=3, temperature=0.5)
-        body = read_tokens(reply)
-        assert (status, body.prompt, body.generation) == (200, [97, 98], [98, 98, 98])
-        assert body.log_probs == [0.0, -1.0, -2.0]
+        tokens = read_tokens(reply)
+        assert (status, tokens.prompt, tokens.generation) == (200, [97, 98], [98, 98, 98])
+        assert tokens.log_probs == [0.0, -1.0, -2.0]
         assert (reply["choices"][0]["message"]["content"], reply["choices"][0]["finish_reason"]) == ("bbb", "length")
         _, ended = await ask(fields, "bE", max_tokens=5)
         assert read_tokens(ended).generation == [69, 69, END]

@@ -199,9 +199,9 @@ async def test_a_caller_of_a_server_that_ends_at_each_start_gets_that_error_unti
     http = HttpClient()
     async with running_process(tmp_path, code) as process:
         reply = await http.request("POST", f"{process.url}/verify", body=b"x" * 300_000)
-        body = error_from_reply(reply.status, reply.body, server="", kind="agent")
-        assert (reply.status, body.kind, body.server, body.retryable) == (503, "resources", "x", True)
-        assert body.message == "x ends at each start (exit code 5): `gym logs x` shows why"
+        error = error_from_reply(reply.status, reply.body, server="", kind="agent")
+        assert (reply.status, error.kind, error.server, error.retryable) == (503, "resources", "x", True)
+        assert error.message == "x ends at each start (exit code 5): `gym logs x` shows why"
         (tmp_path / "well").touch()
         process.nudge()
         await until(lambda: process.state == "healthy")  # asked on the same socket
