@@ -180,7 +180,7 @@ def _seconds(variable: str, text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < 1e6:
-        raise UserError(f"{variable}={text} is no number of seconds", f"set {variable}=30")
+        raise UserError(f"{variable}={text} is not a number of seconds", f"set {variable}=30")
     return seconds
 
 

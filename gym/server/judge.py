@@ -330,7 +330,7 @@ def _placeholders(text: str, where: str) -> set[str]:
         raise UserError(f"{where}: {error}.", "Write {name} for a placeholder and {{ for a brace.") from None
     for name, spec, conversion in fields:
         if not name.isidentifier() or spec or conversion:
-            raise UserError(f"{where}: {{{name}}} is no placeholder.", "Write {name}; {{ for a brace.")
+            raise UserError(f"{where}: {{{name}}} is not a placeholder.", "Write {name}; {{ for a brace.")
     return {name for name, _, _ in fields}
 
 

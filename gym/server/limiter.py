@@ -18,7 +18,7 @@ log = logging.getLogger("gym.server")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0  # after a refusal that names no time of its own
 LONGEST_SHUT = 60.0  # one call asks then whether it is over, whatever time was named
-PATIENT_SECONDS = 120.0  # of refusals without one success between them; beyond it they count as failures
+REFUSED_TIMEOUT_SECONDS = 120.0  # of refusals without one success between them; beyond it they count as failures
 LATELY_SECONDS = 10
 # The first calls: where the limit is low, nearly all places at once would be refused. 64 after 1 s, 1000 after 2 s.
 FIRST_PLACES, DOUBLE_SECONDS, STEP_SECONDS, OPENING_SECONDS = 4, 0.25, 0.05, 4.0
@@ -97,7 +97,7 @@ class Limiter:
         if self._aimd.is_shut:
             self._close(now, min(wait, LONGEST_SHUT) or pause(self._aimd.dry - PROOF))
         self.leave()
-        return now - self._refused_since < PATIENT_SECONDS
+        return now - self._refused_since < REFUSED_TIMEOUT_SECONDS
 
     async def rest(self, seconds: float) -> None:
         """A refused call waits for itself, without a place."""

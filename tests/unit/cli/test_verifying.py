@@ -85,7 +85,7 @@ def test_an_app_that_is_no_server_of_ours_is_said_in_a_sentence(entry: CatalogEn
     (entry.directory / "configs" / "mine.yaml").write_text("mine: {resources_servers: {mine: {entrypoint: app.py}}}\n")
     (entry.directory / "app.py").write_text("app = object()\n")
     (entry.directory / "data" / "verifier_cases.jsonl").write_text("")
-    with pytest.raises(ProgramFailed, match="is no server of this SDK"):
+    with pytest.raises(ProgramFailed, match="is not a server of this SDK"):
         run_verifier_cases(entry, own_python)
 
 

@@ -235,9 +235,9 @@ async def test_a_key_that_the_server_does_not_know_is_an_error() -> None:
     [
         ("{question} {wrong}", r"no such placeholder: \{wrong\}"),
         ("no placeholders", r"the judge would never see \{question\}"),
-        ("{question.__class__}", "is no placeholder"),
-        ("{question!r}", "is no placeholder"),
-        ("{0} {question}", "is no placeholder"),
+        ("{question.__class__}", "is not a placeholder"),
+        ("{question!r}", "is not a placeholder"),
+        ("{0} {question}", "is not a placeholder"),
         ("{question", "expected '}'"),
         ("} {question}", "Single '}'"),
     ],

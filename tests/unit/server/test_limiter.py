@@ -121,7 +121,7 @@ async def test_retries_end_by_the_time_since_the_first_refusal_after_a_success(
 ) -> None:
     limits = Limiter()
     assert limits.throttle(await limits.enter(FAR), 0.0)
-    monkeypatch.setattr(limiter, "PATIENT_SECONDS", 0.0)
+    monkeypatch.setattr(limiter, "REFUSED_TIMEOUT_SECONDS", 0.0)
     assert not limits.throttle(await limits.enter(FAR), 0.0)
 
 

@@ -91,7 +91,7 @@ async def test_a_refusal_for_now_is_retried(status: int) -> None:
 async def test_retries_end_after_so_many_tries_and_the_failure_stays_retryable_as_a_whole_attempt(
     status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limiter, "PATIENT_SECONDS", 0)  # no call has been let through for too long
+    monkeypatch.setattr(limiter, "REFUSED_TIMEOUT_SECONDS", 0)  # no call has been let through for too long
     failures = [Failure(status, {"error": {"message": "slow down"}}) for _ in range(9)]
     async with fake_openai(failures=failures) as provider, upstream_of(provider, attempts=3) as asked:
         with pytest.raises(RolloutError, match=rf"answered {status}: slow down \(3 tries\)") as caught:

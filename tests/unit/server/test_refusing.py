@@ -16,7 +16,7 @@ import pytest
 
 from gym.http.pool import HttpClient, Reply
 from gym.server.asgi import Receive, Scope, Send
-from gym.server.refusing import MOST_KNOWN, Refusing, Rules
+from gym.server.refusing import MAX_KNOWN, Refusing, Rules
 from gym.server.serve import is_loopback_socket
 from gym.server.testing import running
 
@@ -174,7 +174,7 @@ async def test_a_server_that_is_asked_by_a_name_it_was_not_given_says_how_to_giv
 
 
 async def test_what_was_found_good_is_remembered_within_bounds(door: Door) -> None:
-    names = [{"headers": {**JSON, "host": f"a{number}.localhost"}} for number in range(MOST_KNOWN + 9)]
+    names = [{"headers": {**JSON, "host": f"a{number}.localhost"}} for number in range(MAX_KNOWN + 9)]
     assert set(await statuses(door, *names)) == {200}
     assert await statuses(door, {"headers": {**JSON, "host": "evil.example"}}) == [403]
 

@@ -182,9 +182,9 @@ async def test_a_request_that_outlasts_the_drain_is_cut_off(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("environ", "said"),
     [
-        ({labels.ENV_LISTEN: "nowhere"}, "GYM_LISTEN=nowhere is no place to listen\nwrite host:port, or fd:N"),
-        ({labels.ENV_LISTEN: "fd:99"}, "GYM_LISTEN=fd:99 is no socket that this process was given"),
-        ({labels.ENV_DRAIN: "soon"}, "GYM_DRAIN_SECONDS=soon is no number of seconds"),
+        ({labels.ENV_LISTEN: "nowhere"}, "GYM_LISTEN=nowhere is not an address to listen on\nwrite host:port, or fd:N"),
+        ({labels.ENV_LISTEN: "fd:99"}, "GYM_LISTEN=fd:99 is not a socket that this process was given"),
+        ({labels.ENV_DRAIN: "soon"}, "GYM_DRAIN_SECONDS=soon is not a number of seconds"),
         (
             {
                 labels.ENV_CONFIG: '{"slow": {"resources_servers": {"slow": {"greting": "x"}}}}',
@@ -231,7 +231,7 @@ def test_a_free_port_is_the_kernels_choice(place: str) -> None:
 
 @pytest.mark.parametrize("place", ["", "8000", ":", "host:", "host:x", "fd:", "fd:x", "fd:-1", "host:70000"])
 def test_a_place_that_is_none_is_refused(place: str) -> None:
-    with pytest.raises(UserError, match="is no place to listen"):
+    with pytest.raises(UserError, match="is not an address to listen on"):
         listen(place)
 
 
