@@ -25,7 +25,7 @@ async def test_the_cookie_bears_the_servers_name_and_nothing_of_the_session() ->
     async with running(CountingServer.app({}, name="my counter; ü=1")) as url, Caller(url) as caller:
         reply = await caller.post("/seed_session", ROW)
         cookie = (reply.reply.header(b"set-cookie") or b"").decode()
-        assert cookie.startswith("Shelf___my%20shelf%3B%20%C3%BC%3D1=")
+        assert cookie.startswith("CountingServer___my%20counter%3B%20%C3%BC%3D1=")
         assert cookie.endswith("; Path=/; HttpOnly; SameSite=lax")
         assert (await caller.post("/verify", asked())).body["reward"] == 3.0
 
@@ -192,13 +192,13 @@ async def test_a_tool_with_state_is_refused_without_a_session_unless_its_server_
 
 async def test_a_cookie_that_was_made_up_is_a_lost_session() -> None:
     async with running(counting_server()) as url, Caller(url) as caller:
-        caller.cookies["Shelf___shelf"] = "made-up"
+        caller.cookies["CountingServer___counter"] = "made-up"
         for path, body in (("/add", {"number": 1}), ("/verify", asked())):
             reply = await caller.post(path, body)
             assert (reply.status, reply.body["error"]["kind"]) == (503, "lost_session")
         assert (await caller.post("/plain")).status == 200
         assert (await caller.post("/seed_session", ROW)).status == 200
-        assert caller.cookies["Shelf___shelf"] != "made-up"
+        assert caller.cookies["CountingServer___counter"] != "made-up"
 
 
 async def test_a_tool_without_state_keeps_the_session_young() -> None:
