@@ -39,6 +39,16 @@ def shipped(path: str, **fields: Any) -> Document:
     return document
 
 
+def simple_agent_of(name: str) -> Document:
+    """What `gym.config` adds to a file that names no agent."""
+    fields = {
+        "entrypoint": "app.py",
+        "resources_server": {"type": "resources_servers", "name": name},
+        "model_server": {"type": "responses_api_models", "name": "policy_model"},
+    }
+    return {f"{name}_simple_agent": {"responses_api_agents": {"simple_agent": fields}}}
+
+
 def own(block: Body) -> Body:
     [by_implementation] = block.values()
     [fields] = by_implementation.values()
@@ -120,7 +130,7 @@ def example_rows(name: str) -> list[Body]:
 async def test_the_scripted_model_solves_the_toolkits_own_servers() -> None:
     document = shipped("models/scripted/configs/scripted.yaml")
     for name in EXAMPLES:
-        document |= shipped(f"resources/{name}/configs/{name}.yaml")
+        document |= shipped(f"resources/{name}/configs/{name}.yaml") | simple_agent_of(name)
     rewards: dict[str, list[float]] = {}
     async with processes(document) as urls:
         for name in (*EXAMPLES, "mcqa"):
