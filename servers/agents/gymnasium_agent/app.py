@@ -81,9 +81,9 @@ class GymnasiumAgent(Agent):
 
 
 def _result(response: Mapping[str, Any], episode: Episode, *, cut: bool) -> dict[str, Any]:
-    told = {"response": response, "reward": sum(episode.rewards), "step_rewards": episode.rewards}
+    fields = {"response": response, "reward": sum(episode.rewards), "step_rewards": episode.rewards}
     ended = {"terminated": episode.terminated, "truncated": episode.truncated or cut}
-    return {**told, **ended, **({"info": episode.info} if episode.info else {})}
+    return {**fields, **ended, **({"info": episode.info} if episode.info else {})}
 
 
 async def _post(rollout: RolloutClient, path: str, body: bytes, *, hop: str) -> dict[str, Any]:

@@ -52,8 +52,8 @@ class MiniSweAgent(Agent):
         handle = orjson.loads(reply.body).get("sandbox_handle") or {}
         agent, result = await self._work(row, rollout, str(handle.get("workdir") or ""))
         params = {**row.params, "input": to_items(agent.messages[:2])}
-        told = {"instance_id": row.fields.get("instance_id"), "exit_status": result.get("exit_status", "")}
-        fields: dict[str, Any] = {"responses_create_params": params, "mini_swe_agent": told}
+        info = {"instance_id": row.fields.get("instance_id"), "exit_status": result.get("exit_status", "")}
+        fields: dict[str, Any] = {"responses_create_params": params, "mini_swe_agent": info}
         if self.config.grade == "submission":
             fields["model_patch"] = result.get("submission", "")
         row = with_fields(row, fields)

@@ -102,13 +102,13 @@ class StackModel:
     def format_observation_messages(
         self, message: dict[str, Any], outputs: list[dict[str, Any]], template_vars: dict[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        told: list[dict[str, Any]] = self._package.actions.format_toolcall_observation_messages(
+        observations: list[dict[str, Any]] = self._package.actions.format_toolcall_observation_messages(
             actions=message["extra"]["actions"],
             outputs=outputs,
             observation_template=self.config["observation_template"],
             template_vars=template_vars,
         )
-        return told
+        return observations
 
     def get_template_vars(self, **_: Any) -> dict[str, Any]:
         return {}
@@ -145,7 +145,7 @@ class SessionEnvironment:
 
 
 def to_items(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The package's messages as Responses items; its own notes and its last word are nobody's."""
+    """The package's messages as Responses items; its own notes and its last word are left out."""
     found: list[dict[str, Any]] = []
     for one in messages:
         if one.get("object") == "response":

@@ -14,7 +14,7 @@ BRIEF = (
 
 
 class ResearchTeamConfig(AgentConfig):
-    brief: str = BRIEF  # told to the lead before the row's own messages; "" leaves the row as it is
+    brief: str = BRIEF  # the lead reads it before the row's own messages; "" leaves the row as it is
 
 
 class ResearchTeam(Agent):

@@ -36,7 +36,7 @@ class SweToolsConfig(AgentConfig):
     """Budgets as every agent has them, and these."""
 
     max_steps: int | None = Field(default=100, ge=1)
-    max_nudges: int = Field(default=3, ge=0)  # answers without a call that are asked again
+    max_nudges: int = Field(default=3, ge=0)  # answers without a call that are followed by a reminder
     max_output: int = Field(default=16_000, ge=200)  # characters of a tool's output that the model is shown
     system_prompt: str = SYSTEM
 
@@ -84,8 +84,8 @@ class SweTools(Agent):
     async def call_tool(self, call: items.Item, rollout: RolloutClient) -> items.Item:
         if call.get("name") == SUBMIT:
             return items.function_call_output(str(call.get("call_id") or call.get("id") or ""), "Handed in.")
-        told = await super().call_tool(call, rollout)
-        return {**told, "output": shorten(plain(str(told.get("output", ""))), self.config.max_output)}
+        item = await super().call_tool(call, rollout)
+        return {**item, "output": shorten(plain(str(item.get("output", ""))), self.config.max_output)}
 
     def _asked(self, row: RunRow) -> dict[str, Any]:
         """The row's own parameters; a row that only states the problem becomes a question."""
@@ -108,10 +108,10 @@ def plain(text: str) -> str:
     return parsed if isinstance(parsed, str) else text
 
 
-def shorten(text: str, most: int) -> str:
-    if len(text) <= most:
+def shorten(text: str, max_length: int) -> str:
+    if len(text) <= max_length:
         return text
-    half = most // 2
+    half = max_length // 2
     return f"{text[:half]}\n[... {len(text) - 2 * half} characters are left out here ...]\n{text[-half:]}"
 
 

@@ -88,8 +88,8 @@ class UserSimAgent(Agent):
         try:
             self._prompt(User(goal=""))
         except (KeyError, IndexError, ValueError) as error:
-            told = f"{self.name}: user_prompt cannot be filled: {type(error).__name__}: {error}"
-            raise UserError(told, "it may name {persona}, {goal} and {stop}; write other braces twice") from None
+            message = f"{self.name}: user_prompt cannot be filled: {type(error).__name__}: {error}"
+            raise UserError(message, "it may name {persona}, {goal} and {stop}; write other braces twice") from None
 
     async def respond_to(self, row: RunRow, rollout: RolloutClient) -> dict[str, Any]:
         """Turn by turn, until the user has enough or a budget is spent. All that was said is in `output`."""
@@ -106,8 +106,8 @@ class UserSimAgent(Agent):
             budget.tokens_before = float((talk.usage or {}).get("total_tokens") or 0)
             budget.spend(calls=0, tokens=0, idle=False)  # what the policy said is a step of the whole talk
             ended_by = self._ended_by(talk, user, reply, budget) or await self._next_message(talk, user, rollout)
-        told = {"turns": talk.user_turns, "ended_by": ended_by, "user_usage": talk.user_usage}
-        return {**talk.last, "output": talk.output, "usage": talk.usage, "user_simulation": told}
+        simulation = {"turns": talk.user_turns, "ended_by": ended_by, "user_usage": talk.user_usage}
+        return {**talk.last, "output": talk.output, "usage": talk.usage, "user_simulation": simulation}
 
     def _ended_by(self, talk: Talk, user: User, reply: Mapping[str, Any], budget: Budget) -> str:
         called = {one.get("name") for one in items.function_calls(reply["output"])}

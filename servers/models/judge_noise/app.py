@@ -25,7 +25,7 @@ DEFAULT = ("[[A=B]]", "[[A!=B]]")
 
 class JudgeNoiseConfig(ModelConfig):
     styles: list[str] = Field(default_factory=list)  # by name; empty: all of them, by turns
-    readable_only: bool = False  # leave out those from which nobody could read a verdict
+    readable_only: bool = False  # leave out those without a readable verdict
 
 
 class JudgeNoise(Model):

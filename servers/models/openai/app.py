@@ -100,7 +100,7 @@ class OpenAI(Model):
         return completion
 
     def _known_dialect(self, upstream: Upstream) -> str:
-        """What the configuration says of its own endpoint, or what was found out; "" as long as nobody knows."""
+        """What the configuration says of its own endpoint, or what was found out; "" while it is unknown."""
         said = self.config.upstream_api
         if said == "chat" or (said == "responses" and upstream is self.upstream):
             return said

@@ -74,9 +74,9 @@ class Scripted(Model):
         return items.response(output, model=model, params=params, usage=usage, incomplete=decision.incomplete)
 
     def _decide(self, params: dict[str, Any]) -> Decision:
-        told = self.answers.answer(params) if self.answers is not None else None
-        if told is not None:
-            return Decision(told)
+        answer = self.answers.answer(params) if self.answers is not None else None
+        if answer is not None:
+            return Decision(answer)
         talk = Conversation(params)
         for rule in self.rules:
             decision = rule.decide(talk)
@@ -101,7 +101,7 @@ class Scripted(Model):
 
 def _open_upstream(config: ScriptedConfig) -> Upstream:
     if config.upstream is None:
-        raise UserError("mode=record has nobody to ask", "set upstream: {base_url: ..., model: ..., api_key: ...}")
+        raise UserError("mode=record has no upstream to ask", "set upstream: {base_url: ..., model: ..., api_key: ...}")
     key = config.upstream.api_key.get_secret_value()
     return Upstream(config.upstream.base_url, headers={"authorization": f"Bearer {key}"} if key else {}, secrets=(key,))
 

@@ -39,8 +39,8 @@ class Answers:
         lines: dict[str, Line] = {}
         lengths: set[int] = set()
         try:
-            told = [orjson.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
-            for one in told:
+            entries = [orjson.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
+            for one in entries:
                 asked = input_items(one["input"])
                 lengths.add(len(asked))
                 lines[_digest(asked)] = Line(tuple(one["turns"]), tuple(one.get("judge") or ()))

@@ -53,14 +53,14 @@ class BirdSql(ResourcesServer[None]):
 
         if not query:
             return score(False, "no_sql_extracted", "no query stands in a fence marked sql")
-        told = await self.workers.call(
+        outcome = await self.workers.call(
             "compare", str(database), rollout.gt_sql, query, self.config.max_steps, self.config.strict
         )
-        if "gold" in told:
-            raise RolloutError("row", f"gt_sql: the expected query gives no result: {told['gold']}")
-        if "predicted" in told:
-            return score(False, "execution_error", f"the query gives no result: {told['predicted']}")
-        if not told["match"]:
+        if "gold" in outcome:
+            raise RolloutError("row", f"gt_sql: the expected query gives no result: {outcome['gold']}")
+        if "predicted" in outcome:
+            return score(False, "execution_error", f"the query gives no result: {outcome['predicted']}")
+        if not outcome["match"]:
             return score(False, "execution_error", "the results differ")
         return score(True, "none")
 
@@ -70,12 +70,12 @@ class BirdSql(ResourcesServer[None]):
         database = self.find_database(row.db_id)
         if database is None:
             return [Problem("there is no such database", key="db_id", hint=hint, value=row.db_id)]
-        told = await self.workers.call(
+        outcome = await self.workers.call(
             "compare", str(database), row.gt_sql, NO_QUERY, self.config.max_steps, self.config.strict
         )
-        if "gold" not in told:
+        if "gold" not in outcome:
             return []
-        what = f"the expected query gives no result on {row.db_id}: {told['gold']}"
+        what = f"the expected query gives no result on {row.db_id}: {outcome['gold']}"
         return [Problem(what, key="gt_sql", hint=hint, value=row.gt_sql)]
 
     def find_database(self, name: str) -> Path | None:

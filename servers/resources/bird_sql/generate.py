@@ -16,7 +16,7 @@ from made_schemas import DATABASES
 from gym.server.generating import Made, main, make_row
 
 FOLDER: Final = Path(__file__).parent / "data" / "databases"
-MOST_ROWS: Final = 60  # of a result
+MAX_ROWS: Final = 60  # of a result
 OPENINGS: Final = (
     "A SQLite database has this schema:",
     "This is the schema of a SQLite database:",
@@ -74,7 +74,7 @@ class BirdSqlGenerator:
         question = Maker(random, database, LEVELS[difficulty]).make()
         sql = question.sql(database.tables) if question else ""
         result = database.run(sql) if sql else []
-        if not question or not 1 <= len(result) <= MOST_ROWS or _says_nothing(result):
+        if not question or not 1 <= len(result) <= MAX_ROWS or _says_nothing(result):
             return self.make(random, difficulty)
         asked = question.text(database.tables, random.randrange(3))
         prompt = f"{random.choice(OPENINGS)}\n\n{database.schema}\n\n{asked}\n\n{random.choice(ENDINGS)}"

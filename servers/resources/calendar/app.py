@@ -37,7 +37,7 @@ class Calendar(ResourcesServer[None]):
 
 
 def last_text(output: list[Item]) -> str:
-    """The first part of the last item and nothing else: thoughts that were cut off are no answer."""
+    """The first part of the last item and nothing else: thoughts that were cut off are not an answer."""
     content = output[-1].get("content") if output else None
     first = content[0] if isinstance(content, list) and content else None
     text = first.get("text") if isinstance(first, dict) else content

@@ -1,4 +1,4 @@
-"""Citing as told: in the grammar that was asked for, only sources that exist, all that are needed, with an answer."""
+"""Citing as asked: in the grammar that was asked for, only sources that exist, all that are needed, with an answer."""
 
 from fastapi import FastAPI
 from fastapi.responses import PlainTextResponse

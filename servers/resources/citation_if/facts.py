@@ -29,7 +29,7 @@ QUERIES: Final = (
     "{0} owner birthplace",
     "people and the {0}",
 )
-MOST_QUERIES: Final = 8
+MAX_QUERIES: Final = 8
 
 
 @dataclass
@@ -63,8 +63,8 @@ class Thing:
         return _say(random, KEPT, thing=self.name, place=self.place)
 
 
-def _say(random: Random, forms: tuple[str, ...], **told: str) -> str:
-    said = random.choice(forms).format(year=random.randint(1900, 2024), **told)
+def _say(random: Random, forms: tuple[str, ...], **values: str) -> str:
+    said = random.choice(forms).format(year=random.randint(1900, 2024), **values)
     for vowel in "aeiou":
         said = said.replace(f" a {vowel}", f" an {vowel}")
     return said
@@ -82,7 +82,7 @@ def ask(random: Random, things: int, hops: int, others: int, chatter: int) -> As
     beside += [one.kept(random) for one in wanted] if chatter else []
     beside += [sentence(random) for _ in range(chatter)]
     asked = [one.name for one in wanted]
-    queries = [random.choice(QUERIES).format(random.choice(asked)) for _ in range(MOST_QUERIES)]
+    queries = [random.choice(QUERIES).format(random.choice(asked)) for _ in range(MAX_QUERIES)]
     return Asked(_question(random, asked, hops), claims, beside, queries)
 
 
@@ -97,7 +97,7 @@ def _thing(random: Random, name: str) -> Thing:
 
 
 def _part_owners(random: Random, things: list[Thing]) -> None:
-    """Nobody owns two of them: a source about a person is a source about one thing."""
+    """Each has another owner: a source about a person is a source about one thing."""
     known: set[str] = set()
     for one in things:
         while one.owner in known:
@@ -111,11 +111,11 @@ def _claims(random: Random, thing: Thing, hops: int) -> list[tuple[str, str]]:
 
 
 def _question(random: Random, names: list[str], hops: int) -> str:
-    told = listed([f"the {name}" for name in names])
+    listing = listed([f"the {name}" for name in names])
     if hops == 2:
         forms = ("Where was the owner of {0} born?", "Who owns {0}, and in which city was that person born?")
         forms = forms if len(names) == 1 else ("In which cities were the owners of {0} born, each of them?",)
     else:
         forms = ("Who owns {0}?", "Whose property is {0}?", "Find out to whom {0} belongs.", "Name the owner of {0}.")
         forms = forms if len(names) == 1 else ("Who are the owners of {0}?", "Say who owns what: {0}.")
-    return random.choice(forms).format(told)
+    return random.choice(forms).format(listing)

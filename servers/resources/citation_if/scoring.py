@@ -94,8 +94,8 @@ def _pass_gates(
     missed = sorted(expected - set(cited))
     over = len(cited) > len(expected) + asked["expected_slack"]
     failed = "correctness_missed_gold" if missed else "correctness_over_cap" if over else None
-    told = {"expected_ids": asked["expected_ids"], "missed_ids": missed, "over_cap": over}
-    return {**details, **told, "gate_failed": failed}
+    outcome = {"expected_ids": asked["expected_ids"], "missed_ids": missed, "over_cap": over}
+    return {**details, **outcome, "gate_failed": failed}
 
 
 def find_spans(pattern: re.Pattern[str], grammar: Grammar, text: str) -> list[Span]:
@@ -109,7 +109,7 @@ def find_spans(pattern: re.Pattern[str], grammar: Grammar, text: str) -> list[Sp
                 break
             at = claim_end + len(CLOSING_TAG)
             if not text[claim_begin:claim_end].strip():
-                continue  # around nothing, it is no citation
+                continue  # around nothing, it is not a citation
         spans.append(Span(found.start(), at, tuple(found["_ids"].split(",")), claim_begin, claim_end))
         at += at == found.start()
     return spans
@@ -120,7 +120,7 @@ def _compile(grammar: Grammar, id_regex: str) -> re.Pattern[str]:
     try:
         return re.compile(f"{grammar.before}(?P<_ids>{ids}){grammar.after}")
     except (re.error, RecursionError, OverflowError) as error:
-        raise BadPattern(f"{id_regex!r:.100} is no pattern: {error}") from None
+        raise BadPattern(f"{id_regex!r:.100} is not a pattern: {error}") from None
 
 
 def _without(spans: list[Span], text: str, *, keep_claims: bool) -> str:

@@ -72,7 +72,7 @@ class CodeGen(ResourcesServer[None]):
         self.turns = asyncio.Semaphore(config.num_processes)
 
     async def verify(self, rollout: CodeGenTask) -> CodeGenScore:
-        """1.0 when the code passes every test, and nobody thinks aloud in the answer."""
+        """1.0 when the code passes every test, and the answer holds no reasoning."""
         metadata, text = rollout.verifier_metadata, rollout.output_text
         score = CodeGenScore(reward=0.0, difficulty=metadata.difficulty, **NOTHING)
         if not text.strip():

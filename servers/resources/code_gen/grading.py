@@ -13,7 +13,7 @@ from gym.sandbox.short_programs import ProgramLimits, ProgramOutcome, Programs
 from gym.wire.failures import RolloutError
 
 WRONG, TIMEOUT, ERROR, NEVER = -2, -3, -4, -1
-MOST_TESTS, MOST_BYTES = 16, 4 << 20  # that go into a sandbox at once
+MAX_TESTS, MAX_BYTES = 16, 4 << 20  # that go into a sandbox at once
 WORDS = {WRONG: "a wrong answer", TIMEOUT: "too much time", ERROR: "an error", NEVER: "no outcome"}
 
 
@@ -29,8 +29,8 @@ class Grade:
     @property
     def reason(self) -> str:
         code = int(self.result[-1]) if self.result else NEVER
-        told = (self.metadata or {}).get("error") or (self.metadata or {}).get("error_message") or ""
-        return f"test {len(self.result)}: {WORDS.get(code, 'no outcome')}: {told}"[:500]
+        error = (self.metadata or {}).get("error") or (self.metadata or {}).get("error_message") or ""
+        return f"test {len(self.result)}: {WORDS.get(code, 'no outcome')}: {error}"[:500]
 
 
 class Grader:
@@ -50,12 +50,12 @@ class Grader:
             outcomes = await programs.run(code, tests.inputs[part], fn=tests.fn_name, bounds=self._bounds)
             for outcome in outcomes:
                 at = len(result)
-                verdict, told = self.judge(outcome, tests.outputs[at], tests.fn_name)
+                verdict, facts = self.judge(outcome, tests.outputs[at], tests.fn_name)
                 if verdict == NEVER:
                     return Grade([NEVER] * len(tests.inputs), {"error": outcome.error, "error_code": NEVER})
                 if verdict is not True:
                     shown = {"inputs": shortened(tests.inputs[at]), "expected": shortened(tests.outputs[at])}
-                    return Grade([*result, verdict], {**told, **shown, "error_code": verdict})
+                    return Grade([*result, verdict], {**facts, **shown, "error_code": verdict})
                 result.append(True)
                 spent += outcome.cpu
         return Grade(result, {"execution time": spent})
@@ -93,7 +93,7 @@ def in_parts(inputs: Sequence[str]) -> Iterator[slice]:
     begin, size = 0, 1
     while begin < len(inputs):
         end, weight = begin + 1, len(inputs[begin])
-        while end < min(begin + size, len(inputs)) and (weight := weight + len(inputs[end])) <= MOST_BYTES:
+        while end < min(begin + size, len(inputs)) and (weight := weight + len(inputs[end])) <= MAX_BYTES:
             end += 1
         yield slice(begin, end)
-        begin, size = end, min(size * 2, MOST_TESTS)
+        begin, size = end, min(size * 2, MAX_TESTS)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-MOST_UNPACKED = 512 << 20
+MAX_UNPACKED = 512 << 20
 
 
 class UnitTests(BaseModel):
@@ -28,7 +28,7 @@ class UnitTests(BaseModel):
             return given
         try:
             unpacker = zlib.decompressobj()
-            data = unpacker.decompress(base64.b64decode(given["packed"]), MOST_UNPACKED)
+            data = unpacker.decompress(base64.b64decode(given["packed"]), MAX_UNPACKED)
             return {**json.loads(data), "fn_name": given.get("fn_name")}
         except (TypeError, ValueError, zlib.error) as error:
             raise ValueError(f"`packed` is no base64 of zlib of JSON: {error}") from None

@@ -72,16 +72,16 @@ class EquivalenceLlmJudge(ResourcesServer[None]):
         config = self.config
         swap = config.check_twice_swap and not reading.long
         values = {"question": question, "expected_answer": truth, "generated_answer": reading.text}
-        told = await self._compare(values, swap)
-        if told.equal and told.swapped is False:
-            return config.reward_if_swap_fails, told.evaluations, "the judge said otherwise in the other order"
-        if told.equal:
-            return 1.0, told.evaluations, ""
+        verdict = await self._compare(values, swap)
+        if verdict.equal and verdict.swapped is False:
+            return config.reward_if_swap_fails, verdict.evaluations, "the judge said otherwise in the other order"
+        if verdict.equal:
+            return 1.0, verdict.evaluations, ""
         if config.strict or not (config.check_full_generation_on_fail and reading.rows_own) or reading.long:
-            return 0.0, told.evaluations, DIFFERS
-        again = await self._compare({**values, "generated_answer": answer}, False)
-        evaluations = [*told.evaluations, *again.evaluations]
-        if not again.equal:
+            return 0.0, verdict.evaluations, DIFFERS
+        second = await self._compare({**values, "generated_answer": answer}, False)
+        evaluations = [*verdict.evaluations, *second.evaluations]
+        if not second.equal:
             return 0.0, evaluations, DIFFERS
         reward = config.reward_if_full_generation_succeeds
         return reward, evaluations, "equal only when the judge saw the whole answer"
@@ -115,7 +115,7 @@ class EquivalenceLlmJudge(ResourcesServer[None]):
         try:
             return await self.patterns.last_text(pattern, text)
         except BadPattern:
-            return None  # what is no pattern finds nothing
+            return None  # an invalid pattern finds nothing
         except SlowPattern as error:
             if name == "question_extract":
                 raise RolloutError("row", f"{name}_regex: {error}") from None

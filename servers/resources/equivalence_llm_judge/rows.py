@@ -23,10 +23,10 @@ class EquivalenceTask(VerifyRequest):
     @property
     def truth(self) -> str:
         """A row without one cannot be judged."""
-        told = self.expected_answer or (self.metadata.expected_answer if self.metadata else None)
-        if told is None or not str(told).strip():
+        answer = self.expected_answer or (self.metadata.expected_answer if self.metadata else None)
+        if answer is None or not str(answer).strip():
             raise RolloutError("row", "expected_answer: a text is needed, here or in metadata.expected_answer")
-        return str(told)
+        return str(answer)
 
 
 class EquivalenceLlmJudgeScore(Score):

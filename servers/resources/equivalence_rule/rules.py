@@ -10,7 +10,7 @@ GradingRule = Literal["exact", "seq_match", "weighted_seq_match"]
 
 PREFIX = 10  # characters of the expected answer that a good beginning is measured by
 PREFIX_WEIGHT = 0.15
-MOST_LIKE = 0.02  # an answer that cannot be more like than this is not looked at: it is 99 times too long
+MIN_LIKENESS = 0.02  # an answer whose likeness cannot be above this is not compared: it is 99 times too long
 ENOUGH = 0.5  # what strict asks of a likeness before it is worth anything
 _AROUND = "\"'`*_.!?"
 
@@ -28,7 +28,7 @@ def exact(answer: str, expected: str, *, strict: bool) -> float:
 
 def is_hopeless(answer: str, expected: str) -> bool:
     """Two texts share at most the shorter one."""
-    return 2 * len(expected) < MOST_LIKE * (len(answer) + len(expected))
+    return 2 * len(expected) < MIN_LIKENESS * (len(answer) + len(expected))
 
 
 def likeness(rule: GradingRule, answer: str, expected: str) -> float:

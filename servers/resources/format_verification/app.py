@@ -1,4 +1,4 @@
-"""Formats: does the answer have enough lines of a form, or all the markers it was told to use and no other?"""
+"""Formats: does the answer have enough lines of a form, or all the markers that were asked for and no other?"""
 
 from typing import Any
 

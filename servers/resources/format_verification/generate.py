@@ -140,10 +140,10 @@ def make_citations(random: Random, level: Level) -> Made:
     asked, others = random.randint(*level.asked), random.randint(*level.others)
     things = random.sample(THINGS, asked + others)
     owners = [person(random) for _ in things]
-    told = [_fact(random, thing, owner) for thing, owner in zip(things, owners, strict=True)]
-    told += [_chatter(random, things[:asked]) for _ in range(level.chatter)]
-    numbers = random.sample(range(1, 4 * len(told) + 4), len(told))
-    sources = sorted(zip(numbers, told, strict=True))
+    sentences = [_fact(random, thing, owner) for thing, owner in zip(things, owners, strict=True)]
+    sentences += [_chatter(random, things[:asked]) for _ in range(level.chatter)]
+    numbers = random.sample(range(1, 4 * len(sentences) + 4), len(sentences))
+    sources = sorted(zip(numbers, sentences, strict=True))
     markers = [style.marker.format(number) for number in numbers[:asked]]
     parts = [
         "\n".join(f"Source {number}: {text}" for number, text in sources),

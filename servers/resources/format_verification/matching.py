@@ -36,4 +36,4 @@ def _compile(field: str, pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise BadPattern(f"verifier.{field}: {pattern!r:.100} is no pattern: {error}") from None
+        raise BadPattern(f"verifier.{field}: {pattern!r:.100} is not a pattern: {error}") from None

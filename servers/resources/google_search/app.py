@@ -87,7 +87,7 @@ class GoogleSearch(ResourcesServer[None]):
         try:
             results = await self.web.search(query)
         except Exception as error:  # noqa: BLE001 (whatever the web does, the model reads it and goes on)
-            return SearchReply(search_results=f"Error: Unexpected error - {_told(error)}")
+            return SearchReply(search_results=f"Error: Unexpected error - {_describe(error)}")
         await self._record({"query": query, "results": results})
         return SearchReply(search_results=json.dumps(results))
 
@@ -101,7 +101,7 @@ class GoogleSearch(ResourcesServer[None]):
             await self._record({"url": url, "html": html})
             return PageReply(page_content=await self.readers.call("extract", html) or "No text found")
         except Exception as error:  # noqa: BLE001 (as above)
-            return PageReply(page_content=f"Error: Unexpected error = {_told(error)}")
+            return PageReply(page_content=f"Error: Unexpected error = {_describe(error)}")
 
     async def verify(self, rollout: SearchTask) -> GoogleSearchScore:
         """1.0 when the box of the last message holds the expected option."""
@@ -129,7 +129,7 @@ def _append(path: Path, line: str) -> None:
         file.write(line)
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return error.message if isinstance(error, RolloutError) else str(error) or type(error).__name__
 
 

@@ -50,7 +50,7 @@ class _Reader(HTMLParser):
         if tag in self._skipped:
             self._inside.append(tag)
         elif tag == "body" and self._inside == ["head"]:
-            self._inside.clear()  # a head that nobody closed
+            self._inside.clear()  # a head without its end tag
         if self._inside:
             return
         if tag in ("td", "th"):

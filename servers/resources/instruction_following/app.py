@@ -48,10 +48,10 @@ class InstructionFollowing(ResourcesServer[None]):
         text = last_text(rollout.response.output)
         if self.config.strict and text is not None and answers_nothing(text, rollout, asked):
             text = ""  # dots, blanks and the prompt itself break few rules
-        told = await self.follow(text, ids, kwargs) if text is not None else refusal(ids)
+        result = await self.follow(text, ids, kwargs) if text is not None else refusal(ids)
         default: GradingMode = "fraction" if self.config.suite == "ifbench" else "binary"
         mode = self.config.grading_mode or asked.grading_mode or default
-        fields = self.grade(told, mode)
+        fields = self.grade(result, mode)
         if "grading_mode" not in rollout.model_fields_set:
             fields["grading_mode"] = mode
         if rollout.verifier_metadata is None:  # else the echo has it
@@ -64,16 +64,16 @@ class InstructionFollowing(ResourcesServer[None]):
         asked = (ids, kwargs, empty_follows, loose, self.config.strict)
         return await self.workers.judge("worker_follow", text, *asked, field="verifier_metadata.kwargs")
 
-    def grade(self, told: dict[str, Any], mode: GradingMode) -> dict[str, Any]:
-        followed = told["followed"]
+    def grade(self, result: dict[str, Any], mode: GradingMode) -> dict[str, Any]:
+        followed = result["followed"]
         fields = {"follow_all_instructions": all(followed), "follow_instruction_list": followed}
         fields["reward"] = self.reward(followed, mode)
         if self.config.suite == "ifbench":
-            loosely = told.get("followed_loosely", followed)
+            loosely = result.get("followed_loosely", followed)
             fields |= {"follow_all_instructions_loose": all(loosely), "follow_instruction_list_loose": loosely}
             fields["reward_loose"] = self.reward(loosely, mode)
         if fields["reward"] < 1.0:
-            fields["reason"] = told["reason"] or "the row has no instructions"
+            fields["reason"] = result["reason"] or "the row has no instructions"
         return fields
 
     def reward(self, followed: list[bool], mode: GradingMode) -> float:

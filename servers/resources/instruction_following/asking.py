@@ -223,10 +223,10 @@ def task(random: Random) -> str:
 
 
 def ask(random: Random, instruction: str, kwargs: dict[str, Any]) -> str:
-    told = {name: listed(value) if isinstance(value, list) else value for name, value in kwargs.items()}
-    if "language" in told:
-        told["language"] = LANGUAGE_NAMES[told["language"]]
-    return random.choice(WORDINGS[instruction]).format(**told)
+    values = {name: listed(value) if isinstance(value, list) else value for name, value in kwargs.items()}
+    if "language" in values:
+        values["language"] = LANGUAGE_NAMES[values["language"]]
+    return random.choice(WORDINGS[instruction]).format(**values)
 
 
 def prompt(random: Random, about: str, asked: list[str]) -> str:

@@ -138,8 +138,8 @@ def first_word(draft: Draft) -> Kwargs:
 
 
 def end_phrase(draft: Draft) -> Kwargs:
-    told = draft.random.choice(("That is all about the {}", "So much for the {}", "Ask me about the {} again"))
-    draft.last = f"{told.format(draft.pick(THINGS))}{draft.stop}"
+    closing = draft.random.choice(("That is all about the {}", "So much for the {}", "Ask me about the {} again"))
+    draft.last = f"{closing.format(draft.pick(THINGS))}{draft.stop}"
     return {"end_phrase": draft.last}
 
 
@@ -189,10 +189,10 @@ def placeholders(draft: Draft) -> Kwargs:
 
 
 def keywords(draft: Draft) -> Kwargs:
-    told = [draft.new_word() for _ in range(draft.random.randint(1, 4))]
-    for word in told:
+    keywords = [draft.new_word() for _ in range(draft.random.randint(1, 4))]
+    for word in keywords:
         draft.mention(word)
-    return {"keywords": told}
+    return {"keywords": keywords}
 
 
 def often(draft: Draft) -> Kwargs:
@@ -302,8 +302,8 @@ def capitals_below(random: Random, text: str) -> Kwargs | None:
 
 
 def forbidden(random: Random, text: str) -> Kwargs | None:
-    told = [word for word in random.sample(WORDS, 8) if word not in text.lower()]
-    return {"forbidden_words": told[: random.randint(2, 4)]} if len(told) > 3 else None
+    absent = [word for word in random.sample(WORDS, 8) if word not in text.lower()]
+    return {"forbidden_words": absent[: random.randint(2, 4)]} if len(absent) > 3 else None
 
 
 def excluded(random: Random, text: str) -> Kwargs | None:

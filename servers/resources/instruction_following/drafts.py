@@ -67,10 +67,10 @@ class Draft:
     def pick(self, options: Sequence[str]) -> str:
         """One that holds no word to avoid, and that no later keyword will be in."""
         while True:
-            told = self.random.choice(options)
-            if not any(word in told.lower() or told.lower() in word for word in self.avoid):
-                self.chosen.append(told.lower())
-                return told
+            choice = self.random.choice(options)
+            if not any(word in choice.lower() or choice.lower() in word for word in self.avoid):
+                self.chosen.append(choice.lower())
+                return choice
 
     def mention(self, word: str) -> None:
         """In a sentence of its own, somewhere in the text."""

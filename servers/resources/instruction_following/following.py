@@ -35,12 +35,12 @@ def follow(
         text, empty_follows = plain_lines(text), False
     pairs = [(one, Given(given or {}, strict=strict)) for one, given in zip(ids, kwargs, strict=False)]
     judged = [_judge([text], one, given, empty_follows) for one, given in pairs]
-    told: dict[str, Any] = {"followed": [followed for followed, _ in judged]}
-    told["reason"] = reason or "; ".join(why for _, why in judged if why)[:MAX_REASON]
+    result: dict[str, Any] = {"followed": [followed for followed, _ in judged]}
+    result["reason"] = reason or "; ".join(why for _, why in judged if why)[:MAX_REASON]
     if loose:
         texts = variants(text)
-        told["followed_loosely"] = [_judge(texts, one, given, False)[0] for one, given in pairs]
-    return told
+        result["followed_loosely"] = [_judge(texts, one, given, False)[0] for one, given in pairs]
+    return result
 
 
 def worker_follow(

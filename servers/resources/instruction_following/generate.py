@@ -52,12 +52,12 @@ class InstructionFollowingGenerator:
 def make_single(random: Random, count: int) -> tuple[str, Asked, str]:
     """An instruction that shapes the whole answer, and what can be counted in it."""
     single = random.choice([one for one in SINGLES if one.counts or count <= 2])
-    told = single.make(random)
-    asked: Asked = [(single.id, told.kwargs)]
+    example = single.make(random)
+    asked: Asked = [(single.id, example.kwargs)]
     if single.counts:
-        add_counts(random, asked, told.answer, max(count, 1 + single.ban), demanding=single.ban)
-    about = told.shown if single.counts or not told.kwargs else f"The text is:\n{told.shown}"
-    return about, asked, told.answer
+        add_counts(random, asked, example.answer, max(count, 1 + single.ban), demanding=single.ban)
+    about = example.shown if single.counts or not example.kwargs else f"The text is:\n{example.shown}"
+    return about, asked, example.answer
 
 
 def make_composed(random: Random, count: int) -> tuple[str, Asked, str]:

@@ -56,10 +56,10 @@ def nested_quotes(text: str, _: Given) -> bool:
 
 @check("format:options")
 def one_of_the_options(text: str, given: Given) -> bool:
-    told = given.word("options")
-    divider = next((divider for divider in ("/", "or") if divider in told), ",")
-    options = [option.strip() for option in told.split(divider)]
-    if _PLAIN_OPTIONS.match(told):  # letters are to be given as they stand
+    wording = given.word("options")
+    divider = next((divider for divider in ("/", "or") if divider in wording), ",")
+    options = [option.strip() for option in wording.split(divider)]
+    if _PLAIN_OPTIONS.match(wording):  # letters are to be given as they stand
         return text in options
     return trimmed(text).lower() in {trimmed(option).lower() for option in options}
 

@@ -130,13 +130,13 @@ def keyword_at_a_place(text: str, given: Given) -> bool:
 
 
 def word_at(text: str, given: Given) -> str | None:
-    """The m-th token of the n-th sentence, both counted from 1; in strict mode punctuation is no word."""
+    """The m-th token of the n-th sentence, both counted from 1; in strict mode punctuation is not a word."""
     sentence, word = given.number("n"), given.number("m")
     found = sentences(text)
     if not 1 <= sentence <= len(found):
         return None
-    told = _words(found[sentence - 1], given)
-    return told[word - 1] if 1 <= word <= len(told) else None
+    words = _words(found[sentence - 1], given)
+    return words[word - 1] if 1 <= word <= len(words) else None
 
 
 def _words(text: str, given: Given) -> list[str]:

@@ -27,5 +27,5 @@ class InstructionTask(VerifyRequest):  # type: ignore[no-redef]  # the same
         """Of both places a data set may keep them in, `verifier_metadata` wins."""
         inner = self.verifier_metadata or Instructions()
         own = {name: getattr(self, name) for name in Instructions.model_fields}
-        told = {name: getattr(inner, name) for name in Instructions.model_fields}
-        return Instructions.model_validate({name: own[name] if told[name] is None else told[name] for name in own})
+        found = {name: getattr(inner, name) for name in Instructions.model_fields}
+        return Instructions.model_validate({name: own[name] if found[name] is None else found[name] for name in own})

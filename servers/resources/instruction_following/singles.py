@@ -12,7 +12,7 @@ from drafts import NOUNS, plain_sentence
 from gym.server.words import ADJECTIVES, ANIMALS, CITIES, JOBS, PLACES, THINGS, VERBS, WORDS
 
 
-class Told(NamedTuple):
+class Example(NamedTuple):
     """What the prompt shows beside the instruction, the kwargs, and the answer."""
 
     shown: str
@@ -22,7 +22,7 @@ class Told(NamedTuple):
 
 class Single(NamedTuple):
     id: str
-    make: Callable[[Random], Told]
+    make: Callable[[Random], Example]
     counts: bool = True  # whether the answer's words may be counted as well
     ban: bool = False  # a word or two would follow it: a number of words is asked for too
 
@@ -69,37 +69,37 @@ LANGUAGES: Final = {
 }
 
 
-def constrained(random: Random) -> Told:
+def constrained(random: Random) -> Example:
     asked = f"Does a {random.choice(JOBS)} need a {random.choice(THINGS)} in the {random.choice(PLACES)}?"
-    return Told(asked, {}, f"My answer is {random.choice(('yes', 'no', 'maybe'))}.")
+    return Example(asked, {}, f"My answer is {random.choice(('yes', 'no', 'maybe'))}.")
 
 
-def as_json(random: Random) -> Told:
+def as_json(random: Random) -> Example:
     job, names = random.choice(JOBS), random.sample(THINGS, random.randint(3, 6))
     said = {"job": job, "place": random.choice(PLACES), "things": names, "note": plain_sentence(random)}
-    return Told(f"Describe a {job} and the {len(names)} things in reach.", {}, json.dumps(said))
+    return Example(f"Describe a {job} and the {len(names)} things in reach.", {}, json.dumps(said))
 
 
-def copy(random: Random) -> Told:
+def copy(random: Random) -> Example:
     text = _text(random, 1, 3)
-    return Told(text, {"prompt_to_repeat": text}, text)
+    return Example(text, {"prompt_to_repeat": text}, text)
 
 
-def copies(random: Random) -> Told:
+def copies(random: Random) -> Example:
     text, count = _text(random, 1, 2), random.randint(2, 6)
-    return Told(text, {"prompt_to_repeat": text, "N": count}, "\n******\n".join([text] * count))
+    return Example(text, {"prompt_to_repeat": text, "N": count}, "\n******\n".join([text] * count))
 
 
-def span(random: Random) -> Told:
+def span(random: Random) -> Example:
     text = _text(random, 1, 2)
     words = text.split(" ")
     first = random.randrange(len(words) - 4)
     begin = len(" ".join(words[:first])) + bool(first)
     end = begin + len(" ".join(words[first : first + random.randint(2, 6)]))
-    return Told(text, {"prompt_to_repeat": text, "n_start": begin, "n_end": end}, text[begin:end])
+    return Example(text, {"prompt_to_repeat": text, "n_start": begin, "n_end": end}, text[begin:end])
 
 
-def varied_phrase(random: Random) -> Told:
+def varied_phrase(random: Random) -> Example:
     """Each line changes one word inside of the phrase; the first and the last show where it begins and ends."""
     inner = [random.choice(ADJECTIVES), random.choice(ANIMALS), random.choice(VERBS), "near", "every"]
     phrase, count = ["the", *inner, random.choice(PLACES)], random.randint(2, 6)
@@ -109,66 +109,68 @@ def varied_phrase(random: Random) -> Told:
         other = random.choice([word for word in ADJECTIVES if word not in phrase])
         lines.append(" ".join([*phrase[:at], other, *phrase[at + 1 :]]))
     shown = " ".join(phrase)
-    return Told(shown, {"phrase": shown, "small_n": count}, "\n".join(lines))
+    return Example(shown, {"phrase": shown, "small_n": count}, "\n".join(lines))
 
 
-def hyphens(random: Random) -> Told:
-    return Told(_about(random), {}, "-".join(plain_sentence(random) for _ in range(random.randint(2, 5))))
+def hyphens(random: Random) -> Example:
+    return Example(_about(random), {}, "-".join(plain_sentence(random) for _ in range(random.randint(2, 5))))
 
 
-def brackets(random: Random) -> Told:
-    return Told(_about(random), {}, " ".join(f"[{word}]" for word in _text(random, 1, 2).split()))
+def brackets(random: Random) -> Example:
+    return Example(_about(random), {}, " ".join(f"[{word}]" for word in _text(random, 1, 2).split()))
 
 
-def bigrams(random: Random) -> Told:
+def bigrams(random: Random) -> Example:
     words = _text(random, 1, 2).split()
     words = words[: len(words) // 2 * 2]
     pairs = zip(words[::2], words[1::2], strict=True)
-    return Told(_about(random), {}, " ".join(f"<<{one} {other}>>" for one, other in pairs))
+    return Example(_about(random), {}, " ".join(f"<<{one} {other}>>" for one, other in pairs))
 
 
-def unlike_neighbours(random: Random) -> Told:
+def unlike_neighbours(random: Random) -> Example:
     """No word begins with the letter after the one that the word before begins with."""
     words = [random.choice(WORDS)]
     for _ in range(random.randint(14, 40)):
         words.append(random.choice([word for word in WORDS if ord(word[0]) != ord(words[-1][0]) + 1]))
-    return Told(_about(random), {}, " ".join(words))
+    return Example(_about(random), {}, " ".join(words))
 
 
-def unique(random: Random) -> Told:
+def unique(random: Random) -> Example:
     words = random.sample(WORDS, random.randint(15, 40))
-    return Told(_about(random), {}, f"{' '.join(words).capitalize()}.")
+    return Example(_about(random), {}, f"{' '.join(words).capitalize()}.")
 
 
-def palindrome(random: Random) -> Told:
-    return Told(_about(random), {}, f"{_text(random, 1, 3)} The word is {random.choice(PALINDROMES)} for once.")
+def palindrome(random: Random) -> Example:
+    return Example(_about(random), {}, f"{_text(random, 1, 3)} The word is {random.choice(PALINDROMES)} for once.")
 
 
-def placed_keyword(random: Random) -> Told:
+def placed_keyword(random: Random) -> Example:
     """The m-th word of the n-th sentence, where no sign could be taken for a word."""
-    told = [plain_sentence(random).removesuffix(".").replace(",", "").split() for _ in range(random.randint(2, 5))]
-    n, keyword = random.randint(1, len(told)), random.choice(NOUNS)
-    m = random.randint(2, len(told[n - 1]))
-    told[n - 1][m - 1] = keyword
-    text = " ".join(f"{' '.join(words)}." for words in told)
-    return Told(_about(random), {"keyword": keyword, "n": n, "m": m}, text)
+    sentences = [plain_sentence(random).removesuffix(".").replace(",", "").split() for _ in range(random.randint(2, 5))]
+    n, keyword = random.randint(1, len(sentences)), random.choice(NOUNS)
+    m = random.randint(2, len(sentences[n - 1]))
+    sentences[n - 1][m - 1] = keyword
+    text = " ".join(f"{' '.join(words)}." for words in sentences)
+    return Example(_about(random), {"keyword": keyword, "n": n, "m": m}, text)
 
 
-def start_and_end(random: Random) -> Told:
+def start_and_end(random: Random) -> Example:
     word = random.choice(THINGS)
     begin, end = random.choice((("comes first here.", "and again"), ("is what it is about.", "in short, the")))
-    return Told(_about(random), {}, f"{word.title()} {begin} {_text(random, 1, 3)} So {end} {word}")
+    return Example(_about(random), {}, f"{word.title()} {begin} {_text(random, 1, 3)} So {end} {word}")
 
 
-def language(random: Random) -> Told:
+def language(random: Random) -> Example:
     code = random.choice(list(LANGUAGES))
     said = random.sample(LANGUAGES[code], random.randint(3, 4))
     place = random.choice(CITIES)
-    return Told(f"Say a few sentences about {place}.", {"language": code}, " ".join(one.format(place) for one in said))
+    return Example(
+        f"Say a few sentences about {place}.", {"language": code}, " ".join(one.format(place) for one in said)
+    )
 
 
-def _text(random: Random, least: int, most: int) -> str:
-    return " ".join(plain_sentence(random) for _ in range(random.randint(least, most)))
+def _text(random: Random, minimum: int, maximum: int) -> str:
+    return " ".join(plain_sentence(random) for _ in range(random.randint(minimum, maximum)))
 
 
 def _about(random: Random) -> str:

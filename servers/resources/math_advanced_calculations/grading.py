@@ -43,7 +43,7 @@ def read_truth(given: str | list[float]) -> list[float]:
 
 def score(output: Sequence[Item], truth: Sequence[float], *, strict: bool) -> tuple[float, str]:
     """1.0 when every wanted value was computed, and why not."""
-    values = called_values(output) if strict else told_values(output)
+    values = called_values(output) if strict else stated_values(output)
     missing = [one for one in truth if not any(_equal(one, value, strict) for value in values)]
     if missing:
         return 0.0, f"{len(missing)} of {len(truth)} values were never computed: {missing[0]:.12g} is missing"
@@ -52,8 +52,8 @@ def score(output: Sequence[Item], truth: Sequence[float], *, strict: bool) -> tu
     return 1.0, ""
 
 
-def told_values(output: Sequence[Item]) -> list[float]:
-    """`solution` of every tool output; what is no number is skipped."""
+def stated_values(output: Sequence[Item]) -> list[float]:
+    """`solution` of every tool output; a value that is not a number is skipped."""
     outputs = (item.get("output") for item in output if item.get("type") == "function_call_output")
     return [value for text in outputs if (value := _solution(text)) is not None]
 
@@ -67,8 +67,8 @@ def called_values(output: Sequence[Item]) -> list[float]:
 
 def states(text: str, value: float) -> bool:
     """Is the number in the text, rounded as people do?"""
-    told = (float(found.replace(",", "")) for found in _NUMBER.findall(text[-MAX_TEXT:]))
-    return any(math.isclose(one, value, rel_tol=STATED, abs_tol=STATED) for one in told)
+    numbers = (float(found.replace(",", "")) for found in _NUMBER.findall(text[-MAX_TEXT:]))
+    return any(math.isclose(one, value, rel_tol=STATED, abs_tol=STATED) for one in numbers)
 
 
 def _equal(wanted: float, value: float, strict: bool) -> bool:

@@ -33,10 +33,10 @@ def message_text(item: dict[str, Any]) -> str:
 def tool_text(output: Any) -> str:
     text = output if isinstance(output, str) else ""
     try:
-        told = json.loads(text)
+        parsed = json.loads(text)
     except (ValueError, RecursionError):
         return text
-    found = told.get("stdout", "") if isinstance(told, dict) else text
+    found = parsed.get("stdout", "") if isinstance(parsed, dict) else text
     return found if isinstance(found, str) else ""
 
 

@@ -56,11 +56,11 @@ def main() -> None:
             code = json.loads(read_frame(commands))["code"]
         except EOFError:
             return
-        told = perform(code, f"<call {at}>", space, settings["seconds"])
+        outcome = perform(code, f"<call {at}>", space, settings["seconds"])
         if os.getpid() != own:
             os._exit(0)
         out, err = (taken(at, held, settings["output"]) for at, held in enumerate(streams, 1))
-        write_frame(replies, {"success": "error_message" not in told, "stdout": out, "stderr": err, **told})
+        write_frame(replies, {"success": "error_message" not in outcome, "stdout": out, "stderr": err, **outcome})
 
 
 def open_streams() -> tuple[int, int]:
@@ -107,20 +107,20 @@ def give_up(number: int, frame: Any) -> None:
 def perform(code: str, name: str, space: dict[str, Any], seconds: float) -> dict[str, Any]:
     """The value of the last line that is an expression, or the error; either way what was defined stays."""
     linecache.cache[name] = (len(code), None, code.splitlines(True), name)
-    told: dict[str, Any] = {}
+    outcome: dict[str, Any] = {}
     try:
         try:
             signal.setitimer(signal.ITIMER_PROF, seconds)
             signal.setitimer(signal.ITIMER_REAL, seconds * LATE)
-            told["result"] = evaluate(code, name, space)
+            outcome["result"] = evaluate(code, name, space)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
             signal.setitimer(signal.ITIMER_REAL, 0)
         sys.stdout.flush()
         sys.stderr.flush()
     except BaseException as error:  # noqa: BLE001 (whatever the code raises is the model's to read)
-        told = {"error_message": describe(error)}
-    return told
+        outcome = {"error_message": describe(error)}
+    return outcome
 
 
 def evaluate(code: str, name: str, space: dict[str, Any]) -> Any:
@@ -144,7 +144,7 @@ def describe(error: BaseException) -> str:
         return type(error).__name__
 
 
-def taken(at: int, held: int, most: int) -> str:
+def taken(at: int, held: int, max_bytes: int) -> str:
     """Head and tail of what was written, and nothing of it for the next call, whatever was done to the stream."""
     try:
         stream = getattr(sys, STREAMS[at])
@@ -155,9 +155,9 @@ def taken(at: int, held: int, most: int) -> str:
     if not whole:
         put_stream(at, held)
     size = os.fstat(held).st_size
-    head = os.pread(held, min(size, most), 0)
-    if size > most:
-        tail = os.pread(held, most // 2, size - most // 2)
-        head = head[: most - most // 2] + b"\n[... %d bytes cut ...]\n" % (size - most) + tail
+    head = os.pread(held, min(size, max_bytes), 0)
+    if size > max_bytes:
+        tail = os.pread(held, max_bytes // 2, size - max_bytes // 2)
+        head = head[: max_bytes - max_bytes // 2] + b"\n[... %d bytes cut ...]\n" % (size - max_bytes) + tail
     os.ftruncate(held, 0)
     return head.decode("utf-8", "replace")

@@ -30,7 +30,7 @@ class Limits:
 
 
 class Session:
-    """Pieces of code one after the other. `close` when done; what comes after begins again."""
+    """Pieces of code one after the other. `close` when done; a later piece starts a new interpreter."""
 
     def __init__(self, sandboxes: Sandboxes, pythons: PythonSandboxes, limits: Limits) -> None:
         self._sandboxes = sandboxes
@@ -118,13 +118,13 @@ class Session:
             pipe.close()
 
 
-def shaped(told: Any) -> dict[str, Any]:
+def shaped(reply: Any) -> dict[str, Any]:
     """The tool's fields, in its order."""
-    if not isinstance(told, dict):
+    if not isinstance(reply, dict):
         raise ValueError
-    texts = {key: told.get(key) if isinstance(told.get(key), str) else "" for key in ("stdout", "stderr")}
-    other = {key: told.get(key) if isinstance(told.get(key), str) else None for key in ("error_message", "result")}
-    return {"success": told.get("success") is True, **texts, **other}
+    texts = {key: reply.get(key) if isinstance(reply.get(key), str) else "" for key in ("stdout", "stderr")}
+    other = {key: reply.get(key) if isinstance(reply.get(key), str) else None for key in ("error_message", "result")}
+    return {"success": reply.get("success") is True, **texts, **other}
 
 
 def refusal(message: str) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from gym.server.mathematics import Mathematics
 from gym.wire.failures import RolloutError
 from gym.wire.pass_rates import pass_and_majority
 
-NOBODY = Reference(name="")
+NO_JUDGE = Reference(name="")
 LONGEST_SHOWN = 8_000  # characters of an answer without mathematics: its end, as math-verify reads it
 
 
 class MathWithJudgeConfig(JudgeConfig):
-    judge_model_server: Reference = NOBODY
+    judge_model_server: Reference = NO_JUDGE
     should_use_judge: bool = True
     library_verifier_timeout_seconds: float = Field(10.0, gt=0)  # of CPU time
     library_verifier_max_concurrency: int = Field(4, ge=1)
@@ -30,12 +30,12 @@ class MathTask(VerifyRequest):
 
 
 class Found(NamedTuple):
-    """What the library says; `trouble` is why it could not say much."""
+    """What the library says; `error` is why it could not say much."""
 
     equal: bool
     extracted: str | None
     reason: str
-    trouble: RolloutError | None = None
+    error: RolloutError | None = None
     library_error: str = ""
     hedged: bool = False  # strict: nothing that a judge is asked about
 
@@ -66,26 +66,26 @@ class MathWithJudge(ResourcesServer[None]):
         found = await self._ask_library(rollout.expected_answer, text)
         if found.equal or found.hedged:
             return score(float(found.equal), found, found.reason)
-        if self.judge is None and found.trouble is not None:
-            raise found.trouble
+        if self.judge is None and found.error is not None:
+            raise found.error
         if self.judge is None:
             return score(0.0, found, found.reason)
         return await self._ask_judge(self.judge, rollout, found, found.extracted or text[-LONGEST_SHOWN:])
 
     async def _ask_library(self, expected: str, text: str) -> Found:
         compare = self.mathematics.compare_box if self.config.strict else self.mathematics.compare
-        told = await compare(expected, text)
-        if told.hedged:
-            return Found(False, told.extracted, f"strict: {told.hedged}", hedged=True)
-        if told.too_costly:
-            reason = f"comparing the answer costs too much ({told.too_costly})"
-            return Found(False, None, reason, library_error=told.too_costly)
-        if told.bad_gold:
-            trouble = RolloutError("row", f"expected_answer: {expected[:200]!r} is no mathematics")
-            return Found(False, told.extracted, "the expected answer is no mathematics", trouble)
-        if told.extracted is None:
-            return Found(told.equal, None, "the answer holds no mathematics")
-        return Found(told.equal, told.extracted, "" if told.equal else "the answer is not equal")
+        comparison = await compare(expected, text)
+        if comparison.hedged:
+            return Found(False, comparison.extracted, f"strict: {comparison.hedged}", hedged=True)
+        if comparison.too_costly:
+            reason = f"comparing the answer costs too much ({comparison.too_costly})"
+            return Found(False, None, reason, library_error=comparison.too_costly)
+        if comparison.bad_gold:
+            error = RolloutError("row", f"expected_answer: {expected[:200]!r} is no mathematics")
+            return Found(False, comparison.extracted, "the expected answer is no mathematics", error)
+        if comparison.extracted is None:
+            return Found(comparison.equal, None, "the answer holds no mathematics")
+        return Found(comparison.equal, comparison.extracted, "" if comparison.equal else "the answer is not equal")
 
     async def _ask_judge(self, judge: Judge, rollout: MathTask, found: Found, answer: str) -> MathWithJudgeScore:
         values = {
@@ -93,7 +93,7 @@ class MathWithJudge(ResourcesServer[None]):
             "first_answer": rollout.expected_answer,
             "second_answer": answer,
         }
-        told = await judge.compare(
+        verdict = await judge.compare(
             judge.prompt,
             values,
             equal=EQUAL,
@@ -102,10 +102,10 @@ class MathWithJudge(ResourcesServer[None]):
             untrusted=("second_answer",),
             system=SYSTEM,
         )
-        if told.equal and told.swapped:
-            return score(1.0, found, "", told.evaluations)
-        said = "otherwise in the other order" if told.equal else "that the answers differ"
-        return score(0.0, found, f"{found.reason}; the judge says {said}", told.evaluations)
+        if verdict.equal and verdict.swapped:
+            return score(1.0, found, "", verdict.evaluations)
+        said = "otherwise in the other order" if verdict.equal else "that the answers differ"
+        return score(0.0, found, f"{found.reason}; the judge says {said}", verdict.evaluations)
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         """What the library found, and what it and the judge found together."""

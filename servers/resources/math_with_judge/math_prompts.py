@@ -1,4 +1,4 @@
-"""What the judge of two mathematical answers is told and asked."""
+"""The prompts for the judge of two mathematical answers."""
 
 SYSTEM = """You compare two answers to one mathematical problem and decide whether they are the same.
 

@@ -7,7 +7,7 @@ import re
 from gym.server.slots import is_denied, is_withdrawn, without_marks
 
 LONGEST = 2_000  # characters of an answer to one question
-FEW = 3  # words of a line that is no sentence
+FEW = 3  # words of a line that is not a sentence
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")
 _ASIDE = re.compile(r"\([^()]*\)")
 _SENTENCE = re.compile(r"[.!?]\s+|\n|[.!?]\Z")

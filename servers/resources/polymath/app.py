@@ -40,17 +40,17 @@ class Polymath(ResourcesServer[None]):
         if not text.strip():
             return score(False, None, "the answer is empty")
         compare = self.mathematics.compare_box if self.config.strict else self.mathematics.compare
-        told = await compare(rollout.expected_answer, text)
-        if told.hedged:
-            return score(False, told.extracted, f"strict: {told.hedged}")
-        if told.bad_gold:
+        comparison = await compare(rollout.expected_answer, text)
+        if comparison.hedged:
+            return score(False, comparison.extracted, f"strict: {comparison.hedged}")
+        if comparison.bad_gold:
             raise RolloutError("row", f"expected_answer: {rollout.expected_answer[:200]!r} is no mathematics")
-        if told.too_costly:
-            failed = score(False, None, f"comparing the answer costs too much ({told.too_costly})")
-            failed.library_error = told.too_costly
+        if comparison.too_costly:
+            failed = score(False, None, f"comparing the answer costs too much ({comparison.too_costly})")
+            failed.library_error = comparison.too_costly
             return failed
-        reason = "the answer holds no mathematics" if told.extracted is None else "the answer is not equal"
-        return score(told.equal, told.extracted, "" if told.equal else reason)
+        reason = "the answer holds no mathematics" if comparison.extracted is None else "the answer is not equal"
+        return score(comparison.equal, comparison.extracted, "" if comparison.equal else reason)
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         """Over all tasks, over those of each language, and with each task counted by its weight."""

@@ -9,7 +9,7 @@ from reasoning_gym.factory import DATASETS, get_score_answer_fn
 
 from gym.server.slots import plain_number, unwrapped
 
-warnings.filterwarnings("ignore")  # numpy's, about answers that are no grids
+warnings.filterwarnings("ignore")  # numpy's, about answers that are not grids
 WORDS = {"game_of_life_halting": re.compile(r"\s*(true|false)\s*", re.IGNORECASE)}  # else all is False
 
 GRIDS = {"arc_agi", "rearc"}  # they compare with tuples, which a row of JSON does not have
@@ -28,21 +28,21 @@ def score(task: str, answer: str, entry: dict[str, Any], strict: bool) -> float:
 
 
 def _score(task: str, answer: str, entry: dict[str, Any]) -> float:
-    told = float(get_score_answer_fn(task)(answer=answer, entry=entry))
-    return min(max(told, 0.0), 1.0) if math.isfinite(told) else 0.0
+    reward = float(get_score_answer_fn(task)(answer=answer, entry=entry))
+    return min(max(reward, 0.0), 1.0) if math.isfinite(reward) else 0.0
 
 
 def _strict_score(task: str, answer: str, entry: dict[str, Any]) -> float:
     """Of the answer or, where that is worth more, of what is inside its Markdown and LaTeX."""
-    told = 0.0
+    best = 0.0
     inside = unwrapped(answer)
     figures = plain_number(inside) if plain_number(str(entry.get("answer"))) else ""
     for form in dict.fromkeys(filter(None, (answer, inside, figures))):
         if task in WORDS and not WORDS[task].fullmatch(form):
             continue
         worth = _score(task, form, entry)
-        told = max(told, 0.0 if worth < 1.0 and _is_inside(form, entry.get("answer")) else worth)
-    return told
+        best = max(best, 0.0 if worth < 1.0 and _is_inside(form, entry.get("answer")) else worth)
+    return best
 
 
 def _is_inside(answer: str, gold: Any) -> bool:

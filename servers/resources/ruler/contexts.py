@@ -163,8 +163,10 @@ def documents(random: Random, characters: int, count: int, *, two_steps: bool) -
 
 
 def _one_step(random: Random, things: list[tuple[str, str]], names: list[str]) -> tuple[list[str], str, list[str]]:
-    told, asked = random.choice(FACTS)
-    facts = [told.format(thing=thing, city=city, name=name) for (thing, city), name in zip(things, names, strict=True)]
+    statement, asked = random.choice(FACTS)
+    facts = [
+        statement.format(thing=thing, city=city, name=name) for (thing, city), name in zip(things, names, strict=True)
+    ]
     thing, city = things[0]
     return facts, asked.format(thing=thing, city=city), [names[0]]
 

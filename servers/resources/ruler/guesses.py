@@ -50,7 +50,7 @@ def _shape(text: str) -> str:
     return re.sub(r"[^\W_]", "x", text) + ("#" if text.isdigit() else "")
 
 
-COPY = 400  # characters: as much of the prompt's end, word for word, is no answer
+COPY = 400  # characters: as much of the prompt's end, word for word, is not an answer
 
 
 def repeats(answer: str, rollout: VerifyRequest) -> bool:

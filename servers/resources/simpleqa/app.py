@@ -52,8 +52,8 @@ class Simpleqa(ResourcesServer[None]):
 
 def load_prompt(path: str, folder: Path) -> Prompt:
     file = find_file(path, folder, "judge_prompt")
-    told = yaml.safe_load(file.read_text("utf-8"))
-    text = told.get("user") if isinstance(told, dict) else None
+    document = yaml.safe_load(file.read_text("utf-8"))
+    text = document.get("user") if isinstance(document, dict) else None
     if not isinstance(text, str):
         raise UserError(f"judge_prompt_path: {path} has no text under `user`.", "Put the template there.")
     return Prompt.parse(text, ("expected_answer", "generation"), ("question",), where=f"judge_prompt_path ({path})")
@@ -69,12 +69,14 @@ def _attempted(name: str, rates: dict[str, Any]) -> list[tuple[str, float]]:
     return [(f"{at}/f1", f1), (f"{at}/accuracy_given_attempted", given)]
 
 
-def score(verdict: str, answer: str, told: str | None, evaluations: list[dict[str, Any]], reason: str) -> SimpleqaScore:
+def score(
+    verdict: str, answer: str, judge_output: str | None, evaluations: list[dict[str, Any]], reason: str
+) -> SimpleqaScore:
     return SimpleqaScore(
         reward=float(verdict == "correct"),
         extracted_answer=answer,
         verdict=verdict,
-        judge_output=told,
+        judge_output=judge_output,
         judge_evaluations=evaluations,
         reason="" if verdict == "correct" else reason,
         **{f"is_{one}": float(one == verdict) for one in VERDICTS},

@@ -130,5 +130,5 @@ def _at_least(value: float, least: float | None) -> bool:
     return least is None or value >= least
 
 
-def _at_most(value: float, most: float | None) -> bool:
-    return most is None or value <= most
+def _at_most(value: float, maximum: float | None) -> bool:
+    return maximum is None or value <= maximum

@@ -1,6 +1,6 @@
 """Three rewards for one tool call, as pure functions: correctness, schema_valid and format, each 0.0 or 1.0.
 
-Lenient unless `strict`: of several calls one right one is enough, and arguments nobody asked for are overlooked.
+Lenient unless `strict`: of several calls one right one is enough, and arguments that were not asked for are ignored.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ _CHANGES: Final[dict[str, Callable[[Deed, int, int, int], list[int]]]] = {
 
 
 def _changes(deed: Deed, start: int, count: int, last: int) -> list[int]:
-    """What is added, call by call; nothing to add is no call."""
+    """What is added, call by call; nothing to add means no call."""
     return [change for change in _CHANGES[deed.kind](deed, start, count, last) if change]
 
 

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 
 NEARLY = 0.98  # the score of a number that is near, and what the nearness has to be above
-MAX_LENGTH = 20_000  # characters; a longer one is no short answer
+MAX_LENGTH = 20_000  # characters; a longer one is not a short answer
 
 _COMMANDS = ("boxed", "text", "textbf", "textit", "texttt", "mathrm", "mathbf", "mathit", "mathsf", "mathbb", "mathcal")
 _LATEX = re.compile(rf"\\(?:{'|'.join((*_COMMANDS, 'emph', 'url'))})\{{|[{{}}]")
@@ -123,7 +123,7 @@ def without_latex(text: str) -> str:
 
 
 def nearness(answer: str, expected: str) -> float:
-    """1 for equal numbers, falling with the square of the relative error; 0 for what is no number."""
+    """1 for equal numbers, falling with the square of the relative error; 0 when one is not a number."""
     try:
         given, wanted = float(_bare_number(answer)), float(_bare_number(expected))
     except ValueError:

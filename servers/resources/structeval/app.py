@@ -35,9 +35,9 @@ class StructEval(ResourcesServer[None]):
             message = "No assistant response text"
             return Score(**NOTHING, error_type="empty_response", error_message=message, reason=message)
         asked = (rollout.output_type, rollout.raw_output_metric, self.config.strict)
-        told = await self.workers.judge("score", text, *asked, field="raw_output_metric", refusal="BadPath")
-        missing = told.pop("missing")
-        return Score(**told, reason="" if told["reward"] == 1.0 else reason_of(told, missing))
+        result = await self.workers.judge("score", text, *asked, field="raw_output_metric", refusal="BadPath")
+        missing = result.pop("missing")
+        return Score(**result, reason="" if result["reward"] == 1.0 else reason_of(result, missing))
 
     def aggregate(self, replies: list[dict[str, Any]]) -> dict[str, Any]:
         """Means of the scores: over all, by input type, by output type, by task."""

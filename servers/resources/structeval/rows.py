@@ -14,7 +14,7 @@ class StructEvalTask(VerifyRequest):
     rendering: bool = False
 
 
-def reason_of(told: dict[str, Any], missing: list[str]) -> str:
-    if told["error_type"]:
-        return f"{told['error_type']}: {told['error_message']}"
+def reason_of(result: dict[str, Any], missing: list[str]) -> str:
+    if result["error_type"]:
+        return f"{result['error_type']}: {result['error_message']}"
     return f"missing: {', '.join(missing)}"[:2000] if missing else "the row expects no paths"

@@ -27,7 +27,7 @@ def conform_text(text: str, schema_str: str, kind: str, coerce_xml: bool, strict
     try:
         value = parse(kind, text, strict=strict)
     except Exception as error:  # noqa: BLE001 (whatever a parser says about a model's text)
-        return "parse_error", _told(error)
+        return "parse_error", _describe(error)
     if kind == "csv" and not value and not _is_header(text, schema):
         return "validation_error", "ValidationError: no rows, and no header with the columns of the schema"
     return _validate(value, schema, kind, coerce_xml)
@@ -59,7 +59,7 @@ def _read_schema(schema_str: str, strict: bool) -> tuple[Any, Verdict]:
         schema = json.loads(schema_str)
         make_strict(schema, lists=strict)
     except (ValueError, TypeError, RecursionError) as error:
-        return None, ("schema_error", _told(error))
+        return None, ("schema_error", _describe(error))
     return schema, FINE
 
 
@@ -89,7 +89,7 @@ def _validate(value: Any, schema: Any, kind: str, coerce_xml: bool) -> Verdict:
     except SchemaError as schema_error:
         return "validation_error", f"SchemaError: {schema_error.message[:MAX_MESSAGE]}"
     except Exception as problem:  # noqa: BLE001 (a value or a schema that the library cannot work with)
-        return "validation_error", _told(problem)
+        return "validation_error", _describe(problem)
     if error is None:
         return FINE
     return "validation_error", f"ValidationError: {error.json_path[:MAX_MESSAGE]}: {error.message[:MAX_MESSAGE]}"
@@ -142,5 +142,5 @@ def coerce_scalar(text: Any, wanted: Any) -> Any:
     return text
 
 
-def _told(error: Exception) -> str:
+def _describe(error: Exception) -> str:
     return f"{type(error).__name__}: {str(error)[:MAX_MESSAGE]}"

@@ -136,15 +136,15 @@ def tell(random: Random, domain: str, value: Any, level: Level) -> str:
     if isinstance(value, list):
         said = [random.choice(TABLES).format(count=len(value), article=article, domain=domain)]
         return "\n".join([*said, *(_numbered(random, number, one) for number, one in enumerate(value, 1))])
-    facts = [_told(random, _label(name), one) for name, one in value.items()]
+    facts = [_statements(random, _label(name), one) for name, one in value.items()]
     facts += [sentence(random) for _ in range(level.chatter)]
     opening = random.choice(OPENINGS).format(article=article, domain=domain)
     return random.choice((" ", "\n")).join([opening, *random.sample(facts, len(facts))])
 
 
-def _told(random: Random, label: str, value: Any) -> str:
+def _statements(random: Random, label: str, value: Any) -> str:
     if isinstance(value, dict):
-        return " ".join(_told(random, f"{_label(name)} of the {label}", one) for name, one in value.items())
+        return " ".join(_statements(random, f"{_label(name)} of the {label}", one) for name, one in value.items())
     if isinstance(value, list) and isinstance(value[0], dict):
         return "\n".join(
             [f"There are {len(value)} {label}:", *(_numbered(random, at, one) for at, one in enumerate(value, 1))]
@@ -155,8 +155,8 @@ def _told(random: Random, label: str, value: Any) -> str:
 
 
 def _numbered(random: Random, number: int, record: dict[str, Any]) -> str:
-    told = [f"{_label(name)} {_said(one)}" for name, one in record.items()]
-    return f"{number}. {', '.join(random.sample(told, len(told)))}."
+    parts = [f"{_label(name)} {_said(one)}" for name, one in record.items()]
+    return f"{number}. {', '.join(random.sample(parts, len(parts)))}."
 
 
 def _said(value: Any) -> str:

@@ -94,13 +94,13 @@ class Swe(ResourcesServer[State]):
         """Run a command in a shell that stays: its directory and variables are kept from one call to the next."""
         seconds = min(timeout or self.config.step_timeout, self.config.step_timeout)
         try:
-            again = "The shell had ended; this is a new one.\n" if await self._has_ended(state) else ""
-            if state.shell is None or again:
+            notice = "The shell had ended; this is a new one.\n" if await self._has_ended(state) else ""
+            if state.shell is None or notice:
                 state.shell = await self._open_shell(state)
             result = await state.shell.run(command, timeout=seconds, max_output=self.config.max_output * 4)
         except RolloutError as error:
-            return f"Error: {told_to_the_model(error)}"
-        return again + self._tell(result, seconds)
+            return f"Error: {message_to_model(error)}"
+        return notice + self._describe_result(result, seconds)
 
     @tool
     async def run_command(
@@ -116,7 +116,7 @@ class Swe(ResourcesServer[State]):
             where = cwd or state.folder or None
             result = await state.box.exec(argv, cwd=where, timeout=seconds, max_output=self.config.max_output * 16)
         except RolloutError as error:
-            return {"output": told_to_the_model(error), "returncode": -1, "exception_info": ""}
+            return {"output": message_to_model(error), "returncode": -1, "exception_info": ""}
         code = -1 if result.exit_code is None else result.exit_code
         late = f"the command was ended after {seconds:g} s" if result.timed_out else ""
         return {"output": result.stdout.text, "returncode": code, "exception_info": late}
@@ -129,12 +129,12 @@ class Swe(ResourcesServer[State]):
         try:
             shell = await find_shell(state.box)
             argv = [shell, "-c", f"{ACTIVATE}exec 2>&1\n{command}"]  # one stream, in the order of writing
-            most = self.config.max_output * 4
+            max_output = self.config.max_output * 4
             job = await state.box.start_job(
-                argv, cwd=state.folder or None, timeout=self.config.places.ttl, max_output=most
+                argv, cwd=state.folder or None, timeout=self.config.places.ttl, max_output=max_output
             )
         except RolloutError as error:
-            return f"Error: {told_to_the_model(error)}"
+            return f"Error: {message_to_model(error)}"
         state.jobs.append(job)
         return f"Job {len(state.jobs)} runs."
 
@@ -150,7 +150,7 @@ class Swe(ResourcesServer[State]):
                 await asked.wait(KILL_SECONDS)
             info = await asked.inspect()
         except RolloutError as error:
-            return f"Error: {told_to_the_model(error)}"
+            return f"Error: {message_to_model(error)}"
         text = editing.cut(info.result.stdout.text if info.result else "", self.config.max_output)
         return f"{text}\n[{tell_state(info)}]".lstrip()
 
@@ -159,10 +159,10 @@ class Swe(ResourcesServer[State]):
         """Show a file with line numbers, or a folder two levels deep. view_range is [first, last]; last may be -1."""
         try:
             return await editing.view(state.box, self._path(state, path), view_range, self.config.max_output)
-        except editing.Told as told:
-            return f"Error: {told}"
+        except editing.EditError as problem:
+            return f"Error: {problem}"
         except RolloutError as error:
-            return f"Error: {told_to_the_model(error)}"
+            return f"Error: {message_to_model(error)}"
 
     @tool
     async def edit(
@@ -185,10 +185,10 @@ class Swe(ResourcesServer[State]):
             if insert_line is None:
                 return "Error: insert needs insert_line."
             return await editing.insert(box, where, insert_line, new_str or "")
-        except editing.Told as told:
-            return f"Error: {told}"
+        except editing.EditError as problem:
+            return f"Error: {problem}"
         except RolloutError as error:
-            return f"Error: {told_to_the_model(error)}"
+            return f"Error: {message_to_model(error)}"
 
     # The verdict.
 
@@ -220,13 +220,13 @@ class Swe(ResourcesServer[State]):
         """The patch, whether it may fit loosely, and why there is none."""
         if task.model_patch is not None:
             return task.model_patch, False, ""
-        told = patch_in(rollout.joined_text)
+        shown_patch = patch_in(rollout.joined_text)
         if state is None or state.repository is None:
-            return told, True, ""
+            return shown_patch, True, ""
         patch, reason = await state.repository.take_patch(self.config.max_patch)
         if patch is None:
             return "", False, reason
-        return (patch, False, "") if patch.strip() else (told, True, "")
+        return (patch, False, "") if patch.strip() else (shown_patch, True, "")
 
     def _path(self, state: State, path: str) -> str:
         return posixpath.normpath(posixpath.join(state.folder or "/", path))
@@ -250,7 +250,7 @@ class Swe(ResourcesServer[State]):
             await shell.run(ACTIVATE.strip(), timeout=60)
         return shell
 
-    def _tell(self, result: ExecResult, seconds: float) -> str:
+    def _describe_result(self, result: ExecResult, seconds: float) -> str:
         text = editing.cut(result.stdout.text + result.stderr.text, self.config.max_output)
         if result.timed_out:
             return f"{text}\n[The command was ended after {seconds:g} s.]".lstrip()
@@ -259,8 +259,8 @@ class Swe(ResourcesServer[State]):
         return text if result.exit_code == 0 else f"{text}\n[exit code {result.exit_code}]".lstrip()
 
 
-def told_to_the_model(error: RolloutError) -> str:
-    """What came of something that was done in the sandbox. An engine's failure is raised again."""
+def message_to_model(error: RolloutError) -> str:
+    """The result of a call in the sandbox as a text for the model. An engine's failure is raised unchanged."""
     if isinstance(error, SandboxEnded) or is_of_the_sandbox(error):
         return error.message
     raise error

@@ -1,7 +1,7 @@
 """Controls: tests that must fail, among the real ones. A patch that bends outcomes bends theirs too.
 
 They are copies of a file's own tests, with names made of its own names' words, that fail by the very means by which
-their originals check. Which they are, and where they stand, is drawn again for each run.
+their originals check. Which they are, and where they stand, is drawn for each run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 PER_FILE: Final = 4
 NOUNS: Final = ("value", "result", "order", "count", "label", "entry", "total", "index", "state", "token", "child")
 VERBS: Final = ("keeps", "gives", "takes", "holds", "meets", "counts", "finds", "drops")
-# Whoever looks at lines of its own file would see others.
+# A test that reads lines of its own file would see others.
 COUNTS_LINES: Final = re.compile(r"lineno|getsource|currentframe|extract_stack|doctest")
 ALL_XFAIL: Final = re.compile(r"^\s*pytestmark\b.*xfail", re.MULTILINE)  # of such a file no outcome tells anything
 SKIPS: Final = re.compile(r"skip|xfail|mark\.(?:slow|flaky)|expectedFailure")

@@ -1,4 +1,4 @@
-"""Looking at files and changing them in a sandbox, as models are used to: what goes wrong is told to the model."""
+"""Looking at files and changing them in a sandbox, as models are used to: an error is a text for the model."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Final
 
 from gym.sandbox.broker_client import FileProblem, Sandbox
 
-MOST_BYTES: Final = 4 << 20
+MAX_BYTES: Final = 4 << 20
 CONTEXT: Final = 4  # lines shown around a change
 
 
-class Told(Exception):
+class EditError(Exception):
     """What the model is to read instead of a result."""
 
 
-async def view(box: Sandbox, path: str, lines: list[int] | None, most: int) -> str:
+async def view(box: Sandbox, path: str, lines: list[int] | None, max_length: int) -> str:
     """A file with line numbers, or what a folder holds, two levels deep."""
     try:
         info = await box.stat(path)
         if info.kind == "dir":
-            found = await box.exec(["find", path, "-maxdepth", "2", "-not", "-path", "*/.*"], max_output=most)
+            found = await box.exec(["find", path, "-maxdepth", "2", "-not", "-path", "*/.*"], max_output=max_length)
             return "\n".join(sorted(found.stdout.text.splitlines())) or f"{path} is empty"
     except FileProblem as problem:
-        raise Told(explain(problem, path)) from None
-    return cut(number_lines(await read(box, path), lines), most)
+        raise EditError(explain(problem, path)) from None
+    return cut(number_lines(await read(box, path), lines), max_length)
 
 
 async def create(box: Sandbox, path: str, text: str) -> str:
@@ -37,11 +37,11 @@ async def replace(box: Sandbox, path: str, old: str, new: str) -> str:
     """`old` has to be there exactly once."""
     before = await read(box, path)
     if not old:
-        raise Told("old_str is empty: give the text to be replaced.")
+        raise EditError("old_str is empty: give the text to be replaced.")
     count = before.count(old)
     if count != 1:
         hint = "Copy it exactly as it stands, blanks too." if not count else "Give more lines around it."
-        raise Told(f"old_str is {count} times in {path}; it has to be there once. {hint}")
+        raise EditError(f"old_str is {count} times in {path}; it has to be there once. {hint}")
     start = before.index(old)
     after = before[:start] + new + before[start + len(old) :]
     await write(box, path, after)
@@ -53,7 +53,7 @@ async def insert(box: Sandbox, path: str, line: int, text: str) -> str:
     """After that line; 0 is the beginning."""
     before = (await read(box, path)).splitlines(keepends=True)
     if not 0 <= line <= len(before):
-        raise Told(f"insert_line is {line}; {path} has {len(before)} lines.")
+        raise EditError(f"insert_line is {line}; {path} has {len(before)} lines.")
     if line and not before[line - 1].endswith("\n"):
         before[line - 1] += "\n"
     new = text if text.endswith("\n") else text + "\n"
@@ -66,18 +66,18 @@ async def read(box: Sandbox, path: str) -> str:
     try:
         info = await box.stat(path)
         if info.kind == "dir":
-            raise Told(f"{path} is a folder.")
+            raise EditError(f"{path} is a folder.")
         if info.kind == "other":
-            raise Told(f"{path} is no regular file: use the shell.")
-        if info.size > MOST_BYTES:
-            raise Told(f"{path} is {info.size} bytes, more than {MOST_BYTES}: use the shell.")
-        data = await box.get(path, max_bytes=MOST_BYTES)  # what it is may have changed since, or be a link's or /proc's
+            raise EditError(f"{path} is no regular file: use the shell.")
+        if info.size > MAX_BYTES:
+            raise EditError(f"{path} is {info.size} bytes, more than {MAX_BYTES}: use the shell.")
+        data = await box.get(path, max_bytes=MAX_BYTES)  # what it is may have changed since, or be a link's or /proc's
     except FileProblem as problem:
-        raise Told(explain(problem, path)) from None
+        raise EditError(explain(problem, path)) from None
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise Told(f"{path} is no text in UTF-8: use the shell.") from None
+        raise EditError(f"{path} is no text in UTF-8: use the shell.") from None
 
 
 async def write(box: Sandbox, path: str, text: str) -> None:
@@ -85,7 +85,7 @@ async def write(box: Sandbox, path: str, text: str) -> None:
         await box.make_dir(posixpath.dirname(path) or "/")
         await box.put(path, text.encode("utf-8", "surrogatepass"))
     except FileProblem as problem:
-        raise Told(explain(problem, path)) from None
+        raise EditError(explain(problem, path)) from None
 
 
 def explain(problem: FileProblem, path: str) -> str:
@@ -102,16 +102,16 @@ def number_lines(text: str, lines: list[int] | None) -> str:
     first, last = 1, len(rows)
     if lines is not None:
         if len(lines) != 2 or not 1 <= lines[0] <= max(last, 1) or not (lines[1] == -1 or lines[1] >= lines[0]):
-            raise Told(f"view_range has to be [first, last] within the {last} lines; last may be -1.")
+            raise EditError(f"view_range has to be [first, last] within the {last} lines; last may be -1.")
         first, last = lines[0], last if lines[1] == -1 else min(lines[1], last)
     return "\n".join(f"{number:6}\t{rows[number - 1]}" for number in range(first, last + 1))
 
 
-def cut(text: str, most: int) -> str:
+def cut(text: str, max_length: int) -> str:
     """Head and tail, and between them how much is missing."""
-    if len(text) <= most:
+    if len(text) <= max_length:
         return text
-    half = most // 2
+    half = max_length // 2
     missing = len(text) - 2 * half
     return f"{text[:half]}\n[... {missing} characters are left out; ask for less at a time ...]\n{text[-half:]}"
 

@@ -81,7 +81,7 @@ class Grader:
         try:
             grade = await self._try_twice(task, patch, rollout, loosely=loosely)
             if grade.reward and task.controls and self._looks_again and shell_command(task) is None:
-                return await self._look_again(task, patch, rollout, grade, loosely=loosely)
+                return await self._check_for_forgery(task, patch, rollout, grade, loosely=loosely)
             return grade
         except Slow as slow:
             return await self._blame(task, slow, rollout)
@@ -100,20 +100,20 @@ class Grader:
             grade = Grade(0.0, applied=True, tests=nothing_passed(task))
             raise Slow(f"the tests lost two sandboxes ({lost.message})", grade) from None
 
-    async def _look_again(self, task: Task, patch: str, rollout: str, first: Grade, *, loosely: bool) -> Grade:
+    async def _check_for_forgery(self, task: Task, patch: str, rollout: str, first: Grade, *, loosely: bool) -> Grade:
         """In another fresh sandbox the tests that were to pass are made to fail, under their own names: a patch that
         knows which outcomes are asked for forges them here too."""
         try:
-            again = await self._try(task, patch, rollout, loosely=loosely, again=True)
+            check = await self._try(task, patch, rollout, loosely=loosely, forgery=True)
         except Lost as lost:
             raise RolloutError("sandbox", lost.message, server=lost.server) from None
-        first.seconds += again.seconds
-        if not again.reward:
-            first.reward, first.reason, first.tests = 0.0, again.reason, nothing_passed(task)
+        first.seconds += check.seconds
+        if not check.reward:
+            first.reward, first.reason, first.tests = 0.0, check.reason, nothing_passed(task)
         return first
 
     async def _blame(self, task: Task, slow: Slow, rollout: str) -> Grade:
-        """The patch is to blame when the gold patch passes well within the limits; else nobody knows."""
+        """The patch is to blame when the gold patch passes well within the limits; else the cause is unknown."""
         if not task.patch:
             raise RolloutError("timeout", f"{slow}, and the row has no gold patch to compare with") from None
         limit = (task.eval_timeout or self._timeout) * SHARE_OF_TIME
@@ -132,14 +132,14 @@ class Grader:
         slow.grade.reason = f"{slow}; with the gold patch they take {self._gold_seconds[key]:.1f} s"
         return slow.grade
 
-    async def _try(self, task: Task, patch: str, rollout: str, *, loosely: bool, again: bool = False) -> Grade:
+    async def _try(self, task: Task, patch: str, rollout: str, *, loosely: bool, forgery: bool = False) -> Grade:
         repository = await self._places.open_repository(task, "grading", rollout)
         try:
-            return await self._try_in(repository, task, patch, loosely=loosely, again=again)
+            return await self._try_in(repository, task, patch, loosely=loosely, forgery=forgery)
         finally:
             await repository.box.delete()
 
-    async def _try_in(self, repository: Repository, task: Task, patch: str, *, loosely: bool, again: bool) -> Grade:
+    async def _try_in(self, repository: Repository, task: Task, patch: str, *, loosely: bool, forgery: bool) -> Grade:
         if task.test_patch and not await repository.fits(task.test_patch):
             raise RolloutError("row", "test_patch does not apply to base_commit")
         if said := await repository.apply(patch, loosely=loosely):
@@ -153,14 +153,16 @@ class Grader:
             return grade
         if command := shell_command(task):
             return await self._run_shell(repository, task, command, grade)
-        return await self._run_pytest(repository, task, grade, again=again)
+        return await self._run_pytest(repository, task, grade, forgery=forgery)
 
-    async def _run_pytest(self, repository: Repository, task: Task, grade: Grade, *, again: bool) -> Grade:
+    async def _run_pytest(self, repository: Repository, task: Task, grade: Grade, *, forgery: bool) -> Grade:
         files = await repository.existing(files_with_tests(task))
         texts = await repository.texts(files) if task.controls else {}
         wanted = {name.partition("[")[0] for name in task.FAIL_TO_PASS}
-        controls = {path: spoil(path, text, wanted) for path, text in texts.items()} if again else make_controls(texts)
-        if again and not any(control.ids for control in controls.values()):
+        controls = (
+            {path: spoil(path, text, wanted) for path, text in texts.items()} if forgery else make_controls(texts)
+        )
+        if forgery and not any(control.ids for control in controls.values()):
             return replace(grade, reward=1.0)
         for path, control in controls.items():
             await repository.box.put(f"{repository.folder}/{path}", control.text)
@@ -169,10 +171,10 @@ class Grader:
         asked = {"word": word, "folder": repository.folder, "arguments": pytest_arguments(task, files)}
         result = await self._exec(repository, task, ACTIVATE + FIND_PYTHON, runner, stdin=orjson.dumps(asked))
         run = read_records(result.stdout.data, word)
-        return self._conclude(task, result, run, grade, tuple(controls.values()), again=again)
+        return self._conclude(task, result, run, grade, tuple(controls.values()), forgery=forgery)
 
     def _conclude(
-        self, task: Task, result: ExecResult, run: Run, grade: Grade, controls: tuple[Control, ...], *, again: bool
+        self, task: Task, result: ExecResult, run: Run, grade: Grade, controls: tuple[Control, ...], *, forgery: bool
     ) -> Grade:
         grade.seconds = result.seconds
         if not run.started and result.timed_out:
@@ -188,7 +190,7 @@ class Grader:
         if not believable(run.statuses, controls, selected=selects(task)):
             grade.reason = "tests that must fail did not: outcomes are not to be believed"
             return grade
-        if again:
+        if forgery:
             return replace(grade, reward=1.0)
         verdict = judge(task, through_parser(run.statuses, parser_of(task)))
         why = next((f"{name}: {run.reasons[name]}" for name in verdict.failed if run.reasons.get(name)), "")
@@ -241,18 +243,18 @@ def believable(statuses: Statuses, controls: Iterable[Control], *, selected: boo
     believed = True
     for control in controls:
         for name, original in control.ids.items():
-            told, theirs = _told(statuses, name), _told(statuses, original)
+            ours, theirs = _statuses_of(statuses, name), _statuses_of(statuses, original)
             ran = bool(theirs) if original else name.partition("::")[0] in files
-            skipped = set(theirs.values()) == {"SKIPPED"} == set(told.values())
-            failed = bool(told) and set(told.values()) <= {"FAILED", "ERROR"}
-            believed = believed and (failed or skipped or (not told and (selected or not ran)))
+            skipped = set(theirs.values()) == {"SKIPPED"} == set(ours.values())
+            failed = bool(ours) and set(ours.values()) <= {"FAILED", "ERROR"}
+            believed = believed and (failed or skipped or (not ours and (selected or not ran)))
     for control in controls:
-        for name in [one for own in control.ids for one in _told(statuses, own)]:
+        for name in [one for own in control.ids for one in _statuses_of(statuses, own)]:
             statuses.pop(name, None)
     return believed
 
 
-def _told(statuses: Statuses, name: str) -> Statuses:
+def _statuses_of(statuses: Statuses, name: str) -> Statuses:
     """Of a test, whatever its parameters."""
     return {one: status for one, status in statuses.items() if one == name or one.startswith(f"{name}[")}
 
@@ -287,11 +289,11 @@ def pytest_arguments(task: Task, files: tuple[str, ...]) -> list[str]:
 
 def report_of(task: Task, grade: Grade, patch: str) -> Mapping[str, Any]:
     """As swebench writes it."""
-    told = {
+    report = {
         "patch_is_None": False,
         "patch_exists": bool(patch.strip()),
         "patch_successfully_applied": grade.applied,
         "resolved": bool(grade.reward),
         "tests_status": grade.tests,
     }
-    return {task.instance_id or "instance": told}
+    return {task.instance_id or "instance": report}

@@ -21,11 +21,11 @@ from gym.wire.sandbox import ExecResult
 
 LOGS: Final = "/logs/verifier"
 TESTS: Final = "/tests"
-MOST_ARTIFACT: Final = 256 << 20
-MOST_REWARD: Final = 64 << 10
+MAX_ARTIFACT: Final = 256 << 20
+MAX_REWARD: Final = 64 << 10
 REFUSED: Final = 422  # the broker's word for what makes no sense
 SHARE_OF_TIME: Final = 0.5  # of the verifier's: what it may need where no agent was, for a timeout to be the agent's
-# What an engine or a full disk of the machine can cause as well as whoever works in the sandbox.
+# What an engine or a full disk of the machine can cause as well as the policy in the sandbox.
 ANYBODYS: Final = frozenset((errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE))
 
 
@@ -134,8 +134,8 @@ async def take(agent: Sandbox, path: str) -> tuple[str, int, bytes]:
         info = await agent.stat(path)
         try:
             if info.kind == "dir":
-                return info.kind, info.mode & 0o777, await agent.get_tar(path, max_bytes=MOST_ARTIFACT)
-            data = await agent.get(path, max_bytes=MOST_ARTIFACT) if info.kind == "file" else b""
+                return info.kind, info.mode & 0o777, await agent.get_tar(path, max_bytes=MAX_ARTIFACT)
+            data = await agent.get(path, max_bytes=MAX_ARTIFACT) if info.kind == "file" else b""
             return info.kind, info.mode & 0o777, data
         except FileProblem:
             raise
@@ -210,7 +210,7 @@ async def read_reward(box: Sandbox) -> tuple[float, dict[str, Any], str]:
     """reward.json (`reward`, else its first number) or reward.txt; the verifier wrote neither: it failed."""
     for name in ("reward.json", "reward.txt"):
         try:
-            data = await box.get(f"{LOGS}/{name}", length=MOST_REWARD)
+            data = await box.get(f"{LOGS}/{name}", length=MAX_REWARD)
         except FileProblem as problem:
             if problem.errno != errno.ENOENT:
                 raise Spoilt(f"the verifier's reward cannot be read: {problem.message}") from None
@@ -230,7 +230,7 @@ def parse_reward(data: bytes) -> tuple[float, dict[str, Any], str]:
     rewards = {"reward": parsed} if isinstance(parsed, int | float) else parsed
     numbers = {key: one for key, one in (rewards or {}).items() if _is_number(one)} if isinstance(rewards, dict) else {}
     if not numbers:
-        raise RolloutError("resources", f"the verifier's reward is no number: {data[:80]!r}", retryable=False)
+        raise RolloutError("resources", f"the verifier's reward is not a number: {data[:80]!r}", retryable=False)
     reward = float(numbers.get("reward", next(iter(numbers.values()))))
     return reward, numbers, "" if reward >= 1 else "the verifier's tests did not all pass"
 

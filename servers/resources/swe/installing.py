@@ -1,4 +1,4 @@
-"""What a task needs installed, before anybody works in its sandbox: fetched from the hosts of its row, then sealed."""
+"""What a task needs installed, before the agent works there: fetched from the hosts of its row, then sealed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def network_of(task: Task, run: Network) -> Network:
 
 
 async def set_up(box: Sandbox, task: Task, folder: str | None) -> None:
-    """Runs the commands, then ends the setup phase. Nobody has worked here yet: what fails is a failure, never a 0."""
+    """Runs the commands, then ends the setup phase. The policy has not run yet: what fails is a failure, never a 0."""
     if task.setup:
         shell = await find_shell(box)
         for command in task.setup.commands:

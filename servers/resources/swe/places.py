@@ -54,7 +54,7 @@ class Places:
         return box
 
     async def open_repository(self, task: Task, role: str, rollout: str) -> Repository:
-        """With the repository at its base and its future taken out. Gone again where that fails."""
+        """With the repository at its base and its future taken out. Removed where that fails."""
         box = await self._create(task, role, rollout)
         try:
             folder = task.workdir or WORKDIR

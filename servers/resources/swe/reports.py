@@ -46,7 +46,7 @@ REPOSITORIES: Final = {
 
 
 class Run(NamedTuple):
-    """What a run of the tests told."""
+    """What a run of the tests reported."""
 
     statuses: Statuses
     started: bool

@@ -21,7 +21,7 @@ from gym.wire.sandbox import ExecResult
 
 GIT_SECONDS: Final = 300.0
 ROOM: Final = 256 << 10  # bytes that a disk with room takes
-MOST_TEXT: Final = 8 << 20  # of a file with tests
+MAX_TEXT: Final = 8 << 20  # of a file with tests
 GIT_ENV: Final = {
     "GIT_CONFIG_GLOBAL": "/dev/null",
     "GIT_CONFIG_NOSYSTEM": "1",
@@ -122,10 +122,10 @@ class Repository:
         await self._must(SCRUB, "the history after the base")
         self.tree = (await self._must(TREE, "the repository as it was given", self.desk)).stdout.text.strip()
 
-    async def take_patch(self, most: int) -> tuple[str | None, str]:
+    async def take_patch(self, max_bytes: int) -> tuple[str | None, str]:
         """Everything that changed since, untracked and binary files too; None with the reason."""
         try:
-            result = await self._git(DIFF, self.desk, self.tree, max_output=most + 1)
+            result = await self._git(DIFF, self.desk, self.tree, max_output=max_bytes + 1)
         except SandboxEnded as ended:
             return None, ended.message
         except RolloutError as error:
@@ -134,8 +134,8 @@ class Repository:
             return None, f"no patch could be taken: {error.message}"
         if not result.ok:
             return None, f"no patch could be taken: {result.stderr.text.strip()[-300:] or 'git did not end'}"
-        if result.stdout.dropped or len(result.stdout.data) > most:
-            return None, f"the patch is larger than {most} bytes"
+        if result.stdout.dropped or len(result.stdout.data) > max_bytes:
+            return None, f"the patch is larger than {max_bytes} bytes"
         return result.stdout.data.decode("utf-8", "surrogateescape"), ""
 
     async def apply(self, patch: str, *, loosely: bool) -> str:
@@ -163,7 +163,7 @@ class Repository:
         found: dict[str, str] = {}
         for path in paths:
             with contextlib.suppress(UnicodeDecodeError):
-                found[path] = (await self.box.get(f"{self.folder}/{path}", max_bytes=MOST_TEXT)).decode()
+                found[path] = (await self.box.get(f"{self.folder}/{path}", max_bytes=MAX_TEXT)).decode()
         return found
 
     async def fits(self, patch: str) -> bool:
@@ -173,8 +173,8 @@ class Repository:
 
     async def restore_protected(self, task: Task) -> tuple[str, ...]:
         """Protected paths are as they were, whatever a patch did to them; which ones."""
-        told = await self._must(CHANGED, "the list of changed files", self.desk, self.tree)
-        words = told.stdout.data.decode("utf-8", "surrogateescape").split("\0")
+        listing = await self._must(CHANGED, "the list of changed files", self.desk, self.tree)
+        words = listing.stdout.data.decode("utf-8", "surrogateescape").split("\0")
         changed = [(path, kind) for kind, path in zip(words[::2], words[1::2], strict=False)]
         mine = [(path, kind) for path, kind in changed if is_protected(path, task)]
         await self._each(REMOVE, [path for path, kind in mine if kind == "A"])
@@ -188,8 +188,8 @@ class Repository:
 
     async def _each(self, script: str, paths: Sequence[str], *arguments: str) -> None:
         if paths:
-            told = "\0".join(paths).encode("utf-8", "surrogateescape") + b"\0"
-            await self._must(script, "the files that are not the patch's", *arguments, stdin=told)
+            names = "\0".join(paths).encode("utf-8", "surrogateescape") + b"\0"
+            await self._must(script, "the files that are not the patch's", *arguments, stdin=names)
 
     async def _must(self, script: str, what: str, *arguments: str, stdin: bytes = b"") -> ExecResult:
         result = await self._git(script, *arguments, stdin=stdin)

@@ -62,7 +62,7 @@ class Harbor(BaseModel):
 
 
 class Setup(BaseModel):
-    """What is installed in each sandbox of the task before anybody works in it, and the hosts it is fetched from."""
+    """What is installed in each sandbox of the task before the agent works in it, and the hosts it is fetched from."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
     commands: tuple[str, ...] = Field(min_length=1)  # lines of the shell, run in the repository

@@ -26,8 +26,8 @@ class SwerlLlmJudgeTask(VerifyRequest):
 
     @property
     def golds(self) -> list[str]:
-        told = [self.expected_answer] if isinstance(self.expected_answer, str) else self.expected_answer
-        wanted = dict.fromkeys(one.strip().upper() for one in told)
+        answers = [self.expected_answer] if isinstance(self.expected_answer, str) else self.expected_answer
+        wanted = dict.fromkeys(one.strip().upper() for one in answers)
         return [one for one in wanted if one in self.letters]
 
 

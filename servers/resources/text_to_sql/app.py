@@ -34,20 +34,20 @@ class TextToSql(ResourcesServer[None]):
         return [] if there else [Problem("is missing", key="sql", hint="a text is needed, here or in expected_answer")]
 
     async def verify(self, rollout: TextToSqlTask) -> TextToSqlScore:
-        """1.0 when the judge finds the queries equal, in both orders unless told otherwise."""
+        """1.0 when the judge finds the queries equal, in both orders unless the config says otherwise."""
         truth, text = rollout.truth, rollout.output_text
         query = extract_sql(text)
         score = partial(TextToSqlScore, sql=truth, sql_dialect=rollout.sql_dialect, model_output=text)
         if reason := "no query stands in the answer" if query is None else not_for_a_judge(query):
             nothing = {"judge_evaluations": [], "judge_passed": False, "failure_reason": "no_sql_extracted"}
             return score(reward=0.0, extracted_sql=query, reason=reason, **nothing)
-        told = await self.compare(rollout, truth, query)
-        right = told.equal and told.swapped is not False
-        reason = "" if right else f"the judge {OTHERWISE if told.equal else DIFFERS}"
+        verdict = await self.compare(rollout, truth, query)
+        right = verdict.equal and verdict.swapped is not False
+        reason = "" if right else f"the judge {OTHERWISE if verdict.equal else DIFFERS}"
         return score(
-            reward=1.0 if right else self.config.reward_if_swap_fails if told.equal else 0.0,
+            reward=1.0 if right else self.config.reward_if_swap_fails if verdict.equal else 0.0,
             extracted_sql=query,
-            judge_evaluations=told.evaluations,
+            judge_evaluations=verdict.evaluations,
             judge_passed=right,
             failure_reason="none" if right else "judge_evaluation_failed",
             reason=reason,

@@ -1,4 +1,4 @@
-"""What the judge of two SQL queries is told and asked."""
+"""The prompts for the judge of two SQL queries."""
 
 SYSTEM = """You compare two SQL queries that were written for the same request and decide whether they do the same.
 

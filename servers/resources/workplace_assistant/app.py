@@ -132,7 +132,7 @@ class WorkplaceAssistant(ResourcesServer[Office]):
             raise RolloutError("row", f"ground_truth: {error}. {which}") from None
 
     def extend(self, app: FastAPI) -> None:
-        """A tool that nobody has is told apart from a session that nobody opened."""
+        """An unknown tool and an unknown session are different errors."""
         super().extend(app)
 
         @app.post("/{tool}", include_in_schema=False)

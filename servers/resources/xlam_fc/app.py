@@ -8,7 +8,7 @@ from gym.server import ResourcesConfig, ResourcesServer
 from gym.wire.calls import greatest_matching, read_arguments, refuse_unoffered, same_json
 from gym.wire.items import Item
 
-MAX_CALLS = 1_000  # more are no answer
+MAX_CALLS = 1_000  # more are not an answer
 
 
 class XlamFcConfig(ResourcesConfig):

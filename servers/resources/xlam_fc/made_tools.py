@@ -1,4 +1,4 @@
-"""Tools that nobody runs, and requests that need them: a request names every value that a right call has."""
+"""Tools that are never run, and requests that need them: a request names every value that a right call has."""
 
 from __future__ import annotations
 

@@ -78,10 +78,10 @@ def _address(url: str) -> dict[str, Any]:
 
 async def test_an_episode_is_played_to_its_end_and_its_rewards_are_summed() -> None:
     async with agent() as (caller, env):
-        told = (await caller.post("/run", ROW)).body
-        assert (told["reward"], told["step_rewards"]) == (1.5, [0.5, 0.5, 0.5])
-        assert (told["terminated"], told["truncated"], told["odd"]) == (True, False, [None])
-        kinds = [item.get("role") or item["type"] for item in told["response"]["output"]]
+        reply = (await caller.post("/run", ROW)).body
+        assert (reply["reward"], reply["step_rewards"]) == (1.5, [0.5, 0.5, 0.5])
+        assert (reply["terminated"], reply["truncated"], reply["odd"]) == (True, False, [None])
+        kinds = [item.get("role") or item["type"] for item in reply["response"]["output"]]
         assert kinds == [
             "user",
             "assistant",
@@ -92,14 +92,14 @@ async def test_an_episode_is_played_to_its_end_and_its_rewards_are_summed() -> N
             "assistant",
             "user",
         ]
-        assert told["response"]["usage"]["total_tokens"] == 14
+        assert reply["response"]["usage"]["total_tokens"] == 14
         assert env.left == [[3, 3]]
 
 
 async def test_a_talk_that_takes_too_long_is_cut_and_its_episode_closed() -> None:
     async with agent(max_steps=2) as (caller, env):
-        told = (await caller.post("/run", ROW)).body
-        assert (told["reward"], told["truncated"], told["response"]["truncated_by"]) == (1.0, True, "max_steps")
+        reply = (await caller.post("/run", ROW)).body
+        assert (reply["reward"], reply["truncated"], reply["response"]["truncated_by"]) == (1.0, True, "max_steps")
     assert env.left == [[2, 3]]
 
 
@@ -120,6 +120,6 @@ async def test_a_row_of_the_wrong_shape_is_the_rows_fault() -> None:
 
 async def test_what_was_played_verifies_to_the_same_reward() -> None:
     async with agent() as (caller, env):
-        told = (await caller.post("/run", ROW)).body
+        reply = (await caller.post("/run", ROW)).body
         async with running(Counting.app({}, name="env")) as url, Caller(url) as again:
-            assert (await again.post("/verify", told)).body["reward"] == told["reward"]
+            assert (await again.post("/verify", reply)).body["reward"] == reply["reward"]

@@ -41,12 +41,12 @@ class Environment(ResourcesServer[list[str]]):
 class Scripted(Model):
     async def respond(self, params: dict[str, Any]) -> dict[str, Any]:
         self.settings.document["asked"].append(params)
-        told = self.settings.document["script"].pop(0)
-        if told is None:
+        step = self.settings.document["script"].pop(0)
+        if step is None:
             raise RolloutError("model", "out of order", retryable=True)
-        if told == "talk":
+        if step == "talk":
             return items.response([items.message("Hm.")], model="test")
-        call = items.function_call("bash", json.dumps({"command": told}))
+        call = items.function_call("bash", json.dumps({"command": step}))
         call |= {"generation_token_ids": [1], "prompt_token_ids": [2], "generation_log_probs": [-0.1]}
         return items.response([call], model="test", usage=items.text_usage(3, 4))
 
@@ -54,8 +54,8 @@ class Scripted(Model):
 @asynccontextmanager
 async def agent(script: Sequence[str | None], **fields: Any) -> AsyncIterator[tuple[Caller, list[dict[str, Any]]]]:
     asked: list[dict[str, Any]] = []
-    told = {"script": list(script), "asked": asked}
-    policy, env = Scripted.app({}, name="policy", document=told), Environment.app({}, name="env")
+    settings = {"script": list(script), "asked": asked}
+    policy, env = Scripted.app({}, name="policy", document=settings), Environment.app({}, name="env")
     async with running(policy) as model, running(env) as env_url:
         document = {
             "policy": {"responses_api_models": {"any": _address(model)}},
@@ -78,18 +78,18 @@ def _address(url: str) -> dict[str, Any]:
 @packaged
 async def test_it_types_until_it_submits_and_the_items_are_kept() -> None:
     async with agent(["ls", "submit"]) as (caller, asked):
-        told = await caller.post("/run", ROW)
-    assert told.status == 200, told.body
-    assert (told.body["reward"], told.body["ran"]) == (1.0, ["ls", "submit"])
-    given = told.body["responses_create_params"]["input"]
+        reply = await caller.post("/run", ROW)
+    assert reply.status == 200, reply.body
+    assert (reply.body["reward"], reply.body["ran"]) == (1.0, ["ls", "submit"])
+    given = reply.body["responses_create_params"]["input"]
     assert [one["role"] for one in given] == ["system", "user"]
     assert "It is broken." in given[1]["content"]
-    output = told.body["response"]["output"]
+    output = reply.body["response"]["output"]
     assert [one["type"] for one in output] == ["function_call", "function_call_output", "function_call"]
     assert [one["generation_token_ids"] for one in output if one["type"] == "function_call"] == [[1], [1]]
     assert "ran ls" in output[1]["output"]
-    assert told.body["response"]["usage"]["total_tokens"] == 14
-    assert told.body["mini_swe_agent"]["exit_status"] == "Submitted"
+    assert reply.body["response"]["usage"]["total_tokens"] == 14
+    assert reply.body["mini_swe_agent"]["exit_status"] == "Submitted"
     assert asked[0]["temperature"] == 0.0
     assert [one["name"] for one in asked[0]["tools"]] == ["bash"]
 
@@ -97,16 +97,16 @@ async def test_it_types_until_it_submits_and_the_items_are_kept() -> None:
 @packaged
 async def test_a_model_that_fails_fails_the_rollout() -> None:
     async with agent(["ls", None]) as (caller, _):
-        told = await caller.post("/run", ROW)
-    assert told.status >= 500
-    assert told.body["error"]["kind"] == "model"
+        reply = await caller.post("/run", ROW)
+    assert reply.status >= 500
+    assert reply.body["error"]["kind"] == "model"
 
 
 @packaged
-async def test_who_only_talks_is_told_so_and_ends() -> None:
+async def test_a_model_that_only_talks_gets_a_format_error_and_ends() -> None:
     async with agent(["talk", "talk", "talk"], collapse_limit=2) as (caller, asked):
-        told = await caller.post("/run", ROW)
-    assert told.body["response"]["truncated_by"] == "RepeatedFormatError"
+        reply = await caller.post("/run", ROW)
+    assert reply.body["response"]["truncated_by"] == "RepeatedFormatError"
     assert len(asked) == 2
     assert "No tool calls" in json.dumps(asked[1]["input"][-1])
 
@@ -114,23 +114,23 @@ async def test_who_only_talks_is_told_so_and_ends() -> None:
 @packaged
 async def test_the_submission_may_be_graded_instead() -> None:
     async with agent(["submit"], grade="submission") as (caller, _):
-        told = await caller.post("/run", ROW)
-    assert told.body["model_patch"] == "the patch\n"
+        reply = await caller.post("/run", ROW)
+    assert reply.body["model_patch"] == "the patch\n"
 
 
 @packaged
 async def test_a_row_without_a_problem_is_refused() -> None:
     async with agent([]) as (caller, _):
-        told = await caller.post("/run", {"responses_create_params": {"input": []}})
-    assert (told.status, told.body["error"]["kind"]) == (422, "row")
+        reply = await caller.post("/run", {"responses_create_params": {"input": []}})
+    assert (reply.status, reply.body["error"]["kind"]) == (422, "row")
 
 
 @packaged
 async def test_gold_needs_no_model() -> None:
     async with agent([], run_golden=True) as (caller, _):
-        told = await caller.post("/run", ROW)
+        reply = await caller.post("/run", ROW)
         bare = await caller.post("/run", {**ROW, "patch": ""})
-    assert (told.body["reward"], told.body["model_patch"]) == (1.0, "p")
+    assert (reply.body["reward"], reply.body["model_patch"]) == (1.0, "p")
     assert bare.status == 422
 
 

@@ -33,12 +33,12 @@ class Letters(ResourcesServer[None]):
 
 
 class LeadModel(Model):
-    """Asks once, then answers with what it was told."""
+    """Asks once, then answers with the output of its call."""
 
     async def respond(self, params: dict[str, Any]) -> dict[str, Any]:
-        told = [item["output"] for item in params["input"] if item.get("type") == "function_call_output"]
-        if told:
-            return response([message(told[-1])], model="lead")
+        outputs = [item["output"] for item in params["input"] if item.get("type") == "function_call_output"]
+        if outputs:
+            return response([message(outputs[-1])], model="lead")
         assert [tool["name"] for tool in params["tools"]] == ["ask_expert"]
         return response([function_call("ask_expert", '{"task": "Is it A or B?"}', call_id="c1")], model="lead")
 
@@ -77,11 +77,11 @@ async def team(
 
 async def test_the_lead_answers_from_what_its_colleague_says() -> None:
     async with team() as caller:
-        told = (await caller.post("/run", ROW)).body
-        assert told["reward"] == 1.0
-        kinds = [item["type"] for item in told["response"]["output"]]
+        reply = (await caller.post("/run", ROW)).body
+        assert reply["reward"] == 1.0
+        kinds = [item["type"] for item in reply["response"]["output"]]
         assert kinds == ["function_call", "function_call_output", "message"]
-        (call,) = told["response"]["agent_calls"]
+        (call,) = reply["response"]["agent_calls"]
         assert (call["call_id"], call["tool"], call["agent"]) == ("c1", "ask_expert", "expert")
         assert item_text(call["response"]["output"][-1]) == "B"
 
@@ -100,16 +100,18 @@ async def test_a_colleague_whose_model_fails_is_a_failure_that_names_it() -> Non
 async def test_a_colleague_that_was_asked_too_often_says_so() -> None:
     class Nags(Model):
         async def respond(self, params: dict[str, Any]) -> dict[str, Any]:
-            told = [item["output"] for item in params["input"] if item.get("type") == "function_call_output"]
-            if len(told) == 2:
-                return response([message(told[-1])], model="lead")
-            return response([function_call("ask_expert", '{"task": "again"}', call_id=f"c{len(told)}")], model="lead")
+            outputs = [item["output"] for item in params["input"] if item.get("type") == "function_call_output"]
+            if len(outputs) == 2:
+                return response([message(outputs[-1])], model="lead")
+            return response(
+                [function_call("ask_expert", '{"task": "again"}', call_id=f"c{len(outputs)}")], model="lead"
+            )
 
     agents = {"ask_expert": {"name": "expert", "max_calls": 1}}
     async with team(lead=Nags.app({}, name="policy"), agents=agents) as caller:
-        told = (await caller.post("/run", ROW)).body
-        assert "asked 1 times" in item_text(told["response"]["output"][-1])
-        assert len(told["response"]["agent_calls"]) == 1
+        reply = (await caller.post("/run", ROW)).body
+        assert "asked 1 times" in item_text(reply["response"]["output"][-1])
+        assert len(reply["response"]["agent_calls"]) == 1
 
 
 async def test_a_team_of_one_does_not_start() -> None:

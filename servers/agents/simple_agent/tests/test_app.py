@@ -58,24 +58,24 @@ def _address(url: str) -> dict[str, Any]:
 
 async def test_a_row_comes_back_as_a_verified_rollout() -> None:
     async with agent() as caller:
-        told = await caller.post("/run", ROW)
-    assert told.status == 200, told.body
-    assert told.body["reward"] == 1.0
-    assert told.body["odd"] == [None]
-    output = told.body["response"]["output"]
+        reply = await caller.post("/run", ROW)
+    assert reply.status == 200, reply.body
+    assert reply.body["reward"] == 1.0
+    assert reply.body["odd"] == [None]
+    output = reply.body["response"]["output"]
     assert [item["type"] for item in output] == ["function_call", "function_call_output", "message"]
     assert orjson.loads(output[1]["output"]) == 42
 
 
 async def test_a_spent_budget_is_named_and_the_rollout_verified() -> None:
     async with agent(max_steps=1) as caller:
-        told = await caller.post("/run", ROW)
-    assert told.body["reward"] == 0.0
-    assert told.body["response"]["truncated_by"] == "max_steps"
+        reply = await caller.post("/run", ROW)
+    assert reply.body["reward"] == 0.0
+    assert reply.body["response"]["truncated_by"] == "max_steps"
 
 
 async def test_the_loop_alone_seeds_and_verifies_nothing() -> None:
     async with agent() as caller:
-        told = await caller.post("/v1/responses", {"input": "double 21"})
-    assert len(function_calls(told.body["output"])) == 1
-    assert "reward" not in told.body
+        reply = await caller.post("/v1/responses", {"input": "double 21"})
+    assert len(function_calls(reply.body["output"])) == 1
+    assert "reward" not in reply.body

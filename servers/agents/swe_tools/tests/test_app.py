@@ -38,17 +38,17 @@ class Environment(ResourcesServer[list[str]]):
 class Scripted(Model):
     async def respond(self, params: dict[str, Any]) -> dict[str, Any]:
         self.settings.document["asked"].append(params)
-        told = self.settings.document["script"].pop(0)
-        if isinstance(told, str):
-            return items.response([items.message(told)], model="test")
-        return items.response([items.function_call(told[0], json.dumps(told[1]))], model="test")
+        step = self.settings.document["script"].pop(0)
+        if isinstance(step, str):
+            return items.response([items.message(step)], model="test")
+        return items.response([items.function_call(step[0], json.dumps(step[1]))], model="test")
 
 
 @asynccontextmanager
 async def agent(script: Script, **fields: Any) -> AsyncIterator[tuple[Caller, list[dict[str, Any]]]]:
     asked: list[dict[str, Any]] = []
-    told = {"script": list(script), "asked": asked}
-    policy, env = Scripted.app({}, name="policy", document=told), Environment.app({}, name="env")
+    settings = {"script": list(script), "asked": asked}
+    policy, env = Scripted.app({}, name="policy", document=settings), Environment.app({}, name="env")
     async with running(policy) as model, running(env) as env_url:
         document = {
             "policy": {"responses_api_models": {"any": _address(model)}},
@@ -71,9 +71,9 @@ def _address(url: str) -> dict[str, Any]:
 async def test_it_works_until_it_submits() -> None:
     script: Script = [("bash", {"command": "ls"}), ("submit", {}), ("bash", {"command": "never"})]
     async with agent(script) as (caller, asked):
-        told = await caller.post("/run", ROW)
-    assert (told.status, told.body["ran"], told.body["response"]["submitted"]) == (200, ["ls"], True)
-    outputs = [one["output"] for one in told.body["response"]["output"] if one["type"] == "function_call_output"]
+        reply = await caller.post("/run", ROW)
+    assert (reply.status, reply.body["ran"], reply.body["response"]["submitted"]) == (200, ["ls"], True)
+    outputs = [one["output"] for one in reply.body["response"]["output"] if one["type"] == "function_call_output"]
     assert outputs == ["ran ls", "Handed in."]
     assert [one["name"] for one in asked[0]["tools"]] == ["bash", "view", "edit", "start_job", "read_job", "submit"]
     assert [items.item_text(one) for one in asked[0]["input"]][1] == "It is broken."
@@ -81,12 +81,12 @@ async def test_it_works_until_it_submits() -> None:
 
 async def test_who_only_talks_is_asked_to_go_on_a_few_times() -> None:
     async with agent(["Hm."] * 4, max_nudges=2) as (caller, asked):
-        told = await caller.post("/run", ROW)
-    assert (told.body["reward"], told.body["response"]["submitted"]) == (1.0, False)
+        reply = await caller.post("/run", ROW)
+    assert (reply.body["reward"], reply.body["response"]["submitted"]) == (1.0, False)
     assert len(asked) == 3
 
 
-async def test_long_output_is_cut_and_the_model_is_told() -> None:
+async def test_long_output_is_cut_with_a_note_for_the_model() -> None:
     async with agent([("bash", {"command": "much"}), ("submit", {})], max_output=200) as (caller, asked):
         await caller.post("/run", ROW)
     assert "800 characters are left out here" in asked[1]["input"][-1]["output"]
@@ -94,8 +94,8 @@ async def test_long_output_is_cut_and_the_model_is_told() -> None:
 
 async def test_a_spent_budget_is_named_and_verified() -> None:
     async with agent([("bash", {"command": "ls"})] * 9, max_steps=2) as (caller, _):
-        told = await caller.post("/run", ROW)
-    assert (told.body["response"]["truncated_by"], told.body["ran"]) == ("max_steps", ["ls", "ls"])
+        reply = await caller.post("/run", ROW)
+    assert (reply.body["response"]["truncated_by"], reply.body["ran"]) == ("max_steps", ["ls", "ls"])
 
 
 @pytest.mark.parametrize(("text", "read"), [('"a\\nb"', "a\nb"), ('{"a": 1}', '{"a": 1}'), ("plain", "plain")])

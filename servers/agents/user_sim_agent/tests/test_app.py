@@ -79,13 +79,13 @@ BOOK = function_call("book", '{"train": "NJ 40"}', call_id="c1")
 
 async def test_they_talk_until_the_user_has_enough() -> None:
     async with talk(["Where to?", BOOK, "Booked."], ["To Vienna.", "Thank you! ###STOP###"]) as (caller, user):
-        told = (await caller.post("/run", ROW)).body
-        assert told["reward"] == 1.0
-        spoken = [item_text(item) for item in told["response"]["output"] if item.get("type") == "message"]
+        reply = (await caller.post("/run", ROW)).body
+        assert reply["reward"] == 1.0
+        spoken = [item_text(item) for item in reply["response"]["output"] if item.get("type") == "message"]
         assert spoken == ["Hello, a ticket please.", "Where to?", "To Vienna.", "Booked.", "Thank you!"]
-        simulation = told["response"]["user_simulation"]
+        simulation = reply["response"]["user_simulation"]
         assert (simulation["turns"], simulation["ended_by"]) == (3, "user")
-        assert (simulation["user_usage"]["total_tokens"], told["response"]["usage"]["total_tokens"]) == (20, 30)
+        assert (simulation["user_usage"]["total_tokens"], reply["response"]["usage"]["total_tokens"]) == (20, 30)
         roles = [(item["role"], item_text(item)) for item in user.asked[0]["input"]]
         assert roles == [("assistant", "Hello, a ticket please."), ("user", "Where to?")]
         assert "hurried traveller" in user.asked[0]["instructions"]
@@ -96,9 +96,9 @@ async def test_they_talk_until_the_user_has_enough() -> None:
 async def test_without_an_opening_the_user_begins() -> None:
     row = {**ROW, "user": {"goal": "a ticket"}}
     async with talk(["Here you are."], ["One ticket.", "###STOP###"]) as (caller, _):
-        told = (await caller.post("/run", row)).body
-        assert item_text(told["response"]["output"][0]) == "One ticket."
-        assert told["response"]["user_simulation"]["ended_by"] == "user"
+        reply = (await caller.post("/run", row)).body
+        assert item_text(reply["response"]["output"][0]) == "One ticket."
+        assert reply["response"]["user_simulation"]["ended_by"] == "user"
 
 
 @pytest.mark.parametrize(
@@ -113,8 +113,8 @@ async def test_without_an_opening_the_user_begins() -> None:
 async def test_other_things_end_a_talk_too(user: dict[str, Any], fields: dict[str, Any], ended_by: str) -> None:
     policy = ["Hm.", BOOK, "Well.", "Hm.", "Hm.", "Hm."]
     async with talk(policy, ["And?"], **fields) as (caller, _):
-        told = (await caller.post("/run", {**ROW, "user": USER | user})).body
-        assert told["response"]["user_simulation"]["ended_by"] == ended_by
+        reply = (await caller.post("/run", {**ROW, "user": USER | user})).body
+        assert reply["response"]["user_simulation"]["ended_by"] == ended_by
 
 
 async def test_a_user_model_that_fails_is_named_and_is_no_reward() -> None:

@@ -163,9 +163,9 @@ async def test_health_tells_of_the_last_failure_and_stays_ready(module: ModuleTy
         health = await http.request("GET", f"{url}/healthz")
     await http.aclose()
     assert reply.status == 502
-    told = orjson.loads(health.body)
-    assert (health.status, told["upstream"]["urls"]) == (200, ["http://127.0.0.1:1/v1"])
-    assert "connection refused" in told["upstream"]["last_error"]
+    body = orjson.loads(health.body)
+    assert (health.status, body["upstream"]["urls"]) == (200, ["http://127.0.0.1:1/v1"])
+    assert "connection refused" in body["upstream"]["last_error"]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ async def test_health_tells_of_the_last_failure_and_stays_ready(module: ModuleTy
         ({"openai_base_url": "http://x", "openai_model": "m", "openai_key": "k"}, "did you mean openai_api_key"),
     ],
 )
-def test_a_mistake_in_the_config_is_told_at_the_start(module: ModuleType, fields: Body, words: str) -> None:
+def test_a_mistake_in_the_config_is_reported_at_the_start(module: ModuleType, fields: Body, words: str) -> None:
     with pytest.raises(GymError, match=words):
         asyncio.run(module.OpenAI.app(fields, name="policy_model").start())
 
@@ -213,7 +213,7 @@ async def test_a_chat_endpoint_is_found_out_at_the_first_call_and_remembered(mod
     assert {status for status, _ in replies} == {200}
 
 
-async def test_a_model_that_neither_dialect_knows_is_told_in_the_first_ones_words(module: ModuleType) -> None:
+async def test_an_unknown_model_is_reported_in_the_words_of_the_first_dialect(module: ModuleType) -> None:
     provider = ChatOnly()
     provider.unknown = True
     async with serving(module, provider=provider) as (_, ask):
@@ -242,7 +242,7 @@ async def test_a_wrong_upstream_api_is_named_by_the_failure(module: ModuleType) 
 
 
 @pytest.mark.parametrize("value", ["everything in 10.0.0.0", ["10.0.0.0/99"]])
-def test_a_bad_policy_urls_is_told_at_the_start(module: ModuleType, value: Any) -> None:
+def test_a_bad_policy_urls_is_reported_at_the_start(module: ModuleType, value: Any) -> None:
     fields = {"openai_base_url": "http://127.0.0.1:1/v1", "openai_model": "m", "policy_urls": value}
     with pytest.raises(GymError, match="policy_urls"):
         asyncio.run(module.OpenAI.app(fields, name="policy_model").start())

@@ -278,7 +278,7 @@ async def test_a_rule_can_fail_and_so_can_the_fallback(scripted: Any) -> None:
         ("x", "a rule is a mapping"),
     ],
 )
-def test_a_mistake_in_a_rule_is_told_at_the_start(scripted: Any, rule: Any, words: str) -> None:
+def test_a_mistake_in_a_rule_is_reported_at_the_start(scripted: Any, rule: Any, words: str) -> None:
     with pytest.raises(GymError, match=words):
         asyncio.run(scripted.Scripted.app({"rules": [rule]}, name="m").start())
 
@@ -421,11 +421,11 @@ async def test_a_request_that_was_not_recorded_names_the_closest_and_the_differe
         ({"mode": "replay"}, "not an absolute path"),
         ({"mode": "replay", "recording": "run.jsonl"}, "run.jsonl is not an absolute path"),
         ({"mode": "replay", "recording": "/nowhere/run.jsonl"}, "cannot be read: No such file"),
-        ({"mode": "record", "recording": "/tmp/run.jsonl"}, "nobody to ask"),
+        ({"mode": "record", "recording": "/tmp/run.jsonl"}, "no upstream to ask"),
         ({"mode": "rulez"}, "mode: .*'rules', 'record' or 'replay'"),
     ],
 )
-def test_a_recording_that_cannot_be_used_is_told_at_the_start(scripted: Any, fields: Body, words: str) -> None:
+def test_a_recording_that_cannot_be_used_is_reported_at_the_start(scripted: Any, fields: Body, words: str) -> None:
     with pytest.raises(GymError, match=words):
         asyncio.run(start(scripted, fields))
 
@@ -442,10 +442,10 @@ def test_a_broken_recording_is_named_with_its_line(scripted: Any, tmp_path: Path
 
 def test_a_whole_response_is_cut_into_the_turns_of_the_model(scripted: ModuleType) -> None:
     split = sys.modules["policy_answers"].split_turns
-    call, told, said = items.function_call("go", "{}"), {"type": "function_call_output"}, items.message("done")
-    assert split([call, told, said]) == [[call], [said]]
+    call, output, said = items.function_call("go", "{}"), {"type": "function_call_output"}, items.message("done")
+    assert split([call, output, said]) == [[call], [said]]
     thought = items.reasoning("hm")
-    assert split([thought, call, call, told, told, call, told]) == [[thought, call, call], [call]]
+    assert split([thought, call, call, output, output, call, output]) == [[thought, call, call], [call]]
     asked = {"role": "user", "content": "go on"}
     assert split([said, asked, said]) == [[said], [said]]
     assert split([]) == []

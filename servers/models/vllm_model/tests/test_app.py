@@ -93,6 +93,6 @@ async def test_the_plain_configuration_asks_for_none(module: ModuleType) -> None
         ({"base_url": "http://x", "model": "m", "reasoning_parser": "y"}, "did you mean uses_reasoning_parser"),
     ],
 )
-def test_a_mistake_in_the_config_is_told_at_the_start(module: ModuleType, fields: Body, words: str) -> None:
+def test_a_mistake_in_the_config_is_reported_at_the_start(module: ModuleType, fields: Body, words: str) -> None:
     with pytest.raises(GymError, match=words):
         asyncio.run(module.VLLMModel.app(fields, name="policy_model").start())

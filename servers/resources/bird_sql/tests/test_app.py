@@ -43,7 +43,7 @@ def test_no_well_formed_request_breaks_it(app: ServerApp, rows: Rows, fields: di
 LIBRARY = str(HERE / "data" / "databases" / "library.sql")
 
 
-def told(gold: str, predicted: str, *, steps: int = 2_000_000, strict: bool = False, path: str = LIBRARY) -> Any:
+def compared(gold: str, predicted: str, *, steps: int = 2_000_000, strict: bool = False, path: str = LIBRARY) -> Any:
     return compare(path, gold, predicted, steps, strict)
 
 
@@ -68,8 +68,8 @@ def told(gold: str, predicted: str, *, steps: int = 2_000_000, strict: bool = Fa
     ],
 )
 def test_what_is_equal(gold: str, predicted: str, loose: bool, strict: bool | None) -> None:
-    assert told(gold, predicted) == {"match": loose}
-    assert told(gold, predicted, strict=True).get("match") is strict
+    assert compared(gold, predicted) == {"match": loose}
+    assert compared(gold, predicted, strict=True).get("match") is strict
 
 
 @pytest.mark.parametrize(
@@ -94,13 +94,13 @@ def test_what_is_equal(gold: str, predicted: str, loose: bool, strict: bool | No
     ],
 )
 def test_what_a_query_cannot_do(query: str) -> None:
-    assert set(told("SELECT 1", query)) == {"predicted"}
+    assert set(compared("SELECT 1", query)) == {"predicted"}
 
 
 @pytest.mark.parametrize("gold", ["SELECT 1 WHERE 0", "SELECT NULL", "SELECT SUM(pages), NULL FROM books WHERE 0"])
 @pytest.mark.parametrize("strict", [False, True])
 def test_an_expected_query_that_finds_nothing_has_no_right_answer(gold: str, strict: bool) -> None:
-    assert set(told(gold, gold, strict=strict)) == {"gold"}
+    assert set(compared(gold, gold, strict=strict)) == {"gold"}
 
 
 ENDLESS = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELECT"
@@ -110,12 +110,12 @@ ENDLESS = "WITH RECURSIVE t(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM t) SELEC
     "query", [f"{ENDLESS} count(*) FROM t", "SELECT count(*) FROM loans a, loans b, loans c, loans d"]
 )
 def test_a_query_that_never_ends_is_stopped_at_its_step_wherever_it_runs(query: str) -> None:
-    assert told("SELECT 1", query) == {"predicted": "it took more than 2000000 steps"}
-    assert told(query, "SELECT 1") == {"gold": "it took more than 2000000 steps"}
+    assert compared("SELECT 1", query) == {"predicted": "it took more than 2000000 steps"}
+    assert compared(query, "SELECT 1") == {"gold": "it took more than 2000000 steps"}
 
 
 def test_a_result_without_end_is_given_up_at_the_first_row_that_differs() -> None:
-    assert told("SELECT 1", f"{ENDLESS} x FROM t") == {"match": False}
+    assert compared("SELECT 1", f"{ENDLESS} x FROM t") == {"match": False}
 
 
 def test_a_database_file_is_read_and_left_as_it_was(tmp_path: Path) -> None:
@@ -123,8 +123,8 @@ def test_a_database_file_is_read_and_left_as_it_was(tmp_path: Path) -> None:
     with closing(sqlite3.connect(file)) as database:
         database.executescript("CREATE TABLE things (name TEXT); INSERT INTO things VALUES ('ax'), ('saw');")
     before = file.read_bytes()
-    assert told("SELECT name FROM things", "SELECT 'ax' UNION SELECT 'saw'", path=str(file)) == {"match": True}
-    assert "predicted" in told("SELECT 1", "DELETE FROM things", path=str(file))
+    assert compared("SELECT name FROM things", "SELECT 'ax' UNION SELECT 'saw'", path=str(file)) == {"match": True}
+    assert "predicted" in compared("SELECT 1", "DELETE FROM things", path=str(file))
     assert file.read_bytes() == before
     assert [one.name for one in tmp_path.iterdir()] == ["shop.sqlite"]
 
@@ -199,7 +199,7 @@ async def test_a_row_whose_database_and_query_are_here_fits() -> None:
 
 
 @pytest.mark.parametrize("name", ["california_schools", "../library", ""])
-async def test_a_database_that_is_not_here_is_told_with_the_setting(tmp_path: Path, name: str) -> None:
+async def test_a_database_that_is_not_here_is_reported_with_the_setting(tmp_path: Path, name: str) -> None:
     (problem,) = await check({"db_id": name}, tmp_path)
     assert (problem.key, problem.what, problem.value) == ("db_id", "there is no such database", name)
     assert str(tmp_path) in problem.hint
@@ -214,7 +214,7 @@ async def test_a_database_that_is_not_here_is_told_with_the_setting(tmp_path: Pa
         ("SEL", "syntax error"),
     ],
 )
-async def test_an_expected_query_without_a_result_is_told(query: str, why: str) -> None:
+async def test_an_expected_query_without_a_result_is_reported(query: str, why: str) -> None:
     (problem,) = await check({"gt_sql": query})
     assert (problem.key, problem.value) == ("gt_sql", query)
     assert why in problem.what

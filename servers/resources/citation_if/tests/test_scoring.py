@@ -108,8 +108,8 @@ def test_tags_are_opened_and_closed_as_often_as_they_cite(grammar: str) -> None:
 def test_a_claim_of_nothing_is_no_citation_and_takes_no_other_with_it() -> None:
     empty = f'<cite index="{GOLD}"> </cite>'
     assert judge(f"Fact. {empty}", "claim_wrap_xml", "full_source") == "malformed_attempt"
-    told = score(f"Fact. {empty} " + render("claim_wrap_xml", OTHER), 0, asked_of("claim_wrap_xml"))
-    assert told["parsed_ids"] == [OTHER]
+    result = score(f"Fact. {empty} " + render("claim_wrap_xml", OTHER), 0, asked_of("claim_wrap_xml"))
+    assert result["parsed_ids"] == [OTHER]
 
 
 def asked_of(grammar: str) -> dict[str, Any]:
@@ -127,8 +127,8 @@ def test_a_row_without_an_id_pattern_has_numbers(kind: str, said: str) -> None:
 
 
 def test_a_tool_call_is_no_answer() -> None:
-    told = score("Fact.", 2, asked_of("cite_xml"))
-    assert (told["gate_failed"], told["function_call_count"], told["structural_ok"]) == ("structural", 2, False)
+    result = score("Fact.", 2, asked_of("cite_xml"))
+    assert (result["gate_failed"], result["function_call_count"], result["structural_ok"]) == ("structural", 2, False)
 
 
 HARMLESS = st.text(alphabet=" \n.,;!?'\"*_#—“”’é1aZ", max_size=12)

@@ -29,15 +29,15 @@ def access() -> Iterator[Access]:
 async def test_a_case_is_worth_what_it_says(access: Access, case: dict[str, Any]) -> None:
     fields = {"num_processes": 1, "unit_test_timeout_secs": 2, **case.get("config", {})}
     async with running(CodeGen.app(fields, name="code_gen", **access.settings)) as url, Caller(url) as caller:
-        told = await caller.post("/verify", case["request"])
+        reply = await caller.post("/verify", case["request"])
     if "expected_error" in case:
-        assert (told.status, told.body["error"]["kind"]) == (422, "row")
-        assert "verifier_metadata" in told.body["error"]["message"]
+        assert (reply.status, reply.body["error"]["kind"]) == (422, "row")
+        assert "verifier_metadata" in reply.body["error"]["message"]
         return
-    assert told.body["reward"] == case["expected_reward"], told.body
+    assert reply.body["reward"] == case["expected_reward"], reply.body
     for name, value in case.get("expected_fields", {}).items():
-        assert told.body[name] == value
-    assert ("reason" in told.body) == (told.body["reward"] < 1)
+        assert reply.body[name] == value
+    assert ("reason" in reply.body) == (reply.body["reward"] < 1)
 
 
 async def test_a_provider_without_images_says_that_it_builds_none_of_ones_own(tmp_path: Path) -> None:
@@ -46,9 +46,9 @@ async def test_a_provider_without_images_says_that_it_builds_none_of_ones_own(tm
     with broker_process(grant=Grant(images=("*",), build=True, warm=0)) as access:
         app = CodeGen.app(fields, name="code_gen", **access.settings)
         async with running(app) as url, Caller(url) as caller:
-            told = await caller.post("/verify", CASES[0]["request"])
-    assert told.status == 422
-    assert "builds no images" in told.body["error"]["message"]
+            reply = await caller.post("/verify", CASES[0]["request"])
+    assert reply.status == 422
+    assert "builds no images" in reply.body["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -32,8 +32,8 @@ async def serving(access: Access, **fields: Any) -> AsyncIterator[Caller]:
 
 async def graded(caller: Caller, code: str, **changes: Any) -> tuple[int, Any]:
     row = {"responses_create_params": {"input": "?"}, "verifier_metadata": TESTS | changes}
-    told = await caller.post("/verify", row | {"response": answer(fenced(code))})
-    return told.status, told.body
+    reply = await caller.post("/verify", row | {"response": answer(fenced(code))})
+    return reply.status, reply.body
 
 
 async def test_whatever_a_program_does_to_be_let_off_is_worth_nothing(access: Access) -> None:

@@ -64,7 +64,7 @@ def test_who_reads_sources_and_question_alone_finds_the_same_sources(difficulty:
         question = question if " the " in question else said.split("\n\n")[1]
         needed = set()
         for number, text in re.findall(r"^Source (\d+): (.*)$", said, re.MULTILINE):
-            things = [told[1] for pattern in PATTERNS if (told := re.fullmatch(pattern, text))]
+            things = [match[1] for pattern in PATTERNS if (match := re.fullmatch(pattern, text))]
             if any(re.search(rf"\bthe {thing}\b", question) for thing in things):
                 needed.add(number)
         expected = {re.findall(r"\d+", marker)[0] for marker in one.row["verifier"]["expected_markers"]}

@@ -37,15 +37,15 @@ async def test_a_case_of_the_folder_scores_as_it_says(case: dict[str, Any]) -> N
     async with web(case.get("config")) as caller:
         for step in case.get("steps", ()):
             assert (await caller.post(f"/{step['tool']}", step["arguments"])).body == step["output"]
-        told = await caller.post("/verify", case["request"])
+        reply = await caller.post("/verify", case["request"])
     if "expected_error" in case:
-        assert told.status == case["expected_error"]["status"]
-        assert told.body["error"]["kind"] == case["expected_error"]["kind"]
-        assert "expected_answer" in told.body["error"]["message"]
+        assert reply.status == case["expected_error"]["status"]
+        assert reply.body["error"]["kind"] == case["expected_error"]["kind"]
+        assert "expected_answer" in reply.body["error"]["message"]
         return
-    assert (told.status, told.body["reward"]) == (200, case["expected_reward"])
-    assert told.body | case.get("expected_fields", {}) == told.body
-    assert ("reason" in told.body) == (told.body["reward"] == 0.0)
+    assert (reply.status, reply.body["reward"]) == (200, case["expected_reward"])
+    assert reply.body | case.get("expected_fields", {}) == reply.body
+    assert ("reason" in reply.body) == (reply.body["reward"] == 0.0)
 
 
 async def test_every_example_can_be_solved_with_the_recorded_web(rows: Rows) -> None:
@@ -61,8 +61,8 @@ async def test_every_example_can_be_solved_with_the_recorded_web(rows: Rows) -> 
 
 async def test_a_page_is_its_text_without_its_frame() -> None:
     async with web() as caller:
-        told = (await caller.post("/browse", {"url": "http://almanac.example/lake-ostra/#rivers"})).body
-    lines = told["page_content"].splitlines()
+        reply = (await caller.post("/browse", {"url": "http://almanac.example/lake-ostra/#rivers"})).body
+    lines = reply["page_content"].splitlines()
     assert lines[0] == "Lake Ostra"
     assert "| Bel | 131 km" in lines
     assert not any("Home" in line or "Almanac" in line or "margin" in line for line in lines)
@@ -103,8 +103,8 @@ def test_a_recorded_web_that_is_none_is_named_with_its_line(tmp_path: Path, line
 async def test_metrics_count_majorities() -> None:
     replies = [{"_ng_task_index": 0, "reward": 1.0, "parsed_option": "B"}, {"_ng_task_index": 0, "reward": 0.0}]
     async with web() as caller:
-        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
-    assert told["pass@1[avg-of-2]/no_answer"] == 50.0
+        metrics = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+    assert metrics["pass@1[avg-of-2]/no_answer"] == 50.0
 
 
 @pytest.mark.parametrize(
@@ -164,5 +164,5 @@ def test_an_answer_of_megabytes_is_read_in_linear_time(piece: str) -> None:
 async def test_the_response_is_echoed(rows: Rows) -> None:
     body = rows[0] | {"response": response([message(r"\boxed{B}")], model="m")}
     async with web() as caller:
-        told = (await caller.post("/verify", body)).body
-    assert told == body | {"reward": 1.0, "parsed_option": "B"}
+        reply = (await caller.post("/verify", body)).body
+    assert reply == body | {"reward": 1.0, "parsed_option": "B"}

@@ -1,4 +1,4 @@
-"""The live web against a server of our own: pages, limits, and every way to where nobody may be sent."""
+"""The live web against a server of our own: pages, limits, and every way to a forbidden address."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from page_text import ENDS, extract, shorten
 from gym.errors import UserError
 from gym.server.testing import Caller, running
 
-KEY = "a-key-that-nobody-may-see"
+KEY = "a-key-that-no-reply-may-show"
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
@@ -61,9 +61,9 @@ async def live(site: Site, **fields: Any) -> AsyncIterator[tuple[Caller, str]]:
 
 
 async def browse(caller: Caller, address: str) -> str:
-    told = await caller.post("/browse", {"url": address})
-    assert told.status == 200
-    text: str = told.body["page_content"]
+    reply = await caller.post("/browse", {"url": address})
+    assert reply.status == 200
+    text: str = reply.body["page_content"]
     return text
 
 
@@ -74,27 +74,27 @@ async def test_a_search_is_the_reply_of_the_api() -> None:
     site = Site()
     site.pages["/api"] = (200, {"content-type": "application/json"}, json.dumps({"items": [{"title": "ü"}]}).encode())
     async with live(site) as (caller, _):
-        told = await caller.post("/search", {"query": "a b&c"})
+        reply = await caller.post("/search", {"query": "a b&c"})
         assert (await caller.get("/healthz")).body["web"] == "live"
-    assert told.body == {"search_results": '{"items": [{"title": "\\u00fc"}]}'}
+    assert reply.body == {"search_results": '{"items": [{"title": "\\u00fc"}]}'}
     assert site.asked == [f"/api?key={KEY}&cx=cx&q=a+b%26c"]
 
 
 @pytest.mark.parametrize(("status", "body"), [(403, f"no quota for {KEY}".encode()), (200, b"no json"), (500, b"\xff")])
-async def test_a_search_that_fails_is_told_without_the_key(status: int, body: bytes) -> None:
+async def test_a_search_that_fails_is_reported_without_the_key(status: int, body: bytes) -> None:
     site = Site()
     site.pages["/api"] = (status, {}, body)
     async with live(site) as (caller, _):
-        told = (await caller.post("/search", {"query": "x"})).body["search_results"]
-    assert told.startswith("Error: Unexpected error - ")
-    assert KEY not in told
+        reply = (await caller.post("/search", {"query": "x"})).body["search_results"]
+    assert reply.startswith("Error: Unexpected error - ")
+    assert KEY not in reply
 
 
-async def test_a_search_that_reaches_nobody_is_told_without_the_key() -> None:
+async def test_a_search_that_reaches_no_server_is_reported_without_the_key() -> None:
     async with live(Site(), search_url="http://127.0.0.1:1/api") as (caller, _):
-        told = (await caller.post("/search", {"query": "x"})).body["search_results"]
-    assert told.startswith("Error: Unexpected error - ")
-    assert KEY not in told
+        reply = (await caller.post("/search", {"query": "x"})).body["search_results"]
+    assert reply.startswith("Error: Unexpected error - ")
+    assert KEY not in reply
 
 
 async def test_a_page_is_read_as_its_text() -> None:
@@ -126,7 +126,7 @@ async def test_a_page_that_never_stops_unpacking_is_cut() -> None:
         assert await browse(caller, f"{there}/bomb") == "x" * ENDS + "..." + "x" * ENDS
 
 
-async def test_a_page_in_an_unknown_packing_and_a_ring_of_redirects_are_told() -> None:
+async def test_an_unknown_content_encoding_and_a_redirect_loop_are_reported() -> None:
     site = Site()
     site.html("/br", b"?", content_encoding="br")
     site.redirect("/ring", "/ring")
@@ -157,12 +157,12 @@ async def test_a_page_in_an_unknown_packing_and_a_ring_of_redirects_are_told() -
         "",
     ],
 )
-async def test_nobody_is_sent_to_this_machine_however_it_is_spelt(address: str) -> None:
+async def test_an_address_of_this_machine_is_refused_however_it_is_spelt(address: str) -> None:
     site = Site()
     site.html("/secret", "<p>secret</p>")
     async with live(site) as (caller, there):
-        told = await browse(caller, address.replace("{port}", there.rpartition(":")[2]))
-    assert told.startswith("Error: Unexpected error = ")
+        reply = await browse(caller, address.replace("{port}", there.rpartition(":")[2]))
+    assert reply.startswith("Error: Unexpected error = ")
     assert site.asked == []
 
 

@@ -74,6 +74,6 @@ async def test_metrics_count_majorities_and_silence(app: ServerApp) -> None:
         for reward, answer in ((1.0, "B"), (0.0, None), (1.0, "B"))
     ]
     async with running(app) as url, Caller(url) as caller:
-        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
-    assert told["majority@3/accuracy"] == 100.0
-    assert told["pass@1[avg-of-3]/no_answer"] == pytest.approx(100 / 3)
+        metrics = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+    assert metrics["majority@3/accuracy"] == 100.0
+    assert metrics["pass@1[avg-of-3]/no_answer"] == pytest.approx(100 / 3)

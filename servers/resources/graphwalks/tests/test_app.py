@@ -54,13 +54,13 @@ def test_how_well_two_sets_agree(predicted: str, expected: str, f1: float) -> No
 async def test_nodes_may_be_numbers(app: ServerApp, rows: Rows, expected: str) -> None:
     body = rows[0] | {"expected_answer": expected, "response": response([message("Final Answer: [2, 1]")], model="m")}
     async with running(app) as url, Caller(url) as caller:
-        told = (await caller.post("/verify", body)).body
-    assert told["reward"] == 1.0
-    assert told["expected_answer"] == expected
+        reply = (await caller.post("/verify", body)).body
+    assert reply["reward"] == 1.0
+    assert reply["expected_answer"] == expected
 
 
-async def test_metrics_are_told_for_each_type(app: ServerApp) -> None:
+async def test_metrics_are_given_for_each_type(app: ServerApp) -> None:
     replies = [{"_ng_task_index": 0, "reward": 0.5, "problem_type": "bfs"}]
     async with running(app) as url, Caller(url) as caller:
-        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
-    assert told["problem_type=bfs/pass@1/accuracy"] == 50.0
+        metrics = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+    assert metrics["problem_type=bfs/pass@1/accuracy"] == 50.0

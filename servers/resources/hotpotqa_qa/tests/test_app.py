@@ -80,9 +80,9 @@ def test_which_truths_say_little(truth: str, why: str) -> None:
 
 
 def test_the_four_scores_differ_as_they_should() -> None:
-    told = score("It was in the year 1954 that he did", "1954")
-    assert (told.answer_em, told.is_correct, told.is_correct_strict) == (0.0, 1.0, 1.0)
-    assert told.answer_f1 == pytest.approx(2 / 9)
+    result = score("It was in the year 1954 that he did", "1954")
+    assert (result.answer_em, result.is_correct, result.is_correct_strict) == (0.0, 1.0, 1.0)
+    assert result.answer_f1 == pytest.approx(2 / 9)
     assert score("yes", "no").answer_f1 == 0.0
     assert score("the no", "No!").answer_em == 1.0
 
@@ -100,6 +100,6 @@ async def test_metrics_come_with_and_without_unreliable_truths(app: ServerApp) -
         {"_ng_task_index": 1, "reward": 0.0, **dict.fromkeys(ones, 0.0), "gt_should_remove": True},
     ]
     async with running(app) as url, Caller(url) as caller:
-        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
-    assert told["pass@1/answer_em"] == 50.0
-    assert told["filtered_pass@1/is_correct_strict"] == 100.0
+        metrics = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+    assert metrics["pass@1/answer_em"] == 50.0
+    assert metrics["filtered_pass@1/is_correct_strict"] == 100.0

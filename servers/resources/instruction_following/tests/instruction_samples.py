@@ -192,7 +192,7 @@ IFBENCH: list[Sample] = [
 ]
 SAMPLES = IFEVAL + IFTRAIN + IFBENCH
 
-# Answers that follow in strict mode, where punctuation is no word.
+# Answers that follow in strict mode, where punctuation is not a word.
 STRICT_GOOD = {
     "count:counting_composition": "I am so. You are so.\n***\nHe is so. We are so.\n***\nIt is so. So be it."
 }

@@ -26,12 +26,12 @@ async def test_every_case_ends_as_its_line_says(app: ServerApp) -> None:
 
 async def test_each_instruction_is_reported_and_the_request_echoed(app: ServerApp, rows: Rows) -> None:
     body = body_of(rows[0] | {"odd": {"kept": [None]}}, "<<A walk>>\nUp, up the hill.")
-    told = (await verify(app, body)).body
-    assert told | body == told
-    assert told["follow_instruction_list"] == [True, False, True]
-    assert told["follow_all_instructions"] is False
-    assert told["grading_mode"] == "binary"
-    assert told["reason"] == "punctuation:no_comma: not followed"
+    reply = (await verify(app, body)).body
+    assert reply | body == reply
+    assert reply["follow_instruction_list"] == [True, False, True]
+    assert reply["follow_all_instructions"] is False
+    assert reply["grading_mode"] == "binary"
+    assert reply["reason"] == "punctuation:no_comma: not followed"
 
 
 async def test_the_configuration_overrules_how_a_row_is_graded(rows: Rows) -> None:
@@ -47,23 +47,23 @@ async def test_an_answer_on_which_a_pattern_of_the_row_never_ends_is_worth_0_and
         slow = asyncio.create_task(one.post("/verify", body_of(row, "a" * 64 + "b")))
         quick = await other.post("/verify", body_of(rows[0], TITLE))
         assert quick.body["reward"] == 1.0
-        told = await slow
-    assert (told.status, told.body["reward"], told.body["library_error"]) == (200, 0.0, "timeout")
-    assert "checking the answer costs too much" in told.body["reason"]
+        reply = await slow
+    assert (reply.status, reply.body["reward"], reply.body["library_error"]) == (200, 0.0, "timeout")
+    assert "checking the answer costs too much" in reply.body["reason"]
 
 
 async def test_an_answer_of_five_megabytes_follows_nothing_and_says_why(rows: Rows) -> None:
-    told = await verify(InstructionFollowing.app({}, name="i"), body_of(rows[0], "word. " * 900_000))
-    assert (told.status, told.body["follow_instruction_list"]) == (200, [False, False, False])
-    assert told.body["reason"] == "the answer is longer than 500,000 characters"
+    reply = await verify(InstructionFollowing.app({}, name="i"), body_of(rows[0], "word. " * 900_000))
+    assert (reply.status, reply.body["follow_instruction_list"]) == (200, [False, False, False])
+    assert reply.body["reason"] == "the answer is longer than 500,000 characters"
 
 
 async def test_a_hundred_at_once_are_graded_as_one_by_one(rows: Rows) -> None:
     bodies = [body_of(rows[index % 5], TITLE * (index % 3)) for index in range(100)]
     async with running(InstructionFollowing.app({}, name="i")) as url, Caller(url) as caller:
         alone = [(await caller.post("/verify", body)).body["follow_instruction_list"] for body in bodies]
-        told = await asyncio.gather(*(caller.post("/verify", body) for body in bodies))
-    assert [one.body["follow_instruction_list"] for one in told] == alone
+        replies = await asyncio.gather(*(caller.post("/verify", body) for body in bodies))
+    assert [one.body["follow_instruction_list"] for one in replies] == alone
 
 
 async def test_metrics_count_rows_and_instructions() -> None:
@@ -72,10 +72,10 @@ async def test_metrics_count_rows_and_instructions() -> None:
         for reward, followed in ((1.0, [True, True]), (0.0, [True, False]))
     ]
     async with running(InstructionFollowing.app({}, name="i")) as url, Caller(url) as caller:
-        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+        metrics = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
         assert (await caller.get("/reverify_mode")).body == "stateless"
-    assert told["mean/instruction_accuracy"] == 0.75
-    assert told["pass@2/accuracy"] == 100.0
+    assert metrics["mean/instruction_accuracy"] == 0.75
+    assert metrics["pass@2/accuracy"] == 100.0
 
 
 PROMPT = "Tell me of tea. Say hi there to all my friends."

@@ -86,17 +86,17 @@ def test_what_strict_sees_and_the_reference_does_not(
 @pytest.mark.parametrize("sample", [one for one in SAMPLES if one[1]], ids=lambda sample: sample[0])
 def test_an_instruction_without_its_kwargs_is_not_followed_and_says_what_is_missing(sample: Sample) -> None:
     instruction, kwargs, good, _bad = sample
-    told = follow(good, [instruction], [None], empty_follows=True, loose=False)
-    assert told["followed"] == [False]
-    assert any(f"kwargs.{name} is missing" in told["reason"] for name in kwargs)
+    result = follow(good, [instruction], [None], empty_follows=True, loose=False)
+    assert result["followed"] == [False]
+    assert any(f"kwargs.{name} is missing" in result["reason"] for name in kwargs)
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample[0])
 def test_numbers_of_a_data_set_may_be_floats_and_unused_kwargs_null(sample: Sample) -> None:
     instruction, kwargs, good, _bad = sample
     floats = {name: float(value) if isinstance(value, int) else value for name, value in kwargs.items()}
-    told = follow(good, [instruction], [dict.fromkeys(KWARGS) | floats], empty_follows=True, loose=False)
-    assert told == {"followed": [True], "reason": ""}
+    result = follow(good, [instruction], [dict.fromkeys(KWARGS) | floats], empty_follows=True, loose=False)
+    assert result == {"followed": [True], "reason": ""}
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -121,20 +121,20 @@ def test_a_long_answer_made_to_be_slow_is_not(piece: str) -> None:
 
 
 def test_an_unknown_instruction_is_not_followed_and_is_named() -> None:
-    told = follow("Hi", ["no:such", "punctuation:no_comma"], [None, None], empty_follows=True, loose=False)
-    assert told == {"followed": [False, True], "reason": "no:such: no such instruction"}
+    result = follow("Hi", ["no:such", "punctuation:no_comma"], [None, None], empty_follows=True, loose=False)
+    assert result == {"followed": [False, True], "reason": "no:such: no such instruction"}
 
 
 def test_an_empty_answer_follows_what_forbids_only_where_that_is_allowed() -> None:
     for allowed in (True, False):
-        told = follow("", ["punctuation:no_comma"], [{}], empty_follows=allowed, loose=False)
-        assert told["followed"] == [allowed]
+        result = follow("", ["punctuation:no_comma"], [{}], empty_follows=allowed, loose=False)
+        assert result["followed"] == [allowed]
 
 
 def test_loosely_a_first_or_last_line_and_stars_do_not_count() -> None:
     assert variants("a\n*b*\nc")[1:4] == ["*b*\nc", "a\n*b*", "*b*"]
     text = 'Sure!\n**"Hi"**\nBye'
-    told = follow(text, ["startend:quotation"], [{}], empty_follows=True, loose=True)
-    assert (told["followed"], told["followed_loosely"]) == ([False], [True])
+    result = follow(text, ["startend:quotation"], [{}], empty_follows=True, loose=True)
+    assert (result["followed"], result["followed_loosely"]) == ([False], [True])
     blank = follow("a,\n", ["punctuation:no_comma"], [{}], empty_follows=True, loose=True)
     assert blank["followed_loosely"] == [False]  # an empty variant follows nothing

@@ -38,8 +38,8 @@ def made(count: int, difficulty: str, seed: int = 5) -> list[Made]:
 
 
 def asked(one: Made) -> list[tuple[str, dict[str, Any]]]:
-    told = one.row["verifier_metadata"]
-    return list(zip(told["instruction_id_list"], told["kwargs"], strict=True))
+    metadata = one.row["verifier_metadata"]
+    return list(zip(metadata["instruction_id_list"], metadata["kwargs"], strict=True))
 
 
 def follows(one: Made, text: str) -> bool:
@@ -90,16 +90,18 @@ RULES: dict[str, Callable[[str, dict[str, Any]], bool]] = {
 
 @pytest.mark.parametrize("difficulty", LEVELS)
 def test_the_answers_hold_by_rules_that_were_written_down_a_second_time(difficulty: str) -> None:
-    told = [(one.partition(":")[2], kwargs, row.answer) for row in made(300, difficulty) for one, kwargs in asked(row)]
-    known = [one for one in told if one[0] in RULES]
+    instructions = [
+        (one.partition(":")[2], kwargs, row.answer) for row in made(300, difficulty) for one, kwargs in asked(row)
+    ]
+    known = [one for one in instructions if one[0] in RULES]
     assert not [(name, kwargs, text) for name, kwargs, text in known if not RULES[name](text, kwargs)]
-    assert len(known) > 0.5 * len(told)
+    assert len(known) > 0.5 * len(instructions)
 
 
 def test_all_instructions_are_asked_for_but_the_one_that_the_modes_count_differently() -> None:
-    told = {one for difficulty in LEVELS for row in made(600, difficulty) for one, _ in asked(row)}
+    instructions = {one for difficulty in LEVELS for row in made(600, difficulty) for one, _ in asked(row)}
     everything = {sample[0] for sample in (*IFEVAL, *IFTRAIN)}
-    assert told == set(WORDINGS) == everything - {"count:counting_composition"}
+    assert instructions == set(WORDINGS) == everything - {"count:counting_composition"}
 
 
 @pytest.mark.parametrize("difficulty", LEVELS)

@@ -65,7 +65,7 @@ def test_other_words_are_no_verbs(word: str) -> None:
     assert not is_verb(word)
 
 
-def test_emoji_are_told_from_letters_and_digits() -> None:
+def test_emoji_are_distinguished_from_letters_and_digits() -> None:
     assert all(map(is_emoji, "🙂👋❤✨🚀🇫"))
     assert not any(map(is_emoji, "a1.#é二"))
 
@@ -109,6 +109,6 @@ def test_emoji_are_told_from_letters_and_digits() -> None:
         ("", "12345 !?"),
     ],
 )
-def test_a_language_is_told_from_its_neighbours(code: str, text: str) -> None:
+def test_a_language_is_distinguished_from_its_neighbours(code: str, text: str) -> None:
     assert languages.detect(text) == code
     assert languages.detect(text.upper()) == code

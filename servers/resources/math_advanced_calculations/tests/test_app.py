@@ -32,14 +32,14 @@ async def call(path: str, body: dict[str, Any], config: dict[str, Any] | None = 
 async def test_a_case_of_the_folder_scores_as_it_says(case: dict[str, Any]) -> None:
     for step in case.get("steps", ()):
         assert (await call(f"/{step['tool']}", step["arguments"])).body == step["output"]
-    told = await call("/verify", case["request"], case.get("config"))
+    reply = await call("/verify", case["request"], case.get("config"))
     if "expected_error" in case:
-        assert told.status == case["expected_error"]["status"]
-        assert told.body["error"]["kind"] == case["expected_error"]["kind"]
-        assert "ground_truth" in told.body["error"]["message"]
+        assert reply.status == case["expected_error"]["status"]
+        assert reply.body["error"]["kind"] == case["expected_error"]["kind"]
+        assert "ground_truth" in reply.body["error"]["message"]
         return
-    assert (told.status, told.body["reward"]) == (200, case["expected_reward"])
-    assert ("reason" in told.body) == (told.body["reward"] == 0.0)
+    assert (reply.status, reply.body["reward"]) == (200, case["expected_reward"])
+    assert ("reason" in reply.body) == (reply.body["reward"] == 0.0)
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ async def test_a_case_of_the_folder_scores_as_it_says(case: dict[str, Any]) -> N
     ],
 )
 async def test_a_function_does_what_this_universe_wants(name: str, arguments: dict[str, Any], value: float) -> None:
-    told = await call(f"/{name}", arguments)
-    assert (told.status, told.body) == (200, {"solution": value})
+    reply = await call(f"/{name}", arguments)
+    assert (reply.status, reply.body) == (200, {"solution": value})
 
 
 @pytest.mark.parametrize(
@@ -75,10 +75,10 @@ async def test_a_function_does_what_this_universe_wants(name: str, arguments: di
         ("multiply", {"a": 1e308, "b": 1e308}, "not finite"),
     ],
 )
-async def test_a_call_without_a_value_is_told_why(name: str, arguments: dict[str, Any], words: str) -> None:
-    told = await call(f"/{name}", arguments)
-    assert (told.status, told.body["error"]["kind"]) == (422, "row")
-    assert words in told.body["error"]["message"]
+async def test_a_call_without_a_value_says_why(name: str, arguments: dict[str, Any], words: str) -> None:
+    reply = await call(f"/{name}", arguments)
+    assert (reply.status, reply.body["error"]["kind"]) == (422, "row")
+    assert words in reply.body["error"]["message"]
 
 
 async def test_a_bad_or_missing_argument_is_named_and_an_unknown_function_is_not_found() -> None:
@@ -94,9 +94,9 @@ async def test_the_tools_of_a_row_are_the_functions(rows: Rows) -> None:
 
 @pytest.mark.parametrize("given_truth", ["", "{}", "null", '["1"]', "[true]", "[]", "[NaN]", "7"])
 def test_a_truth_that_names_no_numbers_is_the_rows_fault(given_truth: str) -> None:
-    with pytest.raises(RolloutError, match="ground_truth") as told:
+    with pytest.raises(RolloutError, match="ground_truth") as caught:
         read_truth(given_truth)
-    assert told.value.kind == "row"
+    assert caught.value.kind == "row"
 
 
 @pytest.mark.parametrize(

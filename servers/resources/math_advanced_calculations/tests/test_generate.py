@@ -83,15 +83,15 @@ def test_who_reads_the_question_alone_and_computes_by_other_formulas_finds_the_s
 
 def test_every_number_of_the_question_is_used_and_every_other_argument_was_computed() -> None:
     for one in made(200, "hard"):
-        told = {float(found) for found in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)", question_of(one))}
+        stated = {float(found) for found in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?!\w)", question_of(one))}
         computed: set[float] = set()
         used: set[float] = set()
         for step in one.steps:
             values = set(step.arguments.values())
-            assert values <= told | computed
+            assert values <= stated | computed
             used |= values
             computed.add(step.output["solution"])
-        assert told <= used
+        assert stated <= used
 
 
 def test_the_tools_are_those_of_the_server_and_names_are_enough() -> None:

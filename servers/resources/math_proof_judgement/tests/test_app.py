@@ -67,15 +67,15 @@ async def test_metrics_are_those_of_a_classifier(app: ServerApp) -> None:
         reply(2, "Yes", "Yes"), reply(2, None, "Yes"),
     ]  # fmt: skip
     async with running(app) as url, Caller(url) as caller:
-        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
-    assert told["pass@1[avg-of-2]/accuracy"] == 50.0
-    assert told["pass@2/accuracy"] == 100.0
-    assert told["pass@1[avg-of-2]/false_positive"] == pytest.approx(100 / 6)
-    assert told["pass@1[avg-of-1]/precision"] == pytest.approx(200 / 3)
-    assert told["pass@1[avg-of-1]/recall"] == 100.0
-    assert told["pass@1[avg-of-2]/recall"] == 50.0
-    assert told["pass@2/f1"] == 100.0
-    assert told["majority@2/precision"] == pytest.approx(200 / 3)
+        metrics = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+    assert metrics["pass@1[avg-of-2]/accuracy"] == 50.0
+    assert metrics["pass@2/accuracy"] == 100.0
+    assert metrics["pass@1[avg-of-2]/false_positive"] == pytest.approx(100 / 6)
+    assert metrics["pass@1[avg-of-1]/precision"] == pytest.approx(200 / 3)
+    assert metrics["pass@1[avg-of-1]/recall"] == 100.0
+    assert metrics["pass@1[avg-of-2]/recall"] == 50.0
+    assert metrics["pass@2/f1"] == 100.0
+    assert metrics["majority@2/precision"] == pytest.approx(200 / 3)
 
 
 def test_no_replies_have_no_rates() -> None:

@@ -36,22 +36,22 @@ async def serving(access: Access, **fields: Any) -> AsyncIterator[Caller]:
 
 
 async def execute(caller: Caller, code: str) -> dict[str, Any]:
-    told = await caller.post("/execute_python", {"code": code})
-    assert told.status == 200, told.body
-    found: dict[str, Any] = told.body
+    reply = await caller.post("/execute_python", {"code": code})
+    assert reply.status == 200, reply.body
+    found: dict[str, Any] = reply.body
     return found
 
 
 async def reward(access: Access, text: str, **changes: Any) -> tuple[float, str | None]:
     async with serving(access) as caller:
-        told = await caller.post("/verify", ROW | changes | {"response": answer(text)})
-    return told.body["reward"], told.body["extracted_answer"]
+        reply = await caller.post("/verify", ROW | changes | {"response": answer(text)})
+    return reply.body["reward"], reply.body["extracted_answer"]
 
 
 async def test_variables_functions_and_imports_stay(access: Access) -> None:
     async with serving(access) as caller:
-        told = await execute(caller, "import math\nx = 5\nx + 10")
-        assert told == {"success": True, "stdout": "", "stderr": "", "error_message": None, "result": "15"}
+        reply = await execute(caller, "import math\nx = 5\nx + 10")
+        assert reply == {"success": True, "stdout": "", "stderr": "", "error_message": None, "result": "15"}
         await execute(caller, "def fact(n):\n    return 1 if n < 2 else n * fact(n - 1)")
         assert (await execute(caller, "fact(5) + math.floor(x / 2)"))["result"] == "122"
 
@@ -76,12 +76,12 @@ async def test_sessions_know_nothing_of_each_other(access: Access) -> None:
         ("import os; os.close(1); print(5)", ""),
     ],
 )
-async def test_an_error_is_told_and_the_state_stays(access: Access, code: str, error: str) -> None:
+async def test_an_error_is_reported_and_the_state_stays(access: Access, code: str, error: str) -> None:
     async with serving(access, max_execution_time=0.5) as caller:
         await execute(caller, "kept = 7")
-        told = await execute(caller, code)
-        assert told["success"] is False
-        assert error in told["error_message"]
+        reply = await execute(caller, code)
+        assert reply["success"] is False
+        assert error in reply["error_message"]
         assert (await execute(caller, "kept"))["result"] == "7"
 
 
@@ -96,13 +96,13 @@ async def test_an_error_is_told_and_the_state_stays(access: Access, code: str, e
 async def test_an_interpreter_that_ended_is_replaced_and_says_so(access: Access, code: str) -> None:
     async with serving(access) as caller:
         await execute(caller, "kept = 7")
-        told = await execute(caller, code)
-        assert told["success"] is False
-        assert "the variables are gone" in told["error_message"]
+        reply = await execute(caller, code)
+        assert reply["success"] is False
+        assert "the variables are gone" in reply["error_message"]
         assert (await execute(caller, "kept"))["error_message"] == "name 'kept' is not defined"
 
 
-async def test_code_that_ended_its_sandbox_is_told_and_the_next_begins_in_another(
+async def test_code_that_ended_its_sandbox_is_reported_and_the_next_begins_in_another(
     access: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def ended(_: Pipe) -> bytes:
@@ -112,26 +112,26 @@ async def test_code_that_ended_its_sandbox_is_told_and_the_next_begins_in_anothe
         await execute(caller, "kept = 7")
         with monkeypatch.context() as patch:
             patch.setattr(Pipe, "read", ended)
-            told = await execute(caller, "kept")
-        assert told["success"] is False
-        assert "the code ended its sandbox (it needed more than its memory)" in told["error_message"]
+            reply = await execute(caller, "kept")
+        assert reply["success"] is False
+        assert "the code ended its sandbox (it needed more than its memory)" in reply["error_message"]
         assert (await execute(caller, "kept"))["error_message"] == "name 'kept' is not defined"
 
 
 async def test_what_a_call_forked_answers_nothing(access: Access) -> None:
     async with serving(access) as caller:
-        told = await execute(caller, "import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\npid > 0")
-        assert told["result"] == "True"
+        reply = await execute(caller, "import os\npid = os.fork()\nif pid: os.waitpid(pid, 0)\npid > 0")
+        assert reply["result"] == "True"
         assert (await execute(caller, "5"))["result"] == "5"
 
 
 async def test_output_is_cut_in_its_middle_and_the_commands_own_comes_too(access: Access) -> None:
     async with serving(access, max_output=1000) as caller:
-        told = await execute(caller, "print('a' * 5000 + 'end')\nimport subprocess\nsubprocess.run(['echo', 'sub'])")
-        assert "bytes cut" in told["stdout"]
-        assert told["stdout"].startswith("aaa")
-        assert told["stdout"].endswith("end\nsub\n")
-        assert len(told["stdout"]) < 1100
+        reply = await execute(caller, "print('a' * 5000 + 'end')\nimport subprocess\nsubprocess.run(['echo', 'sub'])")
+        assert "bytes cut" in reply["stdout"]
+        assert reply["stdout"].startswith("aaa")
+        assert reply["stdout"].endswith("end\nsub\n")
+        assert len(reply["stdout"]) < 1100
 
 
 @pytest.mark.parametrize(
@@ -144,10 +144,10 @@ async def test_output_is_cut_in_its_middle_and_the_commands_own_comes_too(access
         "import sys; sys.stderr.buffer.write(bytes([255]))",
     ],
 )
-async def test_what_is_no_text_is_told_as_text(access: Access, code: str) -> None:
+async def test_what_is_not_text_is_shown_as_text(access: Access, code: str) -> None:
     async with serving(access) as caller:
-        told = await execute(caller, code)
-        assert "".join(str(one) for one in told.values()).encode()
+        reply = await execute(caller, code)
+        assert "".join(str(one) for one in reply.values()).encode()
         assert (await execute(caller, "1 + 1"))["result"] == "2"
 
 
@@ -156,9 +156,9 @@ async def test_a_package_that_is_promised_and_missing_is_a_failure(
 ) -> None:
     monkeypatch.setattr("session.PACKAGES", ("no_such_package",))
     async with serving(access, sandbox_image="python:3.13-slim") as caller:
-        told = await caller.post("/execute_python", {"code": "import no_such_package"})
-        assert (told.status, told.body["error"]["kind"]) == (500, "sandbox")
-        assert "imports no_such_package" in told.body["error"]["message"]
+        reply = await caller.post("/execute_python", {"code": "import no_such_package"})
+        assert (reply.status, reply.body["error"]["kind"]) == (500, "sandbox")
+        assert "imports no_such_package" in reply.body["error"]["message"]
         raised = await execute(caller, "raise ModuleNotFoundError(\"No module named 'no_such_package'\")")
         assert raised["success"] is False
 
@@ -207,16 +207,16 @@ async def test_nested_braces_and_delimiters_are_read(access: Access) -> None:
 async def test_where_no_message_has_a_box_the_last_tools_output_counts(access: Access) -> None:
     output = {"type": "function_call_output", "call_id": "c", "output": json.dumps({"stdout": r"\boxed{42}"})}
     async with serving(access) as caller:
-        told = await caller.post("/verify", ROW | {"response": response([output, message("see above")], model="test")})
-    assert (told.body["reward"], told.body["extracted_answer"]) == (1.0, "42")
+        reply = await caller.post("/verify", ROW | {"response": response([output, message("see above")], model="test")})
+    assert (reply.body["reward"], reply.body["extracted_answer"]) == (1.0, "42")
 
 
 @pytest.mark.parametrize("expected", ["", "  ", None, 42])
 async def test_a_row_without_an_expected_text_is_refused(access: Access, expected: Any) -> None:
     async with serving(access) as caller:
-        told = await caller.post("/verify", ROW | {"expected_result": expected, "response": answer(r"\boxed{}")})
-    assert (told.status, told.body["error"]["kind"]) == (422, "row")
-    assert "expected_result" in told.body["error"]["message"]
+        reply = await caller.post("/verify", ROW | {"expected_result": expected, "response": answer(r"\boxed{}")})
+    assert (reply.status, reply.body["error"]["kind"]) == (422, "row")
+    assert "expected_result" in reply.body["error"]["message"]
 
 
 JSON = st.recursive(st.none() | st.booleans() | st.text() | st.integers(), lambda one: st.lists(one, max_size=3))

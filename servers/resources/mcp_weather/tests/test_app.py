@@ -25,7 +25,7 @@ ROWS = read_lines(DATA / "example.jsonl")
 CASES = [json.loads(line) for line in (DATA / "verifier_cases.jsonl").read_text("utf-8").splitlines()]
 PARIS = ROWS[0]
 SUNNY = "The weather in Paris is sunny and 72 F."
-TOLD = {"response": response([message(SUNNY)], model="m")}
+SAID_SUNNY = {"response": response([message(SUNNY)], model="m")}
 
 
 @asynccontextmanager
@@ -50,14 +50,14 @@ async def test_a_case_of_the_folder_scores_as_it_says(case: dict[str, Any]) -> N
         await caller.post("/seed_session", row)
         for step in case.get("steps", ()):
             assert (await caller.post(f"/{step['tool']}", step["arguments"])).body == step["output"]
-        told = await caller.post("/verify", case["request"])
+        reply = await caller.post("/verify", case["request"])
     if "expected_error" in case:
-        assert told.status == case["expected_error"]["status"]
-        assert told.body["error"]["kind"] == case["expected_error"]["kind"]
+        assert reply.status == case["expected_error"]["status"]
+        assert reply.body["error"]["kind"] == case["expected_error"]["kind"]
         return
-    assert (told.status, told.body["reward"]) == (200, case["expected_reward"])
-    assert told.body | case.get("expected_fields", {}) == told.body
-    assert ("reason" in told.body) == (told.body["reward"] == 0.0)
+    assert (reply.status, reply.body["reward"]) == (200, case["expected_reward"])
+    assert reply.body | case.get("expected_fields", {}) == reply.body
+    assert ("reason" in reply.body) == (reply.body["reward"] == 0.0)
 
 
 async def test_a_call_over_mcp_counts_for_the_session_of_its_token() -> None:
@@ -70,19 +70,19 @@ async def test_a_call_over_mcp_counts_for_the_session_of_its_token() -> None:
             (text,) = result.content
             assert isinstance(text, TextContent)
             assert json.loads(text.text) == {"weather": "The weather in PARIS is sunny and 72 F."}
-        assert (await other.post("/verify", PARIS | TOLD)).body["reward"] == 0.0
-        assert (await one.post("/verify", PARIS | TOLD)).body["reward"] == 1.0
+        assert (await other.post("/verify", PARIS | SAID_SUNNY)).body["reward"] == 0.0
+        assert (await one.post("/verify", PARIS | SAID_SUNNY)).body["reward"] == 1.0
 
 
 @pytest.mark.parametrize("token", ["", "made.up"])
-async def test_a_call_over_mcp_without_a_token_of_this_server_counts_for_nobody(token: str) -> None:
+async def test_a_call_over_mcp_without_a_token_of_this_server_counts_for_no_rollout(token: str) -> None:
     async with weather() as caller:
         advert = (await caller.post("/seed_session", PARIS)).body["mcp"]
         names = {name: token for name in advert["headers"]} if token else {}
         async with connected(caller.url, {**advert, "headers": names}) as client:
             result = await client.call_tool("get_weather", {"city": "Paris"})
             assert result.is_error
-        assert (await caller.post("/verify", PARIS | TOLD)).body["tool_call_seen"] is False
+        assert (await caller.post("/verify", PARIS | SAID_SUNNY)).body["tool_call_seen"] is False
 
 
 async def test_names_with_the_prefix_of_an_mcp_client_come_back_as_they_were() -> None:
@@ -91,15 +91,15 @@ async def test_names_with_the_prefix_of_an_mcp_client_come_back_as_they_were() -
     async with weather() as caller:
         await caller.post("/seed_session", PARIS)
         await caller.post("/get_weather", {"city": "Paris"})
-        told = (await caller.post("/verify", body)).body
-    assert told["reward"] == 1.0
-    assert told["response"]["output"][0]["name"] == "mcp__mcp_weather__get_weather"
+        reply = (await caller.post("/verify", body)).body
+    assert reply["reward"] == 1.0
+    assert reply["response"]["output"][0]["name"] == "mcp__mcp_weather__get_weather"
 
 
 async def test_a_call_without_a_seed_is_answered_and_counts_for_its_cookie() -> None:
     async with weather() as caller:
         assert (await caller.post("/get_weather", {"city": "Paris"})).body == {"weather": SUNNY}
-        assert (await caller.post("/verify", PARIS | TOLD)).body["reward"] == 1.0
+        assert (await caller.post("/verify", PARIS | SAID_SUNNY)).body["reward"] == 1.0
 
 
 async def test_seeding_again_forgets_the_calls() -> None:
@@ -107,14 +107,14 @@ async def test_seeding_again_forgets_the_calls() -> None:
         await caller.post("/seed_session", PARIS)
         await caller.post("/get_weather", {"city": "Paris"})
         await caller.post("/seed_session", PARIS)
-        assert (await caller.post("/verify", PARIS | TOLD)).body["tool_call_seen"] is False
+        assert (await caller.post("/verify", PARIS | SAID_SUNNY)).body["tool_call_seen"] is False
 
 
 async def test_verify_without_a_session_says_so() -> None:
     async with weather() as caller:
-        told = (await caller.post("/verify", PARIS | TOLD)).body
-    assert (told["reward"], told["final_response_mentions_weather"]) == (0.0, True)
-    assert "seed_session" in told["reason"]
+        reply = (await caller.post("/verify", PARIS | SAID_SUNNY)).body
+    assert (reply["reward"], reply["final_response_mentions_weather"]) == (0.0, True)
+    assert "seed_session" in reply["reason"]
 
 
 def test_the_text_of_an_answer_is_every_assistant_text_a_line_each() -> None:

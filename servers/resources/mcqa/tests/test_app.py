@@ -36,22 +36,22 @@ async def test_of_each_example_the_expected_letter_alone_is_worth_1(app: ServerA
     async with running(app) as url, Caller(url) as caller:
         for letter in "ABCD":
             answer = response([message(rf"It must be \boxed{{{letter}}}.")], model="test")
-            told = await caller.post("/verify", row | {"response": answer})
-            assert told.body["reward"] == float(letter == row["expected_answer"])
-            assert told.body["extracted_answer"] == letter
+            reply = await caller.post("/verify", row | {"response": answer})
+            assert reply.body["reward"] == float(letter == row["expected_answer"])
+            assert reply.body["extracted_answer"] == letter
 
 
 async def test_the_request_is_echoed_with_the_reward() -> None:
-    told = await verify(BOXED_B, uuid="u1", metadata={"a": [1]})
-    assert told.body["uuid"] == "u1"
-    assert told.body["metadata"] == {"a": [1]}
-    assert (told.body["reward"], told.body["expected_answer"], told.body["extracted_answer"]) == (1.0, "B", "B")
-    assert "reason" not in told.body
+    reply = await verify(BOXED_B, uuid="u1", metadata={"a": [1]})
+    assert reply.body["uuid"] == "u1"
+    assert reply.body["metadata"] == {"a": [1]}
+    assert (reply.body["reward"], reply.body["expected_answer"], reply.body["extracted_answer"]) == (1.0, "B", "B")
+    assert "reason" not in reply.body
 
 
 async def test_the_expected_letter_may_be_written_carelessly() -> None:
-    told = await verify(BOXED_B, expected_answer=" b ")
-    assert (told.body["reward"], told.body["expected_answer"]) == (1.0, "B")
+    reply = await verify(BOXED_B, expected_answer=" b ")
+    assert (reply.body["reward"], reply.body["expected_answer"]) == (1.0, "B")
 
 
 @pytest.mark.parametrize("answer", ["", "   ", "no idea", r"\boxed{b}", r"\boxed{C}"])
@@ -77,22 +77,22 @@ async def test_of_several_patterns_the_first_that_answers_counts() -> None:
     assert (await verify("A? Pick: rome", template_metadata=template)).body["extracted_answer"] == "B"
 
 
-async def test_what_is_no_pattern_is_skipped_and_named() -> None:
-    told = (await verify(BOXED_B, template_metadata={"output_regex": "("})).body
-    assert told["reward"] == 1.0
-    assert "output_regex" in told["reason"]
+async def test_an_invalid_pattern_is_skipped_and_named() -> None:
+    reply = (await verify(BOXED_B, template_metadata={"output_regex": "("})).body
+    assert reply["reward"] == 1.0
+    assert "output_regex" in reply["reason"]
 
 
 async def test_an_answer_on_which_a_pattern_never_ends_is_worth_0_and_no_new_attempt() -> None:
-    told = await verify("a" * 64 + "b", template_metadata={"output_regex": "(a+)+$"})
-    assert (told.status, told.body["reward"], told.body["library_error"]) == (200, 0.0, "timeout")
-    assert "output_regex" in told.body["reason"]
+    reply = await verify("a" * 64 + "b", template_metadata={"output_regex": "(a+)+$"})
+    assert (reply.status, reply.body["reward"], reply.body["library_error"]) == (200, 0.0, "timeout")
+    assert "output_regex" in reply.body["reason"]
 
 
 @pytest.mark.parametrize("options", [[], None])
 async def test_no_options_are_worth_0_and_say_so(options: Any) -> None:
-    told = (await verify(BOXED_B, options=options)).body
-    assert (told["reward"], told["reason"]) == (0.0, "the row has no options")
+    reply = (await verify(BOXED_B, options=options)).body
+    assert (reply["reward"], reply["reason"]) == (0.0, "the row has no options")
 
 
 @pytest.mark.parametrize(
@@ -105,9 +105,9 @@ async def test_no_options_are_worth_0_and_say_so(options: Any) -> None:
     ],
 )
 async def test_a_row_that_is_wrong_is_the_rows_fault(changes: dict[str, Any], place: str) -> None:
-    told = await verify(BOXED_B, **changes)
-    assert (told.status, told.body["error"]["kind"]) == (422, "row")
-    assert place in told.body["error"]["message"]
+    reply = await verify(BOXED_B, **changes)
+    assert (reply.status, reply.body["error"]["kind"]) == (422, "row")
+    assert place in reply.body["error"]["message"]
 
 
 async def test_metrics_count_majorities_and_silence(app: ServerApp) -> None:
@@ -116,12 +116,12 @@ async def test_metrics_count_majorities_and_silence(app: ServerApp) -> None:
         for reward, answer in ((1.0, "B"), (0.0, "A"), (1.0, "B"), (0.0, None))
     ]
     async with running(app) as url, Caller(url) as caller:
-        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+        metrics = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
         mode = await caller.get("/reverify_mode")
     assert mode.body == "stateless"
-    assert told["pass@1/accuracy"] == 50.0
-    assert told["pass@4/accuracy"] == 100.0
-    assert told["pass@1[avg-of-4]/accuracy"] == 50.0
-    assert told["majority@4/accuracy"] == 100.0
-    assert told["pass@1[avg-of-4]/no_answer"] == 25.0
-    assert told["mean/reward"] == 0.5
+    assert metrics["pass@1/accuracy"] == 50.0
+    assert metrics["pass@4/accuracy"] == 100.0
+    assert metrics["pass@1[avg-of-4]/accuracy"] == 50.0
+    assert metrics["majority@4/accuracy"] == 100.0
+    assert metrics["pass@1[avg-of-4]/no_answer"] == 25.0
+    assert metrics["mean/reward"] == 0.5

@@ -23,15 +23,15 @@ def test_no_well_formed_request_breaks_it(app: ServerApp, rows: Rows, fields: di
     )
 
 
-async def test_metrics_are_told_for_each_number_of_needles(app: ServerApp) -> None:
+async def test_metrics_are_given_for_each_number_of_needles(app: ServerApp) -> None:
     replies = [
         {"_ng_task_index": 0, "reward": 1.0, "n_needles": 2},
         {"_ng_task_index": 1, "reward": 0.5, "n_needles": 8},
     ]
     async with running(app) as url, Caller(url) as caller:
-        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
-    assert told["pass@1/accuracy"] == 75.0
-    assert told["8/pass@1/accuracy"] == 50.0
+        metrics = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+    assert metrics["pass@1/accuracy"] == 75.0
+    assert metrics["8/pass@1/accuracy"] == 50.0
 
 
 async def test_another_needle_is_worth_less_than_the_right_one(app: ServerApp, rows: Rows) -> None:

@@ -44,26 +44,26 @@ async def test_the_tools_answer(app: ServerApp) -> None:
 
 
 async def test_the_right_values_in_order_are_worth_1() -> None:
-    told = (await verify(hand_in([711, 407]), message("Done."))).body
-    assert told["reward"] == 1.0
-    assert told["accuracy"] is True
-    assert told["parsed_synonym_values"] == [711, 407]
-    assert told["set_overlap"] == 1.0
-    assert told["original_term_minefield_hit"] is False
-    assert told["order_instruction_following_failure"] is False
-    assert "reason" not in told
+    reply = (await verify(hand_in([711, 407]), message("Done."))).body
+    assert reply["reward"] == 1.0
+    assert reply["accuracy"] is True
+    assert reply["parsed_synonym_values"] == [711, 407]
+    assert reply["set_overlap"] == 1.0
+    assert reply["original_term_minefield_hit"] is False
+    assert reply["order_instruction_following_failure"] is False
+    assert "reason" not in reply
 
 
 async def test_the_right_values_in_another_order_are_an_instruction_not_followed() -> None:
-    told = (await verify(hand_in([407, 711]))).body
-    assert (told["reward"], told["set_overlap"]) == (0.0, 1.0)
-    assert told["order_instruction_following_failure"] is True
+    reply = (await verify(hand_in([407, 711]))).body
+    assert (reply["reward"], reply["set_overlap"]) == (0.0, 1.0)
+    assert reply["order_instruction_following_failure"] is True
 
 
 async def test_the_value_of_the_word_itself_is_a_mine() -> None:
-    told = (await verify(hand_in([711, 299]))).body
-    assert (told["reward"], told["set_overlap"]) == (0.0, 0.5)
-    assert told["original_term_minefield_hit"] is True
+    reply = (await verify(hand_in([711, 299]))).body
+    assert (reply["reward"], reply["set_overlap"]) == (0.0, 0.5)
+    assert reply["original_term_minefield_hit"] is True
     assert (await verify(hand_in([711, "Hot"]))).body["original_term_minefield_hit"] is True
 
 
@@ -86,9 +86,9 @@ async def test_of_several_calls_the_last_one_counts() -> None:
     ],
 )
 async def test_what_cannot_be_read_is_worth_0_with_a_reason(output: list[Item], reason: str) -> None:
-    told = await verify(*output)
-    assert (told.status, told.body["reward"]) == (200, 0.0)
-    assert reason in told.body["reason"]
+    reply = await verify(*output)
+    assert (reply.status, reply.body["reward"]) == (200, 0.0)
+    assert reason in reply.body["reason"]
 
 
 @pytest.mark.parametrize(
@@ -102,21 +102,21 @@ async def test_what_cannot_be_read_is_worth_0_with_a_reason(output: list[Item], 
 async def test_a_row_whose_values_the_tool_does_not_give_is_the_rows_fault(
     synonyms: list[str], values: list[int], said: str
 ) -> None:
-    told = await verify(hand_in(values), expected_synonyms=synonyms, expected_synonym_values=values)
-    assert (told.status, told.body["error"]["kind"]) == (422, "row")
-    assert said in told.body["error"]["message"]
+    reply = await verify(hand_in(values), expected_synonyms=synonyms, expected_synonym_values=values)
+    assert (reply.status, reply.body["error"]["kind"]) == (422, "row")
+    assert said in reply.body["error"]["message"]
 
 
 async def test_a_row_without_its_fields_is_the_rows_fault(app: ServerApp) -> None:
     async with running(app) as url, Caller(url) as caller:
-        told = await caller.post("/verify", {"responses_create_params": {"input": "x"}, "response": {"output": []}})
-    assert (told.status, told.body["error"]["kind"]) == (422, "row")
-    assert "expected_synonym_values: Field required" in told.body["error"]["message"]
+        reply = await caller.post("/verify", {"responses_create_params": {"input": "x"}, "response": {"output": []}})
+    assert (reply.status, reply.body["error"]["kind"]) == (422, "row")
+    assert "expected_synonym_values: Field required" in reply.body["error"]["message"]
 
 
 @pytest.mark.parametrize("row", ROWS)
 async def test_the_values_of_the_examples_are_what_the_tool_says(app: ServerApp, row: dict[str, Any]) -> None:
     async with running(app) as url, Caller(url) as caller:
-        told = [await caller.post("/get_synonym_value", {"synonym": one}) for one in row["expected_synonyms"]]
-    assert [one.body["synonym_value"] for one in told] == row["expected_synonym_values"]
+        replies = [await caller.post("/get_synonym_value", {"synonym": one}) for one in row["expected_synonyms"]]
+    assert [one.body["synonym_value"] for one in replies] == row["expected_synonym_values"]
     assert ", ".join(row["expected_synonyms"]) in row["responses_create_params"]["input"][-1]["content"]

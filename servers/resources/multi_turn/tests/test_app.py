@@ -27,8 +27,8 @@ async def caller() -> AsyncIterator[Caller]:
 async def act(caller: Caller, text: str, **fields: Any) -> dict[str, Any]:
     answered = await caller.post("/step", {**ROW, "response": {"output": [message(text)]}, **fields})
     assert answered.status == 200, answered.body
-    told: dict[str, Any] = answered.body
-    return told
+    body: dict[str, Any] = answered.body
+    return body
 
 
 async def test_follow_ups_come_in_their_order_and_the_last_answer_counts(caller: Caller) -> None:

@@ -106,7 +106,7 @@ def transform(body: str) -> str:
         ("return transform(grid)", RecursionError),
     ],
 )
-def test_what_a_transform_may_not_do_is_told(body: str, error: type[BaseException]) -> None:
+def test_what_a_transform_may_not_do_is_reported(body: str, error: type[BaseException]) -> None:
     with pytest.raises(error):
         answer(transform(body), [[1]])
 
@@ -202,8 +202,8 @@ async def test_without_a_sandbox_grids_are_read_and_code_is_a_failure(app: Serve
         for mode, text in (("transductive", "1 2"), ("inductive", "no code"), ("inductive", transform("return grid"))):
             row = {"responses_create_params": {"input": []}, "expected_output": [[1, 2]], "agent_mode": mode}
             answers.append(await caller.post("/verify", row | {"response": response([message(text)], model="m")}))
-    assert [told.status for told in answers] == [200, 200, 500]
-    assert [told.body["reward"] for told in answers[:2]] == [1.0, 0.0]
+    assert [reply.status for reply in answers] == [200, 200, 500]
+    assert [reply.body["reward"] for reply in answers[:2]] == [1.0, 0.0]
     assert (answers[2].body["error"]["kind"], answers[2].body["error"]["retryable"]) == ("sandbox", False)
 
 
@@ -220,10 +220,10 @@ async def test_whatever_code_does_to_be_let_off_is_worth_nothing(app: ServerApp,
     row = {"responses_create_params": {"input": "?"}, "test_input": [[1]], "expected_output": [[2]]}
     async with running(app) as url, Caller(url) as caller:
         for name, code in HOSTILE.items():
-            told = await caller.post("/verify", row | {"response": answer_of(fenced(code))})
-            assert (told.status, told.body.get("reward"), bool(told.body.get("reason"))) == (200, 0.0, True), (
+            reply = await caller.post("/verify", row | {"response": answer_of(fenced(code))})
+            assert (reply.status, reply.body.get("reward"), bool(reply.body.get("reason"))) == (200, 0.0, True), (
                 name,
-                told,
+                reply,
             )
         right = "def transform(grid): return [[2]]"
         assert (await caller.post("/verify", row | {"response": answer_of(fenced(right))})).body["reward"] == 1.0
@@ -237,5 +237,5 @@ async def test_a_package_that_the_sandbox_lacks_is_a_failure(
     row = {"responses_create_params": {"input": "?"}, "test_input": [[1]], "expected_output": [[2]]}
     code = "import no_such_package\ndef transform(grid): return [[2]]"
     async with running(app) as url, Caller(url) as caller:
-        told = await caller.post("/verify", row | {"response": answer_of(fenced(code))})
-    assert (told.status, told.body["error"]["kind"]) == (500, "sandbox")
+        reply = await caller.post("/verify", row | {"response": answer_of(fenced(code))})
+    assert (reply.status, reply.body["error"]["kind"]) == (500, "sandbox")

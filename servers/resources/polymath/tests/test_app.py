@@ -56,28 +56,28 @@ async def test_an_answer_that_never_ends_is_worth_0_and_the_next_one_is_compared
     app = app.configured({"library_verifier_timeout_seconds": 1.0})
     endless = r"\boxed{9^{9^{9^{9}}}}"
     async with running(app) as url, Caller(url) as caller:
-        told = await caller.post("/verify", rows[1] | {"response": response([message(endless)], model="m")})
-        assert (told.status, told.body["reward"], told.body["library_error"]) == (200, 0.0, "timeout")
-        assert "costs too much" in told.body["reason"]
-        told = await caller.post("/verify", rows[1] | {"response": response([message(r"\boxed{3}")], model="m")})
-        assert told.body["reward"] == 1.0
+        reply = await caller.post("/verify", rows[1] | {"response": response([message(endless)], model="m")})
+        assert (reply.status, reply.body["reward"], reply.body["library_error"]) == (200, 0.0, "timeout")
+        assert "costs too much" in reply.body["reason"]
+        reply = await caller.post("/verify", rows[1] | {"response": response([message(r"\boxed{3}")], model="m")})
+        assert reply.body["reward"] == 1.0
 
 
 async def test_an_expected_answer_that_takes_too_long_by_itself_is_the_rows_fault() -> None:
     mathematics = Mathematics(seconds=0.001)
     try:
-        with pytest.raises(RolloutError, match="cannot be read") as told:
+        with pytest.raises(RolloutError, match="cannot be read") as caught:
             await mathematics.compare("x^2 + 2x + 1", r"\boxed{(x + 1)^2}")
     finally:
         await mathematics.close()
-    assert told.value.kind == "row"
+    assert caught.value.kind == "row"
 
 
 async def test_a_box_that_stands_before_a_long_tail_counts(app: ServerApp, rows: Rows) -> None:
     text = r"So \boxed{3}. " + "That was long. " * 2_000
     async with running(app) as url, Caller(url) as caller:
-        told = await caller.post("/verify", rows[1] | {"response": response([message(text)], model="m")})
-    assert told.body["reward"] == 1.0
+        reply = await caller.post("/verify", rows[1] | {"response": response([message(text)], model="m")})
+    assert reply.body["reward"] == 1.0
 
 
 async def test_metrics_come_for_each_language_and_weighted(app: ServerApp) -> None:
@@ -87,8 +87,8 @@ async def test_metrics_come_for_each_language_and_weighted(app: ServerApp) -> No
         {"_ng_task_index": 2, "reward": 1.0, "extracted_answer": None},
     ]
     async with running(app) as url, Caller(url) as caller:
-        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
-    assert told["pass@1/symbolic_accuracy"] == pytest.approx(200 / 3)
-    assert told["de/pass@1/symbolic_accuracy"] == 100.0
-    assert told["en/pass@1/symbolic_accuracy"] == 0.0
-    assert told["pass@1/symbolic_accuracy_weighted"] == pytest.approx(40.0)
+        metrics = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+    assert metrics["pass@1/symbolic_accuracy"] == pytest.approx(200 / 3)
+    assert metrics["de/pass@1/symbolic_accuracy"] == 100.0
+    assert metrics["en/pass@1/symbolic_accuracy"] == 0.0
+    assert metrics["pass@1/symbolic_accuracy_weighted"] == pytest.approx(40.0)

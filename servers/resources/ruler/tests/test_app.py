@@ -23,16 +23,16 @@ def test_no_well_formed_request_breaks_it(app: ServerApp, rows: Rows, fields: di
     )
 
 
-async def test_metrics_are_told_for_each_subset(app: ServerApp) -> None:
+async def test_metrics_are_given_for_each_subset(app: ServerApp) -> None:
     replies = [
         {"_ng_task_index": 0, "reward": 1.0, "subset": "vt"},
         {"_ng_task_index": 1, "reward": 0.5, "subset": "cwe"},
     ]
     async with running(app) as url, Caller(url) as caller:
-        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
-    assert told["pass@1/accuracy"] == 75.0
-    assert told["vt/pass@1/accuracy"] == 100.0
-    assert told["cwe/pass@1/accuracy"] == 50.0
+        metrics = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+    assert metrics["pass@1/accuracy"] == 75.0
+    assert metrics["vt/pass@1/accuracy"] == 100.0
+    assert metrics["cwe/pass@1/accuracy"] == 50.0
 
 
 @pytest.mark.parametrize("wanted", ["all", "beginning", "end"])
@@ -41,5 +41,5 @@ async def test_a_prompt_that_is_handed_back_finds_nothing(app: ServerApp, rows: 
     parts = {"all": prompt, "beginning": prompt[:-300], "end": prompt[300:].upper()}
     body = rows[0] | {"response": response([message(parts[wanted])], model="m")}
     async with running(app) as url, Caller(url) as caller:
-        told = (await caller.post("/verify", body)).body
-    assert (told["reward"], told["reason"]) == (0.0, "the answer repeats the prompt")
+        reply = (await caller.post("/verify", body)).body
+    assert (reply["reward"], reply["reason"]) == (0.0, "the answer repeats the prompt")

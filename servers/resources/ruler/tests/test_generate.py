@@ -54,7 +54,9 @@ def _solve_variables(context: str, value: str) -> set[str]:
 def _solve_documents(context: str, question: str, *, two_steps: bool) -> set[str]:
     thing, city = re.findall(r"the ([a-z]+-[a-z]+) (?:of|in) (\w+)|In (\w+), .* the ([a-z-]+)", question)[0][:2]
     name = "([A-Z][a-z]+ [A-Z][a-z]+)"
-    forms = [told for told, _ in FACTS] + [f"The {{thing}} of {{city}} was {did} by {{name}}." for did in DEEDS]
+    forms = [statement for statement, _ in FACTS] + [
+        f"The {{thing}} of {{city}} was {did} by {{name}}." for did in DEEDS
+    ]
     facts = [re.escape(one).replace(r"\{", "{").replace(r"\}", "}") for one in forms]
     people = {found for one in facts for found in re.findall(one.format(thing=thing, city=city, name=name), context)}
     if not two_steps:

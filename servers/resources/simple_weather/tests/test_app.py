@@ -19,15 +19,15 @@ pytestmark = pytest.mark.asyncio
 
 async def test_any_city_is_cold(app: ServerApp) -> None:
     async with running(app) as url, Caller(url) as caller:
-        told = await caller.post("/get_weather", {"city": "São Paulo"})
-        assert told.body == {"city": "São Paulo", "weather_description": "The weather in São Paulo is cold."}
+        reply = await caller.post("/get_weather", {"city": "São Paulo"})
+        assert reply.body == {"city": "São Paulo", "weather_description": "The weather in São Paulo is cold."}
 
 
-async def test_a_call_without_a_city_is_told_what_is_missing(app: ServerApp) -> None:
+async def test_a_call_without_a_city_says_what_is_missing(app: ServerApp) -> None:
     async with running(app) as url, Caller(url) as caller:
-        told = await caller.post("/get_weather", {"town": "Paris"})
-        assert told.status == 422
-        assert told.body["detail"][0]["loc"] == ["body", "city"]
+        reply = await caller.post("/get_weather", {"town": "Paris"})
+        assert reply.status == 422
+        assert reply.body["detail"][0]["loc"] == ["body", "city"]
 
 
 @pytest.mark.parametrize("row", ROWS)
@@ -35,8 +35,8 @@ async def test_every_rollout_is_worth_1_and_is_echoed(app: ServerApp, row: dict[
     body = row | {"response": response([message("Cold.")], model="test")}
     async with running(app) as url, Caller(url) as caller:
         assert (await caller.post("/seed_session", row)).status == 200
-        told = await caller.post("/verify", body)
-    assert told.body == body | {"reward": 1.0}
+        reply = await caller.post("/verify", body)
+    assert reply.body == body | {"reward": 1.0}
 
 
 async def test_the_rows_offer_the_tool_as_the_server_describes_it(app: ServerApp, rows: Rows) -> None:

@@ -246,7 +246,7 @@ def test_arguments_conform_to_a_schema_or_not(arguments: Any, schema: dict[str, 
     assert conforms(arguments, schema) is fine
 
 
-def test_a_rule_that_nobody_knows_is_refused() -> None:
+def test_an_unknown_rule_is_refused() -> None:
     with pytest.raises(ValidationError, match="word_count_threshold"):
         SingleStepConfig.model_validate({"tool_call_comparator_config": {"word_count_threshold": 1}})
 

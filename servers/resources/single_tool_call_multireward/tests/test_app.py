@@ -30,24 +30,24 @@ async def verify(body: dict[str, Any], config: dict[str, Any] | None = None) -> 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 async def test_a_case_of_the_folder_scores_as_it_says(case: dict[str, Any]) -> None:
-    told = await verify(case["request"], case.get("config"))
+    reply = await verify(case["request"], case.get("config"))
     if "expected_error" in case:
-        assert told.status == case["expected_error"]["status"]
-        assert told.body["error"]["kind"] == case["expected_error"]["kind"]
+        assert reply.status == case["expected_error"]["status"]
+        assert reply.body["error"]["kind"] == case["expected_error"]["kind"]
         return
-    assert (told.status, told.body["reward"]) == (200, case["expected_reward"])
-    assert told.body | case.get("expected_fields", {}) == told.body
-    assert ("reason" in told.body) == (told.body["reward"] < 3.0)
+    assert (reply.status, reply.body["reward"]) == (200, case["expected_reward"])
+    assert reply.body | case.get("expected_fields", {}) == reply.body
+    assert ("reason" in reply.body) == (reply.body["reward"] < 3.0)
 
 
 async def test_the_calls_are_shown_parsed() -> None:
     output = [function_call("get_weather", '{"city": "Lisbon"}'), function_call("x", "no json")]
-    told = (await verify(LISBON | {"response": response(output, model="m")})).body
-    assert told["predicted_calls"] == [
+    reply = (await verify(LISBON | {"response": response(output, model="m")})).body
+    assert reply["predicted_calls"] == [
         {"name": "get_weather", "arguments": {"city": "Lisbon"}},
         {"name": "x", "arguments": {}},
     ]
-    assert told["reward"] == sum(told["reward_components"].values()) == 2.0
+    assert reply["reward"] == sum(reply["reward_components"].values()) == 2.0
 
 
 async def test_two_answers_of_one_sum_differ_in_their_components() -> None:
@@ -60,8 +60,8 @@ async def test_two_answers_of_one_sum_differ_in_their_components() -> None:
 
 async def test_the_tool_answers_so_that_an_agent_can_go_on() -> None:
     async with running(SingleToolCallMultireward.app({}, name="x")) as url, Caller(url) as caller:
-        told = await caller.post("/get_weather", {"city": "Lisbon"})
-    assert told.body == {"city": "Lisbon", "weather_description": "The weather in Lisbon is mild."}
+        reply = await caller.post("/get_weather", {"city": "Lisbon"})
+    assert reply.body == {"city": "Lisbon", "weather_description": "The weather in Lisbon is mild."}
 
 
 async def test_metrics_tell_each_component_apart() -> None:
@@ -70,9 +70,9 @@ async def test_metrics_tell_each_component_apart() -> None:
         {"_ng_task_index": 0, "reward": 3.0, "correctness": 1.0, "schema_valid": 1.0, "format": 1.0},
     ]
     async with running(SingleToolCallMultireward.app({}, name="x")) as url, Caller(url) as caller:
-        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
-    assert told["pass@1[avg-of-2]/correctness"] == 50.0
-    assert told["pass@1[avg-of-2]/format"] == 100.0
+        metrics = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+    assert metrics["pass@1[avg-of-2]/correctness"] == 50.0
+    assert metrics["pass@1[avg-of-2]/format"] == 100.0
 
 
 EXPECTED = Call("f", {"n": 1, "text": "a"}, valid=True)

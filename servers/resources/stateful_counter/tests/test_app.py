@@ -40,8 +40,8 @@ async def test_the_counter_must_stand_where_the_row_says(steps: tuple[int, ...],
         for step in steps:
             assert (await caller.post("/increment_counter", {"count": step})).body == {"success": True}
         assert (await caller.post("/get_counter_value")).body == {"count": 3 + sum(steps)}
-        told = await verify(caller, row(3, 6))
-    assert (told["reward"], told["final_count"]) == (reward, 3 + sum(steps))
+        reply = await verify(caller, row(3, 6))
+    assert (reply["reward"], reply["final_count"]) == (reward, 3 + sum(steps))
 
 
 async def test_two_rollouts_have_two_counters() -> None:
@@ -77,9 +77,9 @@ async def test_without_a_seed_the_counter_begins_at_0_and_lives_on_by_its_cookie
 
 async def test_verify_without_a_session_is_worth_0_and_says_why() -> None:
     async with counter() as caller:
-        told = await verify(caller, row(3, 3))
-    assert told["reward"] == 0.0
-    assert "seed_session" in told["reason"]
+        reply = await verify(caller, row(3, 3))
+    assert reply["reward"] == 0.0
+    assert "seed_session" in reply["reason"]
 
 
 async def test_a_session_that_is_gone_is_a_failure_and_no_reward() -> None:
@@ -92,7 +92,7 @@ async def test_a_session_that_is_gone_is_a_failure_and_no_reward() -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"count": "many"}, {"count": None}, []])
-async def test_a_bad_increment_is_told_to_the_model(body: Any) -> None:
+async def test_a_bad_increment_is_reported_to_the_model(body: Any) -> None:
     async with counter() as caller:
         await caller.post("/seed_session", row(3, 3))
         assert (await caller.post("/increment_counter", body)).status == 422
@@ -100,9 +100,9 @@ async def test_a_bad_increment_is_told_to_the_model(body: Any) -> None:
 
 async def test_a_row_without_a_count_is_the_rows_fault() -> None:
     async with counter() as caller:
-        told = await caller.post("/seed_session", {"responses_create_params": {"input": "x"}})
-    assert (told.status, told.body["error"]["kind"]) == (422, "row")
-    assert "initial_count" in told.body["error"]["message"]
+        reply = await caller.post("/seed_session", {"responses_create_params": {"input": "x"}})
+    assert (reply.status, reply.body["error"]["kind"]) == (422, "row")
+    assert "initial_count" in reply.body["error"]["message"]
 
 
 @pytest.mark.parametrize("example", ROWS)

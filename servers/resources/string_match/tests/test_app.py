@@ -100,7 +100,7 @@ def test_strict_still_reads_units_lists_and_states(answer: str, expected: str) -
     assert compare(answer, expected, strict=True) == 1.0
 
 
-def test_case_counts_where_it_is_told_to() -> None:
+def test_case_counts_where_the_setting_says_so() -> None:
     assert score(" Paris ", "Paris", case_sensitive=True, strict=False) == 1.0
     assert score("paris", "Paris", case_sensitive=True, strict=False) == 0.0
 

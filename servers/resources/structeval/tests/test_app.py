@@ -24,36 +24,36 @@ async def test_every_case_ends_as_its_line_says(app: ServerApp) -> None:
 
 async def test_the_request_is_echoed_with_every_score(rows: Rows) -> None:
     body = body_of(rows[0] | {"odd": {"kept": [None]}}, ZOO.replace("legs", "feet"))
-    told = (await verify(StructEval.app({}, name="s"), body)).body
-    assert told | body == told
-    scores = {name: told[name] for name in ("reward", "render_score", "key_validation_score", "error_type")}
+    reply = (await verify(StructEval.app({}, name="s"), body)).body
+    assert reply | body == reply
+    scores = {name: reply[name] for name in ("reward", "render_score", "key_validation_score", "error_type")}
     assert scores == {
         "reward": 0.73,
         "render_score": 1.0,
         "key_validation_score": pytest.approx(2 / 3),
         "error_type": None,
     }
-    assert told["reason"] == "missing: zoo.animals[1].legs"
+    assert reply["reason"] == "missing: zoo.animals[1].legs"
 
 
 async def test_a_row_without_paths_is_worth_its_syntax_and_says_why(rows: Rows) -> None:
-    told = (await verify(StructEval.app({}, name="s"), body_of(rows[0] | {"raw_output_metric": []}, ZOO))).body
-    assert (told["reward"], told["reason"]) == (0.2, "the row expects no paths")
+    reply = (await verify(StructEval.app({}, name="s"), body_of(rows[0] | {"raw_output_metric": []}, ZOO))).body
+    assert (reply["reward"], reply["reason"]) == (0.2, "the row expects no paths")
 
 
 async def test_an_answer_of_five_megabytes_is_worth_0(rows: Rows) -> None:
-    told = await verify(
+    reply = await verify(
         StructEval.app({}, name="s"), body_of(rows[1] | {"output_type": "YAML"}, "```" + "a: [1]\n" * 700_000)
     )
-    assert (told.status, told.body["error_type"]) == (200, "parse_error")
+    assert (reply.status, reply.body["error_type"]) == (200, "parse_error")
 
 
 async def test_a_hundred_at_once_are_scored_as_one_by_one(rows: Rows) -> None:
     bodies = [body_of(rows[0], ZOO[: len(ZOO) - index % 2]) for index in range(100)]
     async with running(StructEval.app({}, name="s")) as url, Caller(url) as caller:
         alone = [(await caller.post("/verify", body)).body["reward"] for body in bodies]
-        told = await asyncio.gather(*(caller.post("/verify", body) for body in bodies))
-    assert [one.body["reward"] for one in told] == alone
+        replies = await asyncio.gather(*(caller.post("/verify", body) for body in bodies))
+    assert [one.body["reward"] for one in replies] == alone
 
 
 async def test_metrics_are_means_by_format_and_task(rows: Rows) -> None:
@@ -67,8 +67,8 @@ async def test_metrics_are_means_by_format_and_task(rows: Rows) -> None:
         for reward in (1.0, 0.5)
     ]
     async with running(StructEval.app({}, name="s")) as url, Caller(url) as caller:
-        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+        metrics = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
         assert (await caller.get("/reverify_mode")).body == "stateless"
     for name in ("reward_output_JSON", "reward_input_Text", "reward_Text to JSON", "key_validation_score_JSON"):
-        assert told[f"mean/{name}"] == 0.75, name
-    assert told["mean/render_score"] == 1.0
+        assert metrics[f"mean/{name}"] == 0.75, name
+    assert metrics["mean/render_score"] == 1.0

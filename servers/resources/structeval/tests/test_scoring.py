@@ -98,5 +98,5 @@ def test_escapes_are_undone_for_better_or_worse() -> None:
 @pytest.mark.parametrize("piece", ["```", "<|BEGIN_CODE|>", "`", "<|", "[", "- ", "\\", "<a>"])
 @pytest.mark.parametrize("kind", ["json", "yaml", "toml", "xml", "csv"])
 def test_a_long_answer_made_to_be_slow_is_scored(piece: str, kind: str) -> None:
-    told = score(piece * (1_000_000 // len(piece)), kind, ["a.b"], False)
-    assert told["reward"] in (0.0, 0.2)
+    result = score(piece * (1_000_000 // len(piece)), kind, ["a.b"], False)
+    assert result["reward"] in (0.0, 0.2)

@@ -25,11 +25,11 @@ async def test_every_case_ends_as_its_line_says(app: ServerApp) -> None:
 
 async def test_the_request_is_echoed_and_an_error_named(rows: Rows) -> None:
     body = body_of(rows[0] | {"odd": {"kept": [None]}}, BOOK.replace("3", "0"))
-    told = (await verify(StructuredOutputs.app({}, name="s"), body)).body
-    assert told | body == told
-    assert (told["reward"], told["error_type"]) == (0.0, "validation_error")
-    assert "$.pages" in told["error_message"]
-    assert told["reason"].startswith("validation_error: ")
+    reply = (await verify(StructuredOutputs.app({}, name="s"), body)).body
+    assert reply | body == reply
+    assert (reply["reward"], reply["error_type"]) == (0.0, "validation_error")
+    assert "$.pages" in reply["error_message"]
+    assert reply["reason"].startswith("validation_error: ")
 
 
 async def test_all_parts_of_the_answer_are_one_text(rows: Rows) -> None:
@@ -37,7 +37,7 @@ async def test_all_parts_of_the_answer_are_one_text(rows: Rows) -> None:
     assert (await verify(StructuredOutputs.app({}, name="s"), body)).body["reward"] == 1.0
 
 
-async def test_a_failed_reply_is_told_from_one_without_a_call(rows: Rows) -> None:
+async def test_a_failed_reply_is_distinguished_from_one_without_a_call(rows: Rows) -> None:
     row = rows[0] | {"response_mode": "tool_call"}
     reply = response([function_call("any", BOOK)], model="m")
     app = StructuredOutputs.app({}, name="s")
@@ -51,18 +51,18 @@ async def test_a_failed_reply_is_told_from_one_without_a_call(rows: Rows) -> Non
 async def test_xml_texts_stay_texts_where_types_are_not_wanted() -> None:
     cases = load_cases(HERE / CASES)
     answer = next(case for case in cases if case.name == "a perfect answer to example row 4").request
-    told = (await verify(StructuredOutputs.app({"xml_coerce_types": False}, name="s"), answer)).body
-    assert (told["reward"], told["error_type"]) == (0.0, "validation_error")
+    reply = (await verify(StructuredOutputs.app({"xml_coerce_types": False}, name="s"), answer)).body
+    assert (reply["reward"], reply["error_type"]) == (0.0, "validation_error")
 
 
 async def test_an_answer_on_which_a_pattern_of_the_schema_never_ends_is_worth_0_and_no_new_attempt(rows: Rows) -> None:
     schema = {"type": "object", "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
     row = rows[0] | {"schema_str": json.dumps(schema)}
-    told = await verify(
+    reply = await verify(
         StructuredOutputs.app({"cpu_seconds": 0.5}, name="s"), body_of(row, json.dumps({"x": "a" * 64 + "b"}))
     )
-    assert (told.status, told.body["reward"], told.body["library_error"]) == (200, 0.0, "timeout")
-    assert "checking the answer costs too much" in told.body["reason"]
+    assert (reply.status, reply.body["reward"], reply.body["library_error"]) == (200, 0.0, "timeout")
+    assert "checking the answer costs too much" in reply.body["reason"]
 
 
 async def test_a_reference_to_an_address_is_an_error_and_not_a_download(rows: Rows) -> None:
@@ -70,23 +70,23 @@ async def test_a_reference_to_an_address_is_an_error_and_not_a_download(rows: Ro
 
     async with running(StructuredOutputs.app({}, name="s")) as url, Caller(url) as caller:
         schema = {"$ref": f"{url}/healthz"}
-        told = await caller.post("/verify", body_of(rows[0] | {"schema_str": json.dumps(schema)}, BOOK))
-    assert (told.body["reward"], told.body["error_type"]) == (0.0, "validation_error")
-    assert "nresolvable" in told.body["error_message"]
+        reply = await caller.post("/verify", body_of(rows[0] | {"schema_str": json.dumps(schema)}, BOOK))
+    assert (reply.body["reward"], reply.body["error_type"]) == (0.0, "validation_error")
+    assert "nresolvable" in reply.body["error_message"]
     assert asked == []
 
 
 @pytest.mark.parametrize("kind", ["json", "yaml", "toml", "xml", "csv"])
 async def test_an_answer_of_five_megabytes_is_worth_0(rows: Rows, kind: str) -> None:
-    told = await verify(
+    reply = await verify(
         StructuredOutputs.app({}, name="s"), body_of(rows[0] | {"schema_type": kind}, "[1, " * 1_250_000)
     )
-    assert (told.status, told.body["error_type"]) == (200, "parse_error")
+    assert (reply.status, reply.body["error_type"]) == (200, "parse_error")
 
 
 async def test_metrics_are_means_by_format() -> None:
     replies = [{"reward": reward, "schema_type": kind} for reward, kind in ((1.0, "xml"), (0.0, "xml"), (1.0, "csv"))]
     async with running(StructuredOutputs.app({}, name="s")) as url, Caller(url) as caller:
-        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+        metrics = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
         assert (await caller.get("/reverify_mode")).body == "stateless"
-    assert (told["mean/reward_xml"], told["mean/reward_csv"]) == (0.5, 1.0)
+    assert (metrics["mean/reward_xml"], metrics["mean/reward_csv"]) == (0.5, 1.0)

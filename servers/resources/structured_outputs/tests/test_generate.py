@@ -1,4 +1,4 @@
-"""Rows of structured_outputs made by program: the record is told, its document conforms, a broken one does not."""
+"""Made rows of structured_outputs: the prompt gives the record, its document conforms, a broken one does not."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ def test_another_reader_finds_the_record_in_the_document_and_each_value_stands_i
         read = READERS[kind](one.answer)
         assert read == (texts(value) if kind in ("xml", "csv") else value)
         said = prompt_of(one)
-        told = [{True: "yes", False: "no"}[leaf] if isinstance(leaf, bool) else str(leaf) for leaf in leaves(value)]
-        assert all(leaf in said for leaf in told)
+        values = [{True: "yes", False: "no"}[leaf] if isinstance(leaf, bool) else str(leaf) for leaf in leaves(value)]
+        assert all(leaf in said for leaf in values)
         assert one.row["schema_str"] in said
 
 
@@ -80,8 +80,8 @@ def test_a_document_of_another_row_a_cut_one_and_one_with_words_around_it_do_not
     rows = made(100, difficulty)
     for one, other in zip(rows, [*rows[1:], rows[0]], strict=True):
         for wrong in (other.answer, one.answer[: len(one.answer) // 3], f"Here it is:\n\n{one.answer}\nDone."):
-            told = conform_text(wrong, one.row["schema_str"], one.row["schema_type"], True, strict)
-            assert told != ("", ""), (one.row["schema_type"], wrong)
+            fault = conform_text(wrong, one.row["schema_str"], one.row["schema_type"], True, strict)
+            assert fault != ("", ""), (one.row["schema_type"], wrong)
 
 
 def test_the_same_seed_makes_the_same_rows_in_every_format() -> None:

@@ -1,6 +1,6 @@
 """Runs pytest inside a sandbox, in a process of its own, and writes one line a report, each behind a word.
 
-The word is told on stdin, and only the process that collects has it: it imports nothing of what is tested, cannot be
+The word comes on stdin, and only the process that collects has it: it imports nothing of what is tested, cannot be
 traced, and says itself how the other one ended. What tests print goes elsewhere. Python 3.6 and later.
 """
 
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-NOT_DUMPABLE = 4  # PR_SET_DUMPABLE: with 0 nobody of the same user reads our memory or opens our pipes
+NOT_DUMPABLE = 4  # PR_SET_DUMPABLE: with 0 no process of the same user reads our memory or opens our pipes
 LONGEST = 1 << 20  # of one line
 TOTAL = 1 << 28
 

@@ -62,8 +62,10 @@ def run(folder: Path, text: str) -> dict[str, str]:
     (folder / PATH).write_text(text)
     argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:randomly", "-rA", "-q", PATH]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # pytest may be beside this environment, not in it
-    told = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False).stdout
-    pairs = [line.split(" - ")[0].split(" ", 1) for line in told.splitlines() if line.startswith(("PASSED", "FAILED"))]
+    printed = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False).stdout
+    pairs = [
+        line.split(" - ")[0].split(" ", 1) for line in printed.splitlines() if line.startswith(("PASSED", "FAILED"))
+    ]
     return {name: status for status, name in pairs}
 
 

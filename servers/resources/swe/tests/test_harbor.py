@@ -64,5 +64,5 @@ def test_rewards_are_read(data: bytes, reward: float) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"yes", b"NaN", b"true", b"[1]", b'{"a": "b"}'])
 def test_no_number_is_a_failure_and_no_zero(data: bytes) -> None:
-    with pytest.raises(RolloutError, match="no number"):
+    with pytest.raises(RolloutError, match="not a number"):
         parse_reward(data)

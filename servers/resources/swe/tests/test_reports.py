@@ -1,4 +1,4 @@
-"""From what a run told to a verdict."""
+"""From what a run lines_of to a verdict."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TASK = Task(instance_id="a__b-1", FAIL_TO_PASS=(A,), PASS_TO_PASS=(B,))
 has_swebench = pytest.mark.skipif(importlib.util.find_spec("swebench") is None, reason="its requirements bring it")
 
 
-def told(*records: dict[str, Any], word: str = "w") -> bytes:
+def lines_of(*records: dict[str, Any], word: str = "w") -> bytes:
     return b"".join(f"{word} {json.dumps(one)}\n".encode() for one in records)
 
 
@@ -38,13 +38,19 @@ START, END = {"started": "8"}, {"ended": 0}
 
 def test_outcomes_are_read_behind_the_word_alone() -> None:
     run = read_records(
-        told(START, passed(A)) + told(passed(B), word="guess") + b"PASSED " + B.encode() + b"\n" + told(END), "w"
+        lines_of(START, passed(A))
+        + lines_of(passed(B), word="guess")
+        + b"PASSED "
+        + B.encode()
+        + b"\n"
+        + lines_of(END),
+        "w",
     )
     assert (run.statuses, run.started, run.complete, run.exit_code) == ({A: "PASSED"}, True, True, 0)
 
 
 def test_of_two_outcomes_the_worse_counts() -> None:
-    run = read_records(told(START, failed(A), passed(A), passed(B), failed(B, "teardown"), END), "w")
+    run = read_records(lines_of(START, failed(A), passed(A), passed(B), failed(B, "teardown"), END), "w")
     assert run.statuses == {A: "FAILED", B: "ERROR"}
     assert run.reasons[A] == "assert 1 == 2"
 
@@ -53,7 +59,7 @@ def test_of_two_outcomes_the_worse_counts() -> None:
     "records", [(START, passed(A)), (START, END, passed(A)), (START, END, END)], ids=["none", "early", "two"]
 )
 def test_a_run_without_its_one_end_at_the_end_is_not_complete(records: tuple[dict[str, Any], ...]) -> None:
-    assert not read_records(told(*records), "w").complete
+    assert not read_records(lines_of(*records), "w").complete
 
 
 @given(st.binary())
@@ -121,7 +127,7 @@ def test_swebench_reads_the_log_of_another_runner() -> None:
 
 
 @has_swebench
-def test_a_parser_that_nobody_has_is_the_rows_fault() -> None:
+def test_an_unknown_parser_is_the_rows_fault() -> None:
     with pytest.raises(RolloutError, match="parse_log_nothing"):
         parser_of(Task(log_parser="parse_log_nothing"))
 

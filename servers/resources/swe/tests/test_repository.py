@@ -1,4 +1,4 @@
-"""What git is told, on real repositories: the future goes, the patch comes out whole."""
+"""The commands to git, on real repositories: the future goes, the patch comes out whole."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from app import Swe, SweConfig
-from editing import Told, cut, number_lines
+from editing import EditError, cut, number_lines
 from make_cases import make_cases
 from make_rows import shipped_rows
 
@@ -35,14 +35,14 @@ def test_the_rows_tools_are_the_servers() -> None:
 
 def test_the_tools_of_swe_tools_are_the_servers() -> None:
     server = Swe(SweConfig(), Settings())
-    told = json.loads((SWE_TOOLS / "tools.json").read_text())
-    assert told == [server.tools[one["name"]].schema() for one in told]
+    schemas = json.loads((SWE_TOOLS / "tools.json").read_text())
+    assert schemas == [server.tools[one["name"]].schema() for one in schemas]
 
 
 def test_lines_are_numbered_and_a_range_is_kept() -> None:
     assert number_lines("a\nb\nc\n", [2, -1]) == "     2\tb\n     3\tc"
     for bad in ([0, 1], [4, 5], [2, 1], [1]):
-        with pytest.raises(Told):
+        with pytest.raises(EditError):
             number_lines("a\nb\nc\n", bad)
 
 

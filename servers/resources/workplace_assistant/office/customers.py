@@ -60,8 +60,8 @@ class CustomerRelationshipManagerTool:
                 found = [one for one in found if matches(one[column])]
         for column, (lowest, highest) in bounds.items():
             found = [one for one in found if _within(one, column, lowest, highest)]
-        told = page_of(found, "customers", page, page_size)
-        return told if found else "No customers found."
+        reply = page_of(found, "customers", page, page_size)
+        return reply if found else "No customers found."
 
     def update_customer(self, customer_id: Any = None, field: Any = None, new_value: Any = None) -> Any:
         if not customer_id or not field or not new_value:

@@ -96,8 +96,8 @@ class EmailTool:
         return self._pass_on(email["sender/recipient"], f"RE: {email['subject']}", body, "Email replied successfully.")
 
     def _pass_on(self, recipient: Any, subject: str, body: Any, done: str) -> Any:
-        told = self.send_email(recipient, subject, body)
-        return told if "Error" in told or "Invalid" in told else done
+        reply = self.send_email(recipient, subject, body)
+        return reply if "Error" in reply or "Invalid" in reply else done
 
     def _search(self, query: Any, date_min: Any, date_max: Any, page: Any, page_size: Any) -> Any:
         words = query.lower().split()
@@ -107,8 +107,8 @@ class EmailTool:
             found = [one for one in found if read_time(one["sent_datetime"]).date() >= read_time(date_min).date()]
         if date_max:
             found = [one for one in found if read_time(one["sent_datetime"]).date() <= read_time(date_max).date()]
-        told = page_of(found, "emails", page, page_size)
-        return told if found else "No emails found."
+        reply = page_of(found, "emails", page, page_size)
+        return reply if found else "No emails found."
 
 
 def _is_address(recipient: Any) -> bool:

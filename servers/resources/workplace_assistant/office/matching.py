@@ -29,7 +29,7 @@ def contains(pattern: Any) -> Callable[[Any], bool]:
         return lambda cell: isinstance(cell, str) and lowered in cell.lower()
     if isinstance(pattern, str):
         _refuse_risky(pattern)
-    found = re.compile(pattern, re.IGNORECASE).search  # a pattern that is no text, or no pattern, says so itself
+    found = re.compile(pattern, re.IGNORECASE).search  # raises when the pattern is not a text, or is invalid
     return lambda cell: isinstance(cell, str) and found(cell[:MAX_TEXT]) is not None
 
 

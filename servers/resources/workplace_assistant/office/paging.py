@@ -12,5 +12,5 @@ def page_of(rows: list[Row], kind: str, page: Any, page_size: Any) -> dict[str, 
     pages = (total + page_size - 1) // page_size
     page = max(1, min(page, pages)) if pages > 0 else 1
     begin = (page - 1) * page_size
-    told = {f"total_{kind}": total, "page": page, "page_size": page_size, "total_pages": pages}
-    return {kind: rows[begin : min(begin + page_size, total)], "pagination": told}
+    pagination = {f"total_{kind}": total, "page": page, "page_size": page_size, "total_pages": pages}
+    return {kind: rows[begin : min(begin + page_size, total)], "pagination": pagination}

@@ -1,4 +1,4 @@
-"""Tables as values: a change gives a new table and leaves the old one to whoever else holds it.
+"""Tables as values: a change gives a new table and leaves the old one to its other holders.
 
 All sessions share the rows of the seed; one that changes a table pays for a tuple of references, not for the rows.
 """

@@ -1,4 +1,4 @@
-"""Tools by their flat names. A call never raises: what the arguments break is told to the model."""
+"""Tools by their flat names. A call never raises: an error in the arguments is a text for the model."""
 
 from __future__ import annotations
 

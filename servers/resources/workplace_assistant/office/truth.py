@@ -1,4 +1,4 @@
-"""Is a row's truth one of these tables? A call that fails on them, or changes nothing, would pay for work nobody did.
+"""Is a row's truth one of these tables? A call that fails on them, or changes nothing, would pay for no work.
 
 It is the row's fault, or that of tables which are not the row's own: never the policy's.
 """

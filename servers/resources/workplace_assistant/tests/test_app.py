@@ -50,14 +50,14 @@ async def office(config: dict[str, Any] | None = None) -> AsyncIterator[Caller]:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 async def test_a_case_of_the_folder_scores_as_it_says(case: dict[str, Any]) -> None:
     async with office(case.get("config")) as caller:
-        told = await caller.post("/verify", case["request"])
+        reply = await caller.post("/verify", case["request"])
     if "expected_error" in case:
-        assert told.status == case["expected_error"]["status"]
-        assert told.body["error"]["kind"] == case["expected_error"]["kind"]
-        assert "ground_truth" in told.body["error"]["message"]
+        assert reply.status == case["expected_error"]["status"]
+        assert reply.body["error"]["kind"] == case["expected_error"]["kind"]
+        assert "ground_truth" in reply.body["error"]["message"]
         return
-    assert (told.status, told.body["reward"]) == (200, case["expected_reward"])
-    assert ("reason" in told.body) == (told.body["reward"] == 0.0)
+    assert (reply.status, reply.body["reward"]) == (200, case["expected_reward"])
+    assert ("reason" in reply.body) == (reply.body["reward"] == 0.0)
 
 
 async def test_the_27_tools_are_offered_as_the_rows_offer_them(rows: Rows) -> None:
@@ -80,23 +80,23 @@ async def test_two_rollouts_have_two_offices() -> None:
     assert seen == {"output": {"subject": SEED.emails.rows[7]["subject"]}}
 
 
-async def test_what_a_call_breaks_is_told_to_the_model(rows: Rows) -> None:
+async def test_what_a_call_breaks_is_reported_to_the_model(rows: Rows) -> None:
     async with office() as caller:
         await caller.post("/seed_session", rows[0])
 
-        async def told(tool: str, **arguments: Any) -> Any:
+        async def output_of(tool: str, **arguments: Any) -> Any:
             answered = await caller.post(f"/{tool}", arguments)
             assert answered.status == 200
             return answered.body["output"]
 
-        extra = await told("email_get_email_information_by_id", email_id="00000001", field="subject", cc="x")
+        extra = await output_of("email_get_email_information_by_id", email_id="00000001", field="subject", cc="x")
         assert extra == (
             "Error executing tool 'email_get_email_information_by_id': "
             "EmailTool.get_email_information_by_id() got an unexpected keyword argument 'cc'"
         )
-        assert await told("company_directory_find_email_address", name=None) == "Name not provided."
-        assert await told("made_up_tool", x=1) == "Error executing tool 'made_up_tool': 'made_up_tool'"
-        assert (await told("project_management_search_tasks", task_name="(")).startswith("Error executing tool")
+        assert await output_of("company_directory_find_email_address", name=None) == "Name not provided."
+        assert await output_of("made_up_tool", x=1) == "Error executing tool 'made_up_tool': 'made_up_tool'"
+        assert (await output_of("project_management_search_tasks", task_name="(")).startswith("Error executing tool")
         assert (await caller.post("/email_delete_email", [])).status == 422
         assert (await caller.post("/email_delete_email", b"{")).status == 422
 
@@ -113,8 +113,8 @@ async def test_a_cell_that_is_empty_is_null() -> None:
     arguments = {"customer_name": SEED.customers.rows[0]["customer_name"]}
     async with office() as caller:
         await caller.post("/seed_session", ROWS[0])
-        told = (await caller.post("/customer_relationship_manager_search_customers", arguments)).body["output"]
-    assert told["customers"][0]["customer_phone"] is None
+        reply = (await caller.post("/customer_relationship_manager_search_customers", arguments)).body["output"]
+    assert reply["customers"][0]["customer_phone"] is None
 
 
 async def test_verify_needs_no_session_and_may_be_asked_again(rows: Rows) -> None:
@@ -136,11 +136,11 @@ async def test_a_row_of_other_tables_is_refused_before_a_policy_works_on_it(rows
             await caller.post("/seed_session", row | {"ground_truth": truth * (MANY_CALLS + 1)}),
         ]
         good = [await caller.post("/seed_session", one) for one in rows]
-    for told in asked:
-        assert (told.status, told.body["error"]["kind"], told.body["error"]["retryable"]) == (422, "row", False)
+    for reply in asked:
+        assert (reply.status, reply.body["error"]["kind"], reply.body["error"]["retryable"]) == (422, "row", False)
         for part in ("email_delete_email", "00000999", "Email not found", "`tables` is data/tables"):
-            assert part in told.body["error"]["message"]
-    assert [told.status for told in good] == [200] * len(rows)
+            assert part in reply.body["error"]["message"]
+    assert [reply.status for reply in good] == [200] * len(rows)
 
 
 def test_a_truth_that_only_reads_is_an_empty_one() -> None:
@@ -259,9 +259,9 @@ async def test_the_rows_here_fit_the_tables_here(rows: Rows, config: dict[str, A
     assert [await checker.check(json.dumps(row).encode()) for row in rows] == [[]] * len(rows)
 
 
-async def test_every_id_that_the_tables_lack_is_told_with_its_table_and_the_setting() -> None:
+async def test_every_id_that_the_tables_lack_is_reported_with_its_table_and_the_setting() -> None:
     task = SEED.tasks.rows[0]["task_id"]
-    told = await check(
+    findings = await check(
         [
             {"name": "email_delete_email", "arguments": '{"email_id": "77777777"}'},
             {"name": "project_management_delete_task", "arguments": json.dumps({"task_id": task})},
@@ -269,15 +269,15 @@ async def test_every_id_that_the_tables_lack_is_told_with_its_table_and_the_sett
             {"name": "analytics_get_visitor_information_by_id", "arguments": '{"visitor_id": "nobody"}'},
         ]
     )
-    assert [(one.key, one.what, one.value) for one in told] == [
+    assert [(one.key, one.what, one.value) for one in findings] == [
         ("ground_truth[0].arguments.email_id", "is no email_id of emails.csv", "77777777"),
         ("ground_truth[2].arguments.event_id", "is no event_id of calendar_events.csv", "x"),
         ("ground_truth[3].arguments.visitor_id", "is no visitor_id of analytics_data.csv", "nobody"),
     ]
-    assert all("data/tables; set `tables`" in one.hint for one in told)
+    assert all("data/tables; set `tables`" in one.hint for one in findings)
 
 
-async def test_a_call_that_does_nothing_here_is_told_where_no_id_is_missing() -> None:
+async def test_a_call_that_does_nothing_here_is_reported_where_no_id_is_missing() -> None:
     (problem,) = await check([{"name": "email_send_email", "arguments": "{}"}])
     assert (problem.key, problem.what) == ("ground_truth", "a call does nothing on these tables")
     assert "email_send_email({})" in problem.value

@@ -72,7 +72,7 @@ def test_a_new_email_is_numbered_without_zeros_in_front(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tool", "arguments", "told"),
+    ("tool", "arguments", "message"),
     [
         ("email_send_email", {"recipient": "noor", "subject": "S", "body": "B"}, "Invalid recipient email address."),
         ("email_send_email", {"recipient": NOOR}, "Recipient, subject, or body not provided."),
@@ -102,8 +102,8 @@ def test_a_new_email_is_numbered_without_zeros_in_front(desk: Desk) -> None:
         ("customer_relationship_manager_delete_customer", {"customer_id": "x"}, "Customer not found."),
     ],
 )
-def test_a_call_that_cannot_be_done_says_why(desk: Desk, tool: str, arguments: dict[str, Any], told: str) -> None:
-    assert desk(tool, **arguments).startswith(told)
+def test_a_call_that_cannot_be_done_says_why(desk: Desk, tool: str, arguments: dict[str, Any], message: str) -> None:
+    assert desk(tool, **arguments).startswith(message)
     assert desk.office == Office.open(SEED)
 
 
@@ -181,7 +181,7 @@ def test_points_in_time_are_read_as_people_write_them(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", ["", "soon", "2023-13-01", "9" * 5000, 1e300])
-def test_what_is_no_point_in_time_says_so(value: Any) -> None:
+def test_an_invalid_point_in_time_says_so(value: Any) -> None:
     with pytest.raises(ValueError, match=r"could not convert|out of bounds"):
         read_time(value)
 
