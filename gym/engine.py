@@ -160,6 +160,8 @@ def _version_of(host: str, seconds: float) -> str:
 
 
 class _SocketConnection(http.client.HTTPConnection):
+    """Of the standard library: the broker imports this module, and its image has no httpx."""
+
     def __init__(self, path: str, seconds: float) -> None:
         super().__init__("localhost", timeout=seconds)
         self._path = path

@@ -48,16 +48,16 @@ COUNTED = ("harmless changes", "near misses")
 
 
 def main(folder: Path) -> int:
-    told = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json")) if path.stat().st_size}
+    audits = {path.stem: json.loads(path.read_text()) for path in sorted(folder.glob("*.json")) if path.stat().st_size}
     sys.stdout.write(PREFACE.format(cores=os.cpu_count()))
-    for name, findings in told.items():
+    for name, findings in audits.items():
         load = float((folder / f"{name}.load").read_text())
         sys.stdout.write(_line(name, _in_mode(findings, "default"), load, _failed(findings)))
     sys.stdout.write(SURFACE)
-    for name, findings in told.items():
+    for name, findings in audits.items():
         sys.stdout.write(_surface_line(name, findings))
     sys.stdout.write("\n## What constant answers earn\n\n")
-    for name, findings in told.items():
+    for name, findings in audits.items():
         constant = next(one for one in findings if one["check"] == "constant answers")
         if constant["figures"]["best"]:
             sys.stdout.write(f"* {name}: {constant['detail']}\n")

@@ -19,7 +19,7 @@ settings.load_profile("steady")
 let_children_be_interrupted()
 
 TEST_SECONDS = 600.0  # far beyond the slowest: what hangs costs this much, and not the whole run
-LONG_TIMES = 4  # for those that download, which nobody waits for
+LONG_TIMES = 4  # for those that download
 
 collect_ignore = ["support/upstream_tree"]  # its tests run in the environment of the servers they belong to
 

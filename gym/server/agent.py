@@ -134,16 +134,16 @@ class Agent(Server):
         return {**response, "truncated_by": budget.spent} if budget.spent else response
 
     async def call_tool(self, call: items.Item, rollout: RolloutClient) -> items.Item:
-        """The output item of one call. What the model got wrong is told to the model."""
+        """The output item of one call. The model gets its own mistakes as the output."""
         name, call_id = str(call.get("name", "")), str(call.get("call_id") or call.get("id") or "")
         agent_tools = rollout.agent_tools if rollout.agent_tools and name in rollout.agent_tools else None
         if agent_tools is None and (name in RESERVED or not NAME.fullmatch(name)):
-            return items.function_call_output(call_id, _told(f"There is no tool named {name!r}"))
+            return items.function_call_output(call_id, _error_output(f"There is no tool named {name!r}"))
         arguments = call.get("arguments") or "{}"
         try:
             orjson.loads(arguments)
         except (orjson.JSONDecodeError, TypeError) as error:
-            return items.function_call_output(call_id, _told(f"Invalid tool call arguments: {error!r}"))
+            return items.function_call_output(call_id, _error_output(f"Invalid tool call arguments: {error!r}"))
         if agent_tools is not None:
             return items.function_call_output(call_id, await agent_tools.ask(call, rollout))
         _, text = await rollout.call_tool(name, arguments.encode("utf-8", "replace"))
@@ -292,7 +292,7 @@ def _own_id(fields: Mapping[str, Any]) -> str:
     return f"{task}-{index}" if isinstance(task, int) and isinstance(index, int) else ""
 
 
-def _told(message: str) -> str:
+def _error_output(message: str) -> str:
     return write_json({"error": message}).decode()
 
 

@@ -89,7 +89,7 @@ class AgentTools:
             raise error_from_reply(reply.status, reply.body, server=agent.name, kind="agent")
         parsed = read_json(reply.body)
         if not isinstance(parsed, dict):
-            raise RolloutError("agent", "answered with something that is no response", server=agent.name)
+            raise RolloutError("agent", "answered with something that is not a response", server=agent.name)
         return parsed
 
 

@@ -122,7 +122,7 @@ class HotRoutes:
             CURRENT.set(call)
             answer = await self._within_deadline(handler, call)
         except asyncio.CancelledError:
-            if caller.forgive():
+            if caller.take_back_cancel():
                 return
             raise
         except Exception as error:  # noqa: BLE001 (the one boundary of a server: every failure becomes data)
@@ -160,7 +160,7 @@ class Departure:
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(WATCH_AFTER_SECONDS, self._start, receive, task)
 
-    def forgive(self) -> bool:
+    def take_back_cancel(self) -> bool:
         """True where this class cancelled the current task; the cancellation is then taken back."""
         task = asyncio.current_task()
         if not self._gone or task is None:

@@ -150,7 +150,7 @@ class ServerApp:
         return ServerApp(self._make, fields, settings)
 
     def make(self, settings: Settings) -> Server:
-        """The server alone: not started, and nobody can reach it."""
+        """The server alone: not started, and not reachable."""
         return self._make(settings)
 
     async def start(self) -> HotRoutes:
@@ -217,8 +217,8 @@ def _make_fastapi(server: Server, routes: list[Route]) -> FastAPI:
 
     @app.get("/healthz", summary="Ready?")
     async def healthz() -> JSONResponse:
-        told = {"status": "ok", "name": server.name, "type": server.server_type, "version": __version__}
-        return JSONResponse({**told, "started": started, **server.health()})
+        health = {"status": "ok", "name": server.name, "type": server.server_type, "version": __version__}
+        return JSONResponse({**health, "started": started, **server.health()})
 
     @app.get("/", include_in_schema=False)
     async def alive() -> JSONResponse:

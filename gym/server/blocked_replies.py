@@ -13,7 +13,7 @@ from gym.labels import HEADER_ERROR
 from gym.wire.failures import RolloutError
 
 AT_ONCE = 64  # callers answered at one look
-PATIENCE_SECONDS = 0.2  # for a caller that is still sending
+RECEIVE_TIMEOUT_SECONDS = 0.2  # for a caller that is still sending
 PIECE = 1 << 16
 
 
@@ -34,7 +34,7 @@ def refuse_callers(listener: socket.socket, failure: RolloutError) -> None:
 def answer_waiting(connections: Iterable[Any], blocked: object, own: RolloutError, others: RolloutError) -> None:
     """`own` is for the request whose list of headers is `blocked`, `others` for all that wait behind it.
 
-    `connections` are uvicorn's. Nobody is answered who has the head of a reply already.
+    `connections` are uvicorn's. A request whose reply has begun gets no second one.
     """
     for protocol in connections:
         if not hasattr(protocol, "cycle") or protocol.transport.get_write_buffer_size():
@@ -66,9 +66,9 @@ def failure_of_others(server: str, message: str) -> RolloutError:
 
 def _answer(connection: socket.socket, failure: RolloutError) -> None:
     """What the caller still sends is read: a socket closed with unread bytes would take the reply back."""
-    ends = time.monotonic() + PATIENCE_SECONDS
+    ends = time.monotonic() + RECEIVE_TIMEOUT_SECONDS
     with suppress(OSError):
-        connection.settimeout(PATIENCE_SECONDS)
+        connection.settimeout(RECEIVE_TIMEOUT_SECONDS)
         connection.sendall(reply_of(failure))
         connection.shutdown(socket.SHUT_WR)
         while connection.recv(PIECE) and time.monotonic() < ends:

@@ -1,4 +1,4 @@
-"""A server's `data/verifier_cases.jsonl`: what its verifier has to say to which answer, told to the real app over HTTP.
+"""A server's `data/verifier_cases.jsonl`: the reward each answer must get, checked over HTTP with the real app.
 
 `python -m gym.server.cases FOLDER OUT` runs them in the server's own environment and writes one outcome a line.
 """
@@ -27,7 +27,7 @@ from gym.server.serve import load_app
 from gym.server.testing import ANSWER_SECONDS, Answered, Caller, Scripted, ScriptedJudge, running, scripted_judge
 
 CASES = Path("data") / "verifier_cases.jsonl"
-NO_JUDGE = "nobody"
+NO_JUDGE = "no_judge"
 Kind = Literal["full_reward", "zero_reward", "partial", "malformed", "adversarial", "determinism"]
 
 
@@ -158,12 +158,12 @@ class Bench:
         self.verify_seconds = 0.0  # of the last verify
 
     async def run(self, case: Case) -> CaseOutcome:
-        told = await self.ask(case)
-        if case.kind == "determinism" and isinstance(told, Answered):
+        reply = await self.ask(case)
+        if case.kind == "determinism" and isinstance(reply, Answered):
             again = await self.ask(case)
-            if isinstance(again, Answered) and _reward(again) != _reward(told):
-                told = f"{_reward(told)}, then {_reward(again)}"
-        return _outcome(case, told)
+            if isinstance(again, Answered) and _reward(again) != _reward(reply):
+                reply = f"{_reward(reply)}, then {_reward(again)}"
+        return _outcome(case, reply)
 
     async def ask(
         self, case: Case, request: Mapping[str, Any] | None = None, *, raw: bytes | None = None
@@ -184,17 +184,17 @@ class Bench:
             seeded = await caller.post("/seed_session", row)
             if seeded.status >= 400:
                 return seeded
-            told = seeded
+            reply = seeded
             for step in case.steps:
-                told = await caller.post(f"/{step.tool}", step.arguments)
-                if step.output is not None and told.body != step.output:
-                    return f"{step.tool} answered {_short(told.body)}, not {_short(step.output)}"
+                reply = await caller.post(f"/{step.tool}", step.arguments)
+                if step.output is not None and reply.body != step.output:
+                    return f"{step.tool} answered {_short(reply.body)}, not {_short(step.output)}"
             if "response" not in body:
-                return told
+                return reply
             began = time.perf_counter()
-            told = await caller.post("/verify", body if raw is None else raw)
+            reply = await caller.post("/verify", body if raw is None else raw)
             self.verify_seconds = time.perf_counter() - began
-            return told
+            return reply
 
 
 @asynccontextmanager
@@ -225,14 +225,14 @@ def _named_models(value: Any) -> list[str]:
     return [name for one in value for name in _named_models(one)] if isinstance(value, list) else []
 
 
-def _outcome(case: Case, told: Answered | str) -> CaseOutcome:
+def _outcome(case: Case, reply: Answered | str) -> CaseOutcome:
     expected = _expectation(case)
-    if isinstance(told, str):
-        return CaseOutcome(case.name, case.kind, False, expected, told)
-    body = told.body if isinstance(told.body, dict) else {}
-    if told.status >= 400:
-        return _error_outcome(case, told.status, body, expected)
-    reward = _reward(told)
+    if isinstance(reply, str):
+        return CaseOutcome(case.name, case.kind, False, expected, reply)
+    body = reply.body if isinstance(reply.body, dict) else {}
+    if reply.status >= 400:
+        return _error_outcome(case, reply.status, body, expected)
+    reward = _reward(reply)
     passed = case.expected_reward is not None and reward is not None and math.isclose(reward, case.expected_reward)
     wrong = [
         f"{key} is {_short(body.get(key))}, not {_short(value)}"
@@ -264,8 +264,8 @@ def _expectation(case: Case) -> str:
     return f"reward {case.expected_reward:g}"
 
 
-def _reward(told: Answered) -> float | None:
-    reward = told.body.get("reward") if isinstance(told.body, dict) else None
+def _reward(reply: Answered) -> float | None:
+    reward = reply.body.get("reward") if isinstance(reply.body, dict) else None
     return reward if isinstance(reward, float) else None
 
 
@@ -277,7 +277,7 @@ def _short(value: Any) -> str:
 def main(folder: Path, out: Path, spec: Mapping[str, Any]) -> int:
     app = load_app(folder / "app.py")
     if not isinstance(app, ServerApp):
-        raise UserError(f"{folder.name}/app.py is no server of this SDK: its cases cannot be run in process.")
+        raise UserError(f"{folder.name}/app.py is not a server of this SDK: its cases cannot be run in process.")
     cases = load_cases(folder / CASES)
     if spec.get("strict"):
         cases = tuple(_in_strict(case) for case in cases if case.oracle)

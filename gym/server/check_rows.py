@@ -35,10 +35,10 @@ class RowChecker:
     @classmethod
     def of(cls, app: object, name: str, fields: Mapping[str, Any]) -> RowChecker:
         if not isinstance(app, ServerApp):
-            raise UserError(f"{name} is no server of this SDK: its rows cannot be checked in process.")
+            raise UserError(f"{name} is not a server of this SDK: its rows cannot be checked in process.")
         server = app.make(Settings(name=name, fields=fields))
         if not isinstance(server, ResourcesServer):
-            raise UserError(f"{name} is no resources server: it verifies no rows.")
+            raise UserError(f"{name} is not a resources server: it verifies no rows.")
         return cls(server)
 
     async def start(self) -> None:

@@ -1,4 +1,4 @@
-"""What a server process was told at its start: its own fields, whom it may talk to, where to listen."""
+"""What a server process gets at its start: its own fields, the servers it may call, where to listen."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Reference(BaseModel):
 
 
 class ServerConfig(BaseModel):
-    """The fields every instance may have. Subclass it to add a server's own; a key that nobody declared is an error."""
+    """The fields every instance may have. Subclass it to add a server's own; an undeclared key is an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -60,7 +60,7 @@ class Settings:
     hosts: frozenset[str] = frozenset()  # names with a dot by which it may be asked, where others can reach it
     drain_seconds: float = 30.0
     blocked_seconds: float = 60.0  # a server whose event loop is blocked for longer ends; 0: never
-    upstreams: str = ""  # folder in which a model is told other addresses of its provider at run time
+    upstreams: str = ""  # folder from which a model reads other addresses of its provider at run time
     sandbox_url: str = ""  # of the broker; "" for an instance that holds no grant
     sandbox_token: str = field(default="", repr=False)
 
@@ -98,10 +98,10 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
     )
 
 
-def _hosts(told: str, document: Mapping[str, Any]) -> frozenset[str]:
-    """What the environment says, and by what its peers were told to ask."""
+def _hosts(listed: str, document: Mapping[str, Any]) -> frozenset[str]:
+    """The hosts of the environment variable, and those by which its peers call it."""
     configured = (str(_own_fields(block).get("host") or "") for block in document.values())
-    return frozenset(one.strip().lower() for one in (*told.split(","), *configured) if one.strip())
+    return frozenset(one.strip().lower() for one in (*listed.split(","), *configured) if one.strip())
 
 
 def addresses(document: Mapping[str, Any]) -> dict[str, str]:
@@ -180,7 +180,7 @@ def _seconds(variable: str, text: str) -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < 1e6:
-        raise UserError(f"{variable}={text} is no number of seconds", f"set {variable}=30")
+        raise UserError(f"{variable}={text} is not a number of seconds", f"set {variable}=30")
     return seconds
 
 

@@ -24,8 +24,8 @@ from gym.wire.upstream_file import FILE, Upstreams, origin_of
 
 log = logging.getLogger("gym.server")
 
-MOST_BOUND = 100_000  # rollouts whose address is remembered; beyond it the oldest are asked anew
-MOST_SECRETS = 100
+MAX_BOUND = 100_000  # rollouts whose address is remembered; beyond it the oldest are asked for again
+MAX_SECRETS = 100
 PROBE_SECONDS, LONGEST_PROBE_SECONDS = 1.0, 15.0  # between two questions to an address that could not be reached
 
 
@@ -90,7 +90,7 @@ class Endpoints:
             return
         self._bound[key] = url
         self._bound.move_to_end(key)
-        if len(self._bound) > MOST_BOUND:
+        if len(self._bound) > MAX_BOUND:
             self._bound.popitem(last=False)
 
     def lose(self, url: str) -> None:
@@ -172,7 +172,7 @@ class Endpoints:
         self._headers = headers
         self._proxies = {url: find_proxy(url) for url in urls}
         known = (*self._configured_secrets, *secrets, *self.secrets)  # an earlier key may still come back in an error
-        self.secrets = tuple(dict.fromkeys(one for one in known if len(one) >= 6))[:MOST_SECRETS]
+        self.secrets = tuple(dict.fromkeys(one for one in known if len(one) >= 6))[:MAX_SECRETS]
         self.model = model  # "" where the configured name holds
         self.version = version
         self.generation += 1

@@ -69,7 +69,7 @@ class JudgeReply:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Are two texts the same? `swapped` is the answer with both exchanged; None: nobody asked for that."""
+    """Are two texts the same? `swapped` is the answer with both exchanged; None: not asked for."""
 
     equal: bool
     swapped: bool | None
@@ -278,14 +278,14 @@ class _Judged(ServerPart):
 
 
 def not_for_a_judge(text: str) -> str:
-    """Why nobody need be asked about an answer; nothing when a judge should."""
+    """Why an answer needs no judge; empty when it needs one."""
     if not text.strip():
         return "the answer is empty"
     return "" if len(text) <= LONGEST_JUDGED else f"the answer is longer than {LONGEST_JUDGED} characters"
 
 
 def defuse(text: str, markers: Iterable[str]) -> str:
-    """`[[A=B]]` becomes `[ [A=B]]`: readable, and no label. Words stay: a marker needs a sign to be told from prose."""
+    """`[[A=B]]` becomes `[ [A=B]]`: readable, and no label. Words stay: a marker differs from prose by a sign."""
     spelt = sorted({one for one in markers if not one.replace(" ", "").replace("_", "").isalnum()}, key=len)
     if not spelt:
         return text
@@ -330,7 +330,7 @@ def _placeholders(text: str, where: str) -> set[str]:
         raise UserError(f"{where}: {error}.", "Write {name} for a placeholder and {{ for a brace.") from None
     for name, spec, conversion in fields:
         if not name.isidentifier() or spec or conversion:
-            raise UserError(f"{where}: {{{name}}} is no placeholder.", "Write {name}; {{ for a brace.")
+            raise UserError(f"{where}: {{{name}}} is not a placeholder.", "Write {name}; {{ for a brace.")
     return {name for name, _, _ in fields}
 
 

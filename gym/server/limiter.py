@@ -18,7 +18,7 @@ log = logging.getLogger("gym.server")
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 8.0  # after a refusal that names no time of its own
 LONGEST_SHUT = 60.0  # one call asks then whether it is over, whatever time was named
-PATIENT_SECONDS = 120.0  # of refusals without one success between them; beyond it they count as failures
+REFUSED_TIMEOUT_SECONDS = 120.0  # of refusals without one success between them; beyond it they count as failures
 LATELY_SECONDS = 10
 # The first calls: where the limit is low, nearly all places at once would be refused. 64 after 1 s, 1000 after 2 s.
 FIRST_PLACES, DOUBLE_SECONDS, STEP_SECONDS, OPENING_SECONDS = 4, 0.25, 0.05, 4.0
@@ -86,7 +86,7 @@ class Limiter:
         self.leave()
 
     def throttle(self, number: int, wait: float) -> bool:
-        """The call was refused for now; `wait` is the provider's wish. Is there patience left?"""
+        """The call was refused for now; `wait` is the provider's wish. True while another try is allowed."""
         now = asyncio.get_running_loop().time()
         self.throttled += 1
         self._lately.add(now)
@@ -97,7 +97,7 @@ class Limiter:
         if self._aimd.is_shut:
             self._close(now, min(wait, LONGEST_SHUT) or pause(self._aimd.dry - PROOF))
         self.leave()
-        return now - self._refused_since < PATIENT_SECONDS
+        return now - self._refused_since < REFUSED_TIMEOUT_SECONDS
 
     async def rest(self, seconds: float) -> None:
         """A refused call waits for itself, without a place."""
@@ -108,7 +108,7 @@ class Limiter:
             self.resting -= 1
 
     def _close(self, now: float, seconds: float) -> None:
-        """Nobody enters for a while; those who wait are woken after it."""
+        """No call enters for a while; those that wait are woken after it."""
         if now + seconds > self._closed_until:
             self._closed_until = now + seconds
             asyncio.get_running_loop().call_at(self._closed_until, self._reopen, self._closed_until)

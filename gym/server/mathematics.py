@@ -32,7 +32,7 @@ class MathComparison(NamedTuple):
 class Mathematics:
     """Start none of it; `close` it. What takes more CPU time than `seconds`, or too much memory, equals nothing.
 
-    Whoever wrote it chose that it costs so much; an expected answer that costs it by itself is a fault of the row.
+    The author of the answer chose that cost; an expected answer that costs it by itself is a fault of the row.
     """
 
     def __init__(self, *, seconds: float = 10.0, count: int = 2) -> None:

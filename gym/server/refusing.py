@@ -25,7 +25,7 @@ from gym.wire.foreign_pages import (
     refusal_words,
 )
 
-MOST_KNOWN: Final = 64  # values that were found good, so that most requests pay for a look-up and no more
+MAX_KNOWN: Final = 64  # values that were found good, so that most requests pay for a look-up and no more
 
 
 @dataclass(frozen=True)
@@ -74,14 +74,14 @@ class Refusing:
         """HTTP/1.0 may leave it out, browsers do not."""
         host = found.get(b"host")
         good = host is None or (self._is_ours is not None and self._is_ours(host.decode("latin-1")))
-        if good and host is not None and len(self._hosts) < MOST_KNOWN:
+        if good and host is not None and len(self._hosts) < MAX_KNOWN:
             self._hosts.add(host)
         return good
 
     def _learn_type(self, found: dict[bytes, bytes]) -> bool:
         kind = found.get(b"content-type", b"")
         good = is_json_type(kind.decode("latin-1"))
-        if good and len(self._types) < MOST_KNOWN:
+        if good and len(self._types) < MAX_KNOWN:
             self._types.add(kind)
         return good
 

@@ -102,7 +102,7 @@ class RolloutClient:
             parsed = None
         if not isinstance(parsed, dict) or not isinstance(parsed.get("output"), list):
             text = reply.body[:200].decode("utf-8", "replace")
-            raise RolloutError("model", f"answered with something that is no response: {text}", server=instance)
+            raise RolloutError("model", f"answered with something that is not a response: {text}", server=instance)
         return parsed
 
     async def call_tool(self, name: str, arguments: bytes) -> tuple[int, str]:

@@ -170,7 +170,7 @@ def listen(where: str) -> socket.socket:
     """`fd:N` is a listening socket we were given; `host:port` is bound here."""
     kind, _, number = where.rpartition(":")
     if not number.isdecimal() or not kind or int(number) > 65535:
-        raise UserError(f"{labels.ENV_LISTEN}={where} is no place to listen", "write host:port, or fd:N")
+        raise UserError(f"{labels.ENV_LISTEN}={where} is not an address to listen on", "write host:port, or fd:N")
     if kind == "fd":
         return _inherited(int(number))
     host, port = kind, number
@@ -204,7 +204,7 @@ def _inherited(number: int) -> socket.socket:
     try:
         return socket.socket(fileno=number)
     except OSError as error:
-        what = f"{labels.ENV_LISTEN}=fd:{number} is no socket that this process was given: {error.strerror}"
+        what = f"{labels.ENV_LISTEN}=fd:{number} is not a socket that this process was given: {error.strerror}"
         raise UserError(what, "start the server with `gym up`, or set host:port") from None
 
 

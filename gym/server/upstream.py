@@ -30,7 +30,7 @@ from gym.wire.sse_reading import events_to_reply
 if TYPE_CHECKING:
     import aiohttp
 
-PATIENCE = frozenset((429, 502, 503, 504, 529))  # the provider did not do it and asks to be asked again
+RETRY_STATUSES = frozenset((429, 502, 503, 504, 529))  # the provider did not do it and asks to be asked again
 THROTTLED = frozenset((429, 529))  # and 503 with Retry-After
 ROW_FAULT = frozenset((400, 413, 422))
 ATTEMPTS = 5
@@ -229,7 +229,7 @@ class Upstream:
         return fresh[0], len(fresh) > 1
 
     async def _try_in_turn(self, base: str, path: str, data: bytes, ends: float, root: bool) -> tuple[TryOutcome, bool]:
-        """One try when the limiter lets it through; whether it was refused for now, and there is patience for more."""
+        """One try when the limiter lets it through; whether it was refused for now and another try is allowed."""
         limiter = self._limiter
         try:
             number = await limiter.enter(ends)
@@ -285,7 +285,7 @@ class Upstream:
             return TryOutcome({}, UpstreamError(what, status, retryable=True))
         words = self._scrub(upstream_words(body) or headers.get("location", ""))
         message = f"{show_url(url)} answered {status}: {words}"
-        if status in PATIENCE and b"insufficient_quota" not in body:
+        if status in RETRY_STATUSES and b"insufficient_quota" not in body:
             wish = retry_after(headers)
             failure = UpstreamError(message, status, retryable=True)
             return TryOutcome(

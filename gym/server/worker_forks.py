@@ -1,4 +1,4 @@
-"""The server's end of `worker_process`: starts the nursery, has it fork workers, and learns how each of them ended."""
+"""The server's end of `worker_process`: starts the forkserver, lets it fork workers, learns how each of them ended."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _SECRET_WORDS = ("KEY", "TOKEN", "SECRET", "PASSWORD")
 _OWN_PREFIXES = ("NEMO_GYM_", "GYM_")
 
 
-class NurseryGone(Exception):
-    """The nursery ended, or its module could not be imported: the text says which."""
+class ForkserverGone(Exception):
+    """The forkserver ended, or its module could not be imported: the text says which."""
 
 
 class WorkerChannel(asyncio.Protocol):
@@ -101,29 +101,29 @@ class StackPipe:
 class Worker:
     pid: int
     channel: WorkerChannel
-    nursery: Nursery
+    forkserver: Forkserver
     stack: StackPipe
 
     def interrupt(self) -> None:
         """Have it write where it is, and end."""
-        if not self.nursery.gone:
+        if not self.forkserver.gone:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(self.pid, signal.SIGPROF)
 
     def place(self) -> str:
         """`graders.py:12 in judge`, of one that ran out of time; it may be forged by what it ran."""
-        return _place_in(self.stack.read(), self.nursery.folder)
+        return _place_in(self.stack.read(), self.forkserver.folder)
 
     def kill(self) -> None:
-        """Nobody has waited for it yet, so the number is still its own."""
-        if not self.nursery.gone:
+        """It was not waited for yet, so the number is still its own."""
+        if not self.forkserver.gone:
             with suppress(ProcessLookupError, PermissionError):  # macOS says the latter of a zombie's group
                 os.killpg(self.pid, signal.SIGKILL)
         self.channel.abort()
 
 
 @dataclass(eq=False, slots=True)
-class Nursery:
+class Forkserver:
     """One process and the children it forks. `start` it; `close` ends all of them."""
 
     process: subprocess.Popen[bytes]
@@ -145,14 +145,14 @@ class Nursery:
             process = subprocess.Popen(  # noqa: S603 (ourselves)
                 argv, stdin=subprocess.DEVNULL, pass_fds=(theirs.fileno(),), env=_environment(os.environ)
             )
-        nursery = cls(process, ours, folder)
-        asyncio.get_running_loop().add_reader(ours, nursery._read)
+        forkserver = cls(process, ours, folder)
+        asyncio.get_running_loop().add_reader(ours, forkserver._read)
         try:
-            await nursery._ready
+            await forkserver._ready
         except BaseException:
-            await nursery.close()
+            await forkserver.close()
             raise
-        return nursery
+        return forkserver
 
     async def fork(self) -> Worker:
         loop = asyncio.get_running_loop()
@@ -179,7 +179,7 @@ class Nursery:
         worker.kill()
         ended = self._ends[worker.pid] = asyncio.get_running_loop().create_future()
         if not self.gone:
-            with suppress(NurseryGone):
+            with suppress(ForkserverGone):
                 self._send(b"%d\n" % worker.pid)
         if self.gone:
             ended.set_result(signal.SIGKILL)
@@ -199,7 +199,7 @@ class Nursery:
             socket.send_fds(self.control, [order], descriptors or [])
         except OSError as error:
             self._end(f"the worker process is gone: {error}")
-            raise NurseryGone(self.gone) from error
+            raise ForkserverGone(self.gone) from error
 
     def _read(self) -> None:
         try:
@@ -235,14 +235,14 @@ class Nursery:
         self.control.close()
         for waiting in (self._ready, *self._forks):
             if not waiting.done():
-                waiting.set_exception(NurseryGone(why))
+                waiting.set_exception(ForkserverGone(why))
                 waiting.exception()  # its caller may have gone
         for ended in self._ends.values():
             _settle(ended, signal.SIGKILL)
 
     def _forget(self, forked: asyncio.Future[int]) -> None:
         if not forked.cancelled() and forked.exception() is None and not self.gone:
-            with suppress(NurseryGone):
+            with suppress(ForkserverGone):
                 self._send(b"%d\n" % forked.result())
 
 

@@ -1,4 +1,4 @@
-"""The processes behind `gym.server.workers`: a nursery that has a server's module loaded, and forks workers from it.
+"""The processes behind `gym.server.workers`: a forkserver that has a server's module loaded, and forks workers from it.
 
 Run as a file, and with nothing but the standard library: a start costs what the server's own module costs.
 """
@@ -25,7 +25,7 @@ MAX_FRAME = 256 * 1024 * 1024
 
 
 def main(module: str, folder: str, memory: int, control_fd: int) -> None:
-    """The nursery: one order a line, one answer a line, until its server goes away."""
+    """The forkserver: one order a line, one answer a line, until its server goes away."""
     os.dup2(2, 1)  # what the code prints belongs in the server's log
     sys.stdout = sys.stderr
     for number in (
@@ -73,7 +73,7 @@ def _serve_orders(control: socket.socket, loaded: ModuleType, memory: int) -> No
 
 
 def _reap(pid: int) -> int:
-    """Its wait status. Nobody else waits for it: until now its number could not become another process's."""
+    """Its wait status. Nothing else waits for it: until now its number could not become another process's."""
     try:
         return os.waitpid(pid, 0)[1]
     except ChildProcessError:
@@ -94,7 +94,7 @@ def _fork_worker(fd: int, stack: int, control: socket.socket, loaded: ModuleType
         control.close()
         _work(socket.socket(fileno=fd), stack, loaded, memory)
         os._exit(0)
-    except BaseException:  # noqa: BLE001 (the nursery's own stack must not go on in its child)
+    except BaseException:  # noqa: BLE001 (the forkserver's own stack must not go on in its child)
         traceback.print_exc()
     finally:
         os._exit(1)

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from gym.errors import UserError
-from gym.server.worker_forks import Nursery, NurseryGone, Worker
+from gym.server.worker_forks import Forkserver, ForkserverGone, Worker
 from gym.wire.failures import RolloutError
 
-PATIENCE_SECONDS = 60.0  # of wall time, for a call that gets no CPU, or waits for something
+WALL_TIMEOUT_SECONDS = 60.0  # of wall time, for a call that gets no CPU, or waits for something
 WAIT_SECONDS = 300.0  # for a worker to be free
 MAX_WAITING = 10_000
 SLACK_SECONDS = 1.0  # of CPU time beyond the limit: then the worker's own timer has been tampered with
@@ -42,7 +42,7 @@ class WorkerTooSlow(WorkerTimeout):
 class AnswerTooCostly(Exception):
     """To check the answer takes more CPU time or memory than it may, and to check a blank one does not.
 
-    Whoever wrote the answer chose that: `/verify` answers 0 with this as `reason`. `cause` is `timeout` or `memory`.
+    The author of the answer chose that: `/verify` answers 0 with this as `reason`. `cause` is `timeout` or `memory`.
     """
 
     def __init__(self, message: str, cause: str = "timeout") -> None:
@@ -74,7 +74,8 @@ class WorkerRaised(Exception):
 class Workers:
     """`count` processes that call functions of a module in the server's own folder. Started by the first call.
 
-    `timeout` is CPU seconds a call, `memory` bytes of address space a worker (0: any), `patience` wall seconds a call.
+    `timeout` is CPU seconds a call, `memory` bytes of address space a worker (0: any), `wall_timeout` wall seconds
+    a call.
     """
 
     def __init__(
@@ -84,18 +85,18 @@ class Workers:
         count: int = 2,
         timeout: float = 10.0,
         memory: int = 2 << 30,
-        patience: float = PATIENCE_SECONDS,
+        wall_timeout: float = WALL_TIMEOUT_SECONDS,
         folder: Path | None = None,
     ) -> None:
         self._module = module
         self._folder = str(folder or _folder_of(module))
         self._timeout = timeout
         self._memory = memory
-        self._patience = patience
+        self._wall_timeout = wall_timeout
         self._places = asyncio.Semaphore(count)
         self._waiting = 0
         self._idle: list[Worker] = []
-        self._nursery: Nursery | None = None
+        self._forkserver: Forkserver | None = None
         self._starting = asyncio.Lock()
 
     async def check(self, function: str, *arguments: Any, blank: Sequence[Any], field: str) -> Any:
@@ -127,8 +128,8 @@ class Workers:
         except WorkerRaised as error:
             if error.type_name != refusal:
                 raise
-            told = error.message if error.message.startswith(field) else f"{field}: {error.message}"
-            raise RolloutError("row", told) from None
+            message = error.message if error.message.startswith(field) else f"{field}: {error.message}"
+            raise RolloutError("row", message) from None
 
     async def call(self, function: str, *arguments: Any, timeout: float | None = None) -> Any:
         """What `module.function(*arguments)` returns; both ways it is JSON. Raises one of the errors above."""
@@ -136,21 +137,21 @@ class Workers:
         question = json.dumps((function, arguments, limit)).encode()
         await self._wait_for_place()
         try:
-            told = await self._ask(function, question, limit)
+            answer = await self._ask(function, question, limit)
         finally:
             self._places.release()
-        if "error" in told:
-            raise WorkerRaised(*told["error"])
-        return told["value"]
+        if "error" in answer:
+            raise WorkerRaised(*answer["error"])
+        return answer["value"]
 
     async def close(self) -> None:
         """Ends all of them, busy or not."""
         for worker in self._idle:
             worker.channel.abort()
         self._idle.clear()
-        nursery, self._nursery = self._nursery, None
-        if nursery is not None:
-            await nursery.close()
+        forkserver, self._forkserver = self._forkserver, None
+        if forkserver is not None:
+            await forkserver.close()
 
     async def _wait_for_place(self) -> None:
         if not self._places.locked():
@@ -169,20 +170,20 @@ class Workers:
 
     async def _ask(self, function: str, question: bytes, limit: float) -> dict[str, Any]:
         worker = await self._take()
-        watch = _Watch(worker, limit, self._patience)
+        watch = _Watch(worker, limit, self._wall_timeout)
         try:
-            told = await worker.channel.ask(question)
-        except BaseException:  # whoever asks next must not get this answer
-            worker.nursery.bury(worker)
+            reply = await worker.channel.ask(question)
+        except BaseException:  # the next caller must not get this answer
+            worker.forkserver.bury(worker)
             raise
         finally:
             watch.cancel()
-        if not told:
-            status = await worker.nursery.bury(worker)
+        if not reply:
+            status = await worker.forkserver.bury(worker)
             raise self._explain(function, limit, watch.killed_for, status, worker.place())
-        answer: dict[str, Any] = json.loads(told)
+        answer: dict[str, Any] = json.loads(reply)
         if "memory" in answer:
-            worker.nursery.bury(worker)
+            worker.forkserver.bury(worker)
             raise WorkerOutOfMemory(f"{self._module}.{function} needed more than {self._memory >> 20} MB of memory")
         self._idle.append(worker)
         return answer
@@ -191,22 +192,22 @@ class Workers:
         """The worker used last, or a new one; never more than there are places."""
         while self._idle:
             worker = self._idle.pop()
-            if not worker.channel.lost and worker.nursery is self._nursery:
+            if not worker.channel.lost and worker.forkserver is self._forkserver:
                 return worker
-            worker.nursery.bury(worker)
+            worker.forkserver.bury(worker)
         try:
             return await (await self._running()).fork()
-        except NurseryGone as error:
+        except ForkserverGone as error:
             raise RolloutError("resources", f"workers of {self._module}: {error}", retryable=False) from None
 
-    async def _running(self) -> Nursery:
+    async def _running(self) -> Forkserver:
         async with self._starting:
-            if self._nursery is None or self._nursery.gone:
-                if self._nursery is not None:
-                    await self._nursery.close()
-                self._nursery = None
-                self._nursery = await Nursery.start(self._module, self._folder, self._memory)
-            return self._nursery
+            if self._forkserver is None or self._forkserver.gone:
+                if self._forkserver is not None:
+                    await self._forkserver.close()
+                self._forkserver = None
+                self._forkserver = await Forkserver.start(self._module, self._folder, self._memory)
+            return self._forkserver
 
     def _explain(self, function: str, limit: float, killed_for: str, status: int, place: str) -> RolloutError:
         name = f"{self._module}.{function}"
@@ -225,14 +226,14 @@ class Workers:
 class _Watch:
     """Kills a worker whose own timer does not: one that waits for ever, or that has switched the timer off."""
 
-    def __init__(self, worker: Worker, limit: float, patience: float) -> None:
+    def __init__(self, worker: Worker, limit: float, wall_timeout: float) -> None:
         self._worker = worker
         self._limit = limit
         self._cpu_before = _cpu_seconds(worker.pid)
         self._loop = asyncio.get_running_loop()
-        self._patience = max(patience, limit)
-        self._ends = self._loop.time() + self._patience
-        self._timer = self._loop.call_later(min(limit + SLACK_SECONDS, self._patience), self._look)
+        self._wall_timeout = max(wall_timeout, limit)
+        self._ends = self._loop.time() + self._wall_timeout
+        self._timer = self._loop.call_later(min(limit + SLACK_SECONDS, self._wall_timeout), self._look)
         self.killed_for = ""
 
     def cancel(self) -> None:
@@ -243,7 +244,7 @@ class _Watch:
         if _cpu_seconds(self._worker.pid) - self._cpu_before > self._limit + SLACK_SECONDS:
             self.killed_for = f"took more than {self._limit:g} s of CPU time"
         elif left <= 0:
-            self.killed_for = f"gave no answer within {self._patience:g} s"
+            self.killed_for = f"gave no answer within {self._wall_timeout:g} s"
         if self.killed_for:
             self._worker.interrupt()  # one that can, writes its stack and ends by itself
             self._timer = self._loop.call_later(LAST_WORDS_SECONDS, self._worker.kill)
@@ -252,7 +253,7 @@ class _Watch:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """Of another process; 0 where the system does not tell."""
+    """Of another process; 0 where the system does not say."""
     if sys.platform != "linux":
         return 0.0
     try:

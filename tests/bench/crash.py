@@ -42,7 +42,7 @@ ROWS, REPEATS, CONCURRENCY = 300, 2, 8
 LONGEST_LIFE = 1.6  # of a collector, its start of some 0.6 s included
 LONGEST_CALM = 0.8  # between two kills of a server
 OWN_RESTART = 1.5  # how long the supervisor may take by itself; then the bench asks it, its back-off has grown
-PATIENCE = 120.0
+TIMEOUT = 120.0
 MOST_RESUMES = 5
 
 Rewards = dict[str, float]
@@ -55,7 +55,7 @@ class Verdict:
     missing: int = 0
     doubled: int = 0
     wrong: int = 0  # another reward
-    strange: int = 0  # a key that nobody asked for
+    strange: int = 0  # an unexpected key
     failed: int = 0
 
     def add(self, other: Verdict) -> None:
@@ -112,11 +112,11 @@ class Stack:
             if one and one.pid and one.pid != killed and (one.state == "healthy" or not well):
                 return
             waited = time.monotonic() - began
-            assert waited < PATIENCE, f"{name} has not come back: {one}"
+            assert waited < TIMEOUT, f"{name} has not come back: {one}"
             if waited > OWN_RESTART and not asked and (one is None or one.pid is None):
                 asked = True
                 with contextlib.suppress(GymError):
-                    self._runtime.restart(self.home, (name,), lambda _: None, timeout=PATIENCE)
+                    self._runtime.restart(self.home, (name,), lambda _: None, timeout=TIMEOUT)
             time.sleep(0.02)
 
 
@@ -125,11 +125,11 @@ def running_stack(folder: Path, rows: int = ROWS) -> Iterator[Stack]:
     stack = Stack(folder, rows)
     words = ("up", "mcqa", "stateful_counter", LATENCY, "--model", "scripted", "--runtime", "local", "--port", "0")
     try:
-        if stack.gym(*words).wait(PATIENCE):
+        if stack.gym(*words).wait(TIMEOUT):
             raise RuntimeError((folder / "gym.log").read_text("utf-8"))
         yield stack
     finally:
-        stack.gym("down").wait(PATIENCE)
+        stack.gym("down").wait(TIMEOUT)
 
 
 def run_campaign(stack: Stack, target: str, kills: int, chance: random.Random, right: Rewards) -> Campaign:
@@ -182,7 +182,7 @@ def kill_servers(stack: Stack, output: Path, kills: int, chance: random.Random, 
         os.kill(one.pid, signal.SIGKILL)
         campaign.kills += 1
         stack.wait_for_another(name, one.pid, well=chance.random() < 0.8)  # else the next kill meets a start
-    process.wait(PATIENCE)
+    process.wait(TIMEOUT)
 
 
 def finish(stack: Stack, output: Path, campaign: Campaign) -> None:
@@ -190,7 +190,7 @@ def finish(stack: Stack, output: Path, campaign: Campaign) -> None:
     for _ in range(MOST_RESUMES):
         process = stack.collect(output)
         campaign.starts += 1
-        if process.wait(PATIENCE) == 0 and not read_lines(beside(output)):
+        if process.wait(TIMEOUT) == 0 and not read_lines(beside(output)):
             return
 
 
@@ -208,7 +208,7 @@ def judge(output: Path, right: Rewards) -> Verdict:
 
 def undisturbed(stack: Stack) -> Rewards:
     output = stack.folder / "undisturbed.jsonl"
-    assert stack.collect(output).wait(PATIENCE) == 0, (stack.folder / "gym.log").read_text("utf-8")
+    assert stack.collect(output).wait(TIMEOUT) == 0, (stack.folder / "gym.log").read_text("utf-8")
     rewards = {line["_gym"]["key"]: line["reward"] for line in read_lines(output)}
     assert len(rewards) == len(read_lines(stack.rows)) * REPEATS, len(rewards)
     assert 0 < sum(rewards.values()) < len(rewards), "rewards that are all alike would prove little"
@@ -222,9 +222,9 @@ def write_rows(path: Path, count: int) -> Path:
     for number in range(count // 2):
         asked = f"Question {number}: which one?\n\nA. ash\nB. beech\nC. cedar\nD. durmast\n\nAnswer in \\boxed{{}}."
         rows.append(_with_text(question, asked, expected_answer="ABCD"[number % 4]))
-        told = f"The counter starts at {number}. Add 2, then add {number % 7}, then read it."
+        order = f"The counter starts at {number}. Add 2, then add {number % 7}, then read it."
         expected = number + 2 + number % 7 + (number % 5 == 0)
-        rows.append(_with_text(counter, told, initial_count=number, expected_count=expected))
+        rows.append(_with_text(counter, order, initial_count=number, expected_count=expected))
     path.write_bytes(b"".join(orjson.dumps(row) + b"\n" for row in rows))
     return path
 

@@ -54,8 +54,8 @@ def main() -> int:
             figures["jq -c ."] = measure((jq, "-c", ".", str(path)))
     for name, one in figures.items():
         cpu, wall = size / one.cpu / 1e6, size / one.wall / 1e6
-        told = f"{name:34} {cpu:7.0f} MB/s of CPU  {wall:7.0f} MB/s of wall clock  {one.peak / 2**20:5.0f} MB at most"
-        sys.stdout.write(told + "\n")
+        line = f"{name:34} {cpu:7.0f} MB/s of CPU  {wall:7.0f} MB/s of wall clock  {one.peak / 2**20:5.0f} MB at most"
+        sys.stdout.write(line + "\n")
     return 0
 
 

@@ -107,7 +107,7 @@ async def collect_groups(url: str, groups: int, size: int, *, drop: bool = True)
 
 
 async def collect_kept(url: str, groups: int, size: int) -> dict[str, float]:
-    """The same rows, and every group delivered: dropped ones are cheaper, as nobody writes their lines."""
+    """The same rows, and every group delivered: dropped ones are cheaper, as their lines are not written."""
     return await collect_groups(url, round(groups / (1 - DROPPED)), size, drop=False)
 
 

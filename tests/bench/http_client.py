@@ -154,16 +154,16 @@ def compare(options: argparse.Namespace) -> None:
     assert server.stdout is not None
     try:
         url = f"http://127.0.0.1:{server.stdout.readline().strip()}/run"
-        told = {
+        measured = {
             name: best(name, url, options) for name, (module, _) in CLIENTS.items() if importlib.util.find_spec(module)
         }
     finally:
         server.terminate()
         server.wait()
         server.stdout.close()
-    ours = told["gym.http.pool"]["us"]
+    ours = measured["gym.http.pool"]["us"]
     print(f"{'client':<18}{'CPU us/request':>16}{'ratio':>8}{'requests/s':>13}")
-    for name, one in told.items():
+    for name, one in measured.items():
         print(f"{name:<18}{one['us']:>16.1f}{one['us'] / ours:>8.2f}{one['rate']:>13,.0f}")
 
 

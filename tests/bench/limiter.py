@@ -35,8 +35,8 @@ class OnSockets:
             return
         await receive()
         status, body, headers = await self.provider.ask(asyncio.get_running_loop().time())
-        told = [(key.encode(), value.encode()) for key, value in headers.items()]
-        await send({"type": "http.response.start", "status": status, "headers": told})
+        sent = [(key.encode(), value.encode()) for key, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": sent})
         await send({"type": "http.response.body", "body": body})
 
 

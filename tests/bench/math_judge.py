@@ -89,7 +89,7 @@ def time_baseline(requests: list[dict[str, Any]]) -> float:
 async def time_server(url: str, requests: list[dict[str, Any]]) -> tuple[float, list[float], Counter[str]]:
     """Verifies a second, the seconds of each, and what came of them."""
     seconds: list[float] = []
-    told: Counter[str] = Counter()
+    outcomes: Counter[str] = Counter()
     waiting = iter(requests)
 
     async def ask() -> None:
@@ -99,13 +99,13 @@ async def time_server(url: str, requests: list[dict[str, Any]]) -> tuple[float, 
                 answered = await caller.post("/verify", request)
                 seconds.append(time.perf_counter() - began)
                 body = answered.body
-                told["reward" if answered.status == 200 else str(body["error"]["kind"])] += 1
+                outcomes["reward" if answered.status == 200 else str(body["error"]["kind"])] += 1
 
     began = time.perf_counter()
     async with asyncio.TaskGroup() as group:
         for _ in range(AT_ONCE):
             group.create_task(ask())
-    return len(requests) / (time.perf_counter() - began), seconds, told
+    return len(requests) / (time.perf_counter() - began), seconds, outcomes
 
 
 async def main(verifies: int, endless: int, workers: int) -> None:
@@ -123,10 +123,10 @@ async def main(verifies: int, endless: int, workers: int) -> None:
     for what, some in (("", requests), (f", {mixed.count(hanging)} of them endless", mixed)):
         async with running(load_app(FOLDER / "app.py").configured(fields)) as url:
             await time_server(url, make_requests(AT_ONCE))
-            rate, seconds, told = await time_server(url, some)
+            rate, seconds, outcomes = await time_server(url, some)
         p99 = statistics.quantiles(seconds, n=100)[98]
         print(f"over HTTP, {workers} workers, {AT_ONCE} at once{what}: {rate:.0f}/s, ratio {rate / baseline:.2f},")
-        print(f"  p99 {p99 * 1e3:.0f} ms, {dict(told)}")
+        print(f"  p99 {p99 * 1e3:.0f} ms, {dict(outcomes)}")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ WORK = {
 
 @dataclass
 class Meter(threading.Thread):
-    """Samples the summed resident memory of some processes until it is told to stop."""
+    """Samples the summed resident memory of some processes until it is stopped."""
 
     pids: list[int]
     peak_kib: int = 0

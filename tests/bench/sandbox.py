@@ -58,8 +58,8 @@ class Bench:
         attached = await engine.attach(f"/exec/{made['Id']}/start", json={"Detach": False}, doing="exec")
         await attached.reader.read()
         attached.close()
-        told = await engine.call("GET", f"/exec/{made['Id']}/json", doing="exec")
-        assert told["ExitCode"] == 0
+        reply = await engine.call("GET", f"/exec/{made['Id']}/json", doing="exec")
+        assert reply["ExitCode"] == 0
 
     async def left(self) -> int:
         query: dict[str, Any] = {"all": True, "filters": f'{{"label":["gym.stack={self.stack}"]}}'}

@@ -149,8 +149,8 @@ async def wait_until_ready(url: str) -> None:
 
 
 def rss_mib(pid: int) -> float:
-    told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
-    return int(told.stdout) / 1024
+    output = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
+    return int(output.stdout) / 1024
 
 
 def cpu_seconds(pid: int) -> float:

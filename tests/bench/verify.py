@@ -193,14 +193,14 @@ async def main(options: argparse.Namespace) -> None:
         bare = Path(folder) / "app.py"
         bare.write_text(BARE % (len(request), len(request)))
         base = await best_of(bare, request, options)
-        told = await best_of(RESOURCES / options.server / "app.py", request, options)
+        measured = await best_of(RESOURCES / options.server / "app.py", request, options)
     offered = f"{options.rate:,.0f}/s offered over {options.in_flight} connections" if options.rate else ""
     load = offered or f"{options.in_flight} in flight"
     print(f"{len(request)} bytes, {load}, best of {options.rounds} rounds of {options.requests}")
-    for name, one in (("bare ASGI app", base), (f"{options.server} /verify", told)):
+    for name, one in (("bare ASGI app", base), (f"{options.server} /verify", measured)):
         rates = f"{one.per_second:8,.0f}/s  {one.per_cpu_second:8,.0f}/CPU s"
         print(f"{name:24} {rates}  p50 {one.p50_ms:6.2f} ms  p99 {one.p99_ms:6.2f} ms")
-    print(f"a verify costs {base.per_cpu_second / told.per_cpu_second:.2f} of a bare request")
+    print(f"a verify costs {base.per_cpu_second / measured.per_cpu_second:.2f} of a bare request")
 
 
 if __name__ == "__main__":

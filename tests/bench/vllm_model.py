@@ -3,7 +3,7 @@
     .venv/bin/python tests/bench/vllm_model.py [--calls 5000] [--tokens 8000]
 
 The server is a process of its own, before a provider that sends the same bytes again and again. Its baseline is the
-same route of a model that asks nobody; that of the token ids is orjson reading the provider's reply, and no more.
+same route of a model without a provider; that of the token ids is orjson reading the provider's reply, and no more.
 """
 
 from __future__ import annotations
@@ -91,15 +91,13 @@ async def measure_server(folder: Path, calls: int, tokens: int) -> None:
     small = orjson.loads(reply_of(0, "none"))
     (folder / "app.py").write_text(BARE.format(reply=small))
     bare = await serve_and_ask(folder, {}, calls)
-    print(f"a model that asks nobody: {bare * 1000:.3f} ms CPU a call")
+    print(f"a model with no provider: {bare * 1000:.3f} ms CPU a call")
     for count, label in ((0, "chat"), (tokens, f"chat with the ids of {tokens} tokens")):
         body = reply_of(count, "native" if count else "none")
         async with provider(body) as url:
             fields = {"base_url": f"{url}/v1", "model": "m", "return_token_id_information": bool(count)}
             spent = await serve_and_ask(MODELS / "vllm_model", fields, calls if not count else calls // 10)
-        line = (
-            f"vllm_model, {label}: {spent * 1000:.3f} ms CPU a call, {spent / bare:.1f} times the one that asks nobody"
-        )
+        line = f"vllm_model, {label}: {spent * 1000:.3f} ms CPU a call, {spent / bare:.1f} times one without"
         if count:
             print(f"{line}; {len(body) / spent / 1e6:.0f} MB/s, HTTP on both sides included")
         else:

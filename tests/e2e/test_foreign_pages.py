@@ -67,12 +67,12 @@ def test_a_foreign_page_reaches_no_server_by_any_means_of_a_browser(
     below = ("/s/policy_model/v1/responses", "/s/foreign/v1/responses", "/rollouts")
     with serving(tmp_path) as (direct, seen):
         targets = [*(f"http://localhost:{port}{path}" for path in below), f"http://localhost:{direct}/v1/responses"]
-        told = attack(host, targets, tmp_path)
-        assert len(told) == 4 * 17
+        outcomes = attack(host, targets, tmp_path)
+        assert len(outcomes) == 4 * 17
         assert upstream.paths() == []
         assert seen.read_text() == "ready\n"
-        assert not [name for name, what in told.items() if "secret" in what or "backend" in what or "200" in what]
-        assert not [name for name, what in told.items() if name.startswith(("socket", "events")) and "open" in what]
+        assert not [name for name, what in outcomes.items() if "secret" in what or "backend" in what or "200" in what]
+        assert not [name for name, what in outcomes.items() if name.startswith(("socket", "events")) and "open" in what]
     answered = eventually(lambda: statuses(stack, below), what="the last line of the access log")
     assert set(answered) <= {403, 415}
 
@@ -121,7 +121,7 @@ def attack(host: str, targets: list[str], folder: Path) -> dict[str, str]:
             assert site.done.wait(400), (folder / "browser.log").read_text()[-2000:]
     finally:
         site.stop()
-    return site.told
+    return site.found
 
 
 @contextmanager
@@ -131,10 +131,10 @@ def serving(folder: Path) -> Iterator[tuple[int, Path]]:
     seen = folder / "seen"
     seen.write_text("ready\n")
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        told = {"GYM_LISTEN": f"fd:{listener.fileno()}", "NEMO_GYM_CONFIG_PATH": "direct", "SEEN": str(seen)}
+        variables = {"GYM_LISTEN": f"fd:{listener.fileno()}", "NEMO_GYM_CONFIG_PATH": "direct", "SEEN": str(seen)}
         config = json.dumps({"direct": {"resources_servers": {"direct": {}}}})
         command = [sys.executable, "-m", "gym.server.serve", str(folder / "app.py")]
-        environ = {**os.environ, **told, "NEMO_GYM_CONFIG_DICT": config}
+        environ = {**os.environ, **variables, "NEMO_GYM_CONFIG_DICT": config}
         process = subprocess.Popen(command, env=environ, pass_fds=(listener.fileno(),))
         port = listener.getsockname()[1]
     try:

@@ -72,13 +72,13 @@ class Stack:
         return path
 
     def holds(self, path: Path) -> dict[str, Any]:
-        """What is made of them afterwards agrees with what was recorded; told is how `gym replay` went."""
+        """What is made of them afterwards agrees with what was recorded; first the output of `gym replay`."""
         again = gym("reverify", path.name, cwd=self.folder)
         assert again.returncode == 0, again.stdout + again.stderr
         replayed = gym("replay", path.name, "--json", cwd=self.folder)
         assert replayed.returncode == 0, replayed.stdout + replayed.stderr
-        told: dict[str, Any] = json.loads(replayed.stdout)
-        return told
+        output: dict[str, Any] = json.loads(replayed.stdout)
+        return output
 
     def page(self, path: Path) -> str:
         done = gym("view", path.name, "-o", "page.html", cwd=self.folder)

@@ -38,7 +38,7 @@ TALK = {**QUESTION, "responses_create_params": {"input": []}, "user": {"goal": "
 
 
 def answer(body: Body) -> list[items.Item]:
-    """A user who asks, doubts once and is content; a lead who asks its two colleagues; colleagues who know."""
+    """A user who asks, doubts once and is content; a lead that asks two other agents; agents that know."""
     turns = len(body["input"])  # tool outputs are not among them
     if body["model"] == "user":
         return [items.message(("Which one is it?", "Are you sure?", "Thanks. ###STOP###")[turns // 2])]

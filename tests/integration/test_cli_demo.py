@@ -31,7 +31,7 @@ def test_the_demo_collects_40_rollouts_and_leaves_nothing(tmp_path: Path) -> Non
 
 
 def test_a_kept_demo_leaves_its_stack_up_and_a_page_of_its_rollouts(tmp_path: Path) -> None:
-    # A checkout of its own, so that a demo that somebody keeps in this one stays; its environment is this one's.
+    # A checkout of its own, so that a demo in this one stays; its environment is this one's.
     (tmp_path / "scripts").mkdir()
     shutil.copy(DEMO, tmp_path / "scripts")
     (tmp_path / "scripts" / "env").write_text("#!/bin/sh\n")

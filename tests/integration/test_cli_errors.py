@@ -11,7 +11,7 @@ from tests.support.cli import GYM, environment, gym
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         (("up", "mcqq"), 1, "mcqa"),
         (("up",), 1, "gym list"),
@@ -43,11 +43,13 @@ from tests.support.cli import GYM, environment, gym
         (("vresion",), 2, "version"),
     ],
 )
-def test_a_mistake_is_answered_in_one_paragraph(words: tuple[str, ...], code: int, told: str, tmp_path: Path) -> None:
+def test_a_mistake_is_answered_in_one_paragraph(
+    words: tuple[str, ...], code: int, message: str, tmp_path: Path
+) -> None:
     done = gym(*words, cwd=tmp_path)
     said = " ".join(done.stderr.split())
     assert done.returncode == code, done.stderr
-    assert told in said
+    assert message in said
     assert "Traceback" not in said
     assert "bug:" not in said
     assert done.stdout == ""

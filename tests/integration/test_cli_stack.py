@@ -52,7 +52,7 @@ def test_a_stack_from_up_to_down(folder: Path) -> None:
     assert "runtime: local" in up.stderr
     assert "mcqa-simple-agent-1: healthy" in up.stderr
     assert "gym down" in up.stdout
-    assert collect_as_told(up.stdout, folder) == 5
+    assert collect_as_printed(up.stdout, folder) == 5
 
     status = json.loads(gym("ps", "--json", cwd=folder).stdout)
     assert status["healthy"]
@@ -81,7 +81,7 @@ def test_a_stack_from_up_to_down(folder: Path) -> None:
     assert "does not run" in again.stderr
 
 
-def collect_as_told(summary: str, folder: Path) -> int:
+def collect_as_printed(summary: str, folder: Path) -> int:
     """Type the very command that `gym up` suggested; how many rollouts came of it."""
     line = next(line for line in summary.splitlines() if line.startswith("collect"))
     words = line.split()[2:]
@@ -104,7 +104,7 @@ def test_render_tells_how_a_plan_differs_from_what_runs(folder: Path) -> None:
     assert "1 -> 2 replicas" in other
 
 
-def test_rollouts_of_a_named_server_are_told_as_json(folder: Path) -> None:
+def test_rollouts_of_a_named_server_are_reported_as_json(folder: Path) -> None:
     assert gym(*UP, cwd=folder).returncode == 0
     done = gym("rollouts", "mcqa", "-o", "out.jsonl", "--repeats", "2", "--limit", "3", "--json", cwd=folder)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""What changes on a stack that runs: foretold, touched alone, and nobody who asks meanwhile is turned away."""
+"""What changes on a stack that runs: announced, touched alone, and no request meanwhile is turned away."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ from gym.runtime.compose.converge import containers_of
 from tests.support.cli import gym
 from tests.support.docker import Stand, engine_client, eventually, replicas, stand_in, write_server
 from tests.support.repair import (
-    PATIENCE,
     SERVER,
+    TIMEOUT,
     begin,
     healthy_replicas,
     is_running,
@@ -91,7 +91,7 @@ def test_what_compose_has_begun_is_finished_when_its_up_is_killed(stand: Stand) 
     old = is_running_of(stand, "one")
     write_new_version(stand)
     process = begin(stand, "up", *BOTH, replicas=TWICE)
-    eventually(lambda: is_running_of(stand, "one"), lambda now: now != old, seconds=PATIENCE)
+    eventually(lambda: is_running_of(stand, "one"), lambda now: now != old, seconds=TIMEOUT)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(240)
     until_served(stand, status, BOTH)
@@ -135,10 +135,10 @@ def test_a_dead_replica_leaves_the_routes_and_the_command_that_ps_names_brings_i
     kill(victims["two-2"])
     until(lambda: healthy_replicas(stand.layout, "two") == 1)
     kill(victims["one-1"])
-    told = {one.replica: one.detail for one in stand.runtime.status(stand.home).replicas}  # type: ignore[union-attr]
+    state = {one.replica: one.detail for one in stand.runtime.status(stand.home).replicas}  # type: ignore[union-attr]
     for name in ("one-1", "two-2"):
-        assert "SIGKILL" in told[name]
-        assert f"gym restart {name} --stack demo" in told[name]
+        assert "SIGKILL" in state[name]
+        assert f"gym restart {name} --stack demo" in state[name]
     assert stand.runtime.restart(stand.home, ("one-1", "two-2"), stand.seen.append, timeout=180).healthy
     until_served(stand, status, BOTH)
 
@@ -157,7 +157,7 @@ def test_a_router_or_console_that_was_killed_is_brought_back_by_the_command_that
     assert is_running(replicas(status)[victim])
 
 
-def test_damaged_routes_are_written_anew(stand: Stand) -> None:
+def test_damaged_routes_are_written_again(stand: Stand) -> None:
     status = stand.up(*BOTH, replicas=TWICE)
     layout = stand.layout
     good = layout.routes.read_text()
@@ -173,13 +173,13 @@ def test_a_pause_names_what_ended_and_the_command_that_starts_it(tmp_path: Path)
         assert gym("up", "mcqa", "--model", "scripted", "--port", "0", cwd=tmp_path, timeout=300).returncode == 0
         found = ComposeRuntime().status(tmp_path / ".gym" / "gym")
         kill(replicas(found)["policy-model-1"])
-        # Ten rollouts are enough for a pause; by this deadline each is told what is wrong, and is no timeout.
+        # Ten rollouts are enough for a pause; before this deadline each ends with the reason, and not as a timeout.
         words = ("rollouts", "mcqa", "-o", "out.jsonl", "--repeats", "2")
-        told = gym(*words, "--max-pause", "5", "--timeout", "120", cwd=tmp_path, timeout=400)
-        assert told.returncode != 0
-        assert "paused: " in told.stderr
-        assert "SIGKILL" in told.stderr
-        assert "gym restart policy-model-1" in told.stderr
+        output = gym(*words, "--max-pause", "5", "--timeout", "120", cwd=tmp_path, timeout=400)
+        assert output.returncode != 0
+        assert "paused: " in output.stderr
+        assert "SIGKILL" in output.stderr
+        assert "gym restart policy-model-1" in output.stderr
         assert gym("restart", "policy-model-1", cwd=tmp_path, timeout=240).returncode == 0
         assert gym(*words, cwd=tmp_path, timeout=200).returncode == 0
     finally:

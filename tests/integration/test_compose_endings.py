@@ -127,7 +127,7 @@ def test_up_after_a_killed_up_goes_on_where_it_was(stand: Stand) -> None:
     assert not any("stuck" in name for name in left_over(stand.home))
 
 
-def test_sweeping_removes_every_stack_of_this_user_and_nobody_elses(
+def test_sweeping_removes_every_stack_of_this_user_and_of_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with stand_in(tmp_path / "theirs") as theirs:

@@ -75,7 +75,7 @@ async def test_scaling_up_and_down_under_load_gives_no_wrong_reward(stand: Stand
 
 
 async def test_a_verifier_may_be_replaced_in_mid_run(stand: Stand) -> None:
-    """It drains, its sessions are lost and told so, and their rollouts are tried again: none of them ends at 0."""
+    """It drains, its sessions are lost and reported as lost, and their rollouts are retried: none of them ends at 0."""
     folder = stand.cwd / "servers" / "resources" / "stateful_counter"
     shutil.copytree(ROWS.parents[1], folder)
     status = await asyncio.to_thread(stand.up, "stateful_counter", overrides=SLOWLY)
@@ -89,7 +89,7 @@ async def test_a_verifier_may_be_replaced_in_mid_run(stand: Stand) -> None:
 
 
 def crash(container: str) -> None:
-    """The router's image has no shell to do it from inside: the engine is told to, and to start it again."""
+    """The router's image has no shell to do it from inside: the engine stops it, and starts it again."""
     if container.endswith("-router-1"):
         with engine_client() as client:
             client.api.kill(container)

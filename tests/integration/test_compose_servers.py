@@ -1,4 +1,4 @@
-"""What runs in a stack beside our own servers, what it is told, and that no secret leaves its file."""
+"""What runs in a stack beside our own servers, what it gets, and that no secret leaves its file."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Keyed(ResourcesServer):
 
     @tool
     async def digests(self) -> dict[str, str]:
-        \"\"\"What I was told, hashed.\"\"\"
-        told = {"key": self.config.grader_api_key, "url": self.config.grader_url, "env": os.environ["GRADER_TOKEN"]}
-        return {name: hashlib.sha256(value.encode()).hexdigest() for name, value in told.items()}
+        \"\"\"My settings, hashed.\"\"\"
+        given = {"key": self.config.grader_api_key, "url": self.config.grader_url, "env": os.environ["GRADER_TOKEN"]}
+        return {name: hashlib.sha256(value.encode()).hexdigest() for name, value in given.items()}
 
     async def verify(self, rollout) -> float:
         return 1.0
@@ -49,10 +49,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import yaml
 import nemo_gym
 
-told = yaml.safe_load(os.environ["NEMO_GYM_CONFIG_DICT"])
+config = yaml.safe_load(os.environ["NEMO_GYM_CONFIG_DICT"])
 name = os.environ["NEMO_GYM_CONFIG_PATH"]
-mine = told[name]["resources_servers"]["calendar"]
-other = told["fine"]["resources_servers"]["fine"]
+mine = config[name]["resources_servers"]["calendar"]
+other = config["fine"]["resources_servers"]["fine"]
 
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
@@ -156,7 +156,7 @@ def test_any_image_that_speaks_the_contract_may_be_an_instance(stand: Stand) -> 
             client.api.remove_image("gym-test-prebuilt:1")
 
 
-def test_beyond_loopback_the_router_asks_for_the_token_and_inside_nobody_does(stand: Stand) -> None:
+def test_beyond_loopback_the_router_asks_for_the_token_and_inside_no_server_does(stand: Stand) -> None:
     write_server(stand.cwd, "fine", FINE)
     plan, secrets = stand.plan("fine", router=RouterPlan(host="0.0.0.0", port=0, needs_token=True))
     status = stand.up_plan(plan, secrets | {"GYM_TOKEN": CANARY})

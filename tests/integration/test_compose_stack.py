@@ -71,7 +71,7 @@ def test_a_stack_of_real_servers_collects_verified_rollouts_through_the_router(s
         rewards.append(json.loads(body)["reward"])
     assert rewards == [1.0] * len(rewards)
     code, body, _ = eventually(
-        lambda: call(status, "GET", "/servers"), lambda told: told[0] == 200 and json.loads(told[1])["healthy"] == 3
+        lambda: call(status, "GET", "/servers"), lambda reply: reply[0] == 200 and json.loads(reply[1])["healthy"] == 3
     )
     assert (code, json.loads(body)["healthy"]) == (200, 3)
 
@@ -250,7 +250,7 @@ def test_followed_logs_show_what_comes_from_every_replica_until_the_reader_stops
     assert any("asked" in line or "/s/echo/version" in line for line in seen)
 
 
-def test_logs_of_somebody_unknown_name_the_nearest(stand: Stand) -> None:
+def test_logs_of_an_unknown_server_name_the_nearest(stand: Stand) -> None:
     stand.up("mcqa")
     with pytest.raises(UserError, match="`mcqb` is not in this stack") as caught:
         list(stand.runtime.logs(stand.home, ("mcqb",), follow=False, tail=1))

@@ -59,16 +59,16 @@ def test_what_a_person_stopped_stays_so_also_for_a_broker_that_starts_again(stan
 
 
 def test_a_broker_that_was_killed_is_named_with_the_command_that_starts_it(stand: Stand) -> None:
-    """Nobody in the stack can: it alone holds the engine's socket."""
+    """No other service can: it alone holds the engine's socket."""
     status = stand.up(*NAMES)
     names = replicas(status)
     kill(names["sandbox"])
     kill(names["one-1"])
     found = stand.runtime.status(stand.home)
     assert found is not None
-    told = {one.replica: one.detail for one in found.replicas}
+    details = {one.replica: one.detail for one in found.replicas}
     for name in ("sandbox", "one-1"):
-        assert f"SIGKILL (docker kill, or out of memory); start it: gym restart {name} --stack demo" in told[name]
+        assert f"SIGKILL (docker kill, or out of memory); start it: gym restart {name} --stack demo" in details[name]
     stand.runtime.restart(stand.home, ("sandbox",), stand.seen.append, timeout=180)
     until_served(stand, status, NAMES)
 
@@ -80,8 +80,8 @@ def test_what_dies_again_and_again_is_tried_more_and_more_seldom(stand: Stand) -
     for _ in range(4):
         kill(victim)
         until(lambda: is_running(victim))
-        told = started_at(victim)
-        starts.append(float(told[14:16]) * 60 + float(told[17:23]))
+        stamp = started_at(victim)
+        starts.append(float(stamp[14:16]) * 60 + float(stamp[17:23]))
     gaps = [(later - earlier) % 3600 for earlier, later in zip(starts, starts[1:], strict=False)]
     assert gaps[1] >= 3  # 4 from decision to decision; the engine takes its time each time
     assert gaps[2] >= 6

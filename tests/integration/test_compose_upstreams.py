@@ -42,13 +42,13 @@ def test_each_container_of_a_model_hears_of_addresses_and_remembers_them(stand: 
     )
     status = stand.up_plan(plan, secrets)
     assert ask(status, "PUT", {"base_urls": "http://10.1.2.3:8000/v1"})[0] == 401
-    code, told = ask(status, "PUT", {"base_urls": "http://127.0.0.1:9/v1", "api_key": "sk-late-one"}, **TOKEN)
-    assert (code, told["reached"], len(told["replicas"])) == (200, True, 2)
+    code, body = ask(status, "PUT", {"base_urls": "http://127.0.0.1:9/v1", "api_key": "sk-late-one"}, **TOKEN)
+    assert (code, body["reached"], len(body["replicas"])) == (200, True, 2)
     # This machine is called otherwise inside a container.
-    assert told["base_urls"] == ["http://host.docker.internal:9/v1"]
-    assert "sk-late-one" not in json.dumps(told)
+    assert body["base_urls"] == ["http://host.docker.internal:9/v1"]
+    assert "sk-late-one" not in json.dumps(body)
     with engine_client() as client:
-        names = [one for one in told["replicas"] if one] + ["console"]
+        names = [one for one in body["replicas"] if one] + ["console"]
         found = client.api.containers(filters={"label": f"gym.stack-dir={stand.home}"})
         for one in found:
             if one["Labels"]["gym.instance"] in ("policy_model", "console"):

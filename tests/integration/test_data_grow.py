@@ -60,7 +60,7 @@ def test_shipped_environments_make_rows_whose_splits_share_nothing_with_any_seed
     assert len(made["train"]) > 40
 
 
-def test_fewer_rows_than_were_asked_for_are_kept_and_told(root: Path) -> None:
+def test_fewer_rows_than_were_asked_for_are_kept_and_reported(root: Path) -> None:
     done = gym("data", "grow", "sums", "-n", "1000", "-o", "new/all.jsonl", cwd=root)
     assert done.returncode == 1
     rows = read(root / "new/all.jsonl")
@@ -78,8 +78,8 @@ def test_what_can_be_made_is_listed(root: Path) -> None:
     }
 
 
-def test_a_wish_that_cannot_be_met_is_told_and_no_file_is_left(root: Path) -> None:
-    for words, told in (
+def test_a_wish_that_cannot_be_met_is_reported_and_no_file_is_left(root: Path) -> None:
+    for words, message in (
         (("sums", "--difficulty", "huge"), "no difficulty 'huge'"),
         (("sums", "--split", "dev"), "no split 'dev'"),
         (("mcqa",), "mcqa cannot make rows"),
@@ -87,7 +87,7 @@ def test_a_wish_that_cannot_be_met_is_told_and_no_file_is_left(root: Path) -> No
     ):
         done = gym("data", "grow", words[0], "-o", "out.jsonl", *words[1:], cwd=root)
         assert done.returncode == 1
-        assert told in done.stderr
+        assert message in done.stderr
     (root / "out.jsonl").write_text("before")
     maker = root / "servers/resources/sums/generate.py"
     maker.write_text(
@@ -101,16 +101,16 @@ def test_a_wish_that_cannot_be_met_is_told_and_no_file_is_left(root: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("said", "message"),
     [
         ("print('hello', flush=True); ", "does not say what it can make"),
         ("'--count' in __import__('sys').argv and print('[]', flush=True); ", "wrote:1: a row is an object"),
     ],
 )
-def test_what_the_generator_says_wrongly_is_told_as_its_mistake(root: Path, said: str, told: str) -> None:
+def test_what_the_generator_says_wrongly_is_reported_as_its_mistake(root: Path, said: str, message: str) -> None:
     maker = root / "servers/resources/sums/generate.py"
     maker.write_text(GENERATOR.replace("raise SystemExit(", f"{said}raise SystemExit("))
     done = gym("data", "grow", "sums", "-o", "out.jsonl", cwd=root)
     assert done.returncode == 1
-    assert told in done.stderr
+    assert message in done.stderr
     assert not (root / "out.jsonl").exists()

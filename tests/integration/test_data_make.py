@@ -38,8 +38,8 @@ def test_rows_are_filtered_by_rollouts_and_failures_count_for_nothing(tmp_path: 
     assert read(tmp_path / "kept.jsonl") == [rows[1]]
     assert "3 failures, which count for nothing" in done.stdout
     assert "rows without rollouts, the first at rows.jsonl:4, were dropped" in done.stderr
-    told = json.loads(gym(*words, "--missing", "keep", "--json", cwd=tmp_path).stdout)
-    assert told == {"too easy": 1, "between": 1, "too hard": 1, "without rollouts": 1, "kept": 2} | {
+    output = json.loads(gym(*words, "--missing", "keep", "--json", cwd=tmp_path).stdout)
+    assert output == {"too easy": 1, "between": 1, "too hard": 1, "without rollouts": 1, "kept": 2} | {
         "rollouts": 9,
         "failures": 3,
     }

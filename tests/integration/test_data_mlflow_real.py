@@ -115,7 +115,7 @@ def test_a_data_set_lives_in_a_real_mlflow(server: Server, tmp_path: Path) -> No
     assert json.loads(data("ls", "gitlab:", "--json")) == []
 
 
-def test_a_part_is_used_or_fetched_anew_but_never_spoils(server: Server, tmp_path: Path) -> None:
+def test_a_part_is_used_or_fetched_again_but_never_spoils(server: Server, tmp_path: Path) -> None:
     """MLflow sends whole files alone: a part that lies there is begun again."""
     (tmp_path / "env.yaml").write_text(f"mlflow_tracking_uri: {server.url}\n")
     (tmp_path / "train.jsonl").write_bytes(ROWS)

@@ -56,12 +56,12 @@ def test_each_row_of_a_blend_is_checked_by_its_own_server(tmp_path: Path) -> Non
         named(choice, "somebody"),
     ]
     done = gym("data", "validate", write(tmp_path / "rows.jsonl", rows), "--json", cwd=tmp_path)
-    told = json.loads(done.stdout)
+    output = json.loads(done.stdout)
     assert done.returncode == 1
-    assert [(one["line"], one["key"]) for one in told["findings"]] == [(3, "ground_truth"), (4, "expected_answer")]
+    assert [(one["line"], one["key"]) for one in output["findings"]] == [(3, "ground_truth"), (4, "expected_answer")]
     note = "no server here has an agent 'somebody': these rows were checked against the contract alone"
-    assert told["notes"] == [note]
-    assert (told["rows"], told["bad_rows"]) == (5, 2)
+    assert output["notes"] == [note]
+    assert (output["rows"], output["bad_rows"]) == (5, 2)
 
 
 def test_rows_for_other_tables_name_the_ids_that_are_not_there(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_rows_for_other_tables_name_the_ids_that_are_not_there(tmp_path: Path) -
     assert "data/tables; set `tables` to the folder of the six CSV files" in done.stdout
 
 
-def test_every_kind_of_bad_input_is_told_and_the_rest_is_checked(tmp_path: Path) -> None:
+def test_every_kind_of_bad_input_is_reported_and_the_rest_is_checked(tmp_path: Path) -> None:
     good = json.dumps(named(examples("mcqa")[0], "mcqa_simple_agent")).encode()
     (tmp_path / "empty.jsonl").touch()
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(good + b"\n" + good + b"\n")[:-12])
@@ -87,12 +87,12 @@ def test_every_kind_of_bad_input_is_told_and_the_rest_is_checked(tmp_path: Path)
     )  # fmt: skip
     words = ("data", "validate", "empty.jsonl", "cut.jsonl.gz", "odd.jsonl", "--max-line", "2000000", "--json")
     done = gym(*words, cwd=tmp_path)
-    told = [(one["file"], one["line"], one["what"][:40]) for one in json.loads(done.stdout)["findings"]]
+    output = [(one["file"], one["line"], one["what"][:40]) for one in json.loads(done.stdout)["findings"]]
     assert done.returncode == 1
     assert json.loads(done.stdout)["bad_rows"] == 4  # a line that cannot be read is a bad one
-    assert ("empty.jsonl", 0, "has no rows") in told
-    assert any(file == "cut.jsonl.gz" and what.startswith("cannot be read from here on") for file, _, what in told)
-    assert [(line, what) for file, line, what in told if file == "odd.jsonl"] == [
+    assert ("empty.jsonl", 0, "has no rows") in output
+    assert any(file == "cut.jsonl.gz" and what.startswith("cannot be read from here on") for file, _, what in output)
+    assert [(line, what) for file, line, what in output if file == "odd.jsonl"] == [
         (2, "not JSON: unexpected character, expected"),
         (3, "is there twice in one object"),
         (4, "the line is longer than 2,000,000 bytes"),
@@ -117,7 +117,7 @@ def test_what_cannot_be_read_at_all_is_an_error(tmp_path: Path, words: tuple[str
     assert "error: " in done.stderr
 
 
-def test_a_server_that_cannot_start_is_told_with_its_own_words(tmp_path: Path) -> None:
+def test_a_server_that_cannot_start_is_reported_with_its_own_words(tmp_path: Path) -> None:
     word = "workplace_assistant.resources_servers.workplace_assistant.tables=/nowhere"
     done = gym("data", "validate", "workplace_assistant", word, cwd=tmp_path)
     assert done.returncode == 1

@@ -137,8 +137,8 @@ def test_from_the_hub_to_the_first_batch(shell: Shell, hub: Hub, model: FakeVLLM
     assert all(first["completion_ids"])
     assert set(first["env_reward"]) <= {0.0, 1.0}
 
-    told = shell.type("gym rollouts -c workplace.yaml --split validation -o validation.jsonl --limit 2")
-    assert "Apache 2.0" in told
+    output = shell.type("gym rollouts -c workplace.yaml --split validation -o validation.jsonl --limit 2")
+    assert "Apache 2.0" in output
     assert len((shell.cwd / "validation.jsonl").read_bytes().splitlines()) == 2
 
 
@@ -151,14 +151,14 @@ def first_batch(url: str, rows: Path, model: FakeVLLM) -> dict[str, list[Any]]:
     return batch
 
 
-def test_rows_for_other_tables_are_told_with_what_they_need(shell: Shell) -> None:
+def test_rows_for_other_tables_are_reported_with_what_they_need(shell: Shell) -> None:
     shell.type("gym data grow workplace_assistant --rows 3 --seed 7 --split train -o made.jsonl")
     lines = [json.loads(line) for line in (shell.cwd / "made.jsonl").read_bytes().splitlines()]
     lines[1]["ground_truth"] = [
         {"name": "email_delete_email", "arguments": json.dumps({"email_id": "99999999"})},
     ]
     (shell.cwd / "rows.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    told = shell.type("gym data validate rows.jsonl", code=1)
-    assert "rows.jsonl:2: ground_truth" in told
-    assert "99999999" in told
-    assert "tables" in told
+    output = shell.type("gym data validate rows.jsonl", code=1)
+    assert "rows.jsonl:2: ground_truth" in output
+    assert "99999999" in output
+    assert "tables" in output

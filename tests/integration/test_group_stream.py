@@ -22,7 +22,7 @@ from gym.trainers import GroupOptions, GroupStream, RolloutGroup, Source, SyncGr
 from tests.support.cli import gym
 from tests.support.router import eventually
 
-LAB = '''
+TOY = '''
 import asyncio
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,7 @@ class State:
         self.row, self.sandbox = row, sandbox
 
 
-class Lab(ResourcesServer[State]):
+class Toy(ResourcesServer[State]):
     async def start(self) -> None:
         self.sandboxes = Sandboxes.from_settings(self.settings)
         await self.sandboxes.begin()
@@ -98,7 +98,7 @@ class Lab(ResourcesServer[State]):
             Path(state.row.folder, "sandbox-cancelled").touch()
 
 
-app = Lab.app()
+app = Toy.app()
 '''
 SLOW = '''
 import asyncio
@@ -131,17 +131,17 @@ class Slow(Model):
 app = Slow.app()
 '''
 CONFIG = """
-lab:
+toy:
   resources_servers:
-    lab:
+    toy:
       entrypoint: app.py
       domain: coding
       sandbox: {images: ['host'], warm: 0}
-lab_agent:
+toy_agent:
   responses_api_agents:
     simple_agent:
       entrypoint: app.py
-      resources_server: {type: resources_servers, name: lab}
+      resources_server: {type: resources_servers, name: toy}
       model_server: {type: responses_api_models, name: policy_model}
 slow_model:
   responses_api_models:
@@ -151,10 +151,10 @@ slow_agent:
   responses_api_agents:
     simple_agent:
       entrypoint: app.py
-      resources_server: {type: resources_servers, name: lab}
+      resources_server: {type: resources_servers, name: toy}
       model_server: {type: responses_api_models, name: slow_model}
 """
-UP = ("up", "lab", "--model", "scripted", "--runtime", "local", "--port", "0", "--sandbox-provider", "subprocess")
+UP = ("up", "toy", "--model", "scripted", "--runtime", "local", "--port", "0", "--sandbox-provider", "subprocess")
 TOOL = {"type": "function", "name": "work", "parameters": {"type": "object", "properties": {}}}
 COLOURS = ("red", "green", "blue")
 
@@ -187,8 +187,8 @@ class Stack:
 @pytest.fixture(scope="module")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("groups")
-    write(folder / "lab" / "configs" / "lab.yaml", CONFIG)
-    write(folder / "lab" / "app.py", LAB)
+    write(folder / "toy" / "configs" / "toy.yaml", CONFIG)
+    write(folder / "toy" / "app.py", TOY)
     write(folder / "responses_api_models" / "slow" / "app.py", SLOW)
     try:
         done = gym(*UP, weights(0), cwd=folder, timeout=180)
@@ -210,7 +210,7 @@ def write(path: Path, text: str) -> None:
 
 def row(number: int, **fields: Any) -> dict[str, Any]:
     asked = {"input": [{"role": "user", "content": f"row {number}"}], "tools": [TOOL]}
-    return {"responses_create_params": asked, "agent_ref": {"name": "lab_agent"}, **fields}
+    return {"responses_create_params": asked, "agent_ref": {"name": "toy_agent"}, **fields}
 
 
 def colours(group: RolloutGroup) -> list[tuple[int, str]]:

@@ -109,7 +109,7 @@ def test_the_base_runs_as_a_user_without_rights_and_holds_the_sdk_alone(stand: S
 def test_the_hosts_package_settings_reach_a_build_and_stay_in_no_layer(
     stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A proxy that nobody is: the build must fail for want of it, and name it nowhere but in its own secret."""
+    """A proxy that is not there: the build must fail for want of it, and name it nowhere but in its own secret."""
     write_server(stand.cwd, "six_user", FINE, requirements=f"six==1.16.0  # {stand.cwd}\n")
     plan, _ = stand.plan("six_user")
     build(stand, stand.plan("mcqa")[0])  # the base, with the settings as they are
@@ -128,7 +128,7 @@ def test_the_hosts_package_settings_reach_a_build_and_stay_in_no_layer(
     assert "index" in secrets
 
 
-def test_pushing_to_nobody_is_a_sentence(stand: Stand) -> None:
+def test_pushing_to_an_unknown_registry_is_a_sentence(stand: Stand) -> None:
     write_server(stand.cwd, "fine", FINE)
     plan, _ = stand.plan("fine")
     prefix = "127.0.0.1:9/team"

@@ -124,8 +124,8 @@ def read(path: Path) -> list[Body]:
 
 def look(url: str) -> dict[str, Any]:
     with urlopen(url, timeout=60) as reply:
-        told: dict[str, Any] = json.loads(reply.read())["upstream"]
-    return told
+        health: dict[str, Any] = json.loads(reply.read())["upstream"]
+    return health
 
 
 def judged_by(rollout: Body) -> str:
@@ -196,9 +196,9 @@ async def test_a_judge_whose_provider_says_429_is_asked_less_and_no_rollout_fail
     assert Counter(one["reward"] for one in rollouts) == {0.0: 8, 1.0: 8}
     assert {one["_gym"]["attempt"] for one in rollouts} == {1}
     assert len(stack.judge.asked) == 16 + 12
-    told = await stack.judge_health()
-    assert (told["throttled"], told["last_error"]) == (12, "")
-    assert 1 <= told["at_once"] < 16
+    health = await stack.judge_health()
+    assert (health["throttled"], health["last_error"]) == (12, "")
+    assert 1 <= health["at_once"] < 16
 
 
 async def test_a_judge_that_has_gone_is_a_failure_of_kind_judge_and_no_reward(stack: Stack) -> None:

@@ -1,4 +1,4 @@
-"""A local stack stays whole whoever is killed and whatever is damaged: servers, the supervisor, commands, files."""
+"""A local stack stays whole whatever is killed or damaged: servers, the supervisor, commands, files."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def kill_supervisor(home: Path) -> None:
 def test_a_killed_supervisor_is_followed_by_another_and_no_server_notices(home: Path, tmp_path: Path) -> None:
     plan = make_stack(make_service(tmp_path, "one", replicas=2), make_service(tmp_path, "two", script=True))
     before = start(home, plan)
-    trouble: list[str] = []
+    errors: list[str] = []
     over = threading.Event()
 
     def ask_on() -> None:
@@ -72,7 +72,7 @@ def test_a_killed_supervisor_is_followed_by_another_and_no_server_notices(home: 
             try:
                 call(f"{before.router}/s/one", "/slow")
             except (OSError, ValueError) as error:
-                trouble.append(repr(error))
+                errors.append(repr(error))
 
     caller = threading.Thread(target=ask_on)
     caller.start()
@@ -83,7 +83,7 @@ def test_a_killed_supervisor_is_followed_by_another_and_no_server_notices(home: 
 
     after = LocalRuntime().status(home)
     assert after is not None
-    assert trouble == []
+    assert errors == []
     assert pids(after) == pids(before)
     assert after.router == before.router
     killed = replica(after, "one-1").pid
@@ -99,9 +99,7 @@ def test_a_killed_supervisor_is_followed_by_another_and_no_server_notices(home: 
 
 
 @linux
-def test_servers_go_on_serving_when_nobody_is_left_to_look_after_them_and_up_replaces_them(
-    home: Path, tmp_path: Path
-) -> None:
+def test_servers_go_on_serving_when_their_supervisors_are_gone_and_up_replaces_them(home: Path, tmp_path: Path) -> None:
     plan = make_stack(make_service(tmp_path, "one", child=True), make_service(tmp_path, "stubborn", stubborn=True))
     before = start(home, plan)
     child = identity_of(call(replica(before, "one-1").url)["child"])
@@ -209,8 +207,8 @@ def test_a_server_that_was_stopped_by_a_signal_is_taken_out_at_once_and_replaced
     os.kill(stopped.pid, signal.SIGSTOP)
 
     def healthy() -> dict[str, bool]:
-        told = Discovery.model_validate_json((home / "discovery.json").read_bytes())
-        return {one.id: one.healthy for one in told.instances["one"].replicas}
+        discovery = Discovery.model_validate_json((home / "discovery.json").read_bytes())
+        return {one.id: one.healthy for one in discovery.instances["one"].replicas}
 
     # It is out for as long as it takes to replace it: who looks too late finds it replaced.
     until(lambda: healthy() == {"one-1": False, "one-2": True} or not is_alive(stopped))

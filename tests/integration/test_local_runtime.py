@@ -23,7 +23,7 @@ from gym.plan.model import Plan, RouterPlan
 from gym.runtime.local import LocalRuntime
 from gym.wire.discovery import Discovery
 from tests.support.stacks import (
-    PATIENCE,
+    TIMEOUT,
     all_gone,
     answers,
     call,
@@ -69,7 +69,7 @@ def test_down_leaves_no_process_and_no_discovery_and_may_be_repeated(home: Path,
     assert not LocalRuntime().down(home)
 
 
-def test_a_foreign_server_is_told_where_the_others_listen(home: Path, tmp_path: Path) -> None:
+def test_a_foreign_server_gets_the_addresses_of_the_others(home: Path, tmp_path: Path) -> None:
     theirs = make_service(tmp_path, "theirs", script=True, needs=("one", "many"))
     plan = make_stack(make_service(tmp_path, "one"), make_service(tmp_path, "many", replicas=2), theirs)
     status = start(home, plan)
@@ -108,9 +108,9 @@ def test_a_server_that_is_no_longer_in_the_plan_ends_and_a_new_one_starts(home: 
 
 def test_scale_adds_and_drops_replicas_and_touches_no_other(home: Path, tmp_path: Path) -> None:
     before = start(home, make_stack(make_service(tmp_path, "some")))
-    more = LocalRuntime().scale(home, {"some": 3}, lambda status: None, timeout=PATIENCE)
+    more = LocalRuntime().scale(home, {"some": 3}, lambda status: None, timeout=TIMEOUT)
     third = identity_of(replica(more, "some-3").pid)
-    less = LocalRuntime().scale(home, {"some": 2}, lambda status: None, timeout=PATIENCE)
+    less = LocalRuntime().scale(home, {"some": 2}, lambda status: None, timeout=TIMEOUT)
 
     assert more.healthy
     assert len(more.replicas) == 5
@@ -124,7 +124,7 @@ def test_restart_under_load_loses_no_request(home: Path, tmp_path: Path) -> None
     status = start(home, make_stack(make_service(tmp_path, "busy")))
     before, url = replica(status, "busy-1").pid, replica(status, "busy-1").url
     seen: set[int] = set()
-    trouble: list[str] = []
+    errors: list[str] = []
     over = threading.Event()
 
     def ask_on() -> None:
@@ -132,19 +132,19 @@ def test_restart_under_load_loses_no_request(home: Path, tmp_path: Path) -> None
             try:
                 seen.add(call(url, "/slow")["pid"])
             except (OSError, ValueError) as error:
-                trouble.append(repr(error))
+                errors.append(repr(error))
 
     callers = [threading.Thread(target=ask_on) for _ in range(8)]
     for caller in callers:
         caller.start()
     until(lambda: before in seen)
-    after = replica(LocalRuntime().restart(home, ("busy",), lambda status: None, timeout=PATIENCE), "busy-1").pid
+    after = replica(LocalRuntime().restart(home, ("busy",), lambda status: None, timeout=TIMEOUT), "busy-1").pid
     until(lambda: after in seen)
     over.set()
     for caller in callers:
         caller.join()
 
-    assert trouble == []
+    assert errors == []
     assert seen == {before, after}
 
 
@@ -246,7 +246,7 @@ def test_two_commands_never_work_on_one_stack_at_once_but_down_always_may(home: 
         assert process.returncode == 1
 
 
-def test_a_server_that_ends_at_its_start_is_told_at_once_with_its_last_words_and_the_others_stay_up(
+def test_a_server_that_ends_at_its_start_is_reported_at_once_with_its_last_words_and_the_others_stay_up(
     home: Path, tmp_path: Path
 ) -> None:
     fine = make_service(tmp_path, "fine")
@@ -310,7 +310,7 @@ def test_a_port_in_use_is_reported_with_its_holder_and_nothing_is_started(home: 
     assert recorded(home) == []
 
 
-def test_a_port_held_by_another_stack_is_told_with_its_folder(home: Path, tmp_path: Path) -> None:
+def test_a_port_held_by_another_stack_is_reported_with_its_folder(home: Path, tmp_path: Path) -> None:
     first = start(home, make_stack(make_service(tmp_path, "one")))
     port = int(first.router.rpartition(":")[2])
     with pytest.raises(UserError, match=rf"port {port} on 127.0.0.1 is in use") as said:
@@ -385,11 +385,11 @@ def test_logs_are_merged_followed_across_a_restart_and_end_with_the_stack(home: 
     reader = threading.Thread(target=lambda: lines.extend(following))
     reader.start()
     until(lambda: "one-1 | early" in lines)
-    LocalRuntime().restart(home, ("one",), lambda status: None, timeout=PATIENCE)
+    LocalRuntime().restart(home, ("one",), lambda status: None, timeout=TIMEOUT)
     call(url, "/say?late")
     until(lambda: "one-1 | late" in lines)
     LocalRuntime().down(home)
-    reader.join(timeout=PATIENCE)
+    reader.join(timeout=TIMEOUT)
 
     assert not reader.is_alive()
     assert [line for line in lines if line.startswith("two-1 | --- two-1 starts: pid ")]
@@ -468,7 +468,7 @@ def test_a_server_with_requirements_of_its_own_runs_in_an_environment_of_its_own
         home,
         runtime.prepare(home, make_stack(theirs.model_copy(update={"requirements_digest": "its own"})), {}),
         lambda status: seen.extend(one.detail for one in status.replicas),
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
 
     assert call(replica(status, "theirs-1").url, "/x")["prefix"].startswith(str(tmp_path / "cache" / "envs"))

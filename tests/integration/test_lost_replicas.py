@@ -63,7 +63,7 @@ def test_rollouts_of_a_stopped_agent_finish_on_the_other_replica(tmp_path: Path,
 
 @pytest.fixture(scope="module")
 def doubled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Stand, StackStatus]]:
-    """A stack of two models and two agents; whoever takes one of them away gives it back."""
+    """A stack of two models and two agents; a test that takes one of them away gives it back."""
     with stand_in(tmp_path_factory.mktemp("doubled")) as stand:
         yield stand, stand.up("stateful_counter", replicas={**TWO, **TWO_AGENTS}, overrides=SLOWLY)
 

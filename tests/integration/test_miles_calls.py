@@ -37,8 +37,8 @@ async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
         words = ("up", "simple_weather", "-c", "mine.yaml", "--runtime", "local", "--port", "0")
         up = await asyncio.to_thread(gym, *words, cwd=folder, timeout=300)
         assert up.returncode == 0, up.stderr
-        told = await asyncio.to_thread(gym, "ps", "--json", cwd=folder)
-        yield f"{orjson.loads(told.stdout)['router']}/s/simple_weather_simple_agent"
+        listed = await asyncio.to_thread(gym, "ps", "--json", cwd=folder)
+        yield f"{orjson.loads(listed.stdout)['router']}/s/simple_weather_simple_agent"
     finally:
         await asyncio.to_thread(gym, "down", cwd=folder)
 

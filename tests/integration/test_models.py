@@ -195,7 +195,7 @@ async def test_failures_of_a_provider_reach_the_caller_as_the_contract_says() ->
             refused = await caller.post("/v1/responses", {"input": "x"})
             provider.failures = [Failure(400, {"error": {"message": "maximum context length is 9"}})]
             full = await caller.post("/v1/responses", {"input": "x"})
-            # Last: whoever asks after it waits the minute that the provider asked for.
+            # Last: a call after it waits the minute that the provider asked for.
             provider.failures = [Failure(429, {"error": "slow"}, {"retry-after": "60"})]
             late = await caller.post("/v1/responses", {"input": "x"}, x_gym_timeout="30")
     assert (patient.status, full.status, full.body["status"]) == (200, 200, "incomplete")
@@ -208,7 +208,7 @@ def test_a_model_without_an_address_does_not_start_and_says_what_to_write() -> N
     document = shipped("models/openai/configs/openai.yaml", openai_base_url="", openai_model="m", openai_api_key="k")
     with _listener() as listener:
         process = _spawn("policy_model", document, listener, stderr=subprocess.PIPE)
-        _, told = process.communicate(timeout=120)
+        _, stderr = process.communicate(timeout=120)
     assert process.returncode != 0
-    assert "openai_base_url" in told.decode()
-    assert "Traceback" not in told.decode()
+    assert "openai_base_url" in stderr.decode()
+    assert "Traceback" not in stderr.decode()

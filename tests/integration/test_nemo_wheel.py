@@ -58,7 +58,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pa
 
 @pytest.fixture(scope="module")
 def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A stack with a token, whose policy nobody serves yet."""
+    """A stack with a token, whose policy is not served yet."""
     folder = tmp_path_factory.mktemp("stack")
     (folder / "mine.yaml").write_text(STACK)
     (folder / "token.txt").write_text(TOKEN)
@@ -185,7 +185,7 @@ async def test_the_stack_asks_the_policys_addresses_until_the_training_ends(pyth
         bodies = [body for server in (one, two) for body in server.bodies()]
         assert len(bodies) == 8
         assert {body["model"] for body in bodies} == {"step-7"}
-        assert {told["authorization"] for told in one.headers + two.headers} == {"Bearer dummy_key"}
+        assert {headers["authorization"] for headers in one.headers + two.headers} == {"Bearer dummy_key"}
         assert (await nemo.do("poll"))[-1]["error"] is None
         states = await ask_admin(up, "GET", path="/servers")
         assert {one["state"] for one in states["servers"]} == {"healthy"}  # what `poll` reads

@@ -163,7 +163,7 @@ async def test_a_vllm_of_the_row_gives_its_own_token_ids(tmp_path: Path) -> None
         assert files_with(tmp_path, KEY) == []
 
 
-async def test_a_stack_that_others_reach_asks_no_private_endpoint_unless_it_is_told_to(tmp_path: Path) -> None:
+async def test_a_stack_that_others_reach_asks_no_private_endpoint_unless_its_settings_allow_it(tmp_path: Path) -> None:
     (tmp_path / "token.txt").write_text("t" * 32)
     wide = ("--bind", "0.0.0.0", "--token-file", "token.txt")
     row = {**example("resources/simple_weather"), "which": "simple", "policy_api_key": KEY}

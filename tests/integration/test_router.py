@@ -89,14 +89,14 @@ def test_a_refused_connection_is_tried_elsewhere(routed: Router, backends: list[
     assert {(answer.json()["backend"], answer.json()["body"]) for answer in answers} == {("two", "row")}
 
 
-def test_the_route_of_a_replica_leads_to_this_one_alone_and_to_nobody_when_it_is_gone(
+def test_the_route_of_a_replica_leads_to_this_one_alone_and_nowhere_when_it_is_gone(
     tmp_path: Path, backends: list[Backend], console: Backend
 ) -> None:
     agent = service("an_agent", type="responses_api_agents")
     with router(tmp_path, (agent,), {"an_agent": [backends[0].url, backends[1].url]}, console.url) as running:
         for number, name in ((1, "one"), (2, "two")):
-            told = [ask(running.url, f"/s/~an-agent-{number}/run?x=1").json() for _ in range(6)]
-            assert {(one["backend"], one["path"]) for one in told} == {(name, "/run?x=1")}
+            replies = [ask(running.url, f"/s/~an-agent-{number}/run?x=1").json() for _ in range(6)]
+            assert {(one["backend"], one["path"]) for one in replies} == {(name, "/run?x=1")}
         assert {ask(running.url, "/s/an_agent/x").json()["backend"] for _ in range(6)} == {"one", "two"}
         link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
         for foreign in ({"origin": "http://evil.example"}, link):
@@ -158,8 +158,8 @@ def test_scaling_by_rewriting_the_file_drops_no_request(routed: Router, backends
 
 def test_an_instance_without_a_healthy_replica_is_the_consoles_to_explain(routed: Router) -> None:
     routed.show({"mcqa": []})
-    told = eventually(lambda: _answered_by(ask(routed.url, "/s/mcqa/run"), "console"))
-    assert told["path"] == "/s/mcqa/run"
+    reply = eventually(lambda: _answered_by(ask(routed.url, "/s/mcqa/run"), "console"))
+    assert reply["path"] == "/s/mcqa/run"
 
 
 def test_a_token_is_asked_of_the_console_and_no_server_sees_it(
@@ -253,13 +253,13 @@ def test_behind_the_router_the_console_keeps_the_door(tmp_path: Path, backends: 
             assert ask(running.url, "/s/mcqa/run", headers={"authorization": header}).json()["backend"] == "one"
         running.show({"mcqa": []})
         _share_discovery(running, tmp_path)
-        told = eventually(lambda: _unavailable(ask(running.url, "/s/mcqa/run", headers={"authorization": basic})))
-        assert told["error"]["server"] == "mcqa"
+        reply = eventually(lambda: _unavailable(ask(running.url, "/s/mcqa/run", headers={"authorization": basic})))
+        assert reply["error"]["server"] == "mcqa"
 
 
 def _answered_by(answer: Answer, name: str) -> dict[str, str] | None:
-    told: dict[str, str] = answer.json() if answer.status == 200 else {}
-    return told if told.get("backend") == name else None
+    body: dict[str, str] = answer.json() if answer.status == 200 else {}
+    return body if body.get("backend") == name else None
 
 
 def _settled(running: Router, name: str) -> bool:
@@ -276,5 +276,5 @@ def _refused(answer: Answer) -> Answer | None:
 
 
 def _unavailable(answer: Answer) -> dict[str, dict[str, str]] | None:
-    told: dict[str, dict[str, str]] | None = answer.json() if answer.status == 503 and answer.body[:1] == b"{" else None
-    return told
+    body: dict[str, dict[str, str]] | None = answer.json() if answer.status == 503 and answer.body[:1] == b"{" else None
+    return body

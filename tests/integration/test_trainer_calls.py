@@ -90,7 +90,7 @@ def verify(url: str, row: Json, text: str) -> Any:
 
 
 def test_every_environment_of_the_document_is_found_by_the_name_of_its_implementation(head: str) -> None:
-    """Whoever goes through all its keys meets texts, lists and servers of other kinds, and nothing that stops him."""
+    """A walk through all its keys meets texts, lists and servers of other kinds, and nothing that stops it."""
     document = by_yaml(send(f"{head}/global_config_dict_yaml")[1])
     servers = {name: one for name, one in document.items() if isinstance(one, dict) and "resources_servers" in one}
     assert sorted(servers) == ["mcqa", "simple_weather"]

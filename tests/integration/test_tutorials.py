@@ -67,9 +67,9 @@ def test_the_first_stack_its_rollouts_and_its_viewer(shell: Shell, tmp_path: Pat
     with shell.start(f"{START} +head_server.port=0") as servers:
         servers.wait_for(r"router +http")
         assert "simple-weather-1" in shell.type("ng_status")
-        told = shell.type(f"ng_dump_config {shlex.quote(f'+config_paths=[{WEATHER}]')}")
-        assert "gpt-4.1-2025-04-14" in told
-        assert "your-openai-api-key" not in told
+        output = shell.type(f"ng_dump_config {shlex.quote(f'+config_paths=[{WEATHER}]')}")
+        assert "gpt-4.1-2025-04-14" in output
+        assert "your-openai-api-key" not in output
         asked = shell.type('gym ask simple_weather_simple_agent "going out in sf tn"')  # client.py
         assert "It is cold there." in asked
         shell.type(COLLECT)
@@ -112,20 +112,20 @@ def test_small_commands_and_overrides_as_they_are_written(shell: Shell) -> None:
     assert json.loads(shell.type("ng_version +json=true"))["gym"]
     assert "rollouts" in shell.type("ng_help")
     shell.type("ng_run +help=true")
-    told = shell.type(
+    output = shell.type(
         f"ng_dump_config {shlex.quote(f'+config_paths=[{WEATHER}]')} "
         "++simple_weather_simple_agent.responses_api_agents.simple_agent.max_steps=3 "
         "+policy_model.responses_api_models.openai_model.openai_model=gpt-5 "
         "'~simple_weather_simple_agent.responses_api_agents.simple_agent.datasets'"
     )
-    assert "max_steps: 3" in told
-    assert "openai_model: gpt-5" in told
-    assert "datasets" not in told
+    assert "max_steps: 3" in output
+    assert "openai_model: gpt-5" in output
+    assert "datasets" not in output
 
 
 def test_a_head_server_for_other_machines_wants_a_token(shell: Shell) -> None:
-    told = shell.type(f"ng_run {shlex.quote(f'+config_paths=[{WEATHER}]')} +head_server.host=0.0.0.0", code=1)
-    assert "token" in told
+    output = shell.type(f"ng_run {shlex.quote(f'+config_paths=[{WEATHER}]')} +head_server.host=0.0.0.0", code=1)
+    assert "token" in output
 
 
 def test_several_environments_share_one_stack(shell: Shell) -> None:
@@ -136,9 +136,9 @@ def test_several_environments_share_one_stack(shell: Shell) -> None:
         "responses_api_agents/simple_agent/configs/simple_agent.yaml,"
         "responses_api_models/openai_model/configs/openai_model.yaml"
     )
-    told = shell.type(
+    output = shell.type(
         f"ng_dump_config {shlex.quote(f'+config_paths=[{paths}]')} "
         "+simple_agent.responses_api_agents.simple_agent.resources_server.name=multineedle"
     )
     for instance in ("multineedle", "workplace_assistant", "library_judge_math", "simple_agent", "policy_model"):
-        assert f"\n{instance}:\n" in f"\n{told}"
+        assert f"\n{instance}:\n" in f"\n{output}"

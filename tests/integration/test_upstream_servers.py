@@ -55,7 +55,7 @@ def test_their_tests_run_in_their_environment(tree: Path) -> None:
     assert "1 passed" in done.stdout
 
 
-def test_one_that_ends_at_each_start_is_told_after_the_third_end(tree: Path) -> None:
+def test_one_that_ends_at_each_start_is_reported_after_the_third_end(tree: Path) -> None:
     app = tree / "resources_servers" / "letter_count" / "app.py"
     app.write_text(
         app.read_text("utf-8").replace("class LetterCountServer", "raise OSError('no words')\nclass Letters")

@@ -56,7 +56,7 @@ class Stack:
         return {one["replica"]: one for one in orjson.loads(await self.gym("ps", "--json"))["replicas"]}
 
     async def kill(self, replica: str) -> None:
-        """And wait until the stack has started it anew."""
+        """And wait until the stack has started it again."""
         before = (await self.replicas())[replica]["pid"]
         os.kill(before, signal.SIGKILL)
         while True:
@@ -74,8 +74,8 @@ async def stack(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack
     try:
         up = await asyncio.to_thread(gym, *words, cwd=folder, timeout=180)
         assert up.returncode == 0, up.stderr
-        told = orjson.loads((folder / ".gym" / "gym" / "discovery.json").read_bytes())
-        made = Stack(folder, told["router"])
+        discovery = orjson.loads((folder / ".gym" / "gym" / "discovery.json").read_bytes())
+        made = Stack(folder, discovery["router"])
         yield made
         await made.http.aclose()
     finally:
@@ -92,16 +92,16 @@ async def test_addresses_that_are_said_late_reach_every_replica_and_are_shown_wi
     code, failed = await stack.run()
     assert (code, failed["error"]["kind"]) == (502, "model")
     async with fake_vllm() as one, fake_vllm() as two:
-        status, told = await stack.send("PUT", body=put(one, two, api_key="sk-of-the-trainer", model="step-7"))
-        assert (status, told["reached"], told["has_key"]) == (200, True, True)
-        assert {one["version"] for one in told["replicas"].values()} == {1}
-        assert len(told["replicas"]) == 2
+        status, answer = await stack.send("PUT", body=put(one, two, api_key="sk-of-the-trainer", model="step-7"))
+        assert (status, answer["reached"], answer["has_key"]) == (200, True, True)
+        assert {one["version"] for one in answer["replicas"].values()} == {1}
+        assert len(answer["replicas"]) == 2
         rollouts = [await stack.run(str(number)) for number in range(8)]
         assert [code for code, _ in rollouts] == [200] * 8
         assert all("generation_token_ids" in body["response"]["output"][-1] for _, body in rollouts)
         assert [len(one.bodies()) > 0, len(two.bodies()) > 0] == [True, True]
         assert {body["model"] for server in (one, two) for body in server.bodies()} == {"step-7"}
-        assert {told["authorization"] for told in one.headers + two.headers} == {"Bearer sk-of-the-trainer"}
+        assert {headers["authorization"] for headers in one.headers + two.headers} == {"Bearer sk-of-the-trainer"}
         _, shown = await stack.send("GET")
         assert b"sk-of-the-trainer" not in orjson.dumps(shown)
 
@@ -110,14 +110,14 @@ async def test_they_hold_when_a_replica_and_the_console_are_killed_and_end_when_
     stack: Stack,
 ) -> None:
     async with fake_vllm() as server:
-        status, told = await stack.send("PUT", body={"policy_base_url": server.url})
-        assert (status, told["base_urls"]) == (200, [server.url])
+        status, body = await stack.send("PUT", body={"policy_base_url": server.url})
+        assert (status, body["base_urls"]) == (200, [server.url])
         await asyncio.gather(stack.kill("policy-model-1"), stack.kill("policy-model-2"), stack.kill("console"))
         assert (await stack.run("after"))[0] == 200
         # The configured key is for the configured hosts only.
-        assert all("authorization" not in told for told in server.headers)
+        assert all("authorization" not in headers for headers in server.headers)
         _, shown = await stack.send("GET")
-        assert (shown["version"], shown["reached"]) == (told["version"], True)
+        assert (shown["version"], shown["reached"]) == (body["version"], True)
         status, back = await stack.send("DELETE")
         assert (status, back["source"], back["reached"], back["base_urls"]) == (200, "configuration", True, [])
         assert (await stack.run("none"))[0] == 502
@@ -188,8 +188,8 @@ async def test_what_cannot_be_done_changes_nothing_and_repeats_no_secret(
     stack: Stack, name: str, body: Any, words: str
 ) -> None:
     _, before = await stack.send("GET")
-    status, told = await stack.send("PUT", f"/admin/models/{name}/upstreams", body)
+    status, answer = await stack.send("PUT", f"/admin/models/{name}/upstreams", body)
     assert status == 422
-    assert words in told["error"]["message"]
-    assert "secret-word" not in told["error"]["message"]
+    assert words in answer["error"]["message"]
+    assert "secret-word" not in answer["error"]["message"]
     assert (await stack.send("GET"))[1]["version"] == before["version"]

@@ -1,4 +1,4 @@
-"""A host that vanishes, its cable pulled: every way in which somebody waits for it ends long before its deadline."""
+"""A host that vanishes, its cable pulled: every wait for it ends long before its deadline."""
 
 from __future__ import annotations
 

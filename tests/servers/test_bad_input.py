@@ -54,7 +54,7 @@ async def test_a_bad_row_is_refused_by_the_name_of_its_field_or_scored(name: str
 
 
 @every_server
-async def test_an_answer_that_is_none_is_worth_nothing_and_is_told_why(name: str) -> None:
+async def test_an_answer_that_is_none_is_worth_nothing_and_gets_a_reason(name: str) -> None:
     async with subject_of(name) as subject:
         case = subject.oracles[0]
         unworthy = case.model_copy(update={"steps": ()})
@@ -62,11 +62,11 @@ async def test_an_answer_that_is_none_is_worth_nothing_and_is_told_why(name: str
             if answer.check not in NO_ANSWERS:
                 continue
             reply = {**case.request["response"], "output": answer.output}
-            told = await subject.bench.ask(unworthy, {**case.request, "response": reply})
-            assert not isinstance(told, str), told
-            assert told.status == 200, (answer.check, told.body)
-            if told.body["reward"] == 0.0:
-                assert told.body.get("reason"), (answer.check, str(answer.output)[:200])
+            response = await subject.bench.ask(unworthy, {**case.request, "response": reply})
+            assert not isinstance(response, str), response
+            assert response.status == 200, (answer.check, response.body)
+            if response.body["reward"] == 0.0:
+                assert response.body.get("reason"), (answer.check, str(answer.output)[:200])
 
 
 HALF_A_PAIR = (
@@ -86,10 +86,10 @@ async def test_an_answer_that_is_no_text_is_worth_nothing_and_loses_no_rollout(n
             await caller.post("/seed_session", {key: value for key, value in row.items() if key != "response"})
             output = [message("TEXT"), function_call("TEXT", "TEXT", call_id="TEXT"), message("TEXT")]
             row["response"] = {**row["response"], "output": output}
-            told = await caller.post("/verify", orjson.dumps(row).replace(b"TEXT", text))
-            assert told.status == 200, (text, told.body)
-            if told.body["reward"] == 0.0:
-                assert told.body.get("reason"), text
+            reply = await caller.post("/verify", orjson.dumps(row).replace(b"TEXT", text))
+            assert reply.status == 200, (text, reply.body)
+            if reply.body["reward"] == 0.0:
+                assert reply.body.get("reason"), text
 
 
 @pytest.mark.parametrize("name", WITH_TOOLS)
@@ -104,19 +104,19 @@ async def test_a_tool_takes_whatever_arguments_a_model_writes(name: str) -> None
             named = dict.fromkeys(tool["parameters"]["properties"], "x")
             changed = [json.dumps({**named, key: value}).encode() for key in named for value in (*WRONG, *ODD)]
             for arguments in (*NO_ARGUMENTS, *changed):
-                told = await caller.post(f"/{tool['name']}", arguments)
-                assert told.status < 500, (tool["name"], arguments, told.body)
+                reply = await caller.post(f"/{tool['name']}", arguments)
+                assert reply.status < 500, (tool["name"], arguments, reply.body)
 
 
 @every_server
-async def test_a_row_without_its_fields_is_told_what_belongs_there(name: str) -> None:
+async def test_a_row_without_its_fields_gets_an_error_that_says_what_belongs_there(name: str) -> None:
     async with subject_of(name) as subject:
         case = subject.oracles[0]
         *_, bare = bad_rows(case.request, few=True)
-        told = await subject.bench.ask(case.model_copy(update={"steps": ()}), bare.request)
-    assert not isinstance(told, str), told
+        reply = await subject.bench.ask(case.model_copy(update={"steps": ()}), bare.request)
+    assert not isinstance(reply, str), reply
     if name in NEED_NO_FIELDS:
-        assert told.status == 200, told.body
+        assert reply.status == 200, reply.body
     else:
-        assert told.status == 422, told.body
-        assert re.search("expected: |is expected|is needed", told.body["error"]["message"]), told.body
+        assert reply.status == 422, reply.body
+        assert re.search("expected: |is expected|is needed", reply.body["error"]["message"]), reply.body

@@ -46,9 +46,9 @@ def test_example_rollouts_are_of_the_example_rows(name: str) -> None:
 
 @pytest.mark.parametrize("name", MADE)
 def test_example_metrics_are_of_the_example_rollouts(name: str) -> None:
-    told = json.loads((folder_of(name) / "data" / "example_metrics.json").read_text("utf-8"))
+    document = json.loads((folder_of(name) / "data" / "example_metrics.json").read_text("utf-8"))
     rewards = [rollout["reward"] for rollout in rollouts_of(name)]
-    assert told[0]["agent_metrics"]["mean/reward"] == pytest.approx(sum(rewards) / len(rewards))
+    assert document[0]["agent_metrics"]["mean/reward"] == pytest.approx(sum(rewards) / len(rewards))
 
 
 @pytest.mark.parametrize("name", MADE)
@@ -62,8 +62,8 @@ async def test_a_verifier_that_needs_nothing_else_still_pays_the_same(name: str)
                 pytest.skip("its verifier needs a session or a judge")
             for rollout in rollouts_of(name):
                 body = {key: value for key, value in rollout.items() if key not in COLLECTED - {"response"}}
-                told = await caller.post("/verify", body)
-                assert (told.status, told.body["reward"]) == (200, rollout["reward"])
+                reply = await caller.post("/verify", body)
+                assert (reply.status, reply.body["reward"]) == (200, rollout["reward"])
 
 
 def test_no_example_names_a_path_of_the_machine_it_was_made_on() -> None:

@@ -53,9 +53,9 @@ def test_a_row_may_name_the_agent_as_it_was_called(older: str, name: str) -> Non
 
 
 def test_a_variant_is_said_to_be_a_configuration_of_its_server() -> None:
-    with pytest.raises(UserError) as told:
+    with pytest.raises(UserError) as raised:
         find_server("ifbench", [SERVERS.parent])
     assert (
-        told.value.hint
+        raised.value.hint
         == "It is a configuration of instruction_following: gym up ifbench, gym info instruction_following."
     )

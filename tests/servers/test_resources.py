@@ -95,9 +95,9 @@ def config_files() -> list[Path]:
 
 
 def agents_of(path: Path) -> dict[str, dict[str, Any]]:
-    told = config_of(path)
+    document = config_of(path)
     agents = {}
-    for instance, block in told.items():
+    for instance, block in document.items():
         for fields in block.get("responses_api_agents", {}).values():
             agents[instance] = fields
     return agents
@@ -106,9 +106,9 @@ def agents_of(path: Path) -> dict[str, dict[str, Any]]:
 @pytest.mark.parametrize("path", config_files(), ids=lambda path: path.stem)
 def test_a_config_brings_the_server_and_its_agent(path: Path) -> None:
     name, instance = path.parents[1].name, path.stem
-    told = config_of(path)
-    assert next(iter(told)) == instance
-    assert list(told[instance]["resources_servers"]) == [name]
+    document = config_of(path)
+    assert next(iter(document)) == instance
+    assert list(document[instance]["resources_servers"]) == [name]
     first, *_ = agents_of(path).items()
     agent_name, agent = first
     assert agent_name.startswith(f"{instance}_")
@@ -159,7 +159,7 @@ async def test_the_rows_offer_tools_that_the_server_has(name: str) -> None:
         tools = {one["name"]: one["parameters"] for one in (await caller.get("/tools")).body}
     for row in rows_of(name):
         if not tools:
-            continue  # the calls are the answer: they are compared, and nobody runs them
+            continue  # the calls are the answer: they are compared, not run
         for offered in row["responses_create_params"].get("tools", ()):
             assert set(offered["parameters"]["properties"]) == set(tools[offered["name"]]["properties"])
             assert set(offered["parameters"]["required"]) == set(tools[offered["name"]]["required"])
@@ -172,10 +172,10 @@ async def test_an_example_is_seeded_and_verified_with_its_fields_intact(name: st
             async with Caller(bench.url) as caller:
                 assert (await caller.post("/seed_session", row)).status == 200
                 body = row | {"response": response([message("I do not know.")], model="m"), "odd": {"kept": [None]}}
-                told = await caller.post("/verify", body)
-            assert told.status == 200, told.body
-            assert told.body | body == told.body
-            assert 0.0 <= told.body["reward"] <= 1.0
+                reply = await caller.post("/verify", body)
+            assert reply.status == 200, reply.body
+            assert reply.body | body == reply.body
+            assert 0.0 <= reply.body["reward"] <= 1.0
 
 
 @every_server
@@ -225,12 +225,12 @@ def test_no_well_formed_request_breaks_a_verifier(name: str) -> None:
         @settings(max_examples=150, deadline=None, derandomize=True)
         def holds(row: dict[str, Any], fields: dict[str, Any], output: list[dict[str, Any]]) -> None:
             body = row | fields | {"response": response(output, model="m")}
-            status, told = runner.run(ask(hot, json.dumps(body).encode()))
-            assert status in (200, 422), told
+            status, answer = runner.run(ask(hot, json.dumps(body).encode()))
+            assert status in (200, 422), answer
             if status == 200:
-                assert type(told["reward"]) is float
+                assert type(answer["reward"]) is float
             else:
-                assert told["error"]["kind"] == "row"
+                assert answer["error"]["kind"] == "row"
 
         holds()
         runner.run(app.stop())

@@ -43,9 +43,9 @@ def place_of(url: str) -> dict[str, Any]:
 
 async def rewards_of(name: str) -> list[float]:
     async with stack(name) as url, Caller(url) as caller:
-        told = [await caller.post("/run", row) for row in rows_of(name)]
-    assert [one.status for one in told] == [200] * 5, [one.body for one in told]
-    return [one.body["reward"] for one in told]
+        replies = [await caller.post("/run", row) for row in rows_of(name)]
+    assert [one.status for one in replies] == [200] * 5, [one.body for one in replies]
+    return [one.body["reward"] for one in replies]
 
 
 @pytest.mark.parametrize("name", ["simple_weather", "multi_step", "stateful_counter"])

@@ -144,7 +144,7 @@ async def test_a_log_prob_that_is_nan_is_a_failure() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-async def test_a_connection_that_is_cut_in_mid_reply_is_a_failure_that_may_be_tried_anew(stream: bool) -> None:
+async def test_a_connection_that_is_cut_in_mid_reply_is_a_failure_that_may_be_retried(stream: bool) -> None:
     async with fake_vllm(cut=True) as provider, serving(provider, stream_upstream=stream) as caller:
         status, error = await fail(caller)
     assert (status, error["kind"], error["retryable"]) == (502, "model", True)
@@ -241,7 +241,7 @@ async def test_thoughts_of_earlier_turns_are_left_out_where_the_model_wants_none
     assert provider.bodies()[1]["messages"][1] == {"role": "assistant", "content": "b"}
 
 
-async def test_a_reasoning_parser_that_the_configuration_denies_is_told() -> None:
+async def test_a_reasoning_parser_that_the_configuration_denies_is_reported() -> None:
     async with (
         fake_vllm(says=lambda _: Said("b", "a")) as provider,
         serving(provider, uses_reasoning_parser=False) as caller,

@@ -16,10 +16,10 @@ QUIET = ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--dis
 
 
 class Site:
-    """Serves one page, which asks for its `/targets` and sends what it found to `/told`."""
+    """Serves one page, which asks for its `/targets` and sends what it found to `/found`."""
 
     def __init__(self, page: Path, targets: Sequence[str]) -> None:
-        self.told: dict[str, str] = {}
+        self.found: dict[str, str] = {}
         self.done = threading.Event()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self, page.read_bytes(), targets))
         self.port = int(self._server.server_address[1])
@@ -39,7 +39,7 @@ def _handler(site: Site, page: bytes, targets: Sequence[str]) -> type[BaseHTTPRe
                 self._reply("text/html", page)
 
         def do_POST(self) -> None:
-            site.told = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            site.found = json.loads(self.rfile.read(int(self.headers["content-length"])))
             self._reply("text/plain", b"")
             site.done.set()
 

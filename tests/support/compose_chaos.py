@@ -155,7 +155,7 @@ def crash(stack: ChaosStack, victim: str) -> None:
 
 
 def kill(stack: ChaosStack, victim: str) -> None:
-    """`docker kill`: for the engine somebody's wish, after which it starts nothing again."""
+    """`docker kill`: for the engine a wish of the user, after which it starts nothing again."""
     with engine_client() as client:
         stack.act(victim, client.api.kill)
 

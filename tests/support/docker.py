@@ -114,7 +114,7 @@ def remove_images_of(folder: Path) -> None:
 
 
 def write_server(cwd: Path, name: str, body: str, *, requirements: str = "", config: str = "") -> Path:
-    """A resources server of the test's own below `cwd`, found by its name; its image is nobody else's."""
+    """A resources server of the test's own below `cwd`, found by its name; its image is its own."""
     folder = cwd / "servers" / "resources" / name
     (folder / "configs").mkdir(parents=True, exist_ok=True)
     (folder / "app.py").write_text(f"{body}# {cwd}\n")

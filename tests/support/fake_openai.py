@@ -72,8 +72,8 @@ class FakeOpenAI:
     def _reply(self, path: str, headers: dict[str, str], body: Body) -> tuple[int, bytes, dict[str, str]]:
         if self.failures:
             failure = self.failures.pop(0)
-            told = failure.body if isinstance(failure.body, bytes) else orjson.dumps(failure.body)
-            return failure.status, told, failure.headers
+            content = failure.body if isinstance(failure.body, bytes) else orjson.dumps(failure.body)
+            return failure.status, content, failure.headers
         if self.api_key and f"Bearer {self.api_key}" != headers.get("authorization"):
             words = f"Incorrect API key provided: {headers.get('authorization')}"
             return 401, orjson.dumps({"error": {"message": words}}), {}

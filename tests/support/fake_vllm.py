@@ -36,7 +36,7 @@ class Said:
 
 @dataclass
 class FakeVLLM:
-    """`form` is how token ids are told; `spoil` may change a reply before it is sent; `refuses` names a body's key."""
+    """`form` is how token ids are given; `spoil` may change a reply before it is sent; `refuses` names a body's key."""
 
     says: Callable[[list[Body]], Said] = lambda messages: Said(f"echo {_text(messages[-1])}")
     form: Form = "native"
@@ -91,8 +91,8 @@ class FakeVLLM:
         if self.status is not None:
             return self.status[0], b"application/json", orjson.dumps(self.status[1])
         if self.refuses and self.refuses in body:
-            told = {"error": {"message": f"extra field {self.refuses}", "code": 400}}
-            return 400, b"application/json", orjson.dumps(told)
+            refusal = {"error": {"message": f"extra field {self.refuses}", "code": 400}}
+            return 400, b"application/json", orjson.dumps(refusal)
         if path == "/tokenize":
             ids = self.ids(body["prompt"]) if "prompt" in body else self.prompt(body)
             return 200, b"application/json", orjson.dumps({"tokens": ids, "count": len(ids), "max_model_len": 4096})

@@ -1,4 +1,4 @@
-"""Rendered text against a file that a person has read. `UPDATE_GOLDEN=1 pytest ...` writes the file anew."""
+"""Rendered text against a file that a person has read. `UPDATE_GOLDEN=1 pytest ...` writes the file again."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ def assert_golden(name: str, text: str) -> None:
     if os.environ.get("UPDATE_GOLDEN"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
-    assert text == path.read_text(encoding="utf-8"), f"{path} differs; UPDATE_GOLDEN=1 writes it anew"
+    assert text == path.read_text(encoding="utf-8"), f"{path} differs; UPDATE_GOLDEN=1 writes it again"

@@ -66,8 +66,8 @@ def describe(error: Exception) -> dict[str, Any]:
     return {"type": type(error).__name__, "text": str(error), "status": status, "kind": kind, "survives_pickle": same}
 
 
-def say(**told: Any) -> None:
-    sys.stdout.write(json.dumps(told) + "\n")
+def say(**facts: Any) -> None:
+    sys.stdout.write(json.dumps(facts) + "\n")
     sys.stdout.flush()
 
 

@@ -69,7 +69,7 @@ class FarHost:
 
 @contextmanager
 def far_host() -> Iterator[FarHost]:
-    """Skips where nobody may make one."""
+    """Skips where the system allows none."""
     if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("ip") is None:
         pytest.skip("network namespaces need Linux, root and `ip`")
     token = secrets.token_hex(3)

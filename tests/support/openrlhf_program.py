@@ -99,14 +99,14 @@ def main() -> None:
     order, policy, report = json.load(sys.stdin), tiny.Policy(), sys.stdout
     sys.stdout = sys.stderr  # OpenRLHF logs there
     responses = asyncio.run(sample(order, policy))
-    told = [experience(one, order["max_length"]) for one in responses]
-    for one, response in zip(told, responses, strict=True):
+    experiences = [experience(one, order["max_length"]) for one in responses]
+    for one, response in zip(experiences, responses, strict=True):
         ids = response["observation_tokens"]
         ranges = response["action_ranges"]
         one["spoken"] = [policy.tokenizer.decode(ids[start:end]) for start, end in ranges]
         if "words" not in order:
             one["own_log_probs"] = [tiny.score(policy, ids[:start], ids[start:end]) for start, end in ranges]
-    json.dump(told, report)
+    json.dump(experiences, report)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ class Seen:
 
 @dataclass
 class Faults:
-    """What a server was told to do wrong, and what it was asked."""
+    """What a server has to do wrong, and what it was asked."""
 
     waiting: list[Fault] = field(default_factory=list)
     seen: list[Seen] = field(default_factory=list)

@@ -54,7 +54,7 @@ class RawServer:
 @asynccontextmanager
 async def raw_server(script: Script) -> AsyncIterator[RawServer]:
     """`script` plays one connection; the connection is closed when it returns."""
-    told = RawServer()
+    record = RawServer()
     tasks: set[asyncio.Task[None]] = set()
     writers: list[asyncio.StreamWriter] = []
 
@@ -63,8 +63,8 @@ async def raw_server(script: Script) -> AsyncIterator[RawServer]:
         assert task is not None
         tasks.add(task)
         writers.append(writer)
-        told.connections += 1
-        peer = Recording(reader, writer, told)
+        record.connections += 1
+        peer = Recording(reader, writer, record)
         try:
             await script(peer)
         except (Closed, ConnectionError, asyncio.CancelledError):
@@ -74,9 +74,9 @@ async def raw_server(script: Script) -> AsyncIterator[RawServer]:
             writer.close()
 
     server = await asyncio.start_server(serve, "127.0.0.1", 0, limit=8 * 1024 * 1024)
-    told.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    record.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
-        yield told
+        yield record
     finally:
         server.close()
         for task in tuple(tasks):
@@ -91,11 +91,11 @@ async def raw_server(script: Script) -> AsyncIterator[RawServer]:
 
 @dataclass
 class Recording(Peer):
-    told: RawServer
+    record: RawServer
 
     async def request(self) -> bytes:
         asked = await super().request()
-        self.told.requests.append(asked)
+        self.record.requests.append(asked)
         return asked
 
 

@@ -15,7 +15,7 @@ from gym.runtime.compose.layout import Layout
 from gym.runtime.protocol import StackStatus
 from tests.support.docker import Stand, call, engine_client, eventually
 
-PATIENCE = 180.0
+TIMEOUT = 180.0
 log = logging.getLogger(__name__)
 SERVER = """
 from gym.server import ResourcesServer, tool
@@ -65,7 +65,7 @@ def wait_for_retirement(stand: Stand, process: subprocess.Popen[bytes], name: st
         assert process.poll() is None, "the command ended before it took anybody out of the routes"
         return len(routed(layout, name)) < len(usual)
 
-    eventually(is_out, bool, seconds=PATIENCE)
+    eventually(is_out, bool, seconds=TIMEOUT)
 
 
 def routed(layout: Layout, name: str) -> set[str]:
@@ -87,7 +87,7 @@ def answers(status: StackStatus, name: str) -> bool:
 
 
 def until_served(stand: Stand, status: StackStatus, names: Iterable[str]) -> None:
-    """Until everybody is told of a healthy replica of each, and the router passes on to it."""
+    """Until every server knows a healthy replica of each, and the router passes on to it."""
     wanted = tuple(names)
     try:
         until(lambda: all(healthy_replicas(stand.layout, one) and answers(status, one) for one in wanted))
@@ -96,7 +96,7 @@ def until_served(stand: Stand, status: StackStatus, names: Iterable[str]) -> Non
 
 
 def describe(stand: Stand, status: StackStatus, names: Iterable[str]) -> str:
-    """What somebody who looks into a stack that does not serve would ask for first."""
+    """What a person would look at first in a stack that does not serve."""
     with engine_client() as client:
         containers = containers_of(client, stand.layout)
         ends = [(one.name, client.api.logs(one.id, tail=5).decode(errors="replace")) for one in containers]
@@ -109,7 +109,7 @@ def describe(stand: Stand, status: StackStatus, names: Iterable[str]) -> str:
 
 def until(condition: Callable[[], bool]) -> None:
     began = time.monotonic()
-    eventually(condition, bool, seconds=PATIENCE)
+    eventually(condition, bool, seconds=TIMEOUT)
     log.info("it took %.1f s", time.monotonic() - began)
 
 

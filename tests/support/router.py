@@ -1,4 +1,4 @@
-"""A real router in front of real backends: Traefik with the files we render, small HTTP servers that do as told."""
+"""A real router in front of real backends: Traefik with the files we render, small HTTP servers of the test."""
 
 from __future__ import annotations
 
@@ -132,10 +132,10 @@ def _handler(backend: Backend) -> type[BaseHTTPRequestHandler]:
             else:
                 if self.path == "/slow":
                     backend.release.wait(120)
-                told = {"backend": backend.name, "path": self.path, "body": body.decode()}
+                seen = {"backend": backend.name, "path": self.path, "body": body.decode()}
                 page = backend.pages.get(self.path)
                 kind = "text/html" if page else "application/json"
-                self._reply(backend.status, page or json.dumps(told).encode(), kind)
+                self._reply(backend.status, page or json.dumps(seen).encode(), kind)
 
         do_GET = do_POST = do_PUT = do_DELETE = do_OPTIONS = _answer
 
@@ -262,9 +262,9 @@ def console(home: Path, plan: Plan, *, token: str = "") -> Iterator[str]:
         "GYM_TOKEN": token,
     }
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
-        told = {**environ, "GYM_LISTEN": f"fd:{listener.fileno()}"}
+        variables = {**environ, "GYM_LISTEN": f"fd:{listener.fileno()}"}
         command = [sys.executable, "-m", "gym.console"]
-        process = subprocess.Popen(command, env=told, pass_fds=(listener.fileno(),))
+        process = subprocess.Popen(command, env=variables, pass_fds=(listener.fileno(),))
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     try:
         yield url

@@ -31,7 +31,7 @@ from gym.wire.stack_names import project_name
 from tests.support.docker import write_server
 
 IMAGE = "python:3.13-slim"
-PATIENCE = 300.0
+TIMEOUT = 300.0
 GONE_SECONDS = 60.0  # what is promised
 ALLOWED = "allowed"
 REPLICAS = {"broker": SANDBOX, "server": "sums-1"}
@@ -50,7 +50,7 @@ class Sum(VerifyRequest):
     number: int
     a: int
     b: int
-    told: int
+    stated: int
 
 
 class Sums(ResourcesServer[Sandbox]):
@@ -69,7 +69,7 @@ class Sums(ResourcesServer[Sandbox]):
     async def verify(self, rollout: Sum, state: Sandbox) -> float:
         while ALLOWED.is_file() and rollout.number >= int(ALLOWED.read_text()):
             await asyncio.sleep(0.05)
-        line = f"sleep 0.2; [ $(cat /tmp/seeded) = yes ] && [ $(({rollout.a} + {rollout.b})) = {rollout.told} ]"
+        line = f"sleep 0.2; [ $(cat /tmp/seeded) = yes ] && [ $(({rollout.a} + {rollout.b})) = {rollout.stated} ]"
         return float((await state.exec(line, timeout=120)).ok)
 
     async def close(self, state: Sandbox) -> None:
@@ -95,7 +95,7 @@ class Seen:
     kills: Counter[str] = field(default_factory=Counter)
     starts: int = 0
     rewarded: int = 0
-    failed: int = 0  # told as failures, which a later resume tries again
+    failed: int = 0  # reported as failures, which a later resume retries
     lost: int = 0
     doubled: int = 0
     wrong: int = 0
@@ -133,11 +133,11 @@ class Chaos:
 
     def up(self) -> None:
         words = ("up", "sums", "--model", "scripted", "--runtime", "local", "--port", "0")
-        if self.gym(*words, "--sandbox-provider", "docker").wait(PATIENCE):
+        if self.gym(*words, "--sandbox-provider", "docker").wait(TIMEOUT):
             raise RuntimeError((self.folder / "gym.log").read_text("utf-8")[-3000:])
 
     def down(self) -> int:
-        return self.gym("down").wait(PATIENCE)
+        return self.gym("down").wait(TIMEOUT)
 
     def collect(self) -> subprocess.Popen[bytes]:
         how = ("--concurrency", "8", "--max-attempts", "8", "--timeout", "60")
@@ -156,14 +156,14 @@ class Chaos:
         began = time.monotonic()
         while (now := self.replica(name)) is None or now.pid in (None, one.pid) or now.state != "healthy":
             waited = time.monotonic() - began
-            assert waited < PATIENCE, f"{name} has not come back: {now}"
+            assert waited < TIMEOUT, f"{name} has not come back: {now}"
             if waited > 3.0 and (now is None or now.pid is None):
                 with contextlib.suppress(GymError):
-                    self._runtime.restart(self.home, (name,), lambda _: None, timeout=PATIENCE)
+                    self._runtime.restart(self.home, (name,), lambda _: None, timeout=TIMEOUT)
             time.sleep(0.05)
 
     def kill_all(self) -> None:
-        """The whole stack at once, its supervisor too: nobody is left to clear up."""
+        """The whole stack at once, its supervisor too: nothing is left to clear up."""
         record = read_record(Home(self.home.resolve()))
         assert record is not None
         os.kill(record.supervisor.pid, signal.SIGSTOP)  # else it may start another warden in between
@@ -201,7 +201,7 @@ class Chaos:
                     self.kill(REPLICAS[victim])
                 seen.kills[victim] += 1
                 self.allow(steps[seen.kills.total()] if seen.kills.total() < kills else len(self.expected))
-            code = process.wait(PATIENCE)
+            code = process.wait(TIMEOUT)
             if code == 0 and not read_lines(self.failures):
                 return self.judge(seen)
             assert seen.starts < 10 * (kills + 5), "the collection does not come to an end"
@@ -218,7 +218,7 @@ class Chaos:
         began = time.monotonic()
         while len(self.labelled()) < 4:  # more than wait in the pool
             assert process.poll() is None, "the load ended"
-            assert time.monotonic() - began < PATIENCE, "the load did not begin"
+            assert time.monotonic() - began < TIMEOUT, "the load did not begin"
             time.sleep(0.05)
         return process
 
@@ -240,10 +240,10 @@ class Chaos:
         """Whatever on the engine carries this stack's label."""
         wanted = {"label": self.label}
         with connect(engine_host()) as client:
-            told = [str(one["Names"][0]) for one in client.api.containers(all=True, filters=wanted)]
-            told += [str(one["Name"]) for one in client.api.networks(filters=wanted)]
-            told += [str(one["Name"]) for one in client.api.volumes(filters=wanted)["Volumes"] or []]
-            return told + [str(one["RepoTags"]) for one in client.api.images(filters=wanted)]
+            names = [str(one["Names"][0]) for one in client.api.containers(all=True, filters=wanted)]
+            names += [str(one["Name"]) for one in client.api.networks(filters=wanted)]
+            names += [str(one["Name"]) for one in client.api.volumes(filters=wanted)["Volumes"] or []]
+            return names + [str(one["RepoTags"]) for one in client.api.images(filters=wanted)]
 
     def seconds_until_clear(self, limit: float = GONE_SECONDS) -> float:
         """How long the engine still held something of this stack; `limit` where it still does."""
@@ -277,8 +277,8 @@ def write_sums(folder: Path) -> None:
 def make_row(number: int) -> dict[str, Any]:
     right = number + 2 * number
     params = {"input": [{"role": "user", "content": f"Sum {number}."}]}
-    told = right if number % 2 == 0 else right + 1
-    return {"responses_create_params": params, "number": number, "a": number, "b": 2 * number, "told": told}
+    stated = right if number % 2 == 0 else right + 1
+    return {"responses_create_params": params, "number": number, "a": number, "b": 2 * number, "stated": stated}
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:

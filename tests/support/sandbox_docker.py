@@ -24,7 +24,7 @@ Serve = Callable[[str, asyncio.StreamWriter], Awaitable[None]]
 VERSION = {"ApiVersion": "1.45", "MinAPIVersion": "1.24", "Version": "26.1.5"}
 
 
-class Lab:
+class DockerHarness:
     """A provider and one stack."""
 
     def __init__(self, docker: Docker) -> None:
@@ -50,10 +50,10 @@ class Lab:
 
 
 @asynccontextmanager
-async def lab(gate: EgressGate | None = None) -> AsyncIterator[Lab]:
+async def docker_harness(gate: EgressGate | None = None) -> AsyncIterator[DockerHarness]:
     docker = Docker(need_engine(), gate=gate)
     await docker.open()
-    one = Lab(docker)
+    one = DockerHarness(docker)
     try:
         yield one
     finally:

@@ -52,7 +52,7 @@ if b" 200 " in said:
 
 
 class Origin:
-    """Answers every request with what it was told to, and keeps what it was asked."""
+    """Answers every request with the reply it was given, and keeps the requests."""
 
     def __init__(self, body: bytes = b"hello") -> None:
         self.body = body

@@ -32,8 +32,8 @@ def main(folder: Path, image: Path) -> int:
 
             seen = stack.fire(RESTARTS, ("engine",), restart)
             stack.down()
-            told = {**vars(seen), "left": stack.labelled()}
-        sys.stdout.write(json.dumps(told))
+            report = {**vars(seen), "left": stack.labelled()}
+        sys.stdout.write(json.dumps(report))
     finally:
         engine.stop()
     return 0

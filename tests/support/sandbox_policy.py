@@ -34,7 +34,7 @@ def examples(folder: str) -> list[Row]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def told(row: Mapping[str, Any], words: str) -> Row:
+def with_orders(row: Mapping[str, Any], words: str) -> Row:
     """The row with some more words in its prompt, and in what `mini_swe_agent` makes its own prompt from."""
     params = row["responses_create_params"]
     first, *rest = params["input"]

@@ -35,8 +35,8 @@ def rows_of(name: str) -> list[dict[str, Any]]:
 
 def config_of(path: Path) -> dict[str, Any]:
     """What a configuration means by itself: the agent that it need not name is in it."""
-    told: dict[str, Any] = plain(add_default_agents(read_yaml(path, str(path))))
-    return told
+    document: dict[str, Any] = plain(add_default_agents(read_yaml(path, str(path))))
+    return document
 
 
 @contextmanager

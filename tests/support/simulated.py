@@ -31,7 +31,7 @@ class _Selector(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> Any:
         found = super().select(0)
         if not found and timeout is None:
-            raise RuntimeError("nothing will ever happen again: everybody waits for somebody")
+            raise RuntimeError("nothing will ever happen again: every task waits for another")
         if not found and timeout:
             self._loop.now += timeout
         return found

@@ -21,7 +21,7 @@ from gym.runtime.local.home import Home
 from gym.runtime.local.pid_file import read_record
 from gym.runtime.protocol import ReplicaStatus, StackStatus
 
-PATIENCE = 120.0
+TIMEOUT = 120.0
 
 SDK_APP = """
 import asyncio, json, os, subprocess, sys
@@ -109,7 +109,7 @@ def make_stack(*services: Service, port: int = 0, drain_seconds: float = 5.0, **
     return Plan(stack="test", services=services, router=router, settings=settings, drain_seconds=drain_seconds)
 
 
-def start(home: Path, plan: Plan, *, timeout: float = PATIENCE, secrets: dict[str, str] | None = None) -> StackStatus:
+def start(home: Path, plan: Plan, *, timeout: float = TIMEOUT, secrets: dict[str, str] | None = None) -> StackStatus:
     runtime = LocalRuntime()
     return runtime.up(home, runtime.prepare(home, plan, secrets or {}), lambda status: None, timeout=timeout)
 
@@ -138,7 +138,7 @@ def call(url: str, path: str = "/", *, timeout: float = 60.0) -> dict[str, Any]:
 
 
 def answers(url: str, name: str) -> bool:
-    """This replica does, and nobody in its place: a router's own words are no answer."""
+    """This replica does, and no other in its place: a router's own words are no answer."""
     try:
         return str(call(url)["replica"]) == name
     except (OSError, LookupError, ValueError):
@@ -155,7 +155,7 @@ def files_below(folder: Path) -> dict[Path, bytes]:
     return found
 
 
-def until(condition: Callable[[], bool], *, within: float = PATIENCE) -> None:
+def until(condition: Callable[[], bool], *, within: float = TIMEOUT) -> None:
     """Poll; a condition that does not come true in time fails the test."""
     deadline = time.monotonic() + within
     while not condition():
@@ -170,7 +170,7 @@ def recorded(home: Path) -> list[Identity]:
 
 
 def kill_owners(home: Path) -> None:
-    """The supervisor and its warden, at once: nobody carries on."""
+    """The supervisor and its warden, at once: nothing carries on."""
     record = read_record(Home(home))
     assert record is not None
     assert record.warden is not None

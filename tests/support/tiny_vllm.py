@@ -2,7 +2,7 @@
 
     python tests/support/tiny_vllm.py   # prints its port
 
-Standard library, torch and transformers only. `form` in the address chooses how ids are told: /native/v1, /spelled/v1.
+Standard library, torch and transformers only. `form` in the address chooses how ids are given: /native/v1, /spelled/v1.
 """
 
 from __future__ import annotations

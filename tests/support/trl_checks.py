@@ -67,9 +67,9 @@ def step(url: str, rows: str, longest: str = "256") -> dict[str, Any]:
     server.close()
     after = torch.cat([one.detach().flatten() for one in trainer.model.parameters()])
     change = after - before
-    told = next(one for one in trainer.state.log_history if "reward" in one)
+    logged = next(one for one in trainer.state.log_history if "reward" in one)
     norm = float(change.norm())
-    kept = {name: told[name] for name in ("reward", "env_failed", "loss")}
+    kept = {name: logged[name] for name in ("reward", "env_failed", "loss")}
     return {**kept, "norm": norm, "direction": (change / norm).tolist() if norm else []}
 
 
@@ -86,9 +86,9 @@ def compare() -> dict[str, Any]:
         with torch.no_grad():
             logits = model(torch.tensor([prompt + said])).logits[0, len(prompt) - 1 : -1]
         scores = torch.log_softmax(logits.float() / temperature, dim=-1)
-        told = [one["logprob"] for one in reply["choices"][0]["logprobs"]["content"]]
+        served = [one["logprob"] for one in reply["choices"][0]["logprobs"]["content"]]
         own = [float(scores[place, one]) for place, one in enumerate(said)]
-        worst = max(worst, *(abs(one - other) for one, other in zip(told, own, strict=True)))
+        worst = max(worst, *(abs(one - other) for one, other in zip(served, own, strict=True)))
     lengths = sorted({len(reply["prompt_token_ids"]) for reply in replies})
     return {"replies": len(replies), "lengths": lengths, "worst": worst, "training": model.training}
 

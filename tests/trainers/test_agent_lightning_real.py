@@ -108,10 +108,10 @@ async def test_rollouts_of_its_manager_are_runs_of_a_stack_and_a_failure_has_no_
     assert (len(good), len(bad)) == (2, 2)
     for one in good:
         assert (one["rollout_state"], one["final_reward"]) == ("succeeded", 1.0), one["error_message"]
-        asked, told = one["triplets"]
-        first, second = asked["prompt"]["token_ids"], told["prompt"]["token_ids"]
+        asked, answered = one["triplets"]
+        first, second = asked["prompt"]["token_ids"], answered["prompt"]["token_ids"]
         assert second[: len(first) + len(asked["response"]["token_ids"])] == first + asked["response"]["token_ids"]
-        assert len(told["response"]["log_probs"]) == len(told["response"]["token_ids"]) > 0
+        assert len(answered["response"]["log_probs"]) == len(answered["response"]["token_ids"]) > 0
         assert [event["data"]["value"] for event in one["events"] if event["event_type"] == "reward"] == [1.0]
     for one in bad:
         assert (one["rollout_state"], one["final_reward"]) == ("failed", None)

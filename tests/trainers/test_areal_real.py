@@ -31,7 +31,7 @@ SERVER = "areal.experimental.openai.proxy.proxy_rollout_server"
 PROGRAM = "tests.support.areal_program"
 ROWS = ROOT / "servers" / "resources" / "mcqa" / "data" / "example.jsonl"
 ON = ("--model", "vllm_model", "--runtime", "local", "--port", "0")
-NOBODY = ("policy_base_url=http://127.0.0.1:1", "policy_api_key=none", "policy_model_name=policy")
+NO_POLICY = ("policy_base_url=http://127.0.0.1:1", "policy_api_key=none", "policy_model_name=policy")
 TEXT, END, KEY = "Mercury: \\boxed{A}", "<end>", "admin-key-0123456789"
 SECONDS = 600.0
 Json = dict[str, Any]
@@ -52,7 +52,7 @@ def environ(folder: Path) -> dict[str, str]:
 @contextmanager
 def gym_stack(folder: Path) -> Iterator[str]:
     try:
-        up = gym("up", "mcqa", *ON, *NOBODY, cwd=folder, timeout=300)
+        up = gym("up", "mcqa", *ON, *NO_POLICY, cwd=folder, timeout=300)
         assert up.returncode == 0, up.stderr
         yield json.loads(gym("ps", "--json", cwd=folder).stdout)["router"]
     finally:
@@ -101,8 +101,8 @@ def found(python: str, rows: list[Json], tmp_path_factory: pytest.TempPathFactor
         argv = (python, "-m", PROGRAM, "job.json", "found.json")
         done = subprocess.run(argv, cwd=folder, env=environ(folder), capture_output=True, text=True, timeout=SECONDS)
     assert done.returncode == 0, done.stderr[-5000:]
-    told: Json = json.loads((folder / "found.json").read_text())
-    return told
+    result: Json = json.loads((folder / "found.json").read_text())
+    return result
 
 
 @pytest.mark.parametrize("mode", ["inline", "subproc"])

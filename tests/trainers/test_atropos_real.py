@@ -109,9 +109,9 @@ def rows(name: str) -> list[Json]:
 
 async def train(trainer: Trainer, *bridges: Any) -> tuple[list[list[Json]], list[Bridge]]:
     async with asyncio.timeout(SECONDS), asyncio.TaskGroup() as tasks:
-        told = [tasks.create_task(one) for one in bridges]
+        running = [tasks.create_task(one) for one in bridges]
         batches = await trainer.train()
-    return batches, [one.result() for one in told]
+    return batches, [one.result() for one in running]
 
 
 def check(data: Json) -> None:

@@ -91,8 +91,8 @@ def test_episodes_become_experiences_with_the_engines_own_log_probs(stack: str, 
             if kept
         ]
         assert len(drawn) == 3
-        for told, own in zip(drawn, one["own_log_probs"], strict=True):
-            assert told == pytest.approx(own, abs=1e-4)
+        for sampled, own in zip(drawn, one["own_log_probs"], strict=True):
+            assert sampled == pytest.approx(own, abs=1e-4)
         assert one["truncated"] == [False]
     assert len({str(one["sequences"]) for one in found}) == 4
 

@@ -72,12 +72,12 @@ def run(python: str, folder: Path, program: str, *words: str) -> str:
 
 
 def test_the_mean_reward_of_the_example_rises(python: str, stack: str, tmp_path: Path) -> None:
-    told = run(python, tmp_path, "examples/train_trl.py", stack, str(ROWS))
-    rewards = [float(one) for one in re.findall(r"^step \d+: mean reward (\S+)$", told, re.MULTILINE)]
+    output = run(python, tmp_path, "examples/train_trl.py", stack, str(ROWS))
+    rewards = [float(one) for one in re.findall(r"^step \d+: mean reward (\S+)$", output, re.MULTILINE)]
     assert len(rewards) == 60
     first, last = sum(rewards[:10]) / 10, sum(rewards[-10:]) / 10
-    assert last > first + 0.4, told
-    assert f"first ten steps: {first:.2f}" in told
+    assert last > first + 0.4, output
+    assert f"first ten steps: {first:.2f}" in output
 
 
 def test_a_step_is_the_same_with_and_without_the_rollouts_that_failed(python: str, tmp_path: Path) -> None:
@@ -101,10 +101,10 @@ def test_the_first_step_is_taken_on_prepared_rows_of_two_environments(python: st
     try:
         type_(tmp_path, "up", *configs, *MODEL, "--runtime", "local", "--port", "0")
         url = json.loads(gym("ps", "--json", cwd=tmp_path).stdout)["router"]
-        told = run(python, tmp_path, "tests/support/trl_checks.py", "step", url, "mixed/train.jsonl", "8192")
+        output = run(python, tmp_path, "tests/support/trl_checks.py", "step", url, "mixed/train.jsonl", "8192")
     finally:
         gym("down", cwd=tmp_path)
-    found = json.loads(told.splitlines()[-1])
+    found = json.loads(output.splitlines()[-1])
     assert found["env_failed"] == 0.0
     assert 0.0 <= found["reward"] <= 1.0
     assert math.isfinite(found["loss"])
@@ -124,8 +124,8 @@ def step(python: str, folder: Path, rows: list[dict[str, Any]]) -> dict[str, Any
     file = folder / "rows.jsonl"
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     with fake_agent() as agent:
-        told = run(python, folder, "tests/support/trl_checks.py", "step", agent.url, str(file))
-    found: dict[str, Any] = json.loads(told.splitlines()[-1])
+        output = run(python, folder, "tests/support/trl_checks.py", "step", agent.url, str(file))
+    found: dict[str, Any] = json.loads(output.splitlines()[-1])
     return found
 
 

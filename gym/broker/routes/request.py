@@ -173,7 +173,7 @@ async def serve(request: Request, handler: Handler, send: Send) -> None:
             await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
     except asyncio.CancelledError:
-        if not request.departure.forgive():
+        if not request.departure.take_back_cancel():
             raise
     except Exception as error:  # noqa: BLE001 (the one boundary of the broker: every failure becomes data)
         failure = to_failure(request, error)

@@ -47,7 +47,7 @@ LEAST_SAMPLES = 4
 def main(folder: Path, out: Path, spec: Mapping[str, Any]) -> int:
     app = load_app(folder / "app.py")
     if not isinstance(app, ServerApp):
-        raise UserError(f"{folder.name}/app.py is no server of this SDK: it cannot be audited in process.")
+        raise UserError(f"{folder.name}/app.py is not a server of this SDK: it cannot be audited in process.")
     cases = load_cases(folder / CASES)
     if not oracles_of(cases):
         raise UserError(

@@ -61,7 +61,7 @@ def _lines(reply: http.client.HTTPResponse) -> Iterator[dict[str, Any]]:
 
 
 class _ChannelConnection(http.client.HTTPConnection):
-    """Over a line that is there already."""
+    """Over a line that is there already, which httpx has no way to be given."""
 
     def __init__(self, line: Any) -> None:
         super().__init__("localhost")  # the broker is asked over a line of its own machine

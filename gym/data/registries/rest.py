@@ -1,20 +1,17 @@
-"""JSON over HTTP to a model registry, and files to it, by the standard library."""
+"""JSON over HTTP to a model registry, and files to it."""
 
 from __future__ import annotations
 
-import http.client
 import json
-import urllib.error
-import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from gym.config import redact_text
+from gym.data.registries.registry_http import NotSuccess, open_reply, read_up_to
 from gym.errors import InfraError
 
-_SECONDS: Final = 60.0
 _MAX_REPLY: Final = 64 << 20
 
 
@@ -44,9 +41,8 @@ class Rest:
         self, method: str, path: str, *, query: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         url = f"{self.base}{path}" + (f"?{urlencode(query)}" if query else "")
-        data = None if body is None else json.dumps(body).encode()
-        headers = {} if data is None else {"Content-Type": "application/json"}
-        raw = self._send(urllib.request.Request(url, data=data, headers=headers, method=method))
+        content = b"" if body is None else json.dumps(body).encode()
+        raw = self._send(method, url, {"Content-Type": "application/json"} if content else {}, content)
         try:
             found = json.loads(raw or b"{}")
         except ValueError:
@@ -58,26 +54,23 @@ class Rest:
     def put(self, url: str, source: Path) -> None:
         """The whole file as the request's body, read as it is sent."""
         with source.open("rb") as file:
-            headers = {"Content-Type": "application/octet-stream", "Content-Length": str(source.stat().st_size)}
-            self._send(urllib.request.Request(url, data=file, headers=headers, method="PUT"))
+            self._send("PUT", url, {"Content-Type": "application/octet-stream"}, file)
 
     def delete(self, url: str) -> None:
-        self._send(urllib.request.Request(url, method="DELETE"))
+        self._send("DELETE", url)
 
-    def _send(self, request: urllib.request.Request) -> bytes:
-        if token := self.authorization(request.full_url):
-            request.add_unredirected_header("Authorization", token)
+    def _send(
+        self, method: str, url: str, headers: Mapping[str, str] | None = None, content: bytes | Iterable[bytes] = b""
+    ) -> bytes:
+        asked = open_reply(method, url, headers or {}, authorization=self.authorization(url), content=content)
         try:
-            with urllib.request.urlopen(request, timeout=_SECONDS) as reply:
-                raw: bytes = reply.read(_MAX_REPLY)
-                return raw
-        except urllib.error.HTTPError as error:
-            with error:
-                raise _refused(error.code, error.read(1 << 16)) from None
-        except (OSError, http.client.HTTPException) as error:
-            reason = getattr(error, "reason", None) or error or type(error).__name__
+            with asked as reply:
+                return read_up_to(reply, _MAX_REPLY)
+        except NotSuccess as error:
+            raise _refused(error.status, error.body) from None
+        except OSError as error:
             raise InfraError(
-                f"{self.base} cannot be reached: {reason}", "Check `mlflow_tracking_uri` and the network."
+                f"{self.base} cannot be reached: {error}", "Check `mlflow_tracking_uri` and the network."
             ) from error
 
 

@@ -8,22 +8,19 @@ from __future__ import annotations
 import errno
 import glob
 import hashlib
-import http.client
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from gym.data.registries.download_lock import alone_with
+from gym.data.registries.registry_http import NotSuccess, open_reply
 from gym.data.registries.registry_protocol import Received, Verified
 from gym.data.registries.replies import BUSY, wait_asked
 from gym.errors import GymError, InfraError
 
 _CHUNK: Final = 1 << 20
-_SILENCE: Final = 60.0  # seconds without a byte
 _DISK: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EFBIG})
 
 
@@ -141,18 +138,17 @@ def _download(remote: Remote, part: Path, retries: Retries) -> None:
             if _one_try(remote, part, before):
                 return
             what = "the connection ended early"
-        except urllib.error.HTTPError as error:
-            error.close()
-            if error.code == 416 and before:  # nothing follows what is here, and its size is not known: start over
+        except NotSuccess as error:
+            if error.status == 416 and before:  # nothing follows what is here, and its size is not known: start over
                 part.unlink()
                 continue
-            if error.code not in BUSY:
-                raise remote.explain(error.code) from None
-            wait = wait_asked(error.headers.get("Retry-After"), time.time())
-            what = f"the registry is busy ({error.code})"
-        except (http.client.HTTPException, OSError) as error:
+            if error.status not in BUSY:
+                raise remote.explain(error.status) from None
+            wait = wait_asked(error.retry_after, time.time())
+            what = f"the registry is busy ({error.status})"
+        except OSError as error:
             _raise_disk_error(error, part)
-            what = f"{getattr(error, 'reason', error) or type(error).__name__}"
+            what = str(error)
         had = part.stat().st_size if part.exists() else 0
         if had > before:
             waits = list(retries.waits)
@@ -169,9 +165,9 @@ def _given_up(remote: Remote, what: str, had: int) -> InfraError:
     return InfraError(f"{remote.source}: could not be fetched: {what}", hint)
 
 
-def _raise_disk_error(error: OSError | http.client.HTTPException, part: Path) -> None:
+def _raise_disk_error(error: OSError, part: Path) -> None:
     """A full disk is not an error of the connection."""
-    if isinstance(error, OSError) and error.errno in _DISK:
+    if error.errno in _DISK:
         error.filename = error.filename or str(part)
         raise error
 
@@ -184,19 +180,15 @@ def _one_try(remote: Remote, part: Path, begin: int) -> bool:
             return True
         part.unlink()
         begin = 0
-    request = urllib.request.Request(remote.url, headers={"Accept-Encoding": "identity"})
-    if remote.authorization:
-        request.add_unredirected_header("Authorization", remote.authorization)
-    if begin:
-        request.add_header("Range", f"bytes={begin}-")
-    with urllib.request.urlopen(request, timeout=_SILENCE) as reply:
-        goes_on = reply.status == 206 and reply.headers.get("Content-Range", "").startswith(f"bytes {begin}-")
+    headers = {"Range": f"bytes={begin}-"} if begin else {}
+    with open_reply("GET", remote.url, headers, authorization=remote.authorization) as reply:
+        goes_on = reply.status_code == 206 and reply.headers.get("Content-Range", "").startswith(f"bytes {begin}-")
         length = reply.headers.get("Content-Length")
         wanted = remote.size
         with part.open("ab") as file:
             if not goes_on:
                 file.truncate(0)
-            while chunk := reply.read(_CHUNK):
+            for chunk in reply.iter_raw():  # as they come: bytes that were gathered would be lost with the connection
                 file.write(chunk)
             had = file.tell()
     if wanted is None and length is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -89,15 +88,15 @@ class StackHealth:
         return status is not None and status not in NOT_READY
 
     def _get(self, path: str) -> int | None:
-        host, _, port = self.router_url.removeprefix("http://").rpartition(":")
-        connection = http.client.HTTPConnection(host.strip("[]"), int(port), timeout=2.0)
+        import httpx  # noqa: PLC0415 (30 ms, for those who ask)
+
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        url = f"{self.router_url}{path}"
         try:
-            connection.request("GET", path, headers={"Authorization": f"Bearer {self.token}"} if self.token else {})
-            return connection.getresponse().status
-        except (OSError, http.client.HTTPException):
+            # No TLS is spoken here; reading the CAs would take 26 ms of each question.
+            return httpx.get(url, headers=headers, timeout=2.0, trust_env=False, verify=False).status_code
+        except httpx.HTTPError:
             return None
-        finally:
-            connection.close()
 
 
 def router_url(plan: Plan) -> str:

@@ -1,13 +1,16 @@
-"""Asks a server whether it is healthy: one small request over a raw connection, since it is asked all day."""
+"""Asks a server whether it is healthy.
+
+By `gym.http`: httpx would add 6 MB to a supervisor of 40, and 75 ms to its start.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 
 import orjson
 
+from gym.http.pool import HttpClient, NotSent, Reply
 from gym.labels import BLOCKED
 
 LONGEST = 500
@@ -21,15 +24,15 @@ async def probe(
     """Empty when it is healthy, else why not. `wrong` are statuses of one that is not; none: any answer will do."""
     try:
         async with asyncio.timeout(timeout):
-            status, body = await _ask(address, _request(address, path, token))
+            reply = await _ask(address, path, token, connect_seconds=timeout + 1)  # `timeout` ends it first
     except TimeoutError:
         return f"no answer on {path} within {timeout:g} s"
-    except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        return f"no answer on {path}: {reason}"
-    if not status:
+    except NotSent as error:
+        errno = getattr(error.__cause__, "errno", None)
+        return f"no answer on {path}: {os.strerror(errno) if errno else error}"
+    except ConnectionError:
         return f"no HTTP answer on {path}"
-    return (_said(body) or f"status {status} on {path}") if status in wrong else ""
+    return (_said(reply.body) or f"status {reply.status} on {path}") if reply.status in wrong else ""
 
 
 def _said(body: bytes) -> str:
@@ -41,27 +44,14 @@ def _said(body: bytes) -> str:
     return message[:LONGEST] if message.startswith(BLOCKED) else ""
 
 
-def _request(address: tuple[str, int], path: str, token: str) -> bytes:
-    lines = [f"GET {path} HTTP/1.1", f"Host: {address[0]}:{address[1]}", "Connection: close", "User-Agent: gym-health"]
-    return "\r\n".join([*lines, *([f"Authorization: Bearer {token}"] if token else []), "", ""]).encode()
-
-
-async def _ask(address: tuple[str, int], request: bytes) -> tuple[int, bytes]:
-    """Status, and the first of the body."""
-    reader, writer = await asyncio.open_connection(*address)
+async def _ask(address: tuple[str, int], path: str, token: str, *, connect_seconds: float) -> Reply:
+    """Over a connection of its own, so that a server which accepts no more is noticed."""
+    host = f"[{address[0]}]" if ":" in address[0] else address[0]
+    headers = [(b"Connection", b"close"), (b"User-Agent", b"gym-health")]
+    if token:
+        headers.append((b"Authorization", f"Bearer {token}".encode()))
+    client = HttpClient(asks_health=False, connect_seconds=connect_seconds)
     try:
-        writer.write(request)
-        line = await reader.readline()
-        if not line.startswith(b"HTTP/"):
-            return 0, b""
-        # What follows is read to its end: closed early, the server would log a broken pipe.
-        rest = b""
-        while more := await reader.read(65536):
-            rest = (rest + more)[:65536]
-        return int(line.split()[1]), rest.partition(b"\r\n\r\n")[2]
-    except (ValueError, IndexError):
-        return 0, b""
+        return await client.request("GET", f"http://{host}:{address[1]}{path}", headers=headers)
     finally:
-        writer.close()
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+        await client.aclose()

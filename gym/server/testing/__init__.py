@@ -139,10 +139,12 @@ class _ScriptedModel(Server):
     async def respond(self, call: Call) -> Answer:
         judge: ScriptedJudge = self.settings.document[_SCRIPT]
         judge.asked.append(orjson.loads(call.body))
-        told = judge.next_answer()
-        if isinstance(told, int):
-            raise RolloutError("model", f"the scripted judge was told to fail with {told}", status=told)
-        return json_answer(items.response([items.message(told)], model=self.name) if isinstance(told, str) else told)
+        scripted = judge.next_answer()
+        if isinstance(scripted, int):
+            raise RolloutError("model", f"the scripted judge has to fail with {scripted}", status=scripted)
+        return json_answer(
+            items.response([items.message(scripted)], model=self.name) if isinstance(scripted, str) else scripted
+        )
 
 
 @asynccontextmanager

@@ -24,7 +24,7 @@ from gym.wire.failures import RolloutError
 from gym.wire.sandbox import Build, ExecRequest, Grant
 from tests.support.docker import engine_client, eventually
 from tests.support.sandbox_broker import TOKEN, broker_process
-from tests.support.sandbox_docker import IMAGE, Lab, lab, run, say
+from tests.support.sandbox_docker import IMAGE, DockerHarness, docker_harness, run, say
 
 pytestmark = pytest.mark.docker
 POSES = (
@@ -38,30 +38,30 @@ POSES = (
 
 
 @pytest.fixture
-async def labs() -> AsyncIterator[Lab]:
-    async with lab() as one:
+async def harness() -> AsyncIterator[DockerHarness]:
+    async with docker_harness() as one:
         yield one
 
 
-async def test_an_image_cannot_make_its_sandbox_look_like_a_part_of_a_stack(labs: Lab) -> None:
+async def test_an_image_cannot_make_its_sandbox_look_like_a_part_of_a_stack(harness: DockerHarness) -> None:
     text = f"FROM {IMAGE}\n" + "".join(f"LABEL {pose}\n" for pose in POSES)  # past the policy, as a registry's image is
-    tag = await build_image(labs.docker.engine, Build(dockerfile=text), lambda _: None)
+    tag = await build_image(harness.docker.engine, Build(dockerfile=text), lambda _: None)
     try:
-        await labs.make(tag)
-        (found,) = await labs.containers()
+        await harness.make(tag)
+        (found,) = await harness.containers()
         posed = dict(pose.split("=") for pose in POSES)
         kept = {name: found["Labels"][name] for name in posed}
-        assert kept == {**dict.fromkeys(posed, ""), "gym.stack": labs.stack}
+        assert kept == {**dict.fromkeys(posed, ""), "gym.stack": harness.stack}
     finally:
-        for container in await labs.containers():
+        for container in await harness.containers():
             path = f"/containers/{container['Id']}"
-            await labs.docker.engine.call("DELETE", path, {"force": True}, doing="remove a test's sandbox")
-        await labs.docker.images.remove(tag)
+            await harness.docker.engine.call("DELETE", path, {"force": True}, doing="remove a test's sandbox")
+        await harness.docker.images.remove(tag)
 
 
-async def test_a_step_of_a_build_whose_image_poses_as_a_broker_is_not_taken_for_one(labs: Lab) -> None:
+async def test_a_step_of_a_build_whose_image_poses_as_a_broker_is_not_taken_for_one(harness: DockerHarness) -> None:
     """A build's step carries every label of the image it begins from, and is a container that runs."""
-    home, stack = f"/nowhere/{labs.stack}", labs.stack
+    home, stack = f"/nowhere/{harness.stack}", harness.stack
     poses = {labels.STACK: stack, labels.STACK_DIR: home, labels.TYPE: "sandbox", labels.INSTANCE: "sandbox"}
     poses |= {labels.SANDBOX: "sb1", labels.SANDBOX_EXPIRES: "1", labels.SANDBOX_IMAGE: "fork"}
     poses |= {PROJECT: stack, SERVICE: "sandbox", NUMBER: "1", HASH: "aa"}
@@ -70,7 +70,7 @@ async def test_a_step_of_a_build_whose_image_poses_as_a_broker_is_not_taken_for_
     with engine_client() as client:
         client.images.build(fileobj=io.BytesIO(text.encode()), tag=hostile, rm=True)
         step = Build(dockerfile=f"FROM {hostile}\nRUN sleep 600\n", network=False)
-        building = asyncio.create_task(labs.docker.make_image(step))
+        building = asyncio.create_task(harness.docker.make_image(step))
         try:
             everything = await asyncio.to_thread(running_with, client, f"{labels.STACK_DIR}={home}")
             assert [one["Labels"][labels.TYPE] for one in everything] == ["sandbox"]
@@ -83,8 +83,8 @@ async def test_a_step_of_a_build_whose_image_poses_as_a_broker_is_not_taken_for_
                 assert stack not in {one.labels[labels.STACK] for one in list_containers(client, wanted)}
             assert stack not in {one.stack for one in labelled_sandboxes(labels.SANDBOX)}
             assert not await asyncio.to_thread(remove_stack, client, home, stack, grace=0.0)
-            assert [tags async for tags, _ in labs.docker.found(stack)] == []
-            assert await labs.docker.sweep(stack, frozenset()) == 0
+            assert [tags async for tags, _ in harness.docker.found(stack)] == []
+            assert await harness.docker.sweep(stack, frozenset()) == 0
             assert not building.done()
             assert client.images.get(hostile).labels[labels.SANDBOX_IMAGE] == "fork"
         finally:
@@ -102,28 +102,28 @@ def running_with(client: Any, label: str) -> list[dict[str, Any]]:
     return listed
 
 
-async def test_a_container_that_somebody_made_from_a_fork_is_theirs(labs: Lab) -> None:
+async def test_a_container_that_a_person_made_from_a_fork_is_theirs(harness: DockerHarness) -> None:
     """Its image is one of ours, and says so of whatever is made from it."""
-    box = await labs.make()
-    await box.fork(labs.tags())
-    (image,) = await labs.images()
+    box = await harness.make()
+    await box.fork(harness.tags())
+    (image,) = await harness.images()
     with engine_client() as client:
-        theirs = client.api.create_container(image, ["sleep", "60"], name=f"gym-{labs.stack}")
-        derived = f"{labs.stack}-theirs:1"
+        theirs = client.api.create_container(image, ["sleep", "60"], name=f"gym-{harness.stack}")
+        derived = f"{harness.stack}-theirs:1"
         client.images.build(fileobj=io.BytesIO(f"FROM {image}\nRUN true".encode()), tag=derived, rm=True)
         try:
             assert client.images.get(derived).labels[labels.SANDBOX_IMAGE] == "fork"
             listed = [one for one in client.api.images() if derived in (one["RepoTags"] or ())]
             assert [is_ours(one) for one in listed] == [False]
-            await labs.docker.sweep(labs.stack, frozenset())
+            await harness.docker.sweep(harness.stack, frozenset())
             assert client.api.inspect_container(theirs["Id"])["State"]["Status"] == "created"
         finally:
             client.api.remove_container(theirs["Id"], force=True)
             client.api.remove_image(derived, force=True)
 
 
-async def test_who_stops_the_helper_of_a_user_stops_it_for_a_while_only(labs: Lab) -> None:
-    box = await labs.make()
+async def test_who_stops_the_helper_of_a_user_stops_it_for_a_while_only(harness: DockerHarness) -> None:
+    box = await harness.make()
     line = await box.channel_as("nobody")
     stopping = ExecRequest(argv=("sh", "-c", "kill -STOP -1"), timeout=1)
     with pytest.raises(RolloutError, match="stopped answering"):
@@ -136,8 +136,8 @@ async def test_who_stops_the_helper_of_a_user_stops_it_for_a_while_only(labs: La
     assert await say(box, "id -un") == "root"
 
 
-async def test_one_that_stops_everything_it_can_stops_only_itself(labs: Lab) -> None:
-    box = await labs.make()
+async def test_one_that_stops_everything_it_can_stops_only_itself(harness: DockerHarness) -> None:
+    box = await harness.make()
     first = asyncio.create_task(run(box, "sleep 30", timeout=4))
     stopped = await run(box, "kill -STOP $PPID; kill -STOP -1; echo unseen; kill -STOP $$", timeout=2)
     assert stopped.timed_out
@@ -152,12 +152,12 @@ async def test_a_file_without_end_and_one_of_holes_are_not_taken_whole(tmp_path:
             made = await box.exec("mkdir /w && ln -s /dev/zero /w/answer && truncate -s 10G /w/holes")
             assert made.ok
             for path, number in (("/w/answer", errno.EINVAL), ("/w/holes", errno.EFBIG)):
-                with pytest.raises(FileProblem) as told:
+                with pytest.raises(FileProblem) as raised:
                     await box.get_to(path, tmp_path / "answer", max_bytes=1 << 20)
-                assert told.value.errno == number
-                with pytest.raises(FileProblem) as told:
+                assert raised.value.errno == number
+                with pytest.raises(FileProblem) as raised:
                     await box.get(path)
-                assert told.value.errno == number
+                assert raised.value.errno == number
             with pytest.raises(FileProblem, match="larger than 1048576 bytes"):
                 await box.get_tar("/w", max_bytes=1 << 20)
             assert (tmp_path / "answer").stat().st_size <= 1 << 20

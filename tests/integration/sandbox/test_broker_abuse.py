@@ -1,4 +1,4 @@
-"""Live containers through the broker: what one rollout did to its sandbox reaches no other, and a fork bomb nobody."""
+"""Live containers through the broker: what one rollout did to its sandbox and a fork bomb in it reach no other."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ async def test_whatever_a_rollout_did_to_its_sandbox_the_next_one_gets_another(s
     assert sum(pool["hits"] for pool in (await sandboxes.status())["warm"]) >= 2
 
 
-async def test_beside_a_fork_bomb_everybody_is_answered_and_it_is_told_as_what_it_was(sandboxes: Sandboxes) -> None:
+async def test_beside_a_fork_bomb_everybody_is_answered_and_it_is_reported_as_what_it_was(sandboxes: Sandboxes) -> None:
     bad, neighbour = await sandboxes.create(SPEC), await sandboxes.create(SPEC)
     lit = asyncio.Event()
     bomb = asyncio.create_task(bad.exec(BOMB, timeout=6, on_output=lambda *_: lit.set()))
     await lit.wait()
-    told = [await answer(bad) for _ in range(5)]
-    assert set(told) <= {"fine", "no process was to be had"}, told
+    replies = [await answer(bad) for _ in range(5)]
+    assert set(replies) <= {"fine", "no process was to be had"}, replies
     assert (await neighbour.exec("echo fine")).stdout.text == "fine\n"
     ended = await bomb
     assert (ended.timed_out, ended.exit_code, ended.stdout.text) == (True, None, "lit\n")
@@ -88,7 +88,7 @@ async def test_beside_a_fork_bomb_everybody_is_answered_and_it_is_told_as_what_i
 
 
 async def answer(box: Sandbox) -> str:
-    """Of another command in the same sandbox: it runs, or is told that there is no process left for it."""
+    """Of another command in the same sandbox: it runs, or its error says that no process is left for it."""
     try:
         return (await box.exec("echo fine", timeout=120)).stdout.text.strip()
     except RolloutError as error:
@@ -112,7 +112,7 @@ async def test_a_sandbox_with_a_fork_bomb_in_it_is_removed_at_the_first_try(
     assert (await sandboxes.status())["removals"]["failing"] == {}
 
 
-async def test_a_command_whose_sandbox_ends_under_it_is_told_what_ended_it(sandboxes: Sandboxes) -> None:
+async def test_a_command_whose_sandbox_ends_under_it_gets_the_reason(sandboxes: Sandboxes) -> None:
     full, killed = await sandboxes.create({"image": IMAGE, "limits": {"disk": "96m"}}), await sandboxes.create(SPEC)
     with pytest.raises(RolloutError, match=r"is lost: its files took \d+ bytes; `limits.disk` is") as lost:
         await full.exec("for i in 1 2 3; do head -c 64000000 /dev/zero > /part-$i; done; sync; sleep 300", timeout=400)

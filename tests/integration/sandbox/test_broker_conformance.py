@@ -26,9 +26,9 @@ async def test_the_suite_passes_over_http(tmp_path: Path, provider: str, image: 
     with broker_process(tmp_path, provider, grant=GRANT) as broker:
         async with Sandboxes(broker.url, TOKEN) as sandboxes:
             abilities = (await sandboxes.status())["abilities"]
-            told = Abilities(**{**abilities, "networks": tuple(abilities["networks"])})
+            reported = Abilities(**{**abilities, "networks": tuple(abilities["networks"])})
             outcomes = await run_suite(
-                make_factory(sandboxes), told, image=image, behaviours=BEHAVED, flood=300_000_000
+                make_factory(sandboxes), reported, image=image, behaviours=BEHAVED, flood=300_000_000
             )
             left = await sandboxes.alive()
     assert not [outcome for outcome in outcomes if outcome.state == "failed"], show(outcomes)

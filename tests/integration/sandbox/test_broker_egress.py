@@ -67,10 +67,10 @@ async def test_an_allowed_host_answers_no_other_does_and_the_log_says_for_which_
             assert {(line["rollout"], line["sandbox"], line["instance"]) for line in lines} == {
                 ("row-7-1", box.id, "mcqa")
             }
-            told = [(line["how"], line["host"], line["verdict"]) for line in lines]
-            assert ("http", GOOD, "allowed") in told
-            assert ("http", BAD, "refused") in told
-            assert ("dns", BAD, "refused") in told
+            logged = [(line["how"], line["host"], line["verdict"]) for line in lines]
+            assert ("http", GOOD, "allowed") in logged
+            assert ("http", BAD, "refused") in logged
+            assert ("dns", BAD, "refused") in logged
         assert len(there.heads) == 1
 
 
@@ -129,7 +129,7 @@ async def test_what_was_not_granted_or_says_two_things_is_refused_before_anythin
 
 
 def hold(there: Origin) -> str:
-    """A connection that is kept open until somebody ends it."""
+    """A connection that is kept open until the test ends it."""
     target = f"{GOOD}:{there.port}"
     return python(
         "import socket\n"

@@ -109,7 +109,7 @@ async def test_many_commands_at_once_do_not_mix(sandbox: Sandbox) -> None:
     assert [result.stdout.text for result in results] == [f"{number}\n" for number in range(40)]
 
 
-async def test_a_program_that_is_not_there_is_told_apart_from_exit_127(sandbox: Sandbox) -> None:
+async def test_a_program_that_is_not_there_is_distinguished_from_exit_127(sandbox: Sandbox) -> None:
     assert (await sandbox.exec("nothing-of-this-name")).exit_code == 127
     with pytest.raises(RolloutError, match="No such file") as failed:
         await sandbox.exec(["/nothing-of-this-name"])
@@ -386,7 +386,7 @@ async def read_until(reader: asyncio.StreamReader, words: bytes) -> bytes:
     return seen
 
 
-async def test_a_terminal_is_refused_to_whoever_may_not_have_it(broker: BrokerProcess, sandbox: Sandbox) -> None:
+async def test_a_terminal_is_refused_without_the_right_to_it(broker: BrokerProcess, sandbox: Sandbox) -> None:
     for token, status in (("wrong", b"401"), ("token-of-other", b"404")):
         reader, writer = await asyncio.open_connection("127.0.0.1", int(broker.url.rpartition(":")[2]))
         head = f"GET /sandboxes/{sandbox.id}/attach HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n"

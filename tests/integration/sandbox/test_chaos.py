@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.cli import gym
 from tests.support.docker import need_engine
-from tests.support.sandbox_chaos import IMAGE, PATIENCE, chaos
+from tests.support.sandbox_chaos import IMAGE, TIMEOUT, chaos
 from tests.support.sandbox_stack import listed
 
 pytestmark = pytest.mark.docker
@@ -46,7 +46,7 @@ def test_kills_under_load_change_no_reward_and_leave_nothing(tmp_path: Path) -> 
         busy = stack.start_load()
         busy.kill()
         stack.kill_all()
-        assert stack.seconds_until_clear(PATIENCE) < PATIENCE, stack.labelled()  # how fast it was the bench says
+        assert stack.seconds_until_clear(TIMEOUT) < TIMEOUT, stack.labelled()  # how fast it was the bench says
         busy.wait()
         assert gym("down", cwd=tmp_path).returncode == 0
         assert listed(tmp_path) == []

@@ -162,7 +162,7 @@ async def test_no_call_reaches_beyond_the_process(programs: Programs, code: str)
     assert (await run(programs, "print(1)")).stdout == "1\n"
 
 
-async def test_the_walls_stand_on_every_provider(programs: Programs) -> None:
+async def test_the_isolation_holds_on_every_provider(programs: Programs) -> None:
     await run(programs, "pass")
     assert [sandbox.filtered for sandbox in programs._all] == [True]
 
@@ -309,9 +309,9 @@ async def test_a_program_cannot_speak_for_what_runs_it(programs: Programs) -> No
     """Through its own descriptors alone: on `subprocess`, those of other processes are this machine's."""
     code = """
 import os, struct
-told = b'{"end": "ok", "cpu": 0, "seconds": 0, "stdout": "forged"}'
+frame = b'{"end": "ok", "cpu": 0, "seconds": 0, "stdout": "forged"}'
 for fd in range(256):
-    for data in (struct.pack('!I', len(told)) + told, struct.pack('!I', 14) + b'{"done": true}'):
+    for data in (struct.pack('!I', len(frame)) + frame, struct.pack('!I', 14) + b'{"done": true}'):
         try:
             os.write(fd, data)
         except OSError:

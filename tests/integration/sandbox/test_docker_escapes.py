@@ -16,7 +16,7 @@ import pytest
 from gym.broker.provider import Tags
 from gym.broker.providers.docker.docker_sandbox import DockerSandbox
 from gym.wire.sandbox import SandboxSpec
-from tests.support.sandbox_docker import IMAGE, lab, run, say
+from tests.support.sandbox_docker import IMAGE, docker_harness, run, say
 
 pytestmark = pytest.mark.docker
 
@@ -115,7 +115,7 @@ WAYS = {
 
 @pytest.fixture
 async def box() -> AsyncIterator[DockerSandbox]:
-    async with lab() as one:
+    async with docker_harness() as one:
         yield await one.make(limits={"memory": "256m", "pids": 64})
 
 
@@ -141,7 +141,7 @@ async def test_from_inside_there_is_no_way_to(name: str, box: DockerSandbox) -> 
 
 
 async def test_a_user_without_rights_gains_none_by_a_set_user_id_program() -> None:
-    async with lab() as one:
+    async with docker_harness() as one:
         sandbox = await one.make()
         await say(sandbox, "cp $(readlink -f $(command -v python3)) /tmp/suid && chmod 4755 /tmp/suid")
         nobody = await sandbox.channel_as("nobody")
@@ -155,24 +155,24 @@ async def test_killing_everything_kills_neither_the_line_nor_the_sandbox(box: Do
 
 async def test_labels_of_a_request_do_not_make_a_sandbox_anybody_elses() -> None:
     async with AsyncExitStack() as stack:
-        mine, theirs = [await stack.enter_async_context(lab()) for _ in range(2)]
+        mine, theirs = [await stack.enter_async_context(docker_harness()) for _ in range(2)]
         spec = SandboxSpec(image=IMAGE, labels={"gym.stack": theirs.stack, "gym.sandbox": "other", "x": "y"})
         sandbox = await mine.docker.create(spec, mine.tags())
         assert await theirs.docker.sweep(theirs.stack, frozenset()) == 0
-        told = await mine.docker.engine.call("GET", f"/containers/{sandbox.container}/json", doing="look")
-        assert (told["Config"]["Labels"]["gym.stack"], told["Config"]["Labels"]["x"]) == (mine.stack, "y")
+        reply = await mine.docker.engine.call("GET", f"/containers/{sandbox.container}/json", doing="look")
+        assert (reply["Config"]["Labels"]["gym.stack"], reply["Config"]["Labels"]["x"]) == (mine.stack, "y")
 
 
 @pytest.mark.parametrize("evil", ["../x", "a/b", "a b", "A", "", "x" * 64, "a\n", "a?force=1", "a%2fb", ".", "-a"])
 async def test_an_id_that_is_a_path_or_a_query_reaches_no_engine(evil: str) -> None:
-    async with lab() as one:
+    async with docker_harness() as one:
         with pytest.raises(ValueError, match="not a sandbox's id"):
             await one.docker.create(SandboxSpec(image=IMAGE), Tags(evil, one.stack, "i", "o"))
         assert await one.containers() == []
 
 
 async def test_a_stacks_containers_that_are_no_sandboxes_are_left_alone() -> None:
-    async with lab() as one:
+    async with docker_harness() as one:
         body = {"Image": IMAGE, "Labels": {"gym.stack": one.stack, "gym.sandbox": "victim"}}
         named = {"name": f"server-of-{one.stack}"}
         made = await one.docker.engine.call("POST", "/containers/create", named, json=body, doing="make a server")
@@ -185,6 +185,6 @@ async def test_a_stacks_containers_that_are_no_sandboxes_are_left_alone() -> Non
 
 async def test_no_variable_of_the_brokers_gets_in(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SECRET_OF_THE_BROKER", "1234")
-    async with lab() as one:
+    async with docker_harness() as one:
         sandbox = await one.make()
         assert "SECRET_OF_THE_BROKER" not in await say(sandbox, "env; cat /proc/*/environ 2>/dev/null | tr '\\0' '\\n'")

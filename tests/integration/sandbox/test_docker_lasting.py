@@ -16,7 +16,7 @@ from gym.broker.providers.docker.docker_provider import Docker
 from gym.broker.providers.docker.network import bridge_name
 from gym.wire.sandbox import SandboxSpec
 from tests.support.docker import need_engine
-from tests.support.sandbox_docker import IMAGE, Lab, lab, say
+from tests.support.sandbox_docker import IMAGE, DockerHarness, docker_harness, say
 
 pytestmark = pytest.mark.docker
 ROOT = Path(__file__).parents[3]
@@ -40,15 +40,15 @@ asyncio.run(main())
 
 
 @pytest.fixture
-async def labs() -> AsyncIterator[Lab]:
-    async with lab() as one:
+async def harness() -> AsyncIterator[DockerHarness]:
+    async with docker_harness() as one:
         yield one
 
 
-async def test_every_behaviour_of_the_suite_is_shown(labs: Lab) -> None:
+async def test_every_behaviour_of_the_suite_is_shown(harness: DockerHarness) -> None:
     outcomes: tuple[BehaviourResult, ...] = await run_suite(
-        make_factory(labs.docker, labs.stack),
-        labs.docker.abilities,
+        make_factory(harness.docker, harness.stack),
+        harness.docker.abilities,
         image=f"docker.io/library/{IMAGE}",
         flood=1_000_000_000,
     )
@@ -57,8 +57,8 @@ async def test_every_behaviour_of_the_suite_is_shown(labs: Lab) -> None:
     assert sum(one.state == "passed" for one in outcomes) > 100
 
 
-async def test_nothing_outlives_a_broker_that_was_killed(labs: Lab) -> None:
-    code = BROKER.format(image=IMAGE, stack=labs.stack)
+async def test_nothing_outlives_a_broker_that_was_killed(harness: DockerHarness) -> None:
+    code = BROKER.format(image=IMAGE, stack=harness.stack)
     broker = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, cwd=ROOT, env={**os.environ}
     )
@@ -68,43 +68,43 @@ async def test_nothing_outlives_a_broker_that_was_killed(labs: Lab) -> None:
     finally:
         broker.send_signal(signal.SIGKILL)
         await broker.communicate()
-    assert len(await labs.containers()) == 2
+    assert len(await harness.containers()) == 2
     async with asyncio.timeout(240):
-        while await labs.containers():
+        while await harness.containers():
             await asyncio.sleep(0.5)
 
 
-async def test_a_bridge_that_somebody_removed_is_made_again(labs: Lab) -> None:
+async def test_a_bridge_that_a_person_removed_is_made_again(harness: DockerHarness) -> None:
     spec = SandboxSpec.model_validate({"image": IMAGE, "network": "internet"})
-    first = await labs.docker.create(spec, labs.tags())
+    first = await harness.docker.create(spec, harness.tags())
     await first.remove()
-    path = f"/networks/{bridge_name(labs.stack, 0)}"
-    await labs.docker.engine.call("DELETE", path, doing="remove a network")
-    again = await labs.docker.create(spec, labs.tags())
+    path = f"/networks/{bridge_name(harness.stack, 0)}"
+    await harness.docker.engine.call("DELETE", path, doing="remove a network")
+    again = await harness.docker.create(spec, harness.tags())
     assert "eth0" in await say(again, "ls /sys/class/net")
 
 
-async def test_a_sealed_sandbox_is_adopted_sealed_and_an_open_one_open(labs: Lab) -> None:
+async def test_a_sealed_sandbox_is_adopted_sealed_and_an_open_one_open(harness: DockerHarness) -> None:
     spec = SandboxSpec.model_validate({"image": IMAGE, "network": {"access": "none", "setup": "internet"}})
-    sealed, still_open = [await labs.docker.create(spec, labs.tags()) for _ in range(2)]
+    sealed, still_open = [await harness.docker.create(spec, harness.tags()) for _ in range(2)]
     await sealed.seal()
-    first, labs.docker = labs.docker, Docker(need_engine())
+    first, harness.docker = harness.docker, Docker(need_engine())
     await first.close()
-    await labs.docker.open()
-    found = [await adopt() async for _, adopt in labs.docker.found(labs.stack)]  # type: ignore[misc]  # -> object
+    await harness.docker.open()
+    found = [await adopt() async for _, adopt in harness.docker.found(harness.stack)]  # type: ignore[misc]  # -> object
     assert {one.tags.id: one.sealed for one in found} == {sealed.tags.id: True, still_open.tags.id: False}
     for one in found:
         await one.seal()
         assert await say(one, "ls /sys/class/net") == "lo"
-    assert await labs.docker.networks.sweep(labs.stack) == 1
+    assert await harness.docker.networks.sweep(harness.stack) == 1
 
 
-async def test_the_volume_of_an_older_helper_goes_when_no_sandbox_holds_it(labs: Lab) -> None:
-    engine, name = labs.docker.engine, f"gym-helper-of-{labs.stack}"
+async def test_the_volume_of_an_older_helper_goes_when_no_sandbox_holds_it(harness: DockerHarness) -> None:
+    engine, name = harness.docker.engine, f"gym-helper-of-{harness.stack}"
     named = {"Name": name, "Labels": {"gym.sandbox": "helper"}}
     await engine.call("POST", "/volumes/create", json=named, doing="make an old volume")
-    sandbox = await labs.make()
-    await labs.docker.sweep(labs.stack, frozenset({sandbox.tags.id}))
+    sandbox = await harness.make()
+    await harness.docker.sweep(harness.stack, frozenset({sandbox.tags.id}))
     found = [one["Name"] for one in (await engine.call("GET", "/volumes", doing="list volumes"))["Volumes"]]
     assert name not in found
     assert await say(sandbox, "echo on") == "on"

@@ -112,7 +112,7 @@ class Doomed(Programs):
 
 
 @pytest.mark.parametrize("harm", [end_from_inside, end_from_outside])
-async def test_where_every_sandbox_ends_whatever_runs_in_it_nobody_is_to_blame(
+async def test_where_every_sandbox_ends_whatever_runs_in_it_no_program_is_to_blame(
     sandboxes: Sandboxes, harm: Harm
 ) -> None:
     pool = Doomed(sandboxes, image=IMAGE, max_sandboxes=1, memory=256 << 20)

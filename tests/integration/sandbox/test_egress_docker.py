@@ -15,7 +15,7 @@ from gym.broker.providers.docker.docker_provider import Docker
 from gym.broker.providers.docker.docker_sandbox import DockerSandbox
 from gym.wire.sandbox import ExecRequest, Network, SandboxSpec
 from tests.support.docker import need_engine
-from tests.support.sandbox_docker import Lab, lab, run, say
+from tests.support.sandbox_docker import DockerHarness, docker_harness, run, say
 from tests.support.sandbox_egress import ALSO, BAD, GET, GOOD, TLS, Origin, Seen, certificate, origin, python, until
 
 pytestmark = pytest.mark.docker
@@ -99,10 +99,10 @@ async def fetch(sandbox: DockerSandbox, url: str) -> str:
 
 
 @asynccontextmanager
-async def stand(**fields: object) -> AsyncIterator[tuple[Origin, Seen, Lab]]:
+async def stand(**fields: object) -> AsyncIterator[tuple[Origin, Seen, DockerHarness]]:
     async with origin() as there:
         seen = Seen(there.port, **fields)
-        async with lab(seen.gate) as one:
+        async with docker_harness(seen.gate) as one:
             yield there, seen, one
         assert len(seen.gate) == 0, "a door stayed open"
 
@@ -135,7 +135,7 @@ async def test_an_allowed_host_is_reached_and_every_other_is_refused_in_words() 
 async def test_tls_goes_through_where_its_name_is_the_one_that_was_asked_for(tmp_path: Path) -> None:
     async with origin(tls=certificate(tmp_path)) as there:
         seen = Seen(there.port)
-        async with lab(seen.gate) as one:
+        async with docker_harness(seen.gate) as one:
             sandbox = await one.make(network={"allow": [GOOD]})
 
             async def speak(host: str, name: str) -> list[str]:
@@ -206,7 +206,7 @@ async def test_much_data_and_many_connections_arrive_whole() -> None:
     body = bytes(range(256)) * 40_000
     async with origin(body) as there:
         seen = Seen(there.port)
-        async with lab(seen.gate) as one:
+        async with docker_harness(seen.gate) as one:
             sandbox = await one.make(network={"allow": [GOOD]})
             many = (
                 "import hashlib, sys, urllib.request, concurrent.futures as f\n"
@@ -226,10 +226,10 @@ async def test_much_data_and_many_connections_arrive_whole() -> None:
             await until(lambda: sum(one["how"] == "http" for one in seen.lines) == 112)
 
 
-async def test_a_connection_that_nobody_reads_holds_up_nothing() -> None:
+async def test_a_connection_without_a_reader_holds_up_nothing() -> None:
     async with origin(bytes(4 << 20)) as there:
         seen = Seen(there.port)
-        async with lab(seen.gate) as one:
+        async with docker_harness(seen.gate) as one:
             sandbox = await one.make(network={"allow": [GOOD]})
             lazy = (
                 "import socket, time; s = socket.create_connection(('127.9.9.9', 3128)); "
@@ -242,7 +242,7 @@ async def test_a_connection_that_nobody_reads_holds_up_nothing() -> None:
             assert (await fetch(sandbox, f"http://{GOOD}:{there.port}/")).startswith("200")
 
 
-async def test_whoever_kills_the_relay_gets_another() -> None:
+async def test_a_sandbox_that_kills_the_relay_gets_another() -> None:
     async with stand() as (there, _, one):
         sandbox = await one.make(network={"allow": [GOOD]})
         assert await fetch(sandbox, f"http://{GOOD}:{there.port}/") == "200 hello"

@@ -59,8 +59,8 @@ def seeded(status: StackStatus) -> str:
 def shell(status: StackStatus, cookies: str, command: str) -> dict[str, Any]:
     code, body, _ = call(status, "POST", "/s/coder/shell", {"command": command}, Cookie=cookies)
     assert code == 200, body
-    told: dict[str, Any] = json.loads(body)
-    return told
+    answer: dict[str, Any] = json.loads(body)
+    return answer
 
 
 def test_a_stack_with_sandboxes_from_up_to_down(folder: Path) -> None:
@@ -76,11 +76,11 @@ def test_a_stack_with_sandboxes_from_up_to_down(folder: Path) -> None:
     assert not any("TOKEN" in one and "secret://" not in one for one in coder["Config"]["Env"])
 
     cookies = seeded(status)
-    told = shell(status, cookies, "id -u; cat /proc/1/comm; ls /var/run/docker.sock 2>&1; env | grep -c GYM_ ")
-    assert "No such file" in told["out"]
-    assert told["out"].splitlines()[-1] == "0"
+    output = shell(status, cookies, "id -u; cat /proc/1/comm; ls /var/run/docker.sock 2>&1; env | grep -c GYM_ ")
+    assert "No such file" in output["out"]
+    assert output["out"].splitlines()[-1] == "0"
     (shown,) = [SandboxInfo.model_validate(one) for one in listed(folder)]
-    assert (shown.id, shown.instance, shown.provider) == (told["sandbox"], "coder", "docker")
+    assert (shown.id, shown.instance, shown.provider) == (output["sandbox"], "coder", "docker")
     assert shown.image.endswith(IMAGE)
 
     inside = gym("sandbox", "exec", shown.id, "--", "sh", "-c", "echo out; echo err >&2; exit 7", cwd=folder)
@@ -106,7 +106,7 @@ def test_a_broker_that_crashed_comes_back_to_the_sandboxes_it_had(folder: Path) 
         code, body, _ = call(status, "POST", "/s/coder/shell", {"command": "cat /tmp/file"}, Cookie=cookies)
         return {"code": code, **json.loads(body)}
 
-    after = eventually(answers, lambda told: told.get("out") == "kept\n")
+    after = eventually(answers, lambda reply: reply.get("out") == "kept\n")
     assert after["sandbox"] == before["sandbox"]
     assert [one["id"] for one in listed(folder)] == [before["sandbox"]]
 
@@ -131,7 +131,7 @@ def test_a_server_that_is_gone_loses_its_sandboxes(folder: Path) -> None:
     assert eventually(lambda: listed(folder), lambda found: found == []) == []
 
 
-def test_sandboxes_live_on_when_the_broker_is_restarted_or_told_more(folder: Path) -> None:
+def test_sandboxes_live_on_when_the_broker_is_restarted_or_gets_more_grants(folder: Path) -> None:
     status = up(folder)
     cookies = seeded(status)
     before = shell(status, cookies, "echo kept > /tmp/file; echo ok")

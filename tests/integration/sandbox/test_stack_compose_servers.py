@@ -28,7 +28,7 @@ from tests.support.sandbox_policy import (
     one_at_a_time,
     policy,
     read_rows,
-    told,
+    with_orders,
     write_rows,
 )
 from tests.support.sandbox_stack import NOTHING, ROW, labelled, listed, write_coder
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.docker
 SERVERS = ("swe", "swe_tools", "mini_swe_agent", "code_gen", "math_with_code")
 SCIENCE = "math_with_code.resources_servers.math_with_code.sandbox_build=science"
 IMAGE = "python:3.13-slim"
-PATIENCE = 600.0
+TIMEOUT = 600.0
 
 
 class Stack(NamedTuple):
@@ -70,7 +70,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 def bring_up(folder: Path, *words: str) -> StackStatus:
-    started = gym("up", *words, "--runtime", "compose", "--port", "0", cwd=folder, timeout=PATIENCE)
+    started = gym("up", *words, "--runtime", "compose", "--port", "0", cwd=folder, timeout=TIMEOUT)
     assert started.returncode == 0, started.stderr
     return StackStatus.model_validate_json(gym("ps", "--json", cwd=folder).stdout)
 
@@ -91,7 +91,7 @@ def rewards(stack: Stack, rows: list[Row]) -> list[float]:
     """By `gym rollouts`, in the order of the rows."""
     given, done = stack.folder / "rows.jsonl", stack.folder / "rollouts.jsonl"
     write_rows(given, rows)
-    ended = gym("rollouts", str(given), "-o", str(done), "--fresh", cwd=stack.folder, timeout=PATIENCE)
+    ended = gym("rollouts", str(given), "-o", str(done), "--fresh", cwd=stack.folder, timeout=TIMEOUT)
     assert ended.returncode == 0, ended.stderr + ended.stdout
     found = {one["_ng_task_index"]: one for one in read_rows(done)}
     assert sorted(found) == list(range(len(rows))), ended.stderr
@@ -100,7 +100,7 @@ def rewards(stack: Stack, rows: list[Row]) -> list[float]:
 
 def test_the_gold_patch_is_worth_one_and_no_patch_nothing(stack: Stack) -> None:
     (tools, *_), (mini, *_) = examples("agents/swe_tools"), examples("agents/mini_swe_agent")
-    rows = [tools, mini, told(tools, HANDS_OFF), told(mini, HANDS_OFF)]
+    rows = [tools, mini, with_orders(tools, HANDS_OFF), with_orders(mini, HANDS_OFF)]
     assert rewards(stack, rows) == [1.0, 1.0, 0.0, 0.0]
     assert boxes(stack.folder, "swe") == []
 
@@ -125,7 +125,12 @@ def test_an_image_holds_nothing_that_its_overrides_leave_out(
 
 def test_a_right_program_is_worth_one_a_wrong_one_nothing_and_the_tool_keeps_its_variables(stack: Stack) -> None:
     (program, *_), (sums, *_) = examples("resources/code_gen"), examples("resources/math_with_code")
-    rows = [program, told(program, CARELESS), one_at_a_time(sums), {**one_at_a_time(sums), "expected_result": "169"}]
+    rows = [
+        program,
+        with_orders(program, CARELESS),
+        one_at_a_time(sums),
+        {**one_at_a_time(sums), "expected_result": "169"},
+    ]
     assert rewards(stack, rows) == [1.0, 0.0, 1.0, 0.0]
 
 
@@ -165,7 +170,7 @@ def test_no_token_is_in_an_inspection_a_command_line_a_rendered_file_or_a_log(st
     with subprocess.Popen(argv, cwd=stack.folder, env=environment(), stdin=subprocess.DEVNULL) as running:
         try:
             lines = eventually(command_lines, lambda found: "sleep\x001000\0" in found)
-            texts = {"command lines": "\n".join(lines), **told_by_engine(stack), **written_by(stack)}
+            texts = {"command lines": "\n".join(lines), **shown_by_engine(stack), **written_by(stack)}
         finally:
             running.send_signal(signal.SIGINT)
     reply(stack.status, "/s/swe/close_session", {}, cookies)
@@ -180,7 +185,7 @@ def reply(status: StackStatus, path: str, body: Any, cookies: str = "") -> tuple
     """Its JSON and the session's cookies. It may have to wait for an image that is built for it."""
     headers = {"content-type": "application/json", "cookie": cookies}
     request = urllib.request.Request(f"{status.router}{path}", json.dumps(body).encode(), headers)
-    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
         given = answer.headers.get_all("set-cookie") or ()
         return json.load(answer), "; ".join(one.partition(";")[0] for one in given)
 
@@ -192,10 +197,10 @@ def rules_of(document: dict[str, Any]) -> list[Row]:
 
 def tokens_of(stack: Stack) -> dict[str, str]:
     """Those in the stack's own file; a server's secret is one of them."""
-    told_all = json.loads((stack.home / TOKENS).read_text())
-    found: dict[str, str] = {**told_all["instances"], "operator": told_all["operator"]}
+    tokens = json.loads((stack.home / TOKENS).read_text())
+    found: dict[str, str] = {**tokens["instances"], "operator": tokens["operator"]}
     secrets = {path.name: path.read_text().strip() for path in (stack.home / "secrets").iterdir()}
-    assert set(told_all["instances"].values()) <= set(secrets.values())
+    assert set(tokens["instances"].values()) <= set(secrets.values())
     return found
 
 
@@ -217,7 +222,7 @@ def written_by(stack: Stack) -> dict[str, str]:
     return texts
 
 
-def told_by_engine(stack: Stack) -> dict[str, str]:
+def shown_by_engine(stack: Stack) -> dict[str, str]:
     """Of the stack's containers, and of its sandboxes, which have no log."""
     own, boxes = containers_of(stack.folder), labelled(stack.folder)["containers"]
     assert len(own) >= len(SERVERS) + 3  # router, console, broker

@@ -1,4 +1,4 @@
-"""`network: {allow: [hosts]}` on a live Compose stack: the broker has a way out, and whoever asks it has none."""
+"""`network: {allow: [hosts]}` on a live Compose stack: the broker has a way out, and the sandboxes only this."""
 
 from __future__ import annotations
 
@@ -145,14 +145,14 @@ class Session:
     def use(self, tool: str, **arguments: str) -> dict[str, Any]:
         code, body, _ = call(self._status, "POST", f"/s/reader/{tool}", arguments, Cookie=self._cookies)
         assert code == 200, body
-        told: dict[str, Any] = json.loads(body)
-        return told
+        answer: dict[str, Any] = json.loads(body)
+        return answer
 
     def say(self, line: str) -> str:
         return str(self.use("shell", command=line)["out"])
 
 
-def told(folder: Path) -> list[dict[str, Any]]:
+def log_lines(folder: Path) -> list[dict[str, Any]]:
     """What the broker's log says of its gate."""
     shown = gym("logs", SANDBOX, cwd=folder)
     lines = [line[line.index("{") :] for line in shown.stdout.splitlines() if '"event":"egress"' in line]
@@ -172,7 +172,7 @@ def test_a_sandbox_of_a_stack_reaches_what_was_granted_until_it_is_sealed(folder
     assert box.use("seal") == {"network": "none"}
     assert box.say(python(GET, f"http://{NAME}/")).startswith("none")
 
-    lines = eventually(lambda: told(folder), lambda found: sum(line["how"] != "dns" for line in found) == 4)
+    lines = eventually(lambda: log_lines(folder), lambda found: sum(line["how"] != "dns" for line in found) == 4)
     assert {(line["rollout"], line["instance"]) for line in lines} == {("the-rollout", "reader")}
     carried = [(line["how"], line["host"], line["verdict"]) for line in lines if line["how"] != "dns"]
     assert sorted(carried) == [  # each is written when it is over

@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 def processes_of(folder: Path) -> list[str]:
-    """Command lines of whoever works for this folder's stack, or stands in one of its sandboxes."""
+    """Command lines of the processes of this folder's stack and of its sandboxes."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -52,8 +52,8 @@ async def seeded(folder: Path) -> Caller:
 async def run(caller: Caller, command: str) -> dict[str, Any]:
     answered = await caller.post("/shell", {"command": command})
     assert answered.status == 200, answered.body
-    told: dict[str, Any] = answered.body
-    return told
+    body: dict[str, Any] = answered.body
+    return body
 
 
 def up(folder: Path, *words: str) -> str:
@@ -67,14 +67,16 @@ async def test_a_sandbox_lives_from_seed_to_verify_and_people_can_look_in(folder
     assert "sandboxes: subprocess, which isolates nothing" in said
     assert replica(folder, "sandbox")["state"] == "healthy"
     async with await seeded(folder) as caller:
-        told = await run(caller, "echo hello")
-        assert (told["out"], told["code"]) == ("hello\n", 0)
+        reply = await run(caller, "echo hello")
+        assert (reply["out"], reply["code"]) == ("hello\n", 0)
         (shown,) = listed(folder)
-        assert (shown["id"], shown["instance"], shown["rollout"]) == (told["sandbox"], "coder", "the-rollout")
+        assert (shown["id"], shown["instance"], shown["rollout"]) == (reply["sandbox"], "coder", "the-rollout")
 
-        inside = gym("sandbox", "exec", told["sandbox"], "--", "sh", "-c", "echo out; echo err >&2; exit 7", cwd=folder)
+        inside = gym(
+            "sandbox", "exec", reply["sandbox"], "--", "sh", "-c", "echo out; echo err >&2; exit 7", cwd=folder
+        )
         assert (inside.stdout, inside.stderr, inside.returncode) == ("out\n", "err\n", 7)
-        slow = gym("sandbox", "exec", told["sandbox"][:6], "--timeout", "0.2", "--", "sleep", "60", cwd=folder)
+        slow = gym("sandbox", "exec", reply["sandbox"][:6], "--timeout", "0.2", "--", "sleep", "60", cwd=folder)
         assert slow.returncode == 124
         verified = await caller.post("/verify", FINISHED)
         assert (verified.status, verified.body["reward"]) == (200, 1.0)
@@ -82,13 +84,13 @@ async def test_a_sandbox_lives_from_seed_to_verify_and_people_can_look_in(folder
     assert "sandbox" in gym("logs", "sandbox", cwd=folder).stdout
 
 
-async def test_a_person_removes_one_and_whoever_used_it_is_told(folder: Path) -> None:
+async def test_a_person_removes_one_and_its_user_gets_the_reason(folder: Path) -> None:
     up(folder)
     async with await seeded(folder) as caller:
-        told = await run(caller, "true")
+        reply = await run(caller, "true")
         removed = gym("sandbox", "rm", "--all", cwd=folder)
         assert removed.returncode == 0, removed.stderr
-        assert told["sandbox"] in removed.stderr
+        assert reply["sandbox"] in removed.stderr
         answered = await caller.post("/shell", {"command": "true"})
         assert answered.status >= 500
         assert answered.body["error"]["kind"] == "sandbox"
@@ -101,8 +103,8 @@ async def test_a_person_removes_one_and_whoever_used_it_is_told(folder: Path) ->
 async def test_a_terminal_in_a_sandbox(folder: Path) -> None:
     up(folder)
     async with await seeded(folder) as caller:
-        told = await run(caller, "true")
-        with Terminal("sandbox", "attach", told["sandbox"], cwd=folder) as terminal:
+        reply = await run(caller, "true")
+        with Terminal("sandbox", "attach", reply["sandbox"], cwd=folder) as terminal:
             terminal.wait_for(r"[#$] $")
             terminal.write("tty && echo to''gether && exit 5\n")
             terminal.wait_for("/dev/pts/")
@@ -159,7 +161,7 @@ def test_nothing_of_a_token_is_on_a_command_line_or_in_a_log(folder: Path) -> No
     assert not any(secret in line for secret in secrets for line in processes_of(folder))
 
 
-def test_a_server_without_a_grant_is_told_what_to_write(tmp_path: Path) -> None:
+def test_a_server_without_a_grant_gets_an_error_with_the_line_to_write(tmp_path: Path) -> None:
     write_coder(tmp_path, "host", granted=False)
     started = gym(*UP, cwd=tmp_path)
     assert started.returncode == 1
@@ -181,9 +183,9 @@ async def test_bubblewrap_serves_a_whole_stack(folder: Path) -> None:
     said = up(folder, "--sandbox-provider", "bubblewrap")
     assert "sandboxes: bubblewrap" in said
     async with await seeded(folder) as caller:
-        told = await run(caller, f"echo kept > /tmp/file; ls {folder} 2>&1; kill -9 1; cat /proc/net/dev | wc -l")
-        assert "No such file" in told["out"]
-        assert told["out"].splitlines()[-1] == "3"  # the loopback alone, below two lines of heads
+        reply = await run(caller, f"echo kept > /tmp/file; ls {folder} 2>&1; kill -9 1; cat /proc/net/dev | wc -l")
+        assert "No such file" in reply["out"]
+        assert reply["out"].splitlines()[-1] == "3"  # the loopback alone, below two lines of heads
         assert (await run(caller, "cat /tmp/file"))["out"] == "kept\n"
         verified = await caller.post("/verify", FINISHED)
         assert (verified.status, verified.body["reward"]) == (200, 1.0)

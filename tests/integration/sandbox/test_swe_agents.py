@@ -92,8 +92,8 @@ async def typing(
             "model_server": {"type": "responses_api_models", "name": "policy_model"},
             "resources_server": {"type": "resources_servers", "name": "swe"},
         }
-        told = {**references, **fields}
-        with server(AGENTS / agent, log, told, name=agent, document=document, python=python) as process:
+        settings = {**references, **fields}
+        with server(AGENTS / agent, log, settings, name=agent, document=document, python=python) as process:
             async with Caller(process.url) as caller:
                 yield caller
 
@@ -117,14 +117,14 @@ async def test_a_task_is_solved(swe: Process, folder: Path, mini_python: str, ag
     python = mini_python if agent == "mini_swe_agent" else sys.executable
     script = [*bash(solution(task)), *last]
     async with typing(swe, folder / f"{agent}.log", agent, script, python) as caller:
-        told = await caller.post("/run", task)
-    assert told.status == 200, (told.body, (folder / f"{agent}.log").read_text()[-2000:])
-    assert (told.body["reward"], told.body.get("reason")) == (1.0, None)
-    assert told.body["resolved"] is True
-    assert told.body["metadata"]["instance_id"] == task["instance_id"]
-    calls = [item for item in told.body["response"]["output"] if item["type"] == "function_call"]
+        reply = await caller.post("/run", task)
+    assert reply.status == 200, (reply.body, (folder / f"{agent}.log").read_text()[-2000:])
+    assert (reply.body["reward"], reply.body.get("reason")) == (1.0, None)
+    assert reply.body["resolved"] is True
+    assert reply.body["metadata"]["instance_id"] == task["instance_id"]
+    calls = [item for item in reply.body["response"]["output"] if item["type"] == "function_call"]
     assert [one["generation_token_ids"] for one in calls] == [[n] for n in range(len(script))]
-    assert told.body["response"]["usage"]["total_tokens"] >= 15 * len(script)
+    assert reply.body["response"]["usage"]["total_tokens"] >= 15 * len(script)
 
 
 @pytest.mark.parametrize("agent", ["swe_tools", "mini_swe_agent"])
@@ -145,12 +145,12 @@ async def test_a_task_is_solved_by_the_endpoint_that_its_row_brings(
         python = mini_python if agent == "mini_swe_agent" else sys.executable
         with server(AGENTS / agent, log, references, name=agent, document=document, python=python) as process:
             async with Caller(process.url) as caller:
-                told = await caller.post("/run", {**task, **made.endpoint(policy_model_name="weights-7")})
-    assert told.status == 200, (told.body, log.read_text()[-2000:])
-    assert told.body["reward"] == 1.0
+                reply = await caller.post("/run", {**task, **made.endpoint(policy_model_name="weights-7")})
+    assert reply.status == 200, (reply.body, log.read_text()[-2000:])
+    assert reply.body["reward"] == 1.0
     assert made.policy.asked == []
     assert [one.body["model"] for one in made.trainer.asked] == ["weights-7"] * len(script)
-    assert KEY.encode() not in told.reply.body
+    assert KEY.encode() not in reply.reply.body
     assert KEY not in log.read_text()
 
 
@@ -159,9 +159,9 @@ async def test_doing_nothing_is_worth_nothing(swe: Process, folder: Path, mini_p
     task = row("tinyroute")
     python = mini_python if agent == "mini_swe_agent" else sys.executable
     async with typing(swe, folder / f"{agent}.log", agent, [], python) as caller:
-        told = await caller.post("/run", task)
-    assert told.status == 200, told.body
-    assert (told.body["reward"], told.body["reason"]) == (0.0, "the patch is empty")
+        reply = await caller.post("/run", task)
+    assert reply.status == 200, reply.body
+    assert (reply.body["reward"], reply.body["reason"]) == (0.0, "the patch is empty")
 
 
 async def test_view_and_edit_solve_a_task_too(swe: Process, folder: Path) -> None:
@@ -173,23 +173,23 @@ async def test_view_and_edit_solve_a_task_too(swe: Process, folder: Path) -> Non
         ("view", {"path": "nothing.py"}),
         ("edit", {"command": "create", "path": "tinyroute/patterns.py", "file_text": fixed}),
         ("edit", {"command": "str_replace", "path": "tinyroute/patterns.py", "old_str": "nowhere", "new_str": ""}),
-        ("edit", {"command": "insert", "path": "tinyroute/patterns.py", "insert_line": 0, "new_str": "# mended"}),
+        ("edit", {"command": "insert", "path": "tinyroute/patterns.py", "insert_line": 0, "new_str": "# fixed"}),
         ("bash", {"command": "cd tinyroute"}),
         ("bash", {"command": "pwd; seq 1 100000; exit 3"}),
         ("bash", {"command": "pwd"}),
         ("submit", {}),
     ]
     async with typing(swe, folder / "tools.log", "swe_tools", script, sys.executable, max_output=2000) as caller:
-        told = await caller.post("/run", task)
-    assert told.status == 200, told.body
-    assert (told.body["reward"], told.body["response"]["submitted"]) == (1.0, True)
-    said = [one["output"] for one in told.body["response"]["output"] if one["type"] == "function_call_output"]
+        reply = await caller.post("/run", task)
+    assert reply.status == 200, reply.body
+    assert (reply.body["reward"], reply.body["response"]["submitted"]) == (1.0, True)
+    said = [one["output"] for one in reply.body["response"]["output"] if one["type"] == "function_call_output"]
     assert "tinyroute" in said[0]
     assert said[1].startswith("     1\t")
     assert said[2].startswith("Error: ")
     assert "is not there" in said[2]
     assert "0 times" in said[4]
-    assert "     1\t# mended" in said[5]
+    assert "     1\t# fixed" in said[5]
     assert "/tinyroute\n1\n2\n" in said[7]
     assert "characters are left out" in said[7]
     assert len(said[7]) < 2200
@@ -218,9 +218,9 @@ async def test_a_server_that_is_started_goes_on_and_is_read_later(swe: Process, 
         ("submit", {}),
     ]
     async with typing(swe, folder / "jobs.log", "swe_tools", script, sys.executable) as caller:
-        told = await caller.post("/run", row("tinyroute"))
-    assert told.status == 200, told.body
-    said = [one["output"] for one in told.body["response"]["output"] if one["type"] == "function_call_output"]
+        reply = await caller.post("/run", row("tinyroute"))
+    assert reply.status == 200, reply.body
+    said = [one["output"] for one in reply.body["response"]["output"] if one["type"] == "function_call_output"]
     assert said[0] == "Job 1 runs."
     assert said[1].strip() == "200"
     assert '"GET / HTTP/1.1" 200' in said[2]
@@ -228,20 +228,20 @@ async def test_a_server_that_is_started_goes_on_and_is_read_later(swe: Process, 
     assert said[5].endswith("/testbed\n\n[The job ended with exit code 3.]")
     assert said[6].endswith("[The job was ended by signal 9.]")
     assert said[7] == "Error: there is no job 3; 2 were started."
-    assert (told.body["reward"], told.body["reason"]) == (0.0, "the patch is empty")
+    assert (reply.body["reward"], reply.body["reason"]) == (0.0, "the patch is empty")
 
 
 async def test_the_gold_patch_is_graded_without_a_model(swe: Process, folder: Path, mini_python: str) -> None:
     log = folder / "golden.log"
     async with typing(swe, log, "mini_swe_agent", [], mini_python, run_golden=True) as caller:
-        told = await caller.post("/run", row("spans"))
-    assert (told.status, told.body["reward"]) == (200, 1.0), told.body
+        reply = await caller.post("/run", row("spans"))
+    assert (reply.status, reply.body["reward"]) == (200, 1.0), reply.body
 
 
 async def test_a_spent_budget_is_named(swe: Process, folder: Path, mini_python: str) -> None:
     script = bash(["true"] * 5)
     async with typing(swe, folder / "b.log", "mini_swe_agent", script, mini_python, step_limit=2) as caller:
-        told = await caller.post("/run", row("tinyroute"))
-    assert told.status == 200, told.body
-    assert told.body["response"]["truncated_by"] == "LimitsExceeded"
-    assert told.body["reward"] == 0.0
+        reply = await caller.post("/run", row("tinyroute"))
+    assert reply.status == 200, reply.body
+    assert reply.body["response"]["truncated_by"] == "LimitsExceeded"
+    assert reply.body["reward"] == 0.0

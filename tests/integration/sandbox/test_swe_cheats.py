@@ -1,4 +1,4 @@
-"""What an agent may try instead of mending the code: with a real engine and real tests, each of it is worth nothing."""
+"""What an agent may try instead of fixing the code: with a real engine and real tests, each of it is worth nothing."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ ALL_PASS = "def test_remove_from_the_middle_leaves_both_sides():\n    pass\n"
 SHADOW = "import sys\nprint('PASSED everything')\ndef main(*a, **k):\n    return 0\n"
 PLUGIN = "[pytest11]\nevil = evil_plugin\n"
 
-NOT_MENDED = "6 of 13 tests did not pass, 0 of them were not even seen"
+NOT_FIXED = "6 of 13 tests did not pass, 0 of them were not even seen"
 NOT_BELIEVED = "tests that must fail did not"
 NOT_ENDED = "did not come to its own end"
 CHEATS: dict[str, dict[str, str]] = {
@@ -235,9 +235,9 @@ async def graded(swe: Process, task: dict[str, Any], *commands: str) -> dict[str
         seeded = await caller.post("/seed_session", task)
         assert seeded.status == 200, seeded.body
         for command in commands:
-            told = await caller.post("/bash", {"command": command})
-            assert told.status == 200, told.body
-            assert "exit code" not in told.body, told.body
+            reply = await caller.post("/bash", {"command": command})
+            assert reply.status == 200, reply.body
+            assert "exit code" not in reply.body, reply.body
         verified = await caller.post("/verify", {**task, "response": answer()})
         assert verified.status == 200, verified.body
         body: dict[str, Any] = verified.body
@@ -248,27 +248,27 @@ async def graded(swe: Process, task: dict[str, Any], *commands: str) -> dict[str
 async def test_a_cheat_scores_nothing(swe: Process, task: dict[str, Any], name: str) -> None:
     ids = repr([*task["FAIL_TO_PASS"], *task["PASS_TO_PASS"]])
     files = {path: text.replace("IDS", ids) for path, text in CHEATS[name].items()}
-    told = await graded(swe, task, *commands_for(files))
-    assert told["model_patch"], "the cheat was not even handed in"
-    assert told["reward"] == 0.0
-    assert REASONS.get(name, NOT_MENDED) in told["reason"]
-    assert told["eval_report"][task["instance_id"]]["resolved"] is False
+    reply = await graded(swe, task, *commands_for(files))
+    assert reply["model_patch"], "the cheat was not even handed in"
+    assert reply["reward"] == 0.0
+    assert REASONS.get(name, NOT_FIXED) in reply["reason"]
+    assert reply["eval_report"][task["instance_id"]]["resolved"] is False
 
 
 async def test_the_same_tricks_beside_an_honest_patch_take_nothing_away(swe: Process, task: dict[str, Any]) -> None:
     ours = {"tests/test_mine.py": "def test_mine():\n    assert True\n", "tests/test_holes.py": ALL_PASS}
     put = f"git apply <<'EOF_OF_PATCH'\n{task['patch']}EOF_OF_PATCH"
-    told = await graded(swe, task, put, *commands_for(ours))
-    assert (told["reward"], told.get("reason")) == (1.0, None)
-    assert told["restored_files"] == ["tests/test_holes.py", "tests/test_mine.py"]
+    reply = await graded(swe, task, put, *commands_for(ours))
+    assert (reply["reward"], reply.get("reason")) == (1.0, None)
+    assert reply["restored_files"] == ["tests/test_holes.py", "tests/test_mine.py"]
 
 
 async def test_a_folder_of_tests_that_became_a_link_is_a_folder_again(swe: Process, task: dict[str, Any]) -> None:
     swap = "mkdir fake && touch fake/test_holes.py && rm -rf tests && ln -s fake tests"
-    told = await graded(swe, task, swap)
-    assert told["reward"] == 0.0
-    assert "tests" in told["restored_files"]
-    assert told["eval_report"][task["instance_id"]]["tests_status"]["PASS_TO_PASS"]["success"]
+    reply = await graded(swe, task, swap)
+    assert reply["reward"] == 0.0
+    assert "tests" in reply["restored_files"]
+    assert reply["eval_report"][task["instance_id"]]["tests_status"]["PASS_TO_PASS"]["success"]
 
 
 LOOKS = (
@@ -285,6 +285,6 @@ LOOKS = (
 async def test_nothing_of_what_came_after_the_base_is_left(swe: Process, task: dict[str, Any]) -> None:
     async with Caller(swe.url) as caller:
         await caller.post("/seed_session", task)
-        told = [(await caller.post("/bash", {"command": look})).body.strip() for look in LOOKS]
+        found = [(await caller.post("/bash", {"command": look})).body.strip() for look in LOOKS]
         await caller.post("/close_session")
-    assert told == ["1", "* main", "0", "0", "0", "0"]
+    assert found == ["1", "* main", "0", "0", "0", "0"]

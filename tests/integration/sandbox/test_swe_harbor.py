@@ -53,11 +53,11 @@ async def judged(swe: Process, task: dict[str, Any], *commands: str) -> dict[str
         seeded = await caller.post("/seed_session", task)
         assert seeded.status == 200, seeded.body
         for command in commands:
-            told = await caller.post("/run_command", {"command": command})
-            assert told.status == 200, told.body
-        told = await caller.post("/verify", {**task, "response": answer()})
-        assert told.status == 200, told.body
-        body: dict[str, Any] = told.body
+            reply = await caller.post("/run_command", {"command": command})
+            assert reply.status == 200, reply.body
+        reply = await caller.post("/verify", {**task, "response": answer()})
+        assert reply.status == 200, reply.body
+        body: dict[str, Any] = reply.body
         return body
 
 
@@ -65,24 +65,24 @@ async def judged(swe: Process, task: dict[str, Any], *commands: str) -> dict[str
 async def test_what_the_agent_left_for_the_verifier_earns_nothing(
     swe: Process, task: dict[str, Any], name: str
 ) -> None:
-    told = await judged(swe, task, LEFT[name])
-    assert told["reward"] == 0.0, told
-    assert told["reason"]
+    reply = await judged(swe, task, LEFT[name])
+    assert reply["reward"] == 0.0, reply
+    assert reply["reason"]
 
 
 async def test_what_the_agent_left_takes_nothing_from_one_that_did_the_work(swe: Process, task: dict[str, Any]) -> None:
-    told = await judged(swe, task, "echo 42 > /app/answer.txt", f"{FORGED}; chmod 555 /logs/verifier /logs")
-    assert (told["reward"], told.get("reason")) == (1.0, None)
+    reply = await judged(swe, task, "echo 42 > /app/answer.txt", f"{FORGED}; chmod 555 /logs/verifier /logs")
+    assert (reply["reward"], reply.get("reason")) == (1.0, None)
 
 
 @pytest.mark.parametrize("name", BROKEN)
-async def test_an_agent_that_breaks_the_verifier_scores_nothing_and_is_told(
+async def test_an_agent_that_breaks_the_verifier_scores_nothing_and_gets_the_reason(
     swe: Process, task: dict[str, Any], name: str
 ) -> None:
     task["harbor"]["timeout"] = 12  # of which the verifier may take half
-    told = await judged(swe, task, "echo 42 > /app/answer.txt", BROKEN[name])
-    assert told["reward"] == 0.0
-    assert "where no agent was the verifier does its work" in told["reason"]
+    reply = await judged(swe, task, "echo 42 > /app/answer.txt", BROKEN[name])
+    assert reply["reward"] == 0.0
+    assert "where no agent was the verifier does its work" in reply["reason"]
 
 
 async def test_a_verifier_that_writes_no_reward_anywhere_is_a_failure_and_no_zero(
@@ -91,8 +91,8 @@ async def test_a_verifier_that_writes_no_reward_anywhere_is_a_failure_and_no_zer
     task["harbor"]["tests"]["files"]["test.sh"] = "exit 0"
     async with Caller(swe.url) as caller:
         await caller.post("/seed_session", task)
-        told = await caller.post("/verify", {**task, "response": answer()})
-    assert (told.status >= 500, told.body["error"]["kind"]) == (True, "resources"), told.body
+        reply = await caller.post("/verify", {**task, "response": answer()})
+    assert (reply.status >= 500, reply.body["error"]["kind"]) == (True, "resources"), reply.body
 
 
 ARTIFACTS = {
@@ -110,6 +110,6 @@ async def test_an_artifact_that_cannot_be_taken_is_missing_and_no_failure(
     swe: Process, task: dict[str, Any], name: str
 ) -> None:
     task["harbor"] |= {"separate": True, "artifacts": [{"source": "/app/answer.txt"}]}
-    told = await judged(swe, task, ARTIFACTS[name])
-    assert told["reward"] == 0.0
-    assert told["reason"]
+    reply = await judged(swe, task, ARTIFACTS[name])
+    assert reply["reward"] == 0.0
+    assert reply["reason"]

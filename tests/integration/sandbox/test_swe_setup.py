@@ -81,8 +81,8 @@ async def test_what_a_row_installs_is_there_for_the_agent_and_the_tests_and_its_
             assert (await caller.post("/bash", {"command": fetched})).body.startswith("none")
             assert [one.info().network for one in made.running.broker.registry if one.id == box] == ["none"]
             asked = len(made.packages.heads)
-            told = await caller.post("/verify", {**task, "model_patch": task["patch"], "response": answer()})
-        assert (told.status, told.body["reward"]) == (200, 1.0), told.body
+            reply = await caller.post("/verify", {**task, "model_patch": task["patch"], "response": answer()})
+        assert (reply.status, reply.body["reward"]) == (200, 1.0), reply.body
         assert len(made.packages.heads) == 3 * asked  # once more for the tests, and once for the look again
         sealed = [line["sandbox"] for line in made.running.events("seal")]
         assert len(set(sealed)) == len(sealed) == 3

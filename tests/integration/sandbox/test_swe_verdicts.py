@@ -26,14 +26,14 @@ ENDLESS = "import time\nwhile True:\n    time.sleep(1)\n"
 
 async def verified(swe: Process, task: dict[str, Any], text: str = "") -> tuple[int, dict[str, Any]]:
     async with Caller(swe.url) as caller:
-        told = await caller.post("/verify", {**task, "response": answer(text)})
-        return told.status, told.body
+        reply = await caller.post("/verify", {**task, "response": answer(text)})
+        return reply.status, reply.body
 
 
 async def typed(caller: Caller, command: str) -> str:
-    told = await caller.post("/bash", {"command": command})
-    assert told.status == 200, told.body
-    return str(told.body)
+    reply = await caller.post("/bash", {"command": command})
+    assert reply.status == 200, reply.body
+    return str(reply.body)
 
 
 def fenced(patch: str) -> str:
@@ -43,13 +43,13 @@ def fenced(patch: str) -> str:
 @pytest.mark.parametrize("name", NAMES)
 async def test_gold_is_worth_one_and_nothing_is_worth_nothing(swe: Process, name: str) -> None:
     task = row(name)
-    status, told = await verified(swe, task, fenced(task["patch"]))
-    assert (status, told["reward"], told.get("reason")) == (200, 1.0, None)
-    report = told["eval_report"][name]
+    status, body = await verified(swe, task, fenced(task["patch"]))
+    assert (status, body["reward"], body.get("reason")) == (200, 1.0, None)
+    report = body["eval_report"][name]
     assert report["tests_status"]["FAIL_TO_PASS"] == {"success": task["FAIL_TO_PASS"], "failure": []}
     assert report["tests_status"]["PASS_TO_PASS"] == {"success": task["PASS_TO_PASS"], "failure": []}
-    status, told = await verified(swe, task)
-    assert (status, told["reward"], told["reason"]) == (200, 0.0, "the patch is empty")
+    status, body = await verified(swe, task)
+    assert (status, body["reward"], body["reason"]) == (200, 0.0, "the patch is empty")
 
 
 async def test_untracked_and_binary_files_are_part_of_the_patch(swe: Process) -> None:
@@ -57,9 +57,9 @@ async def test_untracked_and_binary_files_are_part_of_the_patch(swe: Process) ->
     async with session(swe, task) as (caller, _):
         await typed(caller, r"printf 'P\000\377' > logo.bin; printf 'caf\351' > latin.txt")
         await typed(caller, "echo 'a b' > 'with blank.txt'; rm README.md")
-        told = await caller.post("/verify", {**task, "response": answer()})
-    patch = told.body["model_patch"]
-    assert told.body["eval_report"][task["instance_id"]]["patch_successfully_applied"] is True
+        reply = await caller.post("/verify", {**task, "response": answer()})
+    patch = reply.body["model_patch"]
+    assert reply.body["eval_report"][task["instance_id"]]["patch_successfully_applied"] is True
     assert "GIT binary patch" in patch
     assert "with blank.txt" in patch
     assert "latin.txt" in patch
@@ -72,9 +72,9 @@ async def test_a_patch_that_never_ends_is_to_blame_when_gold_does_end(swe_broker
     with server(SWE, swe_broker.folder / "slow.log", fields, name="swe", broker=swe_broker) as swe:
         async with session(swe, task) as (caller, _):
             await typed(caller, f"printf '{ENDLESS}' >> tinyroute/__init__.py".replace("\n", "\\n"))
-            told = await caller.post("/verify", {**task, "response": answer()})
-    assert (told.status, told.body["reward"]) == (200, 0.0), told.body
-    assert "ran out of time; with the gold patch they take" in told.body["reason"]
+            reply = await caller.post("/verify", {**task, "response": answer()})
+    assert (reply.status, reply.body["reward"]) == (200, 0.0), reply.body
+    assert "ran out of time; with the gold patch they take" in reply.body["reason"]
 
 
 @asynccontextmanager
@@ -116,23 +116,23 @@ async def test_a_patch_under_which_every_sandbox_is_lost_is_to_blame_when_gold_k
         begin = "import time; open('/tmp/begun', 'w').close(); time.sleep(100)"
         await typed(caller, f'echo "{begin}" >> tinyroute/__init__.py')
         asked = task if gold else {**task, "patch": ""}
-        told = await caller.post("/verify", {**asked, "response": answer()})
+        reply = await caller.post("/verify", {**asked, "response": answer()})
         assert len(ended) == 2
     if gold:
-        assert (told.status, told.body["reward"]) == (200, 0.0), told.body
-        assert "the tests lost two sandboxes" in told.body["reason"]
-        assert "with the gold patch they take" in told.body["reason"]
+        assert (reply.status, reply.body["reward"]) == (200, 0.0), reply.body
+        assert "the tests lost two sandboxes" in reply.body["reason"]
+        assert "with the gold patch they take" in reply.body["reason"]
     else:
-        assert (told.status, told.body["error"]["kind"], told.body["error"]["retryable"]) == (500, "sandbox", True)
+        assert (reply.status, reply.body["error"]["kind"], reply.body["error"]["retryable"]) == (500, "sandbox", True)
 
 
-async def test_a_timeout_that_gold_shares_is_nobodys_zero(swe: Process) -> None:
+async def test_a_timeout_that_gold_shares_is_no_zero(swe: Process) -> None:
     task = row("tinyroute")
     gold = "--- a/tinyroute/__init__.py\n+++ b/tinyroute/__init__.py\n@@ -1 +1,3 @@\n+while True:\n+    pass\n"
     gold += f" {task['build']['files']['repo/tinyroute/__init__.py'].splitlines()[0]}\n"
-    status, told = await verified(swe, {**task, "eval_timeout": 8, "patch": gold}, fenced(gold))
-    assert (status, told["error"]["kind"]) == (504, "timeout"), told
-    assert "with the gold patch too" in told["error"]["message"]
+    status, body = await verified(swe, {**task, "eval_timeout": 8, "patch": gold}, fenced(gold))
+    assert (status, body["error"]["kind"]) == (504, "timeout"), body
+    assert "with the gold patch too" in body["error"]["message"]
 
 
 async def test_a_lost_sandbox_is_a_failure_and_no_zero(swe: Process) -> None:
@@ -146,36 +146,36 @@ async def test_a_lost_sandbox_is_a_failure_and_no_zero(swe: Process) -> None:
         ).stdout.split()
         assert len(named) == 1, "the container of the session"
         subprocess.run(["docker", "rm", "-f", *named], check=True, capture_output=True)
-        told = await caller.post("/verify", {**task, "response": answer()})
-    assert told.status >= 500
-    assert told.body["error"]["kind"] == "sandbox"
+        reply = await caller.post("/verify", {**task, "response": answer()})
+    assert reply.status >= 500
+    assert reply.body["error"]["kind"] == "sandbox"
 
 
 async def test_an_image_that_cannot_be_had_is_a_failure_and_no_zero(swe: Process) -> None:
     task = {**row("tinyroute"), "image_name": "docker.io/swebench/nothing:latest"}
-    status, told = await verified(swe, task, fenced(task["patch"]))
+    status, body = await verified(swe, task, fenced(task["patch"]))
     assert status >= 400
-    assert "reward" not in told
+    assert "reward" not in body
     broken = {**row("tinyroute"), "build": {"dockerfile": "FROM python:3.13-slim\nRUN echo broken >&2; exit 3\n"}}
-    status, told = await verified(swe, broken, fenced(task["patch"]))
+    status, body = await verified(swe, broken, fenced(task["patch"]))
     assert status >= 400
-    assert "reward" not in told
-    assert "broken" in told["error"]["message"]
+    assert "reward" not in body
+    assert "broken" in body["error"]["message"]
 
 
 async def test_a_test_patch_that_does_not_fit_is_the_rows_fault(swe: Process) -> None:
     task = row("tinyroute")
-    status, told = await verified(swe, {**task, "test_patch": row("spans")["patch"]}, fenced(task["patch"]))
-    assert (status, told["error"]["kind"]) == (422, "row"), told
+    status, body = await verified(swe, {**task, "test_patch": row("spans")["patch"]}, fenced(task["patch"]))
+    assert (status, body["error"]["kind"]) == (422, "row"), body
 
 
 async def test_an_image_without_pytest_is_a_failure_and_no_zero(swe: Process) -> None:
     task = row("tinyroute")
     lines = task["build"]["dockerfile"].rstrip("\n") + "\nRUN rm -rf /usr/lib/python3/dist-packages/_pytest\n"
     build = {**task["build"], "dockerfile": lines}
-    status, told = await verified(swe, {**task, "build": build}, fenced(task["patch"]))
-    assert (status >= 500, told["error"]["kind"]) == (True, "sandbox"), told
-    assert "pytest" in told["error"]["message"]
+    status, body = await verified(swe, {**task, "build": build}, fenced(task["patch"]))
+    assert (status >= 500, body["error"]["kind"]) == (True, "sandbox"), body
+    assert "pytest" in body["error"]["message"]
 
 
 HARBOR = {
@@ -203,9 +203,9 @@ async def test_a_harbor_task_is_graded_by_a_verifier_of_its_own(swe: Process, tm
     for command, reward in (("echo 42 > /app/answer.txt", 1.0), ("echo 41 > /app/answer.txt", 0.0), ("true", 0.0)):
         async with session(swe, task) as (caller, box):
             await typed(caller, command)
-            told = await caller.post("/verify", {**task, "response": answer()})
-        assert (told.status, told.body["reward"]) == (200, reward), told.body
-        assert told.body["verifier_sandbox"] != box
+            reply = await caller.post("/verify", {**task, "response": answer()})
+        assert (reply.status, reply.body["reward"]) == (200, reward), reply.body
+        assert reply.body["verifier_sandbox"] != box
 
 
 async def test_rewards_written_by_the_agent_or_by_what_it_left_running_count_for_nothing(
@@ -227,5 +227,5 @@ async def test_rewards_written_by_the_agent_or_by_what_it_left_running_count_for
             f"nohup sh -c '{daemon}' > /dev/null 2>&1 & until [ -s /logs/verifier/reward.txt ]; do sleep 0.01; done"
         )
         await typed(caller, started)
-        told = await caller.post("/verify", {**task, "response": answer()})
-    assert (told.status, told.body["reward"]) == (200, 0.0), told.body
+        reply = await caller.post("/verify", {**task, "response": answer()})
+    assert (reply.status, reply.body["reward"]) == (200, 0.0), reply.body

@@ -112,13 +112,13 @@ async def test_slow_visits_cut_the_limit_and_the_askers_own_faults_do_not() -> N
     assert gate.status()["limit"] < 10
 
 
-async def test_work_that_can_wait_gets_no_place_while_somebody_waits() -> None:
+async def test_work_that_can_wait_gets_no_place_while_a_request_waits() -> None:
     gate, served = make_gate(most=3), list[str]()
     first = gate.try_enter()
     assert first is not None
     second = gate.try_enter()
     assert second is not None
-    assert gate.try_enter() is None  # one place stays free for whoever asks
+    assert gate.try_enter() is None  # one place stays free for the next request
     await visit(gate, "a", served)
     gate.leave(first)
     gate.leave(second)

@@ -1,4 +1,4 @@
-"""The broker's door against whoever holds a token, or none: other people's sandboxes, names and numbers without end."""
+"""The broker against callers with a token and without: other people's sandboxes, names and numbers without end."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ async def test_a_foreign_sandbox_is_unknown_on_every_route() -> None:
             if path.startswith("/sandboxes/*"):
                 verb = path.removeprefix("/sandboxes/*").lstrip("/").replace("*", "x")
                 query = "?path=/x" if verb in ("files", "stat", "list", "dirs", "tree") else ""
-                status, told = await send(
+                status, body = await send(
                     running, method, f"/sandboxes/{box.id}/{verb}{query}", BODIES.get(verb), OTHER_TOKEN
                 )
-                assert (status, box.id in told["error"]["message"]) == (404, True), route
+                assert (status, box.id in body["error"]["message"]) == (404, True), route
                 tried += 1
         assert tried > 20
         assert (await box.inspect()).state == "running"
@@ -75,8 +75,8 @@ async def test_a_terminal_is_the_owners_and_asks_for_what_can_be(token: str, que
 async def test_a_lease_of_a_foreign_owner_is_not_touched() -> None:
     async with memory_broker() as (_, running, sandboxes):
         box = await sandboxes.create(SPEC)
-        status, told = await send(running, "DELETE", f"/leases/{sandboxes.owner}", token=OTHER_TOKEN)
-        assert (status, told["removed"]) == (200, 0)
+        status, body = await send(running, "DELETE", f"/leases/{sandboxes.owner}", token=OTHER_TOKEN)
+        assert (status, body["removed"]) == (200, 0)
         assert (await box.inspect()).state == "running"
 
 
@@ -84,9 +84,9 @@ async def test_a_lease_of_a_foreign_owner_is_not_touched() -> None:
 async def test_a_fork_has_no_labels_that_a_sandbox_may_not_have(labels: dict[str, str]) -> None:
     async with memory_broker() as (engine, running, sandboxes):
         box = await sandboxes.create(SPEC)
-        status, told = await send(running, "POST", f"/sandboxes/{box.id}/fork", {"labels": labels})
+        status, body = await send(running, "POST", f"/sandboxes/{box.id}/fork", {"labels": labels})
         assert status in (403, 422)
-        assert "labels." in told["error"]["message"]
+        assert "labels." in body["error"]["message"]
         assert len(engine.alive) == 1
 
 
@@ -138,5 +138,5 @@ async def test_one_request_id_of_two_instances_is_two_requests() -> None:
 )
 async def test_numbers_and_texts_beyond_all_measure_are_refused_in_words(body: bytes) -> None:
     async with memory_broker() as (_, running, _client):
-        status, told = await send(running, "POST", "/sandboxes", body)
-        assert (status, told["error"]["kind"]) == (422, "row")
+        status, answer = await send(running, "POST", "/sandboxes", body)
+        assert (status, answer["error"]["kind"]) == (422, "row")

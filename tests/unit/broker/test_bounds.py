@@ -1,4 +1,4 @@
-"""What the broker holds on to, and for whom: nothing without end, nothing that nobody waits for."""
+"""What the broker holds on to, and for whom: nothing without end, nothing that no caller waits for."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ async def test_a_lost_sandbox_is_forgotten_after_a_while_and_its_reason_is_not(m
 async def test_a_sandbox_that_comes_after_its_askers_deadline_does_not_stay() -> None:
     async with memory_broker() as (engine, running, _):
         engine.create_gate = "slow"
-        late, told = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="late", x_gym_timeout="2")
-        assert (late.status, told["error"]["kind"]) == (504, "timeout")
+        late, body = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="late", x_gym_timeout="2")
+        assert (late.status, body["error"]["kind"]) == (504, "timeout")
         engine.release("slow")
         await until(lambda: engine.made and not engine.alive)
         assert not len(running.broker.registry)
 
 
-async def test_a_command_that_nobody_waits_for_any_more_is_no_strain_of_the_engine() -> None:
+async def test_a_command_that_no_caller_waits_for_is_no_strain_of_the_engine() -> None:
     async with memory_broker() as (_, running, sandboxes):
         running.broker.execs = Admission("run a command", max_limit=8, queue=8, slow=0.0)
         sandbox = await sandboxes.create(SPEC)

@@ -1,4 +1,4 @@
-"""The line to a helper: what breaks it is said to whoever waits, what nobody wants ends, what is slow is waited for."""
+"""The channel to a helper: a waiter gets the reason of a break, an unused command ends, a slow one is waited for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.support.sandbox_local import runs, spawn_helper, speaking, stop_helpe
 
 
 class Script:
-    """A helper that says what it was told to say."""
+    """A helper that answers with a script."""
 
     def __init__(self, *, answer: bool = True) -> None:
         self.reader = asyncio.StreamReader()
@@ -53,7 +53,7 @@ async def test_a_sandbox_that_ends_before_it_answers_is_said_to() -> None:
     assert found.value.retryable
 
 
-async def test_whoever_waits_is_told_when_the_line_ends() -> None:
+async def test_a_waiter_learns_when_the_channel_ends() -> None:
     script = Script()
     channel = await open_channel(script.reader, script)
     waiting = [asyncio.create_task(channel.exec(ExecRequest(argv=("x",)))) for _ in range(3)]
@@ -121,7 +121,7 @@ async def test_failures_of_commands_and_files_say_which_and_why(tmp_path: Path) 
         assert (full.value.status, full.value.retryable) == (422, False)
 
 
-async def test_a_command_that_nobody_waits_for_is_ended(tmp_path: Path) -> None:
+async def test_a_command_that_no_caller_waits_for_is_ended(tmp_path: Path) -> None:
     async with speaking(tmp_path) as channel:
         line = "echo $$ > pid; sleep 1000"
         task = asyncio.create_task(channel.exec(ExecRequest(shell=line, timeout=600)))

@@ -95,7 +95,7 @@ def behaviour_that(error: Exception | None, *needs: suites.Need) -> Behaviour:
 
 
 async def test_every_ending_has_its_word() -> None:
-    told: list[BehaviourResult] = []
+    reported: list[BehaviourResult] = []
     behaviours = [
         behaviour_that(None),
         behaviour_that(AssertionError("found 1, wanted 2")),
@@ -104,8 +104,8 @@ async def test_every_ending_has_its_word() -> None:
         behaviour_that(Skipped("no such program")),
         behaviour_that(None, "forks"),
     ]
-    outcomes = await run_suite(make_liar, NONE, told.append, behaviours=behaviours)
-    assert tuple(told) == outcomes
+    outcomes = await run_suite(make_liar, NONE, reported.append, behaviours=behaviours)
+    assert tuple(reported) == outcomes
     assert [(outcome.state, outcome.why) for outcome in outcomes] == [
         ("passed", ""),
         ("failed", "found 1, wanted 2"),
@@ -129,7 +129,7 @@ async def test_a_behaviour_that_hangs_fails_and_the_next_is_tried(monkeypatch: p
     ]
 
 
-async def test_what_a_behaviour_made_is_removed_and_the_shared_one_is_made_anew_after_a_failure() -> None:
+async def test_what_a_behaviour_made_is_removed_and_the_shared_one_is_replaced_after_a_failure() -> None:
     made: list[Counted] = []
 
     class Counted(Liar):

@@ -1,4 +1,4 @@
-"""What the engine is told to create: whatever a request says, nothing of it loosens the walls."""
+"""What the engine has to create: whatever a request says, nothing of it weakens the isolation."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def test_what_was_asked_for_is_read_back_from_the_labels_and_its_values_stand_in
     body = create_body(spec, TAGS, PLACE)
     again = labels_to_spec(body["Labels"], body["Env"], "python")
     assert again == spec
-    told = orjson.loads(body["Labels"]["gym.spec"])
-    assert told["env"] == list(spec.env)
+    answer = orjson.loads(body["Labels"]["gym.spec"])
+    assert answer["env"] == list(spec.env)
 
 
 def test_a_label_that_is_torn_still_gives_a_sandbox() -> None:
@@ -104,7 +104,7 @@ def test_a_name_that_says_nothing_leaves_the_labels(name: str) -> None:
     assert labels_to_tags(tags_to_labels(TAGS), name) == TAGS
 
 
-def test_threads_are_told_the_quota_but_an_image_or_a_request_knows_better() -> None:
+def test_thread_counts_follow_the_quota_but_an_image_or_a_request_wins() -> None:
     spec = SandboxSpec(image="x", limits={"cpus": 1.5}, env={"GOMAXPROCS": "7"})
     env = create_body(spec, TAGS, PLACE._replace(image_env=frozenset({"MKL_NUM_THREADS"})))["Env"]
     assert "OMP_NUM_THREADS=2" in env

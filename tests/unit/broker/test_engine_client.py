@@ -76,7 +76,7 @@ async def test_a_question_is_asked_again_where_the_engine_hung_up_and_a_command_
     assert asked == ["GET", "GET", "POST"]
 
 
-async def test_silence_is_told_in_time(folder: Path) -> None:
+async def test_silence_is_reported_in_time(folder: Path) -> None:
     async def serve(line: str, writer: asyncio.StreamWriter) -> None: ...
 
     async with engine_that(serve, folder) as engine:
@@ -152,7 +152,7 @@ def test_an_engine_on_loopback_is_one_of_this_machine() -> None:
     asyncio.run(make())
 
 
-# What engines and registries said, word for word; whose trouble it is.
+# What engines and registries said, word for word; who caused it.
 SAID = [
     ("manifest for nothing:1 not found: manifest unknown: manifest unknown", ImageMissing),
     ("manifest unknown", ImageMissing),
@@ -167,7 +167,7 @@ SAID = [
 
 
 @pytest.mark.parametrize(("words", "expected"), SAID)
-def test_what_a_registry_said_is_somebodys_trouble(words: str, expected: type[Exception]) -> None:
+def test_an_error_of_a_registry_has_a_cause(words: str, expected: type[Exception]) -> None:
     error = explain_pull("thing:1", words)
     assert type(error) is expected
     assert "thing:1" in str(error) or expected is DiskFull
@@ -182,10 +182,10 @@ def test_what_a_registry_said_is_somebodys_trouble(words: str, expected: type[Ex
         ("Minimum memory limit allowed is 6MB", BadSpec),
         ("all predefined address pools have been fully subnetted", InfraError),
         ("mkdir /var/lib/docker/overlay2/x: no space left on device", DiskFull),
-        ("something nobody ever heard of", EngineRefused),
+        ("something never heard of", EngineRefused),
     ],
 )
-def test_what_an_engine_said_to_a_creation_is_somebodys_trouble(words: str, expected: type[Exception]) -> None:
+def test_an_error_of_a_creation_has_a_cause(words: str, expected: type[Exception]) -> None:
     assert type(explain_create(EngineRefused(500, words, "start"), "thing:1")) is expected
 
 

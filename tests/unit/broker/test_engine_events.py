@@ -5,7 +5,7 @@ from __future__ import annotations
 from gym.broker.providers.docker.engine_events import GROWTH, FreeSpace
 
 
-def test_growth_is_told_from_where_there_was_most_room() -> None:
+def test_growth_is_measured_from_where_there_was_most_room() -> None:
     room = FreeSpace(10 * GROWTH)
     assert not room.fell_to(9 * GROWTH)
     assert room.fell_to(9 * GROWTH - 1)

@@ -119,7 +119,7 @@ def test_a_long_command_is_cut_into_frames(spec: bytes) -> None:
     assert all(piece.type == frames.SPEC and len(piece.body) <= frames.MAX for piece in pieces)
 
 
-def test_a_signal_is_told_apart_from_an_exit_code() -> None:
+def test_a_signal_is_distinguished_from_an_exit_code() -> None:
     by_signal = frames.decode_result(frames.RESULT_BODY.pack(-1, 9, 1, 2.0, 1.0, 4096))
     assert (by_signal.exit_code, by_signal.signal, by_signal.timed_out, by_signal.oom) == (None, 9, True, False)
     by_itself = frames.decode_result(frames.RESULT_BODY.pack(7, 0, 2, 2.0, 1.0, 4096))

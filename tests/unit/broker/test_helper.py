@@ -1,4 +1,4 @@
-"""The helper as a program: made from this source, gone when nobody speaks to it, deaf to nonsense."""
+"""The helper as a program: made from this source, gone without a caller, deaf to nonsense."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ async def test_a_line_broken_in_the_middle_of_a_frame_can_be_taken_up(tmp_path: 
     second = await open_channel(process.stdout, pipe, resume=True, keep=True)
     (job,) = second.adopted
     assert (job.name, job.running) == ("job-1", True)
-    await until(lambda: not runs(pid), "the command that nobody wants has ended")
+    await until(lambda: not runs(pid), "the unused command has ended")
     await job.write(b"late\n")
     result = await job.wait()
     assert (result.exit_code, result.stdout.text) == (3, "early\nlate\n")
@@ -164,7 +164,7 @@ async def test_a_line_broken_in_the_middle_of_a_frame_can_be_taken_up(tmp_path: 
     await stop_helper(process)
 
 
-async def test_a_result_that_nobody_took_waits_for_the_next(tmp_path: Path) -> None:
+async def test_a_result_that_was_not_taken_waits_for_the_next(tmp_path: Path) -> None:
     process = await spawn_helper(tmp_path)
     assert process.stdin is not None
     assert process.stdout is not None

@@ -221,7 +221,7 @@ def test_output_that_comes_byte_by_byte_takes_no_more_than_its_bytes() -> None:
     assert (len(output.head), len(output.tail), output.dropped) == (100_000, 100_000, 200_000)
 
 
-async def test_a_screen_that_nobody_reads_holds_the_command_however_small_its_pieces() -> None:
+async def test_a_screen_without_a_reader_holds_the_command_however_small_its_pieces() -> None:
     screen, held = TerminalOutput(), []
     screen.process = SimpleNamespace(hold=lambda: held.append(1), release=lambda: None)
     for _ in range(UNREAD // 64):

@@ -84,7 +84,7 @@ async def test_plain_processes_say_once_that_they_isolate_nothing(
         await one.remove()
 
 
-async def test_a_machine_without_bubblewrap_is_told_what_to_install(
+async def test_a_machine_without_bubblewrap_gets_an_error_that_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -93,7 +93,7 @@ async def test_a_machine_without_bubblewrap_is_told_what_to_install(
     assert "apt install bubblewrap" in found.value.hint
 
 
-async def test_a_machine_without_namespaces_is_told_what_to_allow(
+async def test_a_machine_without_namespaces_gets_an_error_that_says_what_to_allow(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "bwrap"
@@ -342,7 +342,7 @@ async def test_a_sandbox_that_is_forked_twice_at_once_goes_on_afterwards(tmp_pat
 
 
 @BOTH
-async def test_why_a_sandbox_was_lost_is_told(tmp_path: Path, name: str) -> None:
+async def test_why_a_sandbox_was_lost_is_reported(tmp_path: Path, name: str) -> None:
     provider = await opened(name, tmp_path)
     held = await provider.create(SPEC, tags("s"))
     assert isinstance(held, LocalSandbox)
@@ -358,7 +358,7 @@ async def test_a_folder_is_an_image_of_bubblewrap(tmp_path: Path) -> None:
     root = tmp_path / "root"
     for folder in ("usr", "etc", "opt"):
         (root / folder).mkdir(parents=True)
-    (root / "etc" / "told").write_text("from the image\n")
+    (root / "etc" / "given").write_text("from the image\n")
     (root / "lib64").symlink_to("usr/lib64")
     provider = Bubblewrap(tmp_path / "s", images={"tiny": root, "host-too": Path("/")})
     await provider.open()
@@ -366,8 +366,8 @@ async def test_a_folder_is_an_image_of_bubblewrap(tmp_path: Path) -> None:
     with pytest.raises(RolloutError, match="There are: host, host-too, tiny"):
         await provider.prepare(spec(image="other"))
     held = await provider.create(spec(image="tiny"), tags("s"))
-    assert await held.channel.read_file("/etc/told") == b"from the image\n"
-    assert [entry.path for entry in await held.channel.list("/etc")] == ["/etc/told"]
+    assert await held.channel.read_file("/etc/given") == b"from the image\n"
+    assert [entry.path for entry in await held.channel.list("/etc")] == ["/etc/given"]
     with pytest.raises(RolloutError, match="No such file"):
         await held.channel.exec(ExecRequest(argv=("/bin/true",)))
     await held.remove()
@@ -427,7 +427,7 @@ async def test_its_folder_is_closed_to_others(tmp_path: Path) -> None:
     assert await provider.collect_garbage(0.5, 0.9) == 0
 
 
-async def test_another_system_is_told_to_use_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_another_system_gets_the_advice_to_use_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.platform", "darwin")
     with pytest.raises(InfraError, match="needs Linux"):
         await Subprocess(tmp_path, isolates_nothing=True).open()

@@ -84,37 +84,37 @@ async def test_sealing_gives_the_port_back_once(bridges: tuple[Bridges, Networks
 
 async def test_a_gate_lets_go_where_the_bridge_beside_it_cannot_be_made(bridges: tuple[Bridges, Networks]) -> None:
     engine, plain = bridges
-    told: list[str] = []
+    calls: list[str] = []
 
     class Gate:
         def attach(self, tags: Tags, network: Network) -> EgressSettings:
-            told.append(f"attach {network.access} {network.allow}")
+            calls.append(f"attach {network.access} {network.allow}")
             return EgressSettings(("HTTP_PROXY=http://here",), ("127.9.9.9",))
 
         async def open(self, tags: Tags, channel: Channel) -> None:
-            told.append("open")
+            calls.append("open")
 
         async def seal(self, tags: Tags, network: Network) -> None:
-            told.append(f"seal {network.allow}")
+            calls.append(f"seal {network.allow}")
 
         async def detach(self, tags: Tags) -> None:
-            told.append("detach")
+            calls.append("detach")
 
     networks = Networks(plain._engine, Gate())
     wanted = Network(access="allow", allow=("a.org",), setup=INTERNET)
     engine.refuse = True
     with pytest.raises(EngineRefused):
         await networks.attach(TAGS, wanted)
-    assert told == ["attach internet ()", "detach"]
+    assert calls == ["attach internet ()", "detach"]
     engine.refuse = False
     place = await networks.attach(TAGS, wanted)
     assert (place.network, place.dns, place.gated) == (bridge_name("stack", 0), ("127.9.9.9",), True)
     await networks.open(TAGS, place, LINE)
     sealed = await networks.seal("container", TAGS, place, wanted)
-    assert told[-2:] == ["open", "seal ('a.org',)"]
+    assert calls[-2:] == ["open", "seal ('a.org',)"]
     assert engine.asked[f"POST /networks/{bridge_name('stack', 0)}/disconnect"] == 1
     await networks.detach(TAGS, sealed)
-    assert told[-1] == "detach"
+    assert calls[-1] == "detach"
     asked = engine.asked.copy()
     alone = await networks.attach(TAGS, Network(access="allow", allow=("a.org",)))
     assert (alone.network, alone.shards) == ("none", ())

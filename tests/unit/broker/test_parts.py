@@ -106,7 +106,7 @@ async def test_the_id_of_a_request_stays_used_when_its_reply_is_no_longer_kept(m
     assert runs == ["a", "b", "c"]
 
 
-async def test_what_was_sent_away_may_be_asked_anew_and_what_failed_may_not() -> None:
+async def test_what_was_sent_away_may_be_retried_and_what_failed_may_not() -> None:
     once, answers = IdempotentRequests(BackgroundTasks()), [Busy("later", 1.0), RolloutError("sandbox", "it broke")]
 
     async def work() -> bytes:
@@ -133,7 +133,7 @@ def test_a_lease_lasts_from_the_last_word_and_a_pause_of_the_broker_does_not_cou
     leases = Leases(20.0, clock)
     owner = ("mcqa", "client")
     assert leases.is_over(owner)
-    assert not leases.is_over(("mcqa", ""))  # nobody owns it: its TTL ends it
+    assert not leases.is_over(("mcqa", ""))  # it has no owner: its TTL ends it
     leases.renew(owner)
     clock.now += 19
     assert not leases.is_over(owner)
@@ -167,7 +167,7 @@ def test_a_message_in_parts_is_put_together_and_control_frames_may_stand_between
     "frame",
     [
         encode(TEXT, b"x"),  # a client has to mask
-        bytes([0xC1, 0x80]) + bytes(4),  # an extension that nobody agreed on
+        bytes([0xC1, 0x80]) + bytes(4),  # an extension that was not agreed on
         bytes([0x82, 0xFF]) + (1 << 40).to_bytes(8, "big") + bytes(4),
         bytes([0x80, 0x80]) + bytes(4),  # goes on with nothing
         bytes([0x09, 0x80]) + bytes(4),  # a ping in parts
@@ -221,7 +221,7 @@ async def test_who_does_not_read_is_sent_no_answer_to_a_ping() -> None:
     assert line.written == encode(PONG, b"there?")
 
 
-def test_a_token_is_an_instance_or_the_operator_or_nobody() -> None:
+def test_a_token_is_an_instance_or_the_operator_or_unknown() -> None:
     config = make_config()
     assert authenticate(config, f"Bearer {TOKEN}".encode()).instance == "mcqa"
     assert authenticate(config, f"bearer {OPERATOR_TOKEN}".encode()).operator

@@ -128,7 +128,7 @@ def test_nothing_is_granted_by_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value", "told"),
+    ("field", "value", "message"),
     [
         ("cpus", 5, "`max_cpus` is 4"),
         ("memory", "8.5g", "`memory: 8704m` is more than this instance is granted; `max_memory` is 8g"),
@@ -136,8 +136,8 @@ def test_nothing_is_granted_by_default() -> None:
         ("disk", "21g", "`max_disk` is 20g"),
     ],
 )
-def test_a_limit_beyond_the_grant_is_refused_by_name(field: str, value: object, told: str) -> None:
-    with pytest.raises(RequestRefused, match=told):
+def test_a_limit_beyond_the_grant_is_refused_by_name(field: str, value: object, message: str) -> None:
+    with pytest.raises(RequestRefused, match=message):
         checked(limits={field: value})
 
 
@@ -303,7 +303,7 @@ DECEITS = {
     "a flag in quotes": 'FROM python\nCOPY --"from"=evil /a /b',
     "a flag with an escape": "FROM python\nCOPY --fr\\om=evil /a /b",
     "a flag over two lines": "FROM python\nCOPY --fr\\\nom=evil /a /b",
-    "another escape, told late": "FROM python\n# escape=`\nRUN true \\\nFROM python AS evil\nFROM evil",
+    "another escape, declared late": "FROM python\n# escape=`\nRUN true \\\nFROM python AS evil\nFROM evil",
     "two backslashes": "FROM python\nRUN echo \\\\\nFROM evil",
     "a line end of Unicode's": "FROM python\nRUN true \u2028FROM python AS evil\nFROM evil",
     "a vertical tab": "FROM\vevil",
@@ -329,7 +329,7 @@ DECEITS = {
     "a label in a variable": "FROM python\nENV X=gym.type\nLABEL $X=sandbox",
     "a label as they were": "FROM python\nLABEL gym.type sandbox",
     "the host's network": "FROM python\nRUN --network=host true",
-    "a step without walls": "FROM python\nRUN --security=insecure true",
+    "a step without isolation": "FROM python\nRUN --security=insecure true",
 }
 
 
@@ -422,7 +422,7 @@ def test_a_key_of_the_engines_own_api_is_refused_in_every_spelling(key: str) -> 
         SandboxSpec.model_validate({"image": "python", "limits": {key: 1}})
 
 
-def test_the_reason_is_told_in_words() -> None:
+def test_the_reason_is_reported_in_words() -> None:
     assert explain_extra({"image": "python", "limits": {}}) is None
     assert explain_extra([]) is None
     assert "root on this machine" in str(explain_extra({"image": "x", "Privileged": True}))

@@ -1,4 +1,4 @@
-"""Which ended containers are started again: told from events, labels and an inspection, without an engine."""
+"""Which ended containers are started again: decided from events, labels and an inspection, without an engine."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def heard(
     return notes
 
 
-def test_a_stop_is_a_persons_will_until_somebody_starts_it() -> None:
+def test_a_stop_is_a_persons_will_until_a_person_starts_it() -> None:
     stopped = heard("kill", "die", "stop", signal="15")
     assert stopped.stopped == {"mcqa1"}
     assert find_ended([member(), member(number=2, state="running")], WANTED, stopped) == []
@@ -50,7 +50,7 @@ def test_a_stop_is_a_persons_will_until_somebody_starts_it() -> None:
     assert stopped.since == "1.500000000"
 
 
-def test_a_kill_is_nobodys_will_and_neither_is_a_stop_by_a_command_that_died() -> None:
+def test_a_kill_is_no_persons_will_and_neither_is_a_stop_by_a_command_that_died() -> None:
     for notes in (heard("kill", "die", signal="9"), heard("kill", "die", "stop", commanded=True)):
         assert [one.id for one in find_ended([member()], WANTED, notes)] == ["mcqa1"]
         assert may_start(member(), facts(137), notes)
@@ -80,7 +80,7 @@ def test_a_container_that_only_wears_the_labels_is_not_touched() -> None:
 @pytest.mark.parametrize(
     ("policy", "code", "died", "expected"),
     [
-        ("unless-stopped", 137, False, True),  # nobody was there to hear how it ended: SIGKILL is no stop
+        ("unless-stopped", 137, False, True),  # its end was not seen: SIGKILL is no stop
         ("unless-stopped", 0, False, False),
         ("unless-stopped", 0, True, True),
         ("always", 1, True, True),
@@ -88,7 +88,7 @@ def test_a_container_that_only_wears_the_labels_is_not_touched() -> None:
         ("on-failure", 137, True, False),
     ],
 )
-def test_its_own_restart_policy_decides_and_an_end_in_order_that_nobody_saw_is_left(
+def test_its_own_restart_policy_decides_and_an_end_in_order_that_was_not_seen_is_left(
     policy: str, code: int, died: bool, expected: bool
 ) -> None:
     notes = heard("die") if died else ContainerEvents()

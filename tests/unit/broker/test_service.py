@@ -61,7 +61,7 @@ async def test_a_sandbox_is_made_used_listed_and_removed() -> None:
 
 
 @pytest.mark.parametrize("header", [None, "Bearer ", "Bearer token-of-mcqb", "Basic token-of-mcqa", "token-of-mcqa"])
-async def test_without_a_valid_token_nothing_is_told(header: str | None) -> None:
+async def test_without_a_valid_token_nothing_is_answered(header: str | None) -> None:
     async with memory_broker() as (_, running, _client):
         http = HttpClient()
         pairs = [] if header is None else [(b"authorization", header.encode())]
@@ -97,8 +97,8 @@ async def test_another_instances_sandbox_is_not_there_and_the_operator_sees_all(
             ("GET", f"/sandboxes/{sandbox.id}/files?path=/x"),
             ("POST", f"/sandboxes/{sandbox.id}/fork"),
         ):
-            reply, told = await send(running, method, path, {"argv": ["x"]} if "exec" in path else None, OTHER_TOKEN)
-            assert (reply.status, told["error"]["kind"]) == (404, "sandbox")
+            reply, body = await send(running, method, path, {"argv": ["x"]} if "exec" in path else None, OTHER_TOKEN)
+            assert (reply.status, body["error"]["kind"]) == (404, "sandbox")
         unknown, _ = await send(running, "GET", "/sandboxes/sb00000000000000", token=OTHER_TOKEN)
         hidden, _ = await send(running, "GET", f"/sandboxes/{sandbox.id}", token=OTHER_TOKEN)
         assert unknown.body.replace(b"sb00000000000000", b"") == hidden.body.replace(sandbox.id.encode(), b"")
@@ -124,11 +124,11 @@ async def test_what_is_not_granted_is_refused_with_the_reason_and_nothing_is_mad
     body: dict[str, Any], status: int, words: str
 ) -> None:
     async with memory_broker() as (engine, running, _):
-        reply, told = await send(running, "POST", "/sandboxes", body)
+        reply, answer = await send(running, "POST", "/sandboxes", body)
         assert reply.status == status
-        assert told["error"]["kind"] == "row"
-        assert told["error"]["retryable"] is False
-        assert words in told["error"]["message"]
+        assert answer["error"]["kind"] == "row"
+        assert answer["error"]["retryable"] is False
+        assert words in answer["error"]["message"]
         assert not engine.made
 
 
@@ -157,9 +157,9 @@ async def test_a_retried_command_runs_once_while_it_runs_and_after_it_ended() ->
         third = await send(running, "POST", path, body, x_gym_request_id="r1")
         assert held.memory.ran == [("wait", "here")]
         assert replies[0][0].body == replies[1][0].body == third[0].body
-        other, told = await send(running, "POST", path, {"argv": ["rm"]}, x_gym_request_id="r1")
+        other, answer = await send(running, "POST", path, {"argv": ["rm"]}, x_gym_request_id="r1")
         assert other.status == 422
-        assert "another request" in told["error"]["message"]
+        assert "another request" in answer["error"]["message"]
 
 
 async def test_a_command_with_an_id_outlives_its_caller_and_its_retry_gets_the_reply() -> None:
@@ -188,10 +188,10 @@ async def test_a_command_without_an_id_of_its_own_ends_with_its_caller_and_never
         await until(lambda: not running.broker.execs.status()["in_flight"])
         waiting = asyncio.ensure_future(send(running, "POST", path, body, x_gym_request_id="r1"))
         await until(lambda: len(held.memory.ran) == 2)
-        _, told = await send(running, "DELETE", f"{path}/r1")
-        assert told == {"cancelled": True}
-        reply, told = await waiting
-        assert (reply.status, told["error"]["kind"]) == (503, "cancelled")
+        _, answer = await send(running, "DELETE", f"{path}/r1")
+        assert answer == {"cancelled": True}
+        reply, answer = await waiting
+        assert (reply.status, answer["error"]["kind"]) == (503, "cancelled")
         again, _ = await send(running, "POST", path, body, x_gym_request_id="r1")
         assert again.status == 409
         assert len(held.memory.ran) == 2
@@ -201,19 +201,19 @@ async def test_a_request_that_was_first_sent_to_a_dead_broker_is_not_run_again()
     async with memory_broker() as (engine, running, sandboxes):
         sandbox = await sandboxes.create(SPEC)
         path, body = f"/sandboxes/{sandbox.id}/exec", {"argv": ["x"]}
-        reply, told = await send(running, "POST", path, body, x_gym_request_id="r1", x_gym_broker="sb-of-yesterday")
+        reply, answer = await send(running, "POST", path, body, x_gym_request_id="r1", x_gym_broker="sb-of-yesterday")
         assert reply.status == 409
-        assert told["error"]["retryable"] is True
+        assert answer["error"]["retryable"] is True
         assert not engine.alive[sandbox.id].memory.ran
 
 
 async def test_a_create_with_the_same_id_makes_one_sandbox_even_when_a_new_broker_is_asked() -> None:
     async with memory_broker() as (engine, running, _):
-        first, told = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="r1")
+        first, body = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="r1")
         running.broker.idempotency._kept.clear()  # as in a broker that was started again and adopted the sandbox
-        again, told_again = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="r1")
+        again, same = await send(running, "POST", "/sandboxes", SPEC, x_gym_request_id="r1")
         assert first.status == again.status == 201
-        assert told["id"] == told_again["id"]
+        assert body["id"] == same["id"]
         assert len(engine.made) == 1
 
 
@@ -222,10 +222,10 @@ async def test_an_owner_that_goes_silent_loses_its_sandboxes_and_others_keep_the
     async with broker_running(engine, make_config(lease_seconds=0.3)) as running:
         _, kept = await send(running, "POST", "/sandboxes", {**SPEC, "owner": "immortal"})
         await send(running, "POST", "/leases/immortal", {"seconds": 600})
-        _, told = await send(running, "POST", "/sandboxes", {**SPEC, "owner": "mortal"})
-        await until(lambda: told["id"] not in engine.alive)
+        _, body = await send(running, "POST", "/sandboxes", {**SPEC, "owner": "mortal"})
+        await until(lambda: body["id"] not in engine.alive)
         assert kept["id"] in engine.alive
-        reply, why = await send(running, "GET", f"/sandboxes/{told['id']}")
+        reply, why = await send(running, "GET", f"/sandboxes/{body['id']}")
         assert reply.status == 410
         assert "silent" in why["error"]["message"]
 
@@ -253,7 +253,7 @@ async def test_a_client_that_ends_well_gives_everything_back_at_once() -> None:
         assert not engine.alive
 
 
-async def test_a_create_that_nobody_waits_for_any_more_is_removed_again() -> None:
+async def test_a_create_that_no_caller_waits_for_is_removed_again() -> None:
     async with memory_broker() as (engine, running, sandboxes):
         engine.create_gate = "slow"
         making = asyncio.ensure_future(sandboxes.create(SPEC))
@@ -296,14 +296,14 @@ async def test_the_breaker_opens_when_the_engine_is_gone_and_says_why() -> None:
     async with memory_broker(config) as (engine, running, _):
         engine.create_error = InfraError("Cannot connect to the Docker daemon")
         for _ in range(3):
-            reply, told = await send(running, "POST", "/sandboxes", SPEC)
-            assert (reply.status, told["error"]["retryable"]) == (503, True)
+            reply, body = await send(running, "POST", "/sandboxes", SPEC)
+            assert (reply.status, body["error"]["retryable"]) == (503, True)
         asked = len(engine.prepared)
-        reply, told = await send(running, "POST", "/sandboxes", SPEC)
+        reply, body = await send(running, "POST", "/sandboxes", SPEC)
         assert reply.status == 503
         assert reply.header(b"retry-after")
-        assert "does not answer; no calls are made" in told["error"]["message"]
-        assert "Cannot connect to the Docker daemon" in told["error"]["message"]
+        assert "does not answer; no calls are made" in body["error"]["message"]
+        assert "Cannot connect to the Docker daemon" in body["error"]["message"]
         assert len(engine.prepared) == asked
         assert running.broker.status()["breaker"]["state"] == "open"
         engine.create_error = None
@@ -323,8 +323,8 @@ async def test_a_ping_that_fails_opens_the_breaker_before_a_rollout_finds_out() 
 async def test_the_rows_fault_does_not_open_the_breaker() -> None:
     async with memory_broker(make_config(breaker_failures=1)) as (_, running, _client):
         for _ in range(3):
-            reply, told = await send(running, "POST", "/sandboxes", {"image": "task-absent"})
-            assert (reply.status, told["error"]["kind"]) == (422, "row")
+            reply, body = await send(running, "POST", "/sandboxes", {"image": "task-absent"})
+            assert (reply.status, body["error"]["kind"]) == (422, "row")
         assert running.broker.breaker.state == "closed"
 
 
@@ -380,9 +380,9 @@ async def test_one_image_is_fetched_once_however_many_wait_for_it() -> None:
         engine.prepare_gate = "pull"
         making = [asyncio.ensure_future(sandboxes.create(SPEC)) for _ in range(5)]
         await until(lambda: running.broker.images.status()["coming"])
-        impatient, told = await send(running, "POST", "/sandboxes", SPEC, x_gym_timeout="0.2")
+        impatient, body = await send(running, "POST", "/sandboxes", SPEC, x_gym_timeout="0.2")
         assert impatient.status in (429, 504)
-        assert told["error"]["retryable"]
+        assert body["error"]["retryable"]
         engine.release("pull")
         await asyncio.gather(*making)
         assert engine.prepared == ["task"]
@@ -477,13 +477,13 @@ async def test_a_broker_that_stops_removes_everything_and_takes_nothing_more() -
 async def test_a_broker_that_is_handed_over_leaves_its_sandboxes() -> None:
     engine = MemoryEngine()
     async with broker_running(engine) as running:
-        _, told = await send(running, "POST", "/sandboxes", SPEC)
+        _, body = await send(running, "POST", "/sandboxes", SPEC)
         refused, _ = await send(running, "POST", "/handover")
         assert refused.status == 403
         done, _ = await send(running, "POST", "/handover", token=OPERATOR_TOKEN)
         assert done.status == 200
-    assert list(engine.alive) == [told["id"]]
-    assert engine.swept == frozenset({told["id"]})
+    assert list(engine.alive) == [body["id"]]
+    assert engine.swept == frozenset({body["id"]})
 
 
 async def test_sandboxes_that_cannot_outlive_their_broker_are_not_handed_over() -> None:
@@ -491,8 +491,8 @@ async def test_sandboxes_that_cannot_outlive_their_broker_are_not_handed_over() 
     engine.abilities = engine.abilities._replace(lasting=False)
     async with broker_running(engine, make_config(hand_over=True)) as running:
         await send(running, "POST", "/sandboxes", SPEC)
-        done, told = await send(running, "POST", "/handover", token=OPERATOR_TOKEN)
-        assert (done.status, told["hand_over"]) == (200, False)
+        done, body = await send(running, "POST", "/handover", token=OPERATOR_TOKEN)
+        assert (done.status, body["hand_over"]) == (200, False)
     assert not engine.alive
 
 
@@ -530,22 +530,22 @@ async def test_a_download_that_does_not_go_on_is_given_up() -> None:
         await left.wait()
 
 
-async def test_a_deadline_is_kept_and_told() -> None:
+async def test_a_deadline_is_kept_and_reported() -> None:
     async with memory_broker() as (_, running, sandboxes):
         sandbox = await sandboxes.create(SPEC)
         path = f"/sandboxes/{sandbox.id}/exec"
-        reply, told = await send(running, "POST", path, {"argv": ["wait", "for-ever"]}, x_gym_timeout="0.2")
+        reply, body = await send(running, "POST", path, {"argv": ["wait", "for-ever"]}, x_gym_timeout="0.2")
         assert reply.status == 504
-        assert told["error"]["kind"] == "timeout"
+        assert body["error"]["kind"] == "timeout"
         assert running.broker.execs.status()["in_flight"] == 0
 
 
-async def test_a_route_that_is_not_there_is_told_apart_from_a_sandbox_that_is_not_there() -> None:
+async def test_a_route_that_is_not_there_is_distinguished_from_a_sandbox_that_is_not_there() -> None:
     async with memory_broker() as (_, running, _client):
-        reply, told = await send(running, "POST", "/sandboxes/sb1/explode")
+        reply, body = await send(running, "POST", "/sandboxes/sb1/explode")
         assert reply.status == 404
-        assert "no such route" in told["error"]["message"]
-        assert told["error"]["kind"] == "row"
+        assert "no such route" in body["error"]["message"]
+        assert body["error"]["kind"] == "row"
 
 
 async def test_tokens_are_kept_as_digests_alone() -> None:

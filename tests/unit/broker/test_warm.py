@@ -1,4 +1,4 @@
-"""Ready sandboxes: handed out once, never again, as many as are in use, none where nobody asks."""
+"""Ready sandboxes: handed out once, never again, as many as are in use, none without a request."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_one_request_of_its_kind_makes_nothing_ready() -> None:
         assert len(engine.made) == 2
 
 
-async def test_a_pool_never_holds_more_than_the_grant_says_and_goes_when_nobody_asks() -> None:
+async def test_a_pool_never_holds_more_than_the_grant_says_and_goes_without_requests() -> None:
     config = make_config(WARM, warm_window_seconds=3)
     async with memory_broker(config) as (engine, running, sandboxes):
         made = await asyncio.gather(*(sandboxes.create(SPEC) for _ in range(10)))
@@ -108,7 +108,7 @@ async def test_ready_ones_go_with_the_broker_even_when_it_is_handed_over() -> No
     assert set(engine.alive) == {one.id for one in kept}
 
 
-async def test_a_pool_that_cannot_be_filled_waits_and_harms_nobody() -> None:
+async def test_a_pool_that_cannot_be_filled_waits_and_harms_no_request() -> None:
     async with memory_broker(make_config(WARM)) as (engine, running, sandboxes):
         await sandboxes.create(SPEC)
         engine.create_error = InfraError("no space")

@@ -38,7 +38,7 @@ def test_a_command_s_own_code_is_the_exit_code() -> None:
         RolloutError("model", "answered 500"),
     ],
 )
-def test_known_trouble_is_one_paragraph_and_its_hint(error: UserError, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_known_error_is_one_paragraph_and_its_hint(error: UserError, capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(raising(error)) == KNOWN
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -65,7 +65,7 @@ def test_ctrl_c_is_130_and_a_termination_143_without_a_word(capsys: pytest.Captu
     assert capsys.readouterr().err == ""
 
 
-def test_a_full_disk_is_trouble_of_the_machine_and_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_full_disk_is_an_error_of_the_machine_and_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:
     error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/somewhere/out.jsonl")
     assert exit_code(raising(error)) == KNOWN
     text = capsys.readouterr().err

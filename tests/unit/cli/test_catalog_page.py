@@ -52,13 +52,13 @@ def test_a_list_is_narrowed_by_type_kind_and_domain() -> None:
     assert not CatalogFilter(domain="games").fits(entry)
 
 
-def test_a_domain_that_no_server_has_is_told_with_those_that_there_are() -> None:
+def test_a_domain_that_no_server_has_is_reported_with_those_that_there_are() -> None:
     servers = [make_entry(domain="math"), make_entry("other", domain="coding"), make_entry("third")]
     check_domain("", servers)
     check_domain("math", servers)
-    with pytest.raises(UserError, match="No server is of the domain `maths`") as told:
+    with pytest.raises(UserError, match="No server is of the domain `maths`") as raised:
         check_domain("maths", servers)
-    assert told.value.hint == "There are coding, math."
+    assert raised.value.hint == "There are coding, math."
 
 
 def test_a_narrow_terminal_shows_less_of_each_server_and_a_file_everything() -> None:

@@ -71,7 +71,7 @@ def test_folders_of_gym_path_must_be_there(tmp_path: Path) -> None:
     assert str(tmp_path) not in found.found
 
 
-def test_without_an_engine_nothing_has_to_be_mended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_engine_nothing_has_to_be_fixed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "unix:///no/such/socket")
     (found,) = machine_checks.check_engine()
     assert found.level == "warn"

@@ -10,7 +10,7 @@ from gym.cli.data.data_arguments import find_inputs, find_stack, sort_out
 from gym.errors import UserError
 
 
-def test_items_are_told_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rows=1.jsonl").touch()
     (tmp_path / "swe").mkdir()
@@ -55,16 +55,16 @@ my_agent:
     assert ([one.agent for one in inputs], missing) == (["mcqa_simple_agent"], ("nowhere/train.jsonl",))
 
 
-def test_a_judge_that_nobody_named_is_no_business_of_rows() -> None:
+def test_a_judge_that_was_not_named_does_not_concern_rows() -> None:
     given = sort_out(["text_to_sql"])
     assert len(find_inputs(given, find_stack(given))[0]) == 1
 
 
 @pytest.mark.parametrize(
-    ("items", "told"), [([], "Which rows?"), (["nowhere.jsonl"], "there is no file nowhere.jsonl")]
+    ("items", "message"), [([], "Which rows?"), (["nowhere.jsonl"], "there is no file nowhere.jsonl")]
 )
-def test_no_rows_at_all_is_an_error(items: list[str], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_no_rows_at_all_is_an_error(items: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         find_inputs(sort_out(items), None)
 
 

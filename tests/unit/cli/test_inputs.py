@@ -27,7 +27,7 @@ def test_rows_have_one_agent_to_go_to(named: list[str], agent: str) -> None:
         find_rows(named, ["a.jsonl"], agent)
 
 
-def test_no_rows_at_all_is_told_with_what_to_type() -> None:
+def test_no_rows_at_all_is_reported_with_what_to_type() -> None:
     with pytest.raises(UserError, match="Which rows") as caught:
         find_rows([], [], "solver")
     assert "gym rollouts mcqa -o" in caught.value.hint

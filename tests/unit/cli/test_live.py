@@ -132,7 +132,7 @@ def test_remarks_are_said_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_bad_row_that_ends_the_run_is_told_once_by_its_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_row_that_ends_the_run_is_reported_once_by_its_error(capsys: pytest.CaptureFixture[str]) -> None:
     with follow_progress(bad_rows=False) as on_event:
         on_event(BadRow(Problem("not an object", "rows.jsonl", 7)))
         on_event(Notice("the last line was torn and is cut"))
@@ -146,8 +146,8 @@ def test_the_bar_says_why_it_stands_still() -> None:
     reporter.report(Progress(paused_reason="policy_model answers 502"))
     assert "paused: policy_model answers 502" in shown(reporter.render())
     reporter.report(Progress(held=(HeldCalls("policy_model", "api.example", 12, 40),)))
-    told = "held back: policy_model: 12 calls wait, api.example refused 40 in the last 10 s"
-    assert told in " ".join(shown(reporter.render()).split())
+    line = "held back: policy_model: 12 calls wait, api.example refused 40 in the last 10 s"
+    assert line in " ".join(shown(reporter.render()).split())
     reporter.report(Progress(stopping=True))
     assert "Ctrl-C once more" in shown(reporter.render())
 

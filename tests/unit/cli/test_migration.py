@@ -75,10 +75,10 @@ def test_a_project_becomes_requirements_and_what_is_lost_is_said(tmp_path: Path)
     carry_out(move)
     assert (move.target / "requirements.txt").read_text() == "nemo-gym[dev]\nown\n"
     assert not (move.target / "pyproject.toml").exists()
-    told = "\n".join(move.notes)
-    assert "Python >=3.13.14" in told
-    assert "takes own from" in told
-    assert "app.py:1 names resources_servers/mine/data/words.json" in told
+    notes = "\n".join(move.notes)
+    assert "Python >=3.13.14" in notes
+    assert "takes own from" in notes
+    assert "app.py:1 names resources_servers/mine/data/words.json" in notes
 
 
 def test_what_is_there_is_never_written_over(checkout: Path, tmp_path: Path) -> None:

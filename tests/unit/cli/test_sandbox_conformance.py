@@ -13,12 +13,12 @@ from gym.cli.sandbox import conformance
 from gym.errors import InfraError, UserError
 
 
-async def breaks(lab: Harness) -> None:
+async def breaks(harness: Harness) -> None:
     raise AssertionError("found 1, wanted 2")
 
 
 BREAKS = Behaviour("it adds up", breaks, ())
-WALLED = Behaviour("it has walls", breaks, ("isolates",))
+ISOLATED = Behaviour("it isolates", breaks, ("isolates",))
 
 
 def trying(monkeypatch: pytest.MonkeyPatch, *behaviours: Behaviour) -> int:
@@ -29,7 +29,7 @@ def trying(monkeypatch: pytest.MonkeyPatch, *behaviours: Behaviour) -> int:
 def test_behaviours_that_pass_and_those_that_do_not_apply(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert trying(monkeypatch, *BEHAVIOURS[:2], WALLED) == 0
+    assert trying(monkeypatch, *BEHAVIOURS[:2], ISOLATED) == 0
     shown = capfd.readouterr().out
     assert BEHAVIOURS[0].name in shown
     assert "subprocess: 2 passed, 0 failed, 1 skipped" in shown
@@ -45,7 +45,7 @@ def test_one_that_fails_says_what_was_found_and_is_exit_code_1(
 
 
 def test_nothing_that_passed_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert trying(monkeypatch, WALLED) == 1
+    assert trying(monkeypatch, ISOLATED) == 1
 
 
 def test_servers_and_providers_are_not_tested_at_once() -> None:

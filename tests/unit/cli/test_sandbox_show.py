@@ -37,7 +37,7 @@ def test_a_line_that_breaks_is_no_result(lines: list[dict[str, Any]]) -> None:
         show_output(lines)
 
 
-def test_a_failure_in_the_middle_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_failure_in_the_middle_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(InfraError, match="the sandbox is lost"):
         show_output([{"error": {"kind": "sandbox", "message": "the sandbox is lost"}}])
 

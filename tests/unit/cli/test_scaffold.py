@@ -70,7 +70,7 @@ def test_a_tree_that_cannot_be_written_whole_leaves_nothing_and_names_the_folder
     assert not folder.exists()
 
 
-def test_a_template_cannot_use_a_value_that_nobody_gives(tmp_path: Path) -> None:
+def test_a_template_cannot_use_a_value_that_is_not_given(tmp_path: Path) -> None:
     (tmp_path / "app.py.j2").write_text("{{ nmae }}\n")
     with pytest.raises(UndefinedError):
         render_tree(tmp_path, {"name": "mine"})

@@ -76,7 +76,7 @@ def test_the_local_runtime_is_chosen_when_no_engine_answers(monkeypatch: pytest.
     assert stack_session.choose_runtime("compose")[0] == "compose"
 
 
-def test_an_engine_that_may_not_be_asked_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_may_not_be_asked_is_reported_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> str:
         raise PermissionError
 
@@ -105,7 +105,7 @@ def test_a_request_holds_what_was_typed(here: Path) -> None:
     assert here in request.roots
 
 
-def test_what_is_not_well_is_told_with_the_command_that_shows_why() -> None:
+def test_what_is_not_well_is_reported_with_the_command_that_shows_why() -> None:
     mine = ReplicaStatus(
         instance="mine", replica="mine-2", type="resources_servers", implementation="m", state="healthy"
     )

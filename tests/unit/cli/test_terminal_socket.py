@@ -34,7 +34,7 @@ def test_what_comes_right_behind_the_handshake_is_not_lost() -> None:
         assert rest + line.recv(65536) == b"\x82\x02$ "
 
 
-def test_a_refusal_is_told_in_the_brokers_words() -> None:
+def test_a_refusal_is_reported_in_the_brokers_words() -> None:
     body = b'{"error": {"kind": "sandbox", "message": "sandbox sb1 is gone", "retryable": true}}'
     with (
         answering(b"HTTP/1.1 410 Gone\r\n\r\n" + body) as line,

@@ -12,13 +12,13 @@ from gym.collect import Event, Notice, Progress
 
 
 def test_a_pause_is_followed_by_what_ended_and_nothing_else_is() -> None:
-    told: list[Event] = []
-    all_told, asked = threading.Event(), []
+    events: list[Event] = []
+    all_reported, asked = threading.Event(), []
 
     def report(event: Event) -> None:
-        told.append(event)
-        if len(told) == 4:
-            all_told.set()
+        events.append(event)
+        if len(events) == 4:
+            all_reported.set()
 
     def look() -> list[str]:
         asked.append(1)
@@ -27,8 +27,8 @@ def test_a_pause_is_followed_by_what_ended_and_nothing_else_is() -> None:
     on_event = with_unhealthy(report, look)
     for event in (Progress(), Notice("one works again"), Notice("paused: one fails", paused=True)):
         on_event(event)
-    assert all_told.wait(120)
-    assert told[-1] == Notice("one-1 is exited")
+    assert all_reported.wait(120)
+    assert events[-1] == Notice("one-1 is exited")
     assert asked == [1]
 
 

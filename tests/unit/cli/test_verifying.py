@@ -76,8 +76,8 @@ def test_cases_run_in_the_server_s_folder_and_noise_is_no_result(entry: CatalogE
     request = {"responses_create_params": {"input": "?"}, "response": {"output": []}}
     case = {"name": "a", "kind": "partial", "request": request, "expected_reward": 1.0}
     (entry.directory / "data" / "verifier_cases.jsonl").write_text(json.dumps(case) + "\n")
-    (told,) = run_verifier_cases(entry, own_python)
-    assert (told.name, told.passed, told.got) == ("a", True, "reward 1")
+    (outcome,) = run_verifier_cases(entry, own_python)
+    assert (outcome.name, outcome.passed, outcome.got) == ("a", True, "reward 1")
     assert not list(entry.directory.rglob("__pycache__"))
 
 
@@ -85,7 +85,7 @@ def test_an_app_that_is_no_server_of_ours_is_said_in_a_sentence(entry: CatalogEn
     (entry.directory / "configs" / "mine.yaml").write_text("mine: {resources_servers: {mine: {entrypoint: app.py}}}\n")
     (entry.directory / "app.py").write_text("app = object()\n")
     (entry.directory / "data" / "verifier_cases.jsonl").write_text("")
-    with pytest.raises(ProgramFailed, match="is no server of this SDK"):
+    with pytest.raises(ProgramFailed, match="is not a server of this SDK"):
         run_verifier_cases(entry, own_python)
 
 

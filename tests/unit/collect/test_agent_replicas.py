@@ -1,4 +1,4 @@
-"""Whoever awaits a reply through the router learns from the stack alone that the replica has vanished."""
+"""A caller that awaits a reply through the router learns from the stack alone that the replica has vanished."""
 
 from __future__ import annotations
 

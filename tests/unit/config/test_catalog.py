@@ -66,7 +66,7 @@ def test_servers_are_found_by_alias_and_by_the_name_of_their_file(tree: ConfigTr
     assert find_server("example_multi_step", [tree.root]).name == "multi_step"
 
 
-def test_an_unknown_server_is_told_with_near_names(tree: ConfigTree) -> None:
+def test_an_unknown_server_is_reported_with_near_names(tree: ConfigTree) -> None:
     tree.usual_servers()
     with pytest.raises(UserError, match="Did you mean `mcqa`"):
         find_server("mqca", [tree.root])
@@ -97,7 +97,7 @@ def test_the_first_root_wins_and_says_so(tmp_path: Path) -> None:
     assert stack.notices[0].startswith("`mcqa` is servers/resources/mcqa/configs/mcqa.yaml, not ")
 
 
-def test_every_unknown_name_is_told_with_near_names(tree: ConfigTree) -> None:
+def test_every_unknown_name_is_reported_with_near_names(tree: ConfigTree) -> None:
     tree.usual_servers()
     with pytest.raises(ConfigError) as caught:
         tree.load("mqca", "simple_agnt", model="opena")

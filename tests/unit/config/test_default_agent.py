@@ -1,4 +1,4 @@
-"""The agent that a file need not write, and the files in which nobody means one."""
+"""The agent that a file need not write, and the files that mean none."""
 
 from __future__ import annotations
 

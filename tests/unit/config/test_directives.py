@@ -59,7 +59,7 @@ def test_a_mapping_over_an_inheritance_overrides_it(tree: ConfigTree) -> None:
         ("a: {x: 1, _delete_key: 3}", "must name keys"),
     ],
 )
-def test_a_directive_that_cannot_be_carried_out_is_told(tree: ConfigTree, text: str, said: str) -> None:
+def test_a_directive_that_cannot_be_carried_out_is_reported(tree: ConfigTree, text: str, said: str) -> None:
     assert said in "\n".join(tree.problems(text))
 
 

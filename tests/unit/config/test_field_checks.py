@@ -58,7 +58,7 @@ def test_reserved_keys_and_plain_mappings_are_settings(tree: ConfigTree) -> None
     assert stack.settings["prompts"] == {"a": {"b": {"c": 1}}}
 
 
-def test_every_missing_value_is_told_with_its_whole_path(tree: ConfigTree) -> None:
+def test_every_missing_value_is_reported_with_its_whole_path(tree: ConfigTree) -> None:
     key = "openai_model.responses_api_models.openai_model.openai_api_key"
     inner = "      image: x\n      openai_api_key: ???\nb:\n- ???\n"
     found = tree.problems(f"openai_model:\n  responses_api_models:\n    openai_model:\n{inner}")
@@ -86,7 +86,7 @@ def agent(reference: str) -> str:
         ("{type: resource_server, name: mcqa}", "`resource_server` is not a type of server"),
     ],
 )
-def test_a_reference_that_does_not_hold_is_told(tree: ConfigTree, reference: str, said: str) -> None:
+def test_a_reference_that_does_not_hold_is_reported(tree: ConfigTree, reference: str, said: str) -> None:
     problems = tree.problems(agent(reference))
     assert len(problems) == 1
     assert said in problems[0]

@@ -1,4 +1,4 @@
-"""No input gives anything but a stack or an error that is told."""
+"""No input gives anything but a stack or a reported error."""
 
 from __future__ import annotations
 

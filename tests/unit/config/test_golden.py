@@ -1,6 +1,6 @@
 """Golden pairs: what was written, and the whole stack or the whole error it becomes.
 
-`GYM_GOLDEN=write pytest tests/unit/config/test_golden.py` writes the expected files anew; read the diff.
+`GYM_GOLDEN=write pytest tests/unit/config/test_golden.py` writes the expected files again; read the diff.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_an_old_configuration_becomes_a_stack_without_a_secret_in_it() -> None:
     compare(case / "expected.json", found)
 
 
-def test_everything_that_is_wrong_is_told_in_one_error() -> None:
+def test_everything_that_is_wrong_is_reported_in_one_error() -> None:
     case = CASES / "everything_wrong"
     with pytest.raises(ConfigError) as caught:
         load(case)

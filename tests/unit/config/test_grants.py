@@ -1,4 +1,4 @@
-"""`sandbox:` of an instance: read as a grant, parted from its fields, and every mistake told with its place."""
+"""`sandbox:` of an instance: read as a grant, parted from its fields, and every mistake reported with its place."""
 
 from __future__ import annotations
 
@@ -61,7 +61,9 @@ def test_nothing_is_granted_by_default_and_null_takes_a_grant_back(tree: ConfigT
         ("sandbox:\n        warm: -1", 5, "m.sandbox.warm: must be greater than or equal to 0; found `-1`"),
     ],
 )
-def test_a_grant_that_cannot_be_is_told_with_its_place(tree: ConfigTree, written: str, line: int, said: str) -> None:
+def test_a_grant_that_cannot_be_is_reported_with_its_place(
+    tree: ConfigTree, written: str, line: int, said: str
+) -> None:
     tree.server("servers/resources/mcqa")
     problems = tree.problems(f"m:\n  resources_servers:\n    mcqa:\n      {written}\n")
     assert [said in problem for problem in problems] == [True], problems
@@ -104,7 +106,9 @@ def test_the_brokers_own_settings_are_checked(tree: ConfigTree) -> None:
     }
 
 
-def test_building_images_is_granted_to_whoever_names_a_folder_to_build_and_to_nobody_else(tree: ConfigTree) -> None:
+def test_building_images_is_granted_to_an_instance_with_a_folder_to_build_and_to_no_other(
+    tree: ConfigTree,
+) -> None:
     tree.server("servers/resources/mcqa")
     tree.write("a.yaml", ASKING)
     asked = "m.resources_servers.mcqa.sandbox_build=science"

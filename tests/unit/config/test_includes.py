@@ -124,12 +124,12 @@ def test_extra_roots_and_gym_path_are_searched_after_the_working_directory(tree:
         ("+config_paths=[${nope}]", "`${nope}` refers to `nope`"),
     ],
 )
-def test_a_path_that_cannot_be_read_is_told(tree: ConfigTree, word: str, said: str) -> None:
+def test_a_path_that_cannot_be_read_is_reported(tree: ConfigTree, word: str, said: str) -> None:
     (tree.root / "conf").mkdir()
     assert said in "\n".join(tree.problems("a: 1", word))
 
 
-def test_every_unreadable_file_is_told_at_once(tree: ConfigTree) -> None:
+def test_every_unreadable_file_is_reported_at_once(tree: ConfigTree) -> None:
     tree.write("a.yaml", "a: [\n")
     tree.write("env.yaml", "b: {\n")
     with pytest.raises(ConfigError) as caught:

@@ -80,7 +80,7 @@ def test_a_server_is_not_offered_for_a_value(tree: ConfigTree) -> None:
         ("a: ${oc.env:NOPE,???}", "`NOPE` is not set"),
     ],
 )
-def test_a_reference_that_leads_nowhere_is_told_where_it_is_written(tree: ConfigTree, text: str, said: str) -> None:
+def test_a_reference_that_leads_nowhere_is_reported_where_it_is_written(tree: ConfigTree, text: str, said: str) -> None:
     problems = tree.problems(text)
     assert len(problems) == 1
     assert said in problems[0]
@@ -89,13 +89,13 @@ def test_a_reference_that_leads_nowhere_is_told_where_it_is_written(tree: Config
 @pytest.mark.parametrize(
     "text", ["a: ${a}", "a: ${b}\nb: ${c}\nc: x${a}", "a: {x: '${a}'}", "a: {x: '${b}'}\nb: {y: '${a.x}'}"]
 )
-def test_a_circle_is_told_once_with_its_way(tree: ConfigTree, text: str) -> None:
+def test_a_circle_is_reported_once_with_its_way(tree: ConfigTree, text: str) -> None:
     problems = tree.problems(text)
     assert len(problems) == 1
     assert "refers to itself: " in problems[0]
 
 
-def test_what_refers_to_a_broken_value_is_not_told_again(tree: ConfigTree) -> None:
+def test_what_refers_to_a_broken_value_is_not_reported_again(tree: ConfigTree) -> None:
     assert len(tree.problems("a: ${nope}\nb: ${a}\nc: x${b}")) == 1
     assert len(tree.problems("a: ???\nb: ${a}\nc: x${b}")) == 1
 

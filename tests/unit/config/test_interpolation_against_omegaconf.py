@@ -55,7 +55,7 @@ KNOWN: Final = {
         REFUSED,
     ),
     "creating from a word": Difference(
-        "OmegaConf makes a key without a value of it. Nobody means that, so it is an error with a place.",
+        "OmegaConf makes a key without a value of it. It is never meant, so it is an error with a place.",
         '{a: "${oc.create:word}"}',
         REFUSED,
         {"word": None},
@@ -67,7 +67,7 @@ KNOWN: Final = {
         "1",
     ),
     "a default that is not needed": Difference(
-        "Nobody reads a default while the variable is set, so what is wrong with it is no reason to stop.",
+        "A default is not read while the variable is set, so what is wrong with it is no reason to stop.",
         '{a: "${oc.env:TOWN,${b}}"}',
         "Oslo",
         REFUSED,
@@ -159,11 +159,12 @@ def _compare(seed: int) -> int:
 
 def _name_difference(path: Path, text: str, ours: Any, theirs: Any, findings: Findings) -> str | None:
     """The known difference that a leaf's own text shows; None for a new one and for what only refers to such a leaf."""
-    told = [problem.what for problem in findings.problems if problem.key == dotted(path)]
-    rings = [what for what in told if "refers to itself" in what]
+    problems = [problem.what for problem in findings.problems if problem.key == dotted(path)]
+    rings = [what for what in problems if "refers to itself" in what]
     ours_refuses, theirs_refuses = _is_refused(_part(ours, path)), _is_refused(_part(theirs, path))
     signs: dict[str, bool] = {
-        "a container in a text": ours_refuses and (bool(rings) or any("be put into a text" in what for what in told)),
+        "a container in a text": ours_refuses
+        and (bool(rings) or any("be put into a text" in what for what in problems)),
         "a default for a name in a list": theirs_refuses and "oc.select:" in text,
         "decoding what is decoded": theirs_refuses and "oc.decode:" in text,
         "creating from a word": ours_refuses and "oc.create:" in text,

@@ -28,7 +28,7 @@ def test_each_field_of_the_head_server_has_its_own_default(tree: ConfigTree, tex
     assert tree.load(files=("a.yaml",)).settings["head_server"] == head
 
 
-def test_a_head_server_that_is_no_mapping_is_told(tree: ConfigTree) -> None:
+def test_a_head_server_that_is_no_mapping_is_reported(tree: ConfigTree) -> None:
     assert "head_server: must be a mapping; found a number" in tree.problems("head_server: 3")[0]
 
 
@@ -58,7 +58,7 @@ def test_roots_come_in_the_order_cwd_gym_path_extra_roots_package(tmp_path: Path
     assert (roots[4] / "servers").is_dir()
 
 
-def test_assets_are_found_and_what_is_none_is_told() -> None:
+def test_assets_are_found_and_what_is_none_is_reported() -> None:
     assert (asset_dir("servers") / "models").is_dir()
     with pytest.raises(InfraError, match="`nonsense` is not where the package"):
         asset_dir("nonsense")

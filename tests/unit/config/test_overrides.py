@@ -54,12 +54,12 @@ def test_overrides_are_applied_in_their_order(words: tuple[str, ...], value: obj
         ("\udc80=1", "is not a key"),
     ],
 )
-def test_an_override_that_cannot_be_applied_is_told(word: str, said: str) -> None:
+def test_an_override_that_cannot_be_applied_is_reported(word: str, said: str) -> None:
     _, findings = apply("a: {b: 1, bbb: 2, l: [1]}", word)
     assert said in str(findings.problems[0])
 
 
-def test_every_bad_override_is_told_at_once_and_no_value_is_shown() -> None:
+def test_every_bad_override_is_reported_at_once_and_no_value_is_shown() -> None:
     _, findings = apply("a: 1", "api_key=[sk-123", "token={sk-456", "oops")
     assert len(findings.problems) == 3
     assert "sk-" not in "".join(map(str, findings.problems))

@@ -96,7 +96,7 @@ def test_a_models_own_instance_name_becomes_policy_model(tree: ConfigTree) -> No
     assert instance(tree.load("mcqa", model="mine"), "policy_model").fields["x"] == 1
 
 
-def test_an_unknown_model_is_told_with_near_names_of_models_only(tree: ConfigTree) -> None:
+def test_an_unknown_model_is_reported_with_near_names_of_models_only(tree: ConfigTree) -> None:
     with pytest.raises(ConfigError, match="There is no model `scriptd`\n    Did you mean `scripted`"):
         tree.load("mcqa", model="scriptd")
     with pytest.raises(ConfigError, match="There is no model `mcqa`"):

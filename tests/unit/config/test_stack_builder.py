@@ -41,7 +41,7 @@ def test_container_facts_are_parted_from_fields(tree: ConfigTree) -> None:
         ("build: nowhere", "m.build: there is no Dockerfile in `nowhere`"),
     ],
 )
-def test_a_container_fact_that_cannot_be_is_told(tree: ConfigTree, fact: str, said: str) -> None:
+def test_a_container_fact_that_cannot_be_is_reported(tree: ConfigTree, fact: str, said: str) -> None:
     tree.server("servers/resources/mcqa")
     problems = tree.problems(f"m:\n  resources_servers:\n    mcqa:\n      {fact}\n")
     assert [said in problem for problem in problems] == [True]
@@ -70,7 +70,7 @@ def test_num_workers_stands_for_replicas_when_there_are_none(tree: ConfigTree) -
     assert ["num_workers" in instance(stack, name).fields for name in "ab"] == [False, True]
 
 
-def test_typed_replicas_win_and_unknown_names_are_told(tree: ConfigTree) -> None:
+def test_typed_replicas_win_and_unknown_names_are_reported(tree: ConfigTree) -> None:
     tree.usual_servers()
     stack = tree.load("mcqa", model="scripted", replicas={"mcqa": 4})
     assert instance(stack, "mcqa").container.replicas == 4
@@ -80,14 +80,14 @@ def test_typed_replicas_win_and_unknown_names_are_told(tree: ConfigTree) -> None
     assert "-1 is not a number from 0 to 1000" in str(caught.value)
 
 
-def test_a_folder_that_is_not_there_is_told_with_near_names_or_the_way_to_make_it(tree: ConfigTree) -> None:
+def test_a_folder_that_is_not_there_is_reported_with_near_names_or_the_way_to_make_it(tree: ConfigTree) -> None:
     tree.usual_servers()
     problems = tree.problems("a: {resources_servers: {mcq: {}}}\nb: {responses_api_agents: {other: {}}}")
     assert "there is no server `mcq` of type resources_servers\n    Did you mean `mcqa`?" in problems[0]
     assert "Make it: `gym new agent other`, or give `image`." in problems[1]
 
 
-def test_paths_that_no_system_takes_are_told_as_missing(tree: ConfigTree) -> None:
+def test_paths_that_no_system_takes_are_reported_as_missing(tree: ConfigTree) -> None:
     tree.server("servers/resources/mcqa")
     long = "x" * 300
     problems = tree.problems(
@@ -98,7 +98,7 @@ def test_paths_that_no_system_takes_are_told_as_missing(tree: ConfigTree) -> Non
     assert all(one in problem for one, problem in zip(said, problems, strict=True))
 
 
-def test_an_entry_point_that_is_not_there_is_told(tree: ConfigTree) -> None:
+def test_an_entry_point_that_is_not_there_is_reported(tree: ConfigTree) -> None:
     tree.server("servers/resources/mcqa")
     problems = tree.problems("a: {resources_servers: {mcqa: {entrypoint: ap.py}}}")
     assert "there is no `ap.py` in " in problems[0]

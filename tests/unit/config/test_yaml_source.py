@@ -17,7 +17,7 @@ def read(text: str) -> Any:
     return plain(parse_yaml(text, "a.yaml"))
 
 
-def trouble(text: str) -> str:
+def error_of(text: str) -> str:
     with pytest.raises(ConfigError) as caught:
         parse_yaml(text, "a.yaml")
     return str(caught.value)
@@ -74,7 +74,7 @@ def test_a_key_written_twice_with_the_same_value_is_accepted() -> None:
 
 
 def test_a_key_written_twice_with_different_values_names_both_lines() -> None:
-    assert "a.yaml:3: license: the key is written twice with different values (first on line 1)" in trouble(
+    assert "a.yaml:3: license: the key is written twice with different values (first on line 1)" in error_of(
         "license: MIT\nb: 1\nlicense: TBD\n"
     )
 
@@ -102,22 +102,22 @@ def test_a_key_written_twice_with_different_values_names_both_lines() -> None:
         ("a: " + "9" * 5000, "is not a int"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_file_line_and_remedy(text: str, said: str) -> None:
-    assert said in trouble(text)
+def test_what_cannot_be_read_is_reported_with_file_line_and_remedy(text: str, said: str) -> None:
+    assert said in error_of(text)
 
 
 def test_an_alias_bomb_is_refused() -> None:
     rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10)]
-    assert "its aliases expand to more than 200,000 values" in trouble("\n".join(rows))
+    assert "its aliases expand to more than 200,000 values" in error_of("\n".join(rows))
 
 
 def test_aliases_that_nest_ever_deeper_are_refused() -> None:
     rows = ["a0: &a0 [x]", *(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 150))]
-    assert "its aliases nest deeper than 100 levels" in trouble("\n".join(rows))
+    assert "its aliases nest deeper than 100 levels" in error_of("\n".join(rows))
 
 
-def test_every_fault_of_one_file_is_told_at_once() -> None:
+def test_every_fault_of_one_file_is_reported_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         parse_yaml("a: !!int x\nb: !x y\nc: 1\nc: 2\n", "a.yaml")
     assert [problem.line for problem in caught.value.problems] == [1, 2, 4]
@@ -135,7 +135,7 @@ def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, content: byt
     assert said in str(caught.value)
 
 
-def test_a_folder_in_place_of_a_file_is_told(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_a_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
         read_yaml(tmp_path, "conf")
 

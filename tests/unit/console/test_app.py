@@ -26,7 +26,7 @@ def parsed(reply: Reply) -> Any:
 async def test_the_route_of_a_replica_that_the_router_has_not_is_answered_in_the_router_s_own_words(
     bench: Bench, visitor: Visitor
 ) -> None:
-    """Nobody has seen the request: who sent it may take another replica."""
+    """No replica has seen the request: its sender may take another replica."""
     bench.show({"mcqa_simple_agent": [DEAD]})
     reply = await visitor.post("/s/~mcqa-simple-agent-1/run", b"{}")
     assert has_no_route(reply.status, reply.body)
@@ -183,7 +183,7 @@ async def test_the_page_needs_nothing_from_elsewhere_and_its_policy_lets_only_it
     assert "innerHTML" not in text
 
 
-async def test_the_router_is_told_who_may_come_in(visitor: Visitor) -> None:
+async def test_the_router_knows_who_may_come_in(visitor: Visitor) -> None:
     refused = await visitor.get("/auth")
     challenges = [value for name, value in refused.headers if name == b"www-authenticate"]
     assert refused.status == 401
@@ -195,10 +195,10 @@ async def test_the_router_is_told_who_may_come_in(visitor: Visitor) -> None:
 async def test_an_unknown_instance_is_answered_with_the_nearest_names(bench: Bench, visitor: Visitor) -> None:
     bench.show({})
     reply = await visitor.get("/s/mcqaa/run", method="POST")
-    told = json.loads(reply.body)
+    body = json.loads(reply.body)
     assert reply.status == 404
-    assert told["nearest"][0] == "mcqa"
-    assert "Did you mean mcqa" in told["error"]["message"]
+    assert body["nearest"][0] == "mcqa"
+    assert "Did you mean mcqa" in body["error"]["message"]
     failure = error_from_reply(reply.status, reply.body, server="x", kind="agent")
     assert (failure.kind, failure.retryable) == ("row", False)
 

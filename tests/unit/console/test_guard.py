@@ -38,5 +38,5 @@ def test_nothing_else_does(header: str) -> None:
 
 
 @pytest.mark.parametrize("header", ["", "Bearer ", "Bearer", basic("x:")])
-def test_without_a_token_of_its_own_the_console_admits_nobody(header: str) -> None:
+def test_without_a_token_of_its_own_the_console_admits_no_one(header: str) -> None:
     assert not is_admitted(header, "")

@@ -76,7 +76,7 @@ async def test_one_that_never_answered_is_not_well_however_silent(client: HttpCl
         (NotSent("no connection within 3 s"), True),
     ],
 )
-def test_what_says_that_nobody_is_there(error: OSError, silence: bool) -> None:
+def test_what_says_that_no_server_is_there(error: OSError, silence: bool) -> None:
     assert _is_silence(error) is silence
 
 

@@ -8,7 +8,7 @@ from gym.console.probes import Probe
 from gym.console.views import held_view
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView
 
-TOLD = {
+UPSTREAM = {
     "urls": ["https://api.example/v1"],
     "last_error": "answered 429",
     "throttled": 7,
@@ -19,21 +19,21 @@ TOLD = {
 }
 
 
-def seen(*told: Any) -> list[dict[str, Any]]:
+def seen(*upstreams: Any) -> list[dict[str, Any]]:
     """Of one model with as many replicas."""
-    replicas = tuple(ReplicaView(id=f"m-{index}", url="http://m") for index in range(len(told)))
+    replicas = tuple(ReplicaView(id=f"m-{index}", url="http://m") for index in range(len(upstreams)))
     one = InstanceView(type="responses_api_models", implementation="openai", replicas=replicas)
-    probes = {f"m-{index}": Probe("success", health={"upstream": each}) for index, each in enumerate(told)}
+    probes = {f"m-{index}": Probe("success", health={"upstream": each}) for index, each in enumerate(upstreams)}
     return held_view(Discovery(stack="s", instances={"policy_model": one}), probes)
 
 
 def test_replicas_of_an_instance_are_added_up_and_their_provider_is_named_once() -> None:
     held = {"instance": "policy_model", "provider": "api.example", "waiting": 10, "refused": 4, "seconds": 10}
-    assert seen(TOLD, TOLD) == [held]
+    assert seen(UPSTREAM, UPSTREAM) == [held]
 
 
 def test_refusals_of_long_ago_hold_nothing_back() -> None:
-    assert seen({**TOLD, "waiting": 0, "refused_lately": 0}) == []
+    assert seen({**UPSTREAM, "waiting": 0, "refused_lately": 0}) == []
     assert seen({"urls": ["https://api.example/v1"], "last_error": ""}) == []
 
 

@@ -40,8 +40,8 @@ def test_its_memory_stays_small() -> None:
     )
     asked = [sys.executable, "-c", code]
     subprocess.run(asked, check=True, timeout=300, capture_output=True, env=unmeasured())  # compiles what it imports
-    told = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=300, env=unmeasured()).stdout
-    assert int(told) < 60 * 1024
+    output = subprocess.run(asked, capture_output=True, text=True, check=True, timeout=300, env=unmeasured()).stdout
+    assert int(output) < 60 * 1024
 
 
 def test_without_a_stack_to_show_it_says_so_in_one_paragraph() -> None:

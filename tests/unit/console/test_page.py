@@ -49,8 +49,8 @@ async def test_a_browser_shows_a_running_collection_with_its_bar(
 ) -> None:
     bench.show({})
     progress = {"done": 30, "failed": 2, "total": 64, "in_flight": 8, "rate": 12.5, "mean_reward": 0.5}
-    told = {"id": "run-1", "output": "<b>X</b>.jsonl", "host": "here", "pid": 7}
-    heartbeat = {**told, "progress": {**progress, "eta_seconds": 3.0, "failures": {"model": 2}}}
+    run = {"id": "run-1", "output": "<b>X</b>.jsonl", "host": "here", "pid": 7}
+    heartbeat = {**run, "progress": {**progress, "eta_seconds": 3.0, "failures": {"model": 2}}}
     assert (await visitor.post("/collections", orjson.dumps(heartbeat))).status == 204
     dom, complaints = await _browse(visitor.url, tmp_path)
     shown = dom.partition("<body>")[2].partition("<script>")[0]

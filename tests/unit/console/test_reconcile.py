@@ -28,22 +28,22 @@ WANTED = Wanted(
 
 
 class Served:
-    """A server that is as well as it is told to be, and whoever keeps its routes."""
+    """A server that is as healthy as the test says, and the reconciler of its routes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.discovery = folder / "discovery.json"
         self.routes = folder / "dynamic" / "stack.yml"
         self.backend = Backend()
-        self.keeper = Reconciler(folder, self.discovery, self.routes, port=self.backend.port)
+        self.reconciler = Reconciler(folder, self.discovery, self.routes, port=self.backend.port)
 
     def is_routed(self, *, healthy: bool = True) -> bool:
         """To localhost, in both files."""
         found = read_discovery(self.discovery)
         replicas = found.instances["one"].replicas if found and "one" in found.instances else ()
-        told = [one.healthy for one in replicas if one.url == "http://localhost:8000"]
+        listed = [one.healthy for one in replicas if one.url == "http://localhost:8000"]
         routes = self.routes.read_text() if self.routes.is_file() else ""
-        return told == [healthy] and ("http://localhost:8000" in routes) is healthy
+        return listed == [healthy] and ("http://localhost:8000" in routes) is healthy
 
     def is_nowhere(self) -> bool:
         found = read_discovery(self.discovery)
@@ -54,7 +54,7 @@ class Served:
 async def served(tmp_path: Path) -> AsyncIterator[Served]:
     made = Served(tmp_path)
     write_wanted(tmp_path, WANTED)
-    work = asyncio.create_task(made.keeper.run())
+    work = asyncio.create_task(made.reconciler.run())
     yield made
     work.cancel()
     await asyncio.wait([work])
@@ -75,11 +75,11 @@ async def test_who_is_well_is_routed_to_and_who_is_not_is_out(served: Served) ->
     await until(served.is_routed)
 
 
-async def test_a_command_that_died_keeps_nobody_out_of_the_routes(served: Served) -> None:
+async def test_a_command_that_died_keeps_no_server_out_of_the_routes(served: Served) -> None:
     await until(served.is_routed)
     write_work(served.folder, Work(beat=1, leaving=("localhost",)))
     await until(served.is_nowhere)
-    await until(served.is_routed)  # nobody changed the beat
+    await until(served.is_routed)  # no command changed the beat
 
 
 async def test_a_command_that_withdraws_is_followed_at_once(served: Served) -> None:
@@ -89,7 +89,7 @@ async def test_a_command_that_withdraws_is_followed_at_once(served: Served) -> N
     await until(served.is_routed)
 
 
-async def test_what_was_damaged_or_removed_is_written_anew(served: Served) -> None:
+async def test_what_was_damaged_or_removed_is_written_again(served: Served) -> None:
     await until(served.is_routed)
     served.routes.write_text("http: {}\n")
     await until(served.is_routed)
@@ -119,20 +119,20 @@ async def test_an_instance_that_is_no_longer_wanted_is_gone_and_back_when_it_is(
 async def test_wishes_that_cannot_be_read_change_nothing_and_make_the_console_ill(served: Served) -> None:
     await until(served.is_routed)
     (served.folder / "wanted.json").write_text("{")
-    await until(lambda: bool(served.keeper.problem))
+    await until(lambda: bool(served.reconciler.problem))
     assert served.is_routed()
     write_wanted(served.folder, WANTED)
-    await until(lambda: not served.keeper.problem)
+    await until(lambda: not served.reconciler.problem)
 
 
 async def test_a_console_that_cannot_write_the_routes_says_so_on_healthz(tmp_path: Path) -> None:
     write_wanted(tmp_path, WANTED)
     (tmp_path / "blocked").write_text("a file where a folder should be")
     discovery, client = tmp_path / "discovery.json", HttpClient()
-    keeper = Reconciler(tmp_path, discovery, tmp_path / "blocked" / "stack.yml")
+    reconciler = Reconciler(tmp_path, discovery, tmp_path / "blocked" / "stack.yml")
     sources = LiveSources(str(discovery), None, client)
-    async with running(make_app(Deps(sources, Prober(client), load_page(), reconciler=keeper))) as url:
-        await until(lambda: "blocked" in keeper.problem)
+    async with running(make_app(Deps(sources, Prober(client), load_page(), reconciler=reconciler))) as url:
+        await until(lambda: "blocked" in reconciler.problem)
         reply = await client.request("GET", f"{url}/healthz", timeout=120)
         assert reply.status == 503
         assert b"the routes could not be written" in reply.body

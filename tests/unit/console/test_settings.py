@@ -24,8 +24,8 @@ def test_the_environment_says_it_all(tmp_path: Path) -> None:
 def test_a_token_file_wins_over_the_variable(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("from the file\n")
-    told = {"GYM_DISCOVERY": "d.json", "GYM_TOKEN": "from the variable", "GYM_TOKEN_FILE": str(path)}
-    assert read_settings(told).token == "from the file"
+    environ = {"GYM_DISCOVERY": "d.json", "GYM_TOKEN": "from the variable", "GYM_TOKEN_FILE": str(path)}
+    assert read_settings(environ).token == "from the file"
 
 
 def test_a_token_file_that_is_missing_or_empty_is_an_error_and_not_an_open_door(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_a_last_line_without_a_newline_is_a_line_and_stays_one_when_the_newline_
     assert [files.view((0, index))["line"] for index in range(2)] == [1, 2]
 
 
-def test_a_file_that_was_replaced_is_read_anew(file: Path) -> None:
+def test_a_file_that_was_replaced_is_read_again(file: Path) -> None:
     files = opened(file)
     write_lines(file.with_suffix(".new"), [rollout(3)] * 9).replace(file)
     files.refresh()
@@ -221,9 +221,9 @@ async def test_the_list_comes_in_pages(caller: Caller) -> None:
 async def test_a_rollout_is_served_as_its_own_bytes_under_a_policy_that_runs_nothing(
     caller: Caller, file: Path
 ) -> None:
-    told = await caller.get("/api/rollout/0/3")
-    assert told.reply.body == file.read_bytes().splitlines()[3]
-    headers = dict(told.reply.headers)
+    reply = await caller.get("/api/rollout/0/3")
+    assert reply.reply.body == file.read_bytes().splitlines()[3]
+    headers = dict(reply.reply.headers)
     assert headers[b"content-security-policy"] == b"default-src 'none'; sandbox"
     assert headers[b"x-content-type-options"] == b"nosniff"
 
@@ -241,9 +241,9 @@ async def test_a_rollout_is_served_as_its_own_bytes_under_a_policy_that_runs_not
 async def test_a_question_that_makes_no_sense_is_answered_with_a_sentence(
     path: str, status: int, said: str, caller: Caller
 ) -> None:
-    told = await caller.get(path)
-    assert told.status == status
-    assert said in told.body["error"]
+    reply = await caller.get(path)
+    assert reply.status == status
+    assert said in reply.body["error"]
 
 
 async def test_a_page_under_another_name_of_this_address_gets_nothing(caller: Caller) -> None:
@@ -260,6 +260,6 @@ async def test_a_page_under_another_name_of_this_address_gets_nothing(caller: Ca
 
 async def test_a_file_that_is_gone_says_so(caller: Caller, file: Path) -> None:
     file.unlink()
-    told = await caller.get("/api/rollout/0/0")
-    assert told.status == 410
-    assert str(file) in told.body["error"]
+    reply = await caller.get("/api/rollout/0/0")
+    assert reply.status == 410
+    assert str(file) in reply.body["error"]

@@ -44,9 +44,9 @@ QUERIES: tuple[dict[str, str], ...] = (
 
 
 def opened(path: Path) -> RolloutFiles:
-    shelf = RolloutFiles([path])
-    shelf.refresh()
-    return shelf
+    files = RolloutFiles([path])
+    files.refresh()
+    return files
 
 
 @pytest.fixture
@@ -101,13 +101,13 @@ async def test_no_text_of_a_rollout_is_ever_markup(place: str, tmp_path: Path) -
 
 async def test_a_page_without_a_server_filters_and_sorts_like_the_server(file: Path, tmp_path: Path) -> None:
     parts = Path(__file__).parents[3] / "gym" / "console" / "viewer"
-    shelf = opened(file)
-    data = re.search(rb'<script id="data"[^>]*>(.*?)</script>', embed_rollouts(shelf), re.S)
+    files = opened(file)
+    data = re.search(rb'<script id="data"[^>]*>(.*?)</script>', embed_rollouts(files), re.S)
     assert data is not None
     ask = """(async () => {
-        const told = [];
-        for (const query of QUERIES) told.push(await source.list({...EMPTY, ...query}, 0));
-        const seen = told.map((one) => [one.total, one.rows.map((row) => row.id), one.bars]);
+        const pages = [];
+        for (const query of QUERIES) pages.push(await source.list({...EMPTY, ...query}, 0));
+        const seen = pages.map((one) => [one.total, one.rows.map((row) => row.id), one.bars]);
         document.body.textContent = "ANSWERS" + JSON.stringify(seen);
       })();"""
     empty = {"agent": None, "kind": "", "file": "", "low": "", "high": "", "text": "", "sort": "file"}
@@ -121,9 +121,9 @@ async def test_a_page_without_a_server_filters_and_sorts_like_the_server(file: P
     dom, complaints = await browse(harness.as_uri(), tmp_path)
     answers = re.search(r"ANSWERS(.*?)</body>", dom, re.S)
     assert answers is not None, dom + complaints
-    told = orjson.loads(html.unescape(answers[1]))
-    for query, (total, ids, bars) in zip(QUERIES, told, strict=True):
-        found = shelf.find(read_query(query))
+    listed = orjson.loads(html.unescape(answers[1]))
+    for query, (total, ids, bars) in zip(QUERIES, listed, strict=True):
+        found = files.find(read_query(query))
         assert ids == [f"{number}/{index}" for number, index in found.places], query
         assert total == len(found.places)
         assert bars == [list(bar) for bar in found.bars], query

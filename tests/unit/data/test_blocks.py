@@ -1,4 +1,4 @@
-"""`datasets:` blocks: sources, slices, licences; everything wrong is told at once with its file, line and path."""
+"""`datasets:` blocks: sources, slices, licences; everything wrong is reported at once with its file, line and path."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def test_a_source_is_of_the_type_it_says(source: dict[str, Any], kind: str) -> N
 
 @pytest.mark.parametrize("older", [{"gitlab_identifier": GITLAB}, {"huggingface_identifier": HUB}])
 def test_a_source_excludes_the_older_identifiers(older: dict[str, Any]) -> None:
-    (told,) = problems({"source": {"type": "huggingface", **HUB}, **older})
-    assert "keep one" in told
-    assert told.startswith("a.yaml:7: a_agent.responses_api_agents.simple_agent.datasets[0]: ")
+    (text,) = problems({"source": {"type": "huggingface", **HUB}, **older})
+    assert "keep one" in text
+    assert text.startswith("a.yaml:7: a_agent.responses_api_agents.simple_agent.datasets[0]: ")
 
 
 def test_a_slice_needs_its_start_before_its_end() -> None:
@@ -61,7 +61,7 @@ def test_a_slice_needs_its_start_before_its_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("block", "told"),
+    ("block", "message"),
     [
         ({"num_repeats": 0}, "datasets[0].num_repeats: Input should be greater than or equal to 1"),
         ({"num_repeats": "many"}, "datasets[0].num_repeats: Input should be a valid integer"),
@@ -74,12 +74,12 @@ def test_a_slice_needs_its_start_before_its_end() -> None:
         ({"type": "test"}, "Input should be 'train', 'validation', 'example' or 'benchmark'"),
     ],
 )
-def test_a_block_that_is_wrong_says_where_and_what_to_write(block: dict[str, Any], told: str) -> None:
+def test_a_block_that_is_wrong_says_where_and_what_to_write(block: dict[str, Any], message: str) -> None:
     (found,) = problems(block)
-    assert told in found
+    assert message in found
 
 
-def test_an_entry_that_is_no_block_is_told() -> None:
+def test_an_entry_that_is_no_block_is_reported() -> None:
     agent = stack({}).instances[0].model_copy(update={"fields": {"datasets": ["a.jsonl"]}})
     with pytest.raises(ConfigError, match=r"datasets\[0\]"):
         list_data_sets(StackConfig(instances=(agent,)))
@@ -90,10 +90,10 @@ def test_an_entry_that_is_no_block_is_told() -> None:
 
 @pytest.mark.parametrize("split", ["train", "validation"])
 def test_data_to_train_or_validate_on_needs_a_licence(split: str) -> None:
-    (told,) = problems({"type": split, "license": ""})
-    assert told.startswith("a.yaml:7: a_agent.responses_api_agents.simple_agent.datasets[0].license: is missing")
+    (text,) = problems({"type": split, "license": ""})
+    assert text.startswith("a.yaml:7: a_agent.responses_api_agents.simple_agent.datasets[0].license: is missing")
     for known in ("Apache 2.0", "TBD", "NVIDIA Internal Use Only, Do Not Distribute"):
-        assert known in told
+        assert known in text
 
 
 @pytest.mark.parametrize("split", ["example", "benchmark"])
@@ -113,6 +113,6 @@ def test_further_licences_come_from_the_configuration() -> None:
     assert "must be a list of names" in problems({}, settings={"data_licenses": [""]})[0]
 
 
-def test_all_that_is_wrong_is_told_at_once() -> None:
+def test_all_that_is_wrong_is_reported_at_once() -> None:
     found = problems({"license": ""}, {"num_repeats": 0}, {"type": "test"})
     assert [one.split("datasets")[1][:3] for one in found] == ["[0]", "[1]", "[2]"]

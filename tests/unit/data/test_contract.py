@@ -67,13 +67,13 @@ def changed(place: tuple[str | int, ...], value: Any) -> dict[str, Any]:
     return row
 
 
-def told(row: dict[str, Any]) -> list[tuple[str, str, str]]:
+def findings_in(row: dict[str, Any]) -> list[tuple[str, str, str]]:
     return [(one.key, one.what, one.value) for one in check_contract(row)]
 
 
 def test_a_good_row_has_no_findings() -> None:
-    assert told(GOOD) == []
-    assert told({"responses_create_params": {"input": "What?"}}) == []
+    assert findings_in(GOOD) == []
+    assert findings_in({"responses_create_params": {"input": "What?"}}) == []
 
 
 @pytest.mark.parametrize(
@@ -128,17 +128,17 @@ def test_a_good_row_has_no_findings() -> None:
 def test_a_wrong_field_is_named_with_what_stands_there(
     place: tuple[str | int, ...], value: Any, finding: tuple[str, str, str]
 ) -> None:
-    assert told(changed(place, value)) == [finding]
+    assert findings_in(changed(place, value)) == [finding]
 
 
-def test_a_tool_as_chat_completions_write_it_is_told_how_to_write_it() -> None:
+def test_a_tool_as_chat_completions_write_it_is_reported_with_the_right_form() -> None:
     row = changed(("responses_create_params", "tools"), [{"type": "function", "function": {"name": "look"}}])
     (problem,) = check_contract(row)
     assert (problem.key, problem.what) == ("responses_create_params.tools[0].name", "is missing")
     assert "one level up" in problem.hint
 
 
-def test_a_misspelt_key_is_told_with_the_right_one() -> None:
+def test_a_misspelt_key_is_reported_with_the_right_one() -> None:
     (problem,) = check_contract({"response_create_params": {}})
     assert problem.hint == "did you mean responses_create_params where you wrote response_create_params?"
 
@@ -156,7 +156,7 @@ def test_the_cheap_look_lets_nothing_pass_that_the_whole_one_finds(changes: list
         if isinstance(inner, dict) or (isinstance(inner, list) and isinstance(place[-1], int) and inner):
             inner[place[-1]] = value
     if is_plain(row):
-        assert told(row) == []
+        assert findings_in(row) == []
 
 
 def test_the_cheap_look_is_enough_for_the_rows_that_most_data_sets_have() -> None:

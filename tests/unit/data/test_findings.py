@@ -18,32 +18,32 @@ def folded(*problems: Problem) -> list[str]:
 
 
 def test_a_run_of_lines_is_one_range_with_the_first_ones_sample() -> None:
-    told = folded(*(problem(line, value=f'{{"id":{line}}}' + "x" * 40) for line in range(10, 841)))
-    assert told == [
+    lines = folded(*(problem(line, value=f'{{"id":{line}}}' + "x" * 40) for line in range(10, 841)))
+    assert lines == [
         'rows.jsonl:10-840: answer: is missing (831 lines); e.g. line 10: {"id":10}' + "x" * 40 + "\n    add it"
     ]
 
 
-def test_gaps_are_told() -> None:
+def test_gaps_are_reported() -> None:
     assert folded(*(problem(line) for line in (1, 2, 3, 7, 9))) == [
         "rows.jsonl:1-9: answer: is missing (5 lines: 1-3, 7, 9)\n    add it"
     ]
 
 
-def test_one_line_alone_is_told_with_what_stands_there() -> None:
+def test_one_line_alone_is_reported_with_what_stands_there() -> None:
     assert folded(problem(4, "is a number, not a string", value="3")) == [
         "rows.jsonl:4: answer: is a number, not a string: 3\n    add it"
     ]
 
 
 def test_places_in_a_list_have_one_meaning_and_a_line_counts_once() -> None:
-    told = folded(*(problem(line, key=f"tools[{place}].name") for line in (1, 2) for place in (0, 1, 2)))
-    assert told == ["rows.jsonl:1-2: tools[*].name: is missing (2 lines)\n    add it"]
+    lines = folded(*(problem(line, key=f"tools[{place}].name") for line in (1, 2) for place in (0, 1, 2)))
+    assert lines == ["rows.jsonl:1-2: tools[*].name: is missing (2 lines)\n    add it"]
 
 
-def test_other_values_are_told_so_that_ids_can_be_looked_up() -> None:
-    (told,) = folded(*(problem(line, "is no id", value=f'"{line}"') for line in range(1, 4)))
-    assert told.startswith('rows.jsonl:1-3: answer: is no id (3 lines); e.g. line 1: "1"; also "2", "3"\n')
+def test_other_values_are_reported_so_that_ids_can_be_looked_up() -> None:
+    (text,) = folded(*(problem(line, "is no id", value=f'"{line}"') for line in range(1, 4)))
+    assert text.startswith('rows.jsonl:1-3: answer: is no id (3 lines); e.g. line 1: "1"; also "2", "3"\n')
 
 
 def test_what_is_remembered_is_bounded() -> None:

@@ -160,7 +160,7 @@ def test_parquet_becomes_lines_also_from_the_hubs_own_copy(hub: Hub, out: Path, 
     assert [json.loads(line) for line in got.path.read_text("utf-8").splitlines()] == rows
 
 
-def test_a_split_that_is_not_there_is_told_with_those_that_are(hub: Hub, out: Path) -> None:
+def test_a_split_that_is_not_there_is_reported_with_those_that_are(hub: Hub, out: Path) -> None:
     hub.add(NAME, {"train.jsonl": ROWS})
     with pytest.raises(UserError, match="has no split 'validation': it has train"):
         connect(hub).download(WORK, out / "v.jsonl", split="validation")
@@ -261,7 +261,7 @@ def test_a_file_and_a_data_set_can_be_removed(hub: Hub) -> None:
         registry.remove(address)
 
 
-def test_a_hub_that_does_not_answer_is_told(hub: Hub, out: Path, unused_port: int) -> None:
+def test_a_hub_that_does_not_answer_is_reported(hub: Hub, out: Path, unused_port: int) -> None:
     hub.port = unused_port
     with pytest.raises(GymError, match="cannot be reached"):
         connect(hub).download(WORK, out / "t.jsonl", file="train.jsonl")

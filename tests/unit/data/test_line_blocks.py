@@ -44,7 +44,7 @@ def test_a_cut_file_gives_its_whole_lines_and_then_a_finding(tmp_path: Path, end
     assert "the file is damaged" in problem.hint
 
 
-def test_a_line_that_is_too_long_is_told_and_the_next_ones_are_read(tmp_path: Path) -> None:
+def test_a_line_that_is_too_long_is_reported_and_the_next_ones_are_read(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     path.write_bytes(b"a\n" + b"x" * 5000 + b"\nb\nc\n")
     lines, (problem,) = read(path)

@@ -47,7 +47,7 @@ def test_what_is_no_conflict(old: dict[str, Any], new: dict[str, Any]) -> None:
         ({"jsonl_fpath": "data/a.jsonl"}, {"jsonl_fpath": "data/b.jsonl"}, None),
     ],
 )
-def test_what_is_a_conflict_is_told_in_a_line(old: dict[str, Any], new: dict[str, Any], line: str | None) -> None:
+def test_what_is_a_conflict_is_reported_in_a_line(old: dict[str, Any], new: dict[str, Any], line: str | None) -> None:
     assert find_differences(old, new) == [line or 'jsonl_fpath: was "data/a.jsonl", is "data/b.jsonl"']
 
 

@@ -127,7 +127,7 @@ def test_a_part_that_nothing_follows_is_begun_again(registry: Registry, rows: Pa
     assert registry.faults.ranges("train.jsonl") == [f"bytes={len(ROWS)}-", ""]
 
 
-def test_what_is_not_there_is_told(registry: Registry, rows: Path, out: Path) -> None:
+def test_what_is_not_there_is_reported(registry: Registry, rows: Path, out: Path) -> None:
     client = connect(registry)
     client.upload(FIRST, rows, UploadOptions())
     for address, file in ((FIRST, "absent.jsonl"), (RegistryAddress("gitlab", "mcqa", "9.9.9"), "train.jsonl")):
@@ -191,7 +191,7 @@ def test_the_token_stays_with_the_registry(rows: Path, out: Path) -> None:
         assert [one.authorized for one in store.faults.seen] == [False]
 
 
-def test_a_registry_that_does_not_answer_is_told(unused_port: int) -> None:
+def test_a_registry_that_does_not_answer_is_reported(unused_port: int) -> None:
     access = read_access({"mlflow_tracking_uri": f"http://127.0.0.1:{unused_port}"}, {})
     with pytest.raises(InfraError, match="cannot be reached"):
         ModelRegistry(access).entries(parse_address("gitlab:"))

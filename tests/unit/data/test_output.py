@@ -34,7 +34,7 @@ def test_all_are_replaced_where_it_ends_well(tmp_path: Path) -> None:
     assert found == {"a": "new", "deep/b": "two"}
 
 
-def test_a_file_that_another_writes_is_told_and_left_to_it(tmp_path: Path) -> None:
+def test_a_file_that_another_writes_is_reported_and_left_to_it(tmp_path: Path) -> None:
     with whole_file(tmp_path / "a") as first:
         first.write(b"mine")
         with pytest.raises(UserError, match="being written by another command"), whole_file(tmp_path / "a"):
@@ -47,7 +47,7 @@ def test_a_folder_is_no_output(tmp_path: Path) -> None:
         pass
 
 
-def test_a_file_in_the_place_of_its_folder_is_told(tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_its_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("mine")
     with (
         pytest.raises(UserError, match=r"a/b cannot be written: (File exists|Not a directory)"),

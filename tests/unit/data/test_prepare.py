@@ -164,7 +164,7 @@ def test_a_bad_row_stops_everything_with_its_place(shop: Workshop) -> None:
     assert not list(shop.folder.glob("*_metrics.json"))
 
 
-def test_an_output_that_is_a_file_is_told(shop: Workshop) -> None:
+def test_an_output_that_is_a_file_is_reported(shop: Workshop) -> None:
     shop.add("a", "train", [row("x")])
     shop.out.write_text("mine")
     with pytest.raises(UserError, match="out is a file"):
@@ -180,13 +180,13 @@ def test_a_file_without_rows_or_json_stops_everything(shop: Workshop, text: str)
     assert shop.files() == []
 
 
-def test_a_slice_beyond_the_end_is_told(shop: Workshop) -> None:
+def test_a_slice_beyond_the_end_is_reported(shop: Workshop) -> None:
     shop.add("a", "train", [row("x")], start_idx=5)
     with pytest.raises(UserError, match="holds no row for a: a_train"):
         shop.prepare()
 
 
-def test_an_agent_that_is_none_is_told(shop: Workshop) -> None:
+def test_an_agent_that_is_none_is_reported(shop: Workshop) -> None:
     shop.add("a", "train", [row("x", agent_ref={"type": "responses_api_agents", "name": "other"})])
     with pytest.raises(UserError, match=r"a_train\.jsonl:1: agent_ref\.name"):
         shop.prepare()
@@ -255,13 +255,13 @@ def test_rows_that_differ_in_late_digits_are_not_the_same(shop: Workshop) -> Non
     assert [one["n"] - 2**70 for one in shop.rows()] == [0, 1]
 
 
-def test_a_blend_that_leaves_nothing_of_one_is_told(shop: Workshop) -> None:
+def test_a_blend_that_leaves_nothing_of_one_is_reported(shop: Workshop) -> None:
     blended(shop)
     with pytest.raises(UserError, match="these shares leave no row of c; there are a 40, c 1"):
         shop.prepare(shares=parse_shares("a=100,c=1"))
 
 
-def test_a_prompt_in_train_and_validation_is_told_with_both_places(shop: Workshop) -> None:
+def test_a_prompt_in_train_and_validation_is_reported_with_both_places(shop: Workshop) -> None:
     shop.add("a", "train", [row("x"), row("same", n=1)])
     shop.add("b", "validation", [row("y"), row("z"), row("same", n=2)])
     with pytest.raises(UserError, match=r"a_train\.jsonl:2 asks the same as .*b_validation\.jsonl:3") as error:
@@ -320,7 +320,7 @@ def test_an_output_never_takes_the_place_of_its_input(shop: Workshop) -> None:
     assert "agent_ref" not in path.read_text()
 
 
-def test_two_data_sets_of_one_file_that_differ_are_told(shop: Workshop) -> None:
+def test_two_data_sets_of_one_file_that_differ_are_reported(shop: Workshop) -> None:
     shop.add("a", "train", [row("x")], name="shared")
     shop.add("b", "train", None, name="shared", num_repeats=2)
     with pytest.raises(UserError, match=r"(?s)Two data sets write .*shared_metrics\.json.*num_repeats: was 1, is 2"):
@@ -328,7 +328,7 @@ def test_two_data_sets_of_one_file_that_differ_are_told(shop: Workshop) -> None:
     assert shop.files() == []
 
 
-def test_a_file_that_is_written_meanwhile_is_told(shop: Workshop) -> None:
+def test_a_file_that_is_written_meanwhile_is_reported(shop: Workshop) -> None:
     path = shop.add("a", "train", [row("x")])
 
     def write(line: str) -> None:

@@ -1,4 +1,4 @@
-"""Templates on rows: the peer's form, every field that is missing told, nothing lost."""
+"""Templates on rows: the peer's form, every missing field reported, nothing lost."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ def test_without_a_system_text_there_is_one_message(tmp_path: Path) -> None:
     assert made["responses_create_params"]["input"] == [{"role": "user", "content": "hi"}]
 
 
-def test_every_row_that_lacks_a_field_is_told_with_its_line(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as told:
+def test_every_row_that_lacks_a_field_is_reported_with_its_line(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as raised:
         render(prompt(tmp_path, 'user: "{question}"\n'), {"question": "a"}, {"qestion": "b"}, {"question": None})
-    lines = [(one.line, one.key, one.what.split(",")[0]) for one in told.value.problems]
+    lines = [(one.line, one.key, one.what.split(",")[0]) for one in raised.value.problems]
     assert lines == [(2, "question", "is missing"), (3, "question", "is null")]
-    assert "did you mean qestion?" in str(told.value)
+    assert "did you mean qestion?" in str(raised.value)
 
 
-def test_a_row_with_an_input_is_told_unless_it_may_be_replaced(tmp_path: Path) -> None:
+def test_a_row_with_an_input_is_reported_unless_it_may_be_replaced(tmp_path: Path) -> None:
     template, row = prompt(tmp_path, 'user: "{q}"\n'), {"q": "new", "responses_create_params": {"input": "old"}}
     with pytest.raises(ConfigError, match=r"rows:1: responses_create_params.input: is there already"):
         render(template, row)
@@ -61,7 +61,7 @@ def test_integers_of_any_size_stay_what_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("system: hello\n", "user: is missing"),
         ("user: {question}\n", "quotes"),
@@ -70,8 +70,8 @@ def test_integers_of_any_size_stay_what_they_are(tmp_path: Path) -> None:
         ('user: "{}"\n', "names no field"),
     ],
 )
-def test_a_template_that_is_wrong_is_told_before_any_row_is_read(text: str, told: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=f"(?s){told}"):
+def test_a_template_that_is_wrong_is_reported_before_any_row_is_read(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"(?s){message}"):
         prompt(tmp_path, text)
 
 
@@ -79,6 +79,6 @@ def test_a_key_that_means_nothing_here_is_named(tmp_path: Path) -> None:
     assert prompt(tmp_path, 'user: "{q}"\nfew_shot: x\n').unused == ("few_shot",)
 
 
-def test_a_value_that_the_template_cannot_format_is_told(tmp_path: Path) -> None:
+def test_a_value_that_the_template_cannot_format_is_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"rows:1: .* does not fit the row"):
         render(prompt(tmp_path, 'user: "{q[key]}"\n'), {"q": {"other": 1}})

@@ -48,7 +48,7 @@ def test_both_ends_belong_to_the_range(tmp_path: Path) -> None:
     assert keep(tmp_path / "out", rows, rollouts, "0.26..0.75").kept == 1
 
 
-def test_rows_without_rollouts_are_told_and_dropped_or_kept(tmp_path: Path) -> None:
+def test_rows_without_rollouts_are_reported_and_dropped_or_kept(tmp_path: Path) -> None:
     rows = [row("a"), row("b"), row("c")]
     found = keep(tmp_path / "out", rows, scored(rows[0], 1, 0))
     assert (found.kept, found.counts["without rollouts"], found.first_without) == (1, 2, "rows:2")
@@ -78,6 +78,6 @@ def test_where_no_row_is_kept_the_file_stays_what_it_was(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("text", ["0.1", "0.9..0.1", "a..b", "..", "0.1-0.9", "nan..1"])
-def test_a_range_that_cannot_be_read_is_told(text: str) -> None:
+def test_a_range_that_cannot_be_read_is_reported(text: str) -> None:
     with pytest.raises(UserError, match=r"LOW\.\.HIGH"):
         parse_range(text)

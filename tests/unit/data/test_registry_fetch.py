@@ -56,7 +56,7 @@ def test_of_two_registries_the_preferred_one_is_asked(hub: Hub, registry: Regist
         fetch(both, tmp_path / "x.jsonl", {}, "gitlab", environ={})
 
 
-def test_a_set_that_nothing_says_where_from_is_told(tmp_path: Path) -> None:
+def test_a_set_that_nothing_says_where_from_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="its entry names no registry") as caught:
         fetch(listed(), tmp_path / "t.jsonl", {}, environ={})
     assert "huggingface_identifier" in caught.value.hint

@@ -43,7 +43,7 @@ def test_a_file_that_grew_gives_mostly_the_same_rows() -> None:
     assert len(before & after) > 70
 
 
-def test_more_rows_than_there_are_and_lines_that_are_none_are_told(tmp_path: Path) -> None:
+def test_more_rows_than_there_are_and_lines_that_are_none_are_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="4 rows were asked for, and there are 3"):
         taken([write(tmp_path / "a.jsonl", 3)], 4, seed=0)
     (tmp_path / "bad.jsonl").write_text("{}\n")

@@ -31,7 +31,7 @@ def test_gzip_reads_as_the_file_within(tmp_path: Path) -> None:
     assert numbered((str(path),)) == [(b"one", "a.jsonl.gz", 1), (b"two", "a.jsonl.gz", 2)]
 
 
-def test_a_gzip_file_that_was_cut_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_gzip_file_that_was_cut_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(gzip.compress(os.urandom(4000).hex().encode() + b"\n" + os.urandom(4000).hex().encode())[:5000])
     with pytest.raises(UserError, match=r"a\.jsonl\.gz:\d: cannot be read"):
@@ -44,7 +44,7 @@ def test_standard_input_is_read_as_it_comes(tmp_path: Path) -> None:
     assert done.stdout.decode().splitlines()[1] == "Line(raw=b'two', file='standard input', number=2)"
 
 
-def test_a_file_that_is_not_there_is_told_with_the_nearest(tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_reported_with_the_nearest(tmp_path: Path) -> None:
     (tmp_path / "train.jsonl").touch()
     with pytest.raises(UserError, match=r"did you mean train\.jsonl"):
         expand_inputs([str(tmp_path / "trian.jsonl")])
@@ -101,14 +101,14 @@ def test_zstd_reads_as_the_file_within_however_many_frames_it_has(tmp_path: Path
     assert [line.raw for line in read_lines((str(path),))] == lines
 
 
-def test_a_zstd_file_that_was_cut_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_zstd_file_that_was_cut_is_reported_with_its_line(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.zst"
     path.write_bytes(zstd(b"one\n" * 10 + os.urandom(400_000).hex().encode())[:-1000])
     with pytest.raises(UserError, match=r"a\.jsonl\.zst:11: cannot be read"):
         list(read_lines((str(path),)))
 
 
-def test_a_file_that_is_no_zstd_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_no_zstd_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.zst"
     path.write_bytes(b"plain text\n" * 10)
     with pytest.raises(UserError, match=r"a\.jsonl\.zst:1: cannot be read"):

@@ -53,7 +53,7 @@ def test_rows_with_the_same_user_messages_stay_together(tmp_path: Path) -> None:
     assert not asked["a"] & asked["b"]
 
 
-def test_rows_with_the_same_field_stay_together_and_one_without_it_is_told(tmp_path: Path) -> None:
+def test_rows_with_the_same_field_stay_together_and_one_without_it_is_reported(tmp_path: Path) -> None:
     rows = [row(f"question {number}", source={"book": number % 20}) for number in range(200)]
     written = split(tmp_path, rows, "a=1,b=1", field="source.book")
     books = {name: {json.loads(line)["source"]["book"] for line in lines} for name, lines in written.items()}
@@ -72,7 +72,7 @@ def test_a_line_that_is_no_row_leaves_the_files_as_they_were(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("text", ["train", "train=0", "a=1,a=2", "=1", "a=x", "../a=1", "a=inf", "a=nan"])
-def test_a_ratio_that_cannot_be_read_is_told(text: str) -> None:
+def test_a_ratio_that_cannot_be_read_is_reported(text: str) -> None:
     with pytest.raises(UserError, match="NAME=SHARE"):
         parse_ratio(text, seed=0)
 

@@ -42,7 +42,7 @@ def test_the_estimate_is_made_of_blanks_marks_and_other_bytes(text: str, tokens:
     assert estimate_tokens(text) == tokens
 
 
-def test_a_tokenizer_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_tokenizer_file_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no tokenizer file"):
         open_tokenizer(str(tmp_path / "tokenizer.json"))
 

@@ -17,7 +17,7 @@ def check(raw: bytes, rules: LineRules | None = None) -> Checked:
     return check_line(Line(raw, "rows.jsonl", 7), rules or LineRules())
 
 
-def told(raw: bytes, rules: LineRules | None = None) -> list[str]:
+def problems_of(raw: bytes, rules: LineRules | None = None) -> list[str]:
     return [str(one) for one in check(raw, rules).problems]
 
 
@@ -41,7 +41,7 @@ def test_a_good_line_comes_back_parsed_with_its_bytes() -> None:
     ],
 )
 def test_what_some_readers_take_and_others_refuse_is_a_finding(raw: bytes, finding: str) -> None:
-    (text,) = told(raw)
+    (text,) = problems_of(raw)
     assert text.startswith("rows.jsonl:7: ")
     assert finding in text
 
@@ -59,33 +59,33 @@ def test_what_some_readers_take_and_others_refuse_is_a_finding(raw: bytes, findi
     ],
 )
 def test_a_key_that_is_there_twice_is_found_at_any_depth(raw: bytes, path: str) -> None:
-    assert told(raw) == [
+    assert problems_of(raw) == [
         f"rows.jsonl:7: {path}: is there twice in one object\n    keep one: {'readers differ in which they take'}"
     ]
 
 
 def test_text_with_quotes_and_colons_is_no_key_that_is_there_twice() -> None:
-    assert told(b'{%s,"a":"\\"b\\":1,\\"b\\":2","c":"\\u0022","d":{"a":1}}' % PARAMS) == []
+    assert problems_of(b'{%s,"a":"\\"b\\":1,\\"b\\":2","c":"\\u0022","d":{"a":1}}' % PARAMS) == []
 
 
-def test_an_agent_that_nobody_has_is_told_with_the_nearest_name() -> None:
+def test_an_unknown_agent_is_reported_with_the_nearest_name() -> None:
     raw = b'{%s,"agent_ref":{"type":"responses_api_agents","name":"mcqa_simple_agnt"}}' % PARAMS
-    assert told(raw) == []
-    (text,) = told(raw, AGENTS)
+    assert problems_of(raw) == []
+    (text,) = problems_of(raw, AGENTS)
     assert "agent_ref.name: is not an agent of these configurations" in text
     assert "did you mean mcqa_simple_agent?" in text
 
 
 def test_a_row_without_agent_is_the_only_agents_or_the_named_ones_else_a_finding() -> None:
     raw = b"{%s}" % PARAMS
-    assert told(raw, LineRules(agents=("one",))) == []
-    assert told(raw, LineRules(agents=("one", "two"), agent="two")) == []
-    assert "agent_ref: is missing, and there are several agents" in told(raw, AGENTS)[0]
+    assert problems_of(raw, LineRules(agents=("one",))) == []
+    assert problems_of(raw, LineRules(agents=("one", "two"), agent="two")) == []
+    assert "agent_ref: is missing, and there are several agents" in problems_of(raw, AGENTS)[0]
 
 
 def test_an_older_name_of_an_agent_is_one_that_is_there() -> None:
     raw = b'{%s,"agent_ref":{"name":"workbench_simple_agent"}}' % PARAMS
-    assert told(raw, LineRules(agents=("workplace_assistant_simple_agent",))) == []
+    assert problems_of(raw, LineRules(agents=("workplace_assistant_simple_agent",))) == []
 
 
 def test_a_line_beyond_the_bound_is_a_finding_and_not_parsed() -> None:

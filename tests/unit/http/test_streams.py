@@ -1,4 +1,4 @@
-"""Bodies in pieces: who stops sending has stopped, in whichever moment it is told to."""
+"""Bodies in pieces: a sender that is stopped has stopped, at whichever moment."""
 
 from __future__ import annotations
 

@@ -118,8 +118,8 @@ def test_a_server_sees_plain_settings_and_a_secret_only_where_it_has_it_already(
     plan = make_plan(stack(verbose=True, hf_token="hf-canary-0123456789", nested={"a": 1}))
     seen = {one.name: settings_for(plan.settings, one) for one in plan.services}
     assert seen["mcqa"] == {"verbose": True}
-    told = {"verbose": True, "policy_urls": "private"}
-    assert seen["policy_model"] == {**told, "policy_api_key": "sk-canary-0123456789"}
+    own = {"verbose": True, "policy_urls": "private"}
+    assert seen["policy_model"] == {**own, "policy_api_key": "sk-canary-0123456789"}
 
 
 def test_a_server_sees_a_secret_that_it_names() -> None:
@@ -146,14 +146,14 @@ def test_an_agent_is_made_of_what_configuration_says() -> None:
 
 
 def _without_digests(plan: Plan) -> Plan:
-    """A golden file that changed with every version would be read by nobody."""
+    """A golden file that changed with every version would not be read."""
     return plan.model_copy(
         update={"services": tuple(one.model_copy(update={"digest": "d1gest"}) for one in plan.services)}
     )
 
 
 @pytest.mark.parametrize(
-    ("host", "given", "told"),
+    ("host", "given", "expected"),
     [
         ("127.0.0.1", {}, "private"),
         ("0.0.0.0", {}, None),
@@ -162,15 +162,15 @@ def _without_digests(plan: Plan) -> Plan:
     ],
 )
 def test_endpoints_of_rollouts_may_be_private_only_where_no_other_machine_can_send_one(
-    host: str, given: dict[str, Any], told: Any
+    host: str, given: dict[str, Any], expected: Any
 ) -> None:
     plan = make_plan(stack(**given), router=RouterPlan(host=host))
     seen = {one.name: settings_for(plan.settings, one).get("policy_urls") for one in plan.services}
-    assert seen["policy_model"] == told
+    assert seen["policy_model"] == expected
     assert seen["mcqa"] is None
 
 
-def test_a_wider_router_replaces_the_model_servers_that_were_told_of_private_endpoints() -> None:
+def test_a_wider_router_replaces_the_model_servers_that_may_use_private_endpoints() -> None:
     digests = {
         host: {one.name: one.digest for one in make_plan(stack(), router=RouterPlan(host=host)).services}
         for host in ("127.0.0.1", "0.0.0.0")

@@ -1,4 +1,4 @@
-"""The sandbox broker of a plan: there when asked for, told from what runs, and named in a diff."""
+"""The sandbox broker of a plan: there when asked for, distinguished from what runs, and named in a diff."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def changes(plan: Plan, before: Plan) -> dict[str, tuple[str, str]]:
     return {one.service: (one.action, one.why) for one in diff(plan, running(before)) if one.action != "keep"}
 
 
-def test_a_stack_in_which_nobody_asks_has_no_broker() -> None:
+def test_a_stack_without_a_grant_has_no_broker() -> None:
     plan = make_plan(stack())
     assert plan.sandbox is None
     assert "sandbox" not in plan_to_text(plan)
     assert all("sandbox" not in one.parts for one in plan.services)
 
 
-def test_the_broker_is_told_who_holds_which_grant() -> None:
+def test_the_broker_knows_who_holds_which_grant() -> None:
     plan = make_plan(asking(sandbox_provider="bubblewrap", sandbox_settings={"lease_seconds": 5}))
     assert plan.sandbox is not None
     assert plan.sandbox.grants == {"coder": GRANT}

@@ -39,7 +39,7 @@ def test_a_router_beyond_loopback_gives_the_console_a_token_as_a_secret() -> Non
     assert tree["secrets"] == {"gym_token": {"file": "./secrets/gym_token"}}
 
 
-def test_only_the_router_publishes_a_port_and_nobody_mounts_the_socket() -> None:
+def test_only_the_router_publishes_a_port_and_no_service_mounts_the_socket() -> None:
     text = render_compose(demo_plan(), facts_of(demo_plan()))
     services = yaml.safe_load(text)["services"]
     assert [name for name, one in services.items() if "ports" in one] == ["router"]
@@ -72,7 +72,7 @@ def test_a_prebuilt_image_keeps_its_own_health_check() -> None:
     assert services["mcqa"]["healthcheck"]["test"] == ["CMD", "gym-healthy"]
 
 
-def test_a_prebuilt_image_is_told_the_file_of_a_secret_variable() -> None:
+def test_a_prebuilt_image_gets_the_file_of_a_secret_variable() -> None:
     facts = ContainerFacts(image="judge:1", env={"KEY": "secret://judge_key", "MODE": "fast"})
     tree = rendered(plan_of(service("judge", launch="image", container=facts)), secrets={"judge": ("judge_key",)})
     environment = tree["services"]["judge"]["environment"]
@@ -94,7 +94,7 @@ def test_a_server_written_against_nemo_gym_reaches_the_others_through_the_router
     assert (direct["host"], direct["port"]) == ("policy-model", 8000)
 
 
-def test_scaling_one_service_changes_nothing_that_another_is_told() -> None:
+def test_scaling_one_service_changes_nothing_that_another_is_given() -> None:
     plan = demo_plan()
     scaled = plan.model_copy(
         update={"services": tuple(one.model_copy(update={"replicas": 7}) for one in plan.services)}
@@ -155,11 +155,11 @@ def test_the_same_stack_in_another_folder_is_another_project() -> None:
         max_size=4,
     )
 )
-def test_whatever_a_server_is_told_comes_out_of_the_yaml_as_it_went_in(fields: dict[str, Any]) -> None:
+def test_whatever_a_server_is_given_comes_out_of_the_yaml_as_it_went_in(fields: dict[str, Any]) -> None:
     """Compose turns `$$` back into `$`; everything else must survive YAML."""
     plan = plan_of(service("mcqa", fields=fields))
     text = rendered(plan)["services"]["mcqa"]["environment"]["NEMO_GYM_CONFIG_DICT"]
-    told = json.loads(text.replace("$$", "$"))["mcqa"]["resources_servers"]["mcqa"]
-    assert {key: told[key] for key in fields if key not in ("host", "port")} == {
+    document = json.loads(text.replace("$$", "$"))["mcqa"]["resources_servers"]["mcqa"]
+    assert {key: document[key] for key in fields if key not in ("host", "port")} == {
         key: value for key, value in fields.items() if key not in ("host", "port")
     }

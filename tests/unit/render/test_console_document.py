@@ -7,7 +7,7 @@ from gym.render.console_document import console_document
 from tests.support.plans import stack
 
 
-def test_the_console_is_told_everything_but_the_secrets() -> None:
+def test_the_console_gets_everything_but_the_secrets() -> None:
     document = console_document(make_plan(stack(), name="mine"))
     assert "canary" not in json.dumps(document)
     assert document["stack"] == "mine"

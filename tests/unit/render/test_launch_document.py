@@ -26,7 +26,7 @@ def document(name: str, plan: Plan | None = None, secrets: dict[str, str] | None
     return launch_document(made, service, ADDRESSES, secrets)
 
 
-def test_an_agent_is_told_its_own_fields_and_the_addresses_of_whom_it_talks_to() -> None:
+def test_an_agent_gets_its_own_fields_and_the_addresses_of_its_peers() -> None:
     assert document("mcqa_simple_agent") == {
         "mcqa_simple_agent": {
             "responses_api_agents": {
@@ -47,9 +47,9 @@ def test_an_agent_is_told_its_own_fields_and_the_addresses_of_whom_it_talks_to()
     }
 
 
-def test_nobody_is_told_the_secret_of_another() -> None:
-    told = {name: str(document(name)) for name in ADDRESSES if name != "head_server"}
-    assert {name for name, text in told.items() if "canary" in text} == {"policy_model"}
+def test_no_server_gets_the_secret_of_another() -> None:
+    documents = {name: str(document(name)) for name in ADDRESSES if name != "head_server"}
+    assert {name for name, text in documents.items() if "canary" in text} == {"policy_model"}
 
 
 def test_a_secret_is_put_where_its_path_leads_and_nowhere_else() -> None:
@@ -58,19 +58,19 @@ def test_a_secret_is_put_where_its_path_leads_and_nowhere_else() -> None:
         "policy_api_key": "secret://policy_api_key",
         "mcqa.not_there": "x",
     }
-    told = document("policy_model", secrets=secrets)
-    fields = told["policy_model"]["responses_api_models"]["openai"]
+    content = document("policy_model", secrets=secrets)
+    fields = content["policy_model"]["responses_api_models"]["openai"]
     assert fields["openai_api_key"] == "secret://policy_model_openai_api_key"
-    assert told["policy_api_key"] == "secret://policy_api_key"
-    assert "canary" not in str(told)
+    assert content["policy_api_key"] == "secret://policy_api_key"
+    assert "canary" not in str(content)
     assert "not_there" not in str(document("mcqa", secrets=secrets))
 
 
 def test_a_secret_deep_in_a_list_is_found_and_the_plan_stays_as_it_was() -> None:
     fields = {"upstreams": [{"url": "a"}, {"url": "b", "api_key": "****"}]}
     plan = make_plan(StackConfig(instances=(instance("mcqa", fields=fields),)))
-    told = document("mcqa", plan, {"mcqa.upstreams.1.api_key": "real", "mcqa.upstreams.7.api_key": "none"})
-    assert told["mcqa"]["resources_servers"]["mcqa"]["upstreams"] == [{"url": "a"}, {"url": "b", "api_key": "real"}]
+    content = document("mcqa", plan, {"mcqa.upstreams.1.api_key": "real", "mcqa.upstreams.7.api_key": "none"})
+    assert content["mcqa"]["resources_servers"]["mcqa"]["upstreams"] == [{"url": "a"}, {"url": "b", "api_key": "real"}]
     assert plan.services[0].fields == fields
 
 
@@ -82,22 +82,22 @@ def test_a_server_written_against_nemo_gym_gets_its_dollars_escaped() -> None:
 
 
 def test_an_address_through_the_router_carries_its_path_in_the_port() -> None:
-    told = document("legacy_agent")
-    assert told["legacy_agent"]["responses_api_agents"]["simple_agent"]["port"] == "11000/s/legacy_agent"
+    content = document("legacy_agent")
+    assert content["legacy_agent"]["responses_api_agents"]["simple_agent"]["port"] == "11000/s/legacy_agent"
 
 
 def test_without_addresses_the_head_server_is_the_planned_router() -> None:
     plan = make_plan(stack())
-    told = launch_document(plan, plan.services[0], {})
-    assert told["head_server"] == {"host": "127.0.0.1", "port": 11000}
-    assert "host" not in told["mcqa"]["resources_servers"]["mcqa"]
+    content = launch_document(plan, plan.services[0], {})
+    assert content["head_server"] == {"host": "127.0.0.1", "port": 11000}
+    assert "host" not in content["mcqa"]["resources_servers"]["mcqa"]
 
 
 @pytest.mark.parametrize("name", ["mcqa_simple_agent", "legacy_agent"])
 def test_the_document_has_the_shape_that_nemo_gyms_client_walks(name: str) -> None:
     """name -> type -> implementation -> host and port, for itself and for each reference."""
-    told = document(name)
-    blocks = [block for key, block in told.items() if key != "head_server" and isinstance(block, dict)]
+    content = document(name)
+    blocks = [block for key, block in content.items() if key != "head_server" and isinstance(block, dict)]
     assert len(blocks) == 3 if name == "mcqa_simple_agent" else 2
     for block in blocks:
         (by_type,) = block.values()

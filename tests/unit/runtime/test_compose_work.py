@@ -12,7 +12,7 @@ from gym.errors import InfraError
 from gym.programs import run_program
 from gym.runtime.compose.work import alone_with_compose, wait_for_compose
 
-UNTIL_TOLD = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.01)"
+UNTIL_THERE = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.01)"
 
 
 def leave_at_work(lock: Path, end: Path) -> None:
@@ -22,7 +22,7 @@ def leave_at_work(lock: Path, end: Path) -> None:
         "from gym.runtime.compose.work import alone_with_compose\n"
         "from gym.programs import run_program\n"
         f"with alone_with_compose(pathlib.Path({str(lock)!r}), 'demo') as held:\n"
-        f"    argv = [sys.executable, '-c', {UNTIL_TOLD!r}, {str(end)!r}]\n"
+        f"    argv = [sys.executable, '-c', {UNTIL_THERE!r}, {str(end)!r}]\n"
         "    run_program(argv, on_start=lambda _: os.kill(os.getpid(), signal.SIGKILL), pass_fds=(held,))\n"
     )
     assert subprocess.run([sys.executable, "-c", command], check=False).returncode == -9
@@ -39,7 +39,7 @@ def test_the_next_command_waits_until_compose_has_finished_what_a_killed_one_beg
     wait_for_compose(lock, "gym-demo-1", seconds=60.0)
 
 
-def test_a_compose_that_has_ended_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_a_compose_that_has_ended_ends_the_wait(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     with alone_with_compose(lock, "demo") as held:
         run_program([sys.executable, "-c", ""], on_start=lambda _: None, pass_fds=(held,))

@@ -42,7 +42,7 @@ def test_a_process_is_itself_until_it_ends() -> None:
     assert identify(process.pid) is None
 
 
-def test_a_later_bearer_of_the_pid_is_somebody_else() -> None:
+def test_a_later_bearer_of_the_pid_is_another_process() -> None:
     me = identify(os.getpid())
     assert me is not None
 

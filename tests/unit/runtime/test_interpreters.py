@@ -68,10 +68,10 @@ def test_an_interpreter_may_be_given_by_its_path(tmp_path: Path) -> None:
         (NO_DOWNLOAD, "letters: there is no Python 3.12.16 here."),
     ],
 )
-def test_uv_is_told_in_one_sentence(words: str, sentence: str) -> None:
-    told = explain_python(words, server="letters")
-    assert told is not None
-    assert told.what == sentence
+def test_an_error_of_uv_is_one_sentence(words: str, sentence: str) -> None:
+    error = explain_python(words, server="letters")
+    assert error is not None
+    assert error.what == sentence
 
 
 def test_other_words_of_uv_are_left_alone() -> None:

@@ -10,7 +10,7 @@ def test_the_more_start_on_a_core_the_longer_they_may_take(servers: int, cores: 
     assert start_seconds(servers, cores) == seconds
 
 
-def test_who_is_late_is_told_with_how_long_its_last_line_and_the_option() -> None:
+def test_who_is_late_is_reported_with_how_long_its_last_line_and_the_option() -> None:
     late = [
         Late("slow-1", "starting", 119.6, "no answer on /healthz", "one\nloading rows 3/10\n"),
         Late("ill-1", "unhealthy", 80.0, "status 503 on /healthz"),
@@ -26,7 +26,7 @@ def test_who_is_late_is_told_with_how_long_its_last_line_and_the_option() -> Non
     )
 
 
-def test_who_ends_at_each_start_is_told_with_its_last_lines_and_what_becomes_of_the_rest() -> None:
+def test_who_ends_at_each_start_is_reported_with_its_last_lines_and_what_becomes_of_the_rest() -> None:
     late = Late("broken-1", "restarting", 1.0, "exit code 3", "Traceback\nKeyError: 'x'")
     error = ends_at_each_start(late, times=3, healthy=4, waiting=1, stack="gym")
     assert str(error) == (

@@ -15,9 +15,9 @@ from tests.support.docker import eventually
 
 def test_the_output_of_a_program_comes_back(tmp_path: Path) -> None:
     code = "import os, sys; sys.stderr.write('noise'); print(os.getcwd(), os.environ['A'], sys.stdin.read())"
-    output = run_program([sys.executable, "-c", code], cwd=tmp_path, env={"A": "b"}, input="told")
+    output = run_program([sys.executable, "-c", code], cwd=tmp_path, env={"A": "b"}, input="given")
 
-    assert output == f"{tmp_path} b told\n"
+    assert output == f"{tmp_path} b given\n"
 
 
 def test_a_failure_shows_command_exit_code_and_last_words() -> None:
@@ -42,7 +42,7 @@ def test_lines_come_as_they_are_written_and_the_exit_code_in_the_end() -> None:
         next(stream_program(["/no/such/program"]))
 
 
-def test_a_program_whose_lines_nobody_reads_any_more_is_ended() -> None:
+def test_a_program_without_a_reader_of_its_lines_is_ended() -> None:
     code = "import os, time; print(os.getpid(), flush=True); time.sleep(1000)"
     lines = stream_program([sys.executable, "-c", code])
     process = int(next(lines))

@@ -58,7 +58,7 @@ def test_tokens_do_not_show_in_a_log() -> None:
     assert "abc" not in repr(BrokerTokens(operator="abc", instances={"a": "abc"}))
 
 
-def test_the_broker_is_told_digests_of_tokens_and_a_stack_that_is_this_folders_alone(tmp_path: Path) -> None:
+def test_the_broker_gets_digests_of_tokens_and_a_stack_that_is_this_folders_alone(tmp_path: Path) -> None:
     documents = []
     for folder in (tmp_path / "one", tmp_path / "two"):
         plan = asking(service("coder"))

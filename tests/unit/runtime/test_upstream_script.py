@@ -47,8 +47,8 @@ def folder(tmp_path: Path) -> Path:
 
 def start(folder: Path, **env: str) -> list[str]:
     argv = [sys.executable, str(STARTER), "resources_servers.letters", "app.py", "--more"]
-    told = {**os.environ, "PYTHONPATH": str(folder.parent / "libraries"), **env}
-    return subprocess.run(argv, cwd=folder, env=told, capture_output=True, text=True, check=True).stdout.splitlines()
+    environ = {**os.environ, "PYTHONPATH": str(folder.parent / "libraries"), **env}
+    return subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, check=True).stdout.splitlines()
 
 
 def test_a_server_finds_itself_in_the_tree_and_starts_no_cluster(folder: Path) -> None:

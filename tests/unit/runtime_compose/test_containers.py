@@ -92,14 +92,14 @@ def test_replicas_of_two_digests_are_neither() -> None:
         (container(), Inspected(exit_code=3), ""),
     ],
 )
-def test_why_it_is_not_healthy_is_told_in_a_few_words(one: Container, facts: Inspected, words: str) -> None:
+def test_why_it_is_not_healthy_is_reported_in_a_few_words(one: Container, facts: Inspected, words: str) -> None:
     found = detail_of(one, facts)
     assert words in found
     assert bool(words) == bool(found)
 
 
 @pytest.mark.parametrize(
-    ("listed", "facts", "told"),
+    ("listed", "facts", "expected"),
     [
         ("unhealthy", Inspected(state="running", health="healthy"), ("healthy", "")),
         ("starting", Inspected(state="running", health="unhealthy", health_output="503"), ("unhealthy", "503")),
@@ -110,9 +110,9 @@ def test_why_it_is_not_healthy_is_told_in_a_few_words(one: Container, facts: Ins
         ),
     ],
 )
-def test_state_and_reason_are_of_one_look(listed: str, facts: Inspected, told: tuple[str, str]) -> None:
+def test_state_and_reason_are_of_one_look(listed: str, facts: Inspected, expected: tuple[str, str]) -> None:
     found = status_of(container(health=listed), PLAN, facts=facts)
-    assert (found.state, found.detail) == told
+    assert (found.state, found.detail) == expected
 
 
 def test_a_container_whose_last_check_found_its_loop_blocked_is_unhealthy_before_the_engine_says_so() -> None:
@@ -121,8 +121,8 @@ def test_a_container_whose_last_check_found_its_loop_blocked_is_unhealthy_before
 
 
 def test_a_status_tells_restarts_and_how_long_it_runs() -> None:
-    told = status_of(container(), PLAN, facts=Inspected(restarts=2, started_at=1.0))
-    assert told.restarts == 2
-    assert told.uptime_seconds > 1_000_000
-    assert told.container == "gym-demo-1-mcqa-1"
-    assert told.implementation == "mcqa"
+    status = status_of(container(), PLAN, facts=Inspected(restarts=2, started_at=1.0))
+    assert status.restarts == 2
+    assert status.uptime_seconds > 1_000_000
+    assert status.container == "gym-demo-1-mcqa-1"
+    assert status.implementation == "mcqa"

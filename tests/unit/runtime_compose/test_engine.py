@@ -84,7 +84,7 @@ def test_an_old_or_missing_compose_is_refused(
             require_engine()
 
 
-def test_a_machine_without_the_docker_command_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_without_the_docker_command_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine._compose_version.cache_clear()
     with engine_of_version(tmp_path / "s", "28.5.2") as host:
         monkeypatch.setenv("DOCKER_HOST", host)
@@ -141,7 +141,7 @@ def test_the_context_of_the_docker_command_is_followed(tmp_path: Path, monkeypat
 
 
 @pytest.mark.parametrize("host", ["ssh://ada@far.example.org", "tcp://10.0.0.1:2375"])
-def test_an_engine_on_another_machine_is_not_used_and_the_way_there_is_told(
+def test_an_engine_on_another_machine_is_not_used_and_the_way_there_is_reported(
     host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Compose would make empty folders there in the place of our files."""

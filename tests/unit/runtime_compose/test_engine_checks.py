@@ -56,7 +56,7 @@ def test_a_sandbox_past_its_time_is_found() -> None:
     fresh = {"Names": ["/gym-a"], "Labels": {labels.SANDBOX: "a", labels.STACK: "one", labels.SANDBOX_EXPIRES: "2000"}}
     late = {"Names": ["/gym-b"], "Labels": {labels.SANDBOX: "b", labels.STACK: "two", labels.SANDBOX_EXPIRES: "900.5"}}
     odd = {"Names": ["/gym-c"], "Labels": {labels.SANDBOX: "c", labels.STACK: "two", labels.SANDBOX_EXPIRES: "soon"}}
-    posing = {"Names": ["/somebodys"], "Labels": late["Labels"]}  # labels of the image that it was made from
+    posing = {"Names": ["/another"], "Labels": late["Labels"]}  # labels of the image that it was made from
     assert sandboxes_left([fresh, odd, posing], 1000.0) == ("ok", "sandboxes", "2 on this engine, of 2 stacks", "")
     found = sandboxes_left([fresh, late, odd, posing], 1000.0)
     assert (found.level, found.found) == ("warn", "1 of 3 are past their time")

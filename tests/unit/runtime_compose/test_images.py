@@ -88,7 +88,7 @@ def test_a_folder_named_by_build_must_have_a_dockerfile(tmp_path: Path) -> None:
         write_images(plan_of(one), tmp_path)
 
 
-def test_a_prebuilt_image_is_built_by_nobody(tmp_path: Path) -> None:
+def test_a_prebuilt_image_is_not_built(tmp_path: Path) -> None:
     one = service("judge", launch="image", directory=None, container=ContainerFacts(image="judge:1"))
     images = write_images(plan_of(one), tmp_path)
     assert images.by_instance == {"judge": "judge:1"}
@@ -120,7 +120,7 @@ def test_a_link_to_a_folder_is_not_followed(tmp_path: Path) -> None:
     assert all("loop" not in line for line in digest_tree(folder))
 
 
-def test_whose_it_is_may_be_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whose_it_is_may_be_distinguished(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GYM_OWNER", raising=False)
     assert owner().isdigit()
     monkeypatch.setenv("GYM_OWNER", "ada")

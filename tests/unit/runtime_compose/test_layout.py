@@ -120,7 +120,7 @@ def test_what_compose_refused_is_forgotten_and_the_earlier_stack_is_wanted_again
     assert layout.read_plan() == plan_of(service("old"))
 
 
-def test_a_stack_that_goes_down_says_so_to_whoever_keeps_it(tmp_path: Path) -> None:
+def test_a_stack_that_goes_down_says_so_to_its_supervisor(tmp_path: Path) -> None:
     layout = Layout(tmp_path / "home")
     write_down(layout)  # nothing was ever there
     write_stack(layout, plan_of(service("mcqa")), {}, STATE)

@@ -51,7 +51,7 @@ def engine(digest: str) -> docker.DockerClient:
     return Engine({"Id": "sha256:other", "RepoTags": tags, "RepoDigests": digests})  # type: ignore[return-value]
 
 
-def test_a_base_image_that_became_another_behind_its_tag_is_told(tmp_path: Path) -> None:
+def test_a_base_image_that_became_another_behind_its_tag_is_reported(tmp_path: Path) -> None:
     locked = Lock(instances={}, datasets={}, bases=base_digests(engine("1" * 64)))
     assert locked.bases == {"python:3.13-slim": MISSING, "traefik:v3.7": f"sha256:{'1' * 64}"}
     plan = Plan(stack="gym", services=())

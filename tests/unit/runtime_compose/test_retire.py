@@ -26,7 +26,7 @@ def container(name: str, service: str = "echo", health: str = "healthy") -> Cont
 
 
 class Stack:
-    """On disk, with a console that follows at once; notes who was routed when somebody was asked to leave."""
+    """On disk, with a console that follows at once; notes who was routed when a replica was asked to leave."""
 
     def __init__(self, home: Path) -> None:
         self.layout = Layout(home)
@@ -77,7 +77,7 @@ def test_one_that_the_engine_finds_ill_is_not_waited_for(stack: Stack, monkeypat
     assert stack.routed_then == {OLD}
 
 
-def test_a_console_that_lists_nobody_holds_nothing_up_for_ever(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_console_without_replicas_holds_nothing_up_for_ever(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(converge, "LISTED_SECONDS", 0.2)
     stack.route(OLD)
     stack.retire(container(NEW))

@@ -28,7 +28,7 @@ ERROR: failed to solve: process "/bin/sh -c echo ..." did not complete successfu
 """
 
 
-def test_the_step_that_failed_is_told_with_its_own_output_and_no_other() -> None:
+def test_the_step_that_failed_is_reported_with_its_own_output_and_no_other() -> None:
     error = explain_failure(TWO_BUILDS, ["fine", "greedy"])
     assert error.image == "greedy"
     assert str(error).splitlines()[:3] == [
@@ -53,7 +53,7 @@ def test_a_failure_before_any_step_keeps_the_last_lines() -> None:
     assert "no such file" in error.what
 
 
-def test_a_full_disk_is_told_with_what_frees_it() -> None:
+def test_a_full_disk_is_reported_with_what_frees_it() -> None:
     full = TWO_BUILDS.replace("no matching distribution", "write /x: no space left on device")
     assert "docker builder prune" in explain_failure(full, ["greedy"]).hint
 
@@ -83,6 +83,6 @@ def test_what_is_wrong_with_an_override_is_the_users_to_fix() -> None:
     assert "mine.yaml: services.mcqa Additional property memry is not allowed" in error.what
 
 
-def test_what_nobody_foresaw_is_passed_on_as_it_is() -> None:
+def test_what_was_not_foreseen_is_passed_on_as_it_is() -> None:
     failed = compose_says("Error response from daemon: the moon is full")
     assert explain(failed, (HOME / "mine.yaml",)) is failed

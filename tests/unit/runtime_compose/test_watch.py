@@ -46,7 +46,7 @@ def test_a_configuration_file_is_watched_as_well(tmp_path: Path) -> None:
     assert found == (str(config),)
 
 
-def test_an_edited_test_is_no_change_and_the_watch_ends_when_told(tmp_path: Path) -> None:
+def test_an_edited_test_is_no_change_and_the_watch_ends_on_request(tmp_path: Path) -> None:
     folder = write_folder(tmp_path)
     stop = threading.Event()
     (folder / "tests" / "test_app.py").write_text("new")

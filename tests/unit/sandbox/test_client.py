@@ -127,7 +127,7 @@ async def test_a_broker_that_is_on_its_way_back_is_waited_for() -> None:
     await client._http.aclose()
 
 
-async def test_nobody_there_is_a_failure_that_may_be_tried_again() -> None:
+async def test_no_listener_is_a_failure_that_may_be_retried() -> None:
     async with scripted() as (url, _):
         pass
     client = Sandboxes(url, TOKEN)

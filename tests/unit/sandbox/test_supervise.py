@@ -1,4 +1,4 @@
-"""Whose time it was: what a program computes and sleeps is its own, what it waits for the machine is nobody's."""
+"""Whose time it was: what a program computes and sleeps is its own, what it waits for the machine is not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def judged(monkeypatch: pytest.MonkeyPatch, look: Look, *, late: float = LOOK) -
     return one.why
 
 
-def test_a_program_that_is_kept_waiting_is_nobodys_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_is_kept_waiting_is_not_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
     assert judged(monkeypatch, lambda pid, cpu, passed, delays: (cpu, [passed])) == "wall"
     assert judged(monkeypatch, lambda pid, cpu, passed, delays: (cpu, [passed]), late=3.0) == "wall"
     assert judged(monkeypatch, lambda pid, cpu, passed, delays: (cpu + 0.1 * passed, [0.85 * passed])) == "wall"

@@ -84,7 +84,7 @@ async def test_a_spent_budget_ends_a_rollout_that_is_still_verified(fields: Json
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "told"),
+    ("name", "arguments", "message"),
     [
         ("add", "{not json", "Invalid tool call arguments"),
         ("verify", "{}", "no tool named"),
@@ -96,14 +96,14 @@ async def test_a_spent_budget_ends_a_rollout_that_is_still_verified(fields: Json
         ("explode", "{}", "ZeroDivisionError: boom"),
     ],
 )
-async def test_what_the_model_got_wrong_is_told_to_the_model(name: str, arguments: str, told: str) -> None:
+async def test_the_model_gets_its_own_mistake_as_output(name: str, arguments: str, message: str) -> None:
     def policy(body: Json, turn: int) -> Json:
         return calls((name, arguments)) if turn == 1 else says()
 
     async with team(policy) as one:
         status, rollout = await one.run(expected_count=0)
     assert status == 200
-    assert told in rollout["response"]["output"][1]["output"]
+    assert message in rollout["response"]["output"][1]["output"]
     assert rollout["reward"] == 1.0
 
 

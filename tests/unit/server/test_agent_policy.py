@@ -31,15 +31,15 @@ def calls_the_helper(body: dict[str, Any]) -> list[items.Item]:
 async def test_one_rollout_goes_to_the_endpoint_that_it_brings_and_the_others_do_not() -> None:
     async with stand() as made, agents(made, ("agent", Agent, {})) as on:
         plain = await on.run("agent")
-        own, told, reply = await on.run("agent", **on.endpoint(policy_model_name="weights-7"))
-    assert (plain[0], own) == (200, 200), told
+        own, body, reply = await on.run("agent", **on.endpoint(policy_model_name="weights-7"))
+    assert (plain[0], own) == (200, 200), body
     (configured,), (asked,) = on.policy.asked, on.trainer.asked
     assert (configured.body["model"], asked.body["model"]) == ("configured", "weights-7")
     assert asked.headers["authorization"] == f"Bearer {KEY}"
     assert CONFIGURED not in orjson.dumps(asked.headers).decode()
     assert reply.header(b"x-gym-policy") == b"used"
     assert plain[2].header(b"x-gym-policy") is None
-    assert not [name for name in told if name.startswith("policy_")]
+    assert not [name for name in body if name.startswith("policy_")]
     assert KEY.encode() not in reply.body
 
 
@@ -75,8 +75,8 @@ async def test_agents_of_agents_use_it_and_a_model_that_is_not_the_policy_stays(
                 ("helper", Agent, {**helper, "resources_server": None}),
                 ("lead", Agent, lead),
             ) as on:
-                status, told, _ = await on.run("lead", **on.endpoint())
-    assert status == 200, told
+                status, body, _ = await on.run("lead", **on.endpoint())
+    assert status == 200, body
     assert [one.body["model"] for one in on.trainer.asked] == ["configured"] * 4  # lead, helper, helper, lead
     assert [one.body["model"] for one in on.policy.asked] == ["expert"]
     assert {one.headers["authorization"] for one in on.trainer.asked} == {f"Bearer {KEY}"}
@@ -98,11 +98,11 @@ async def test_a_url_that_may_not_be_asked_is_the_rows_failure_and_says_what_to_
     allowed: Any, url: Any, words: str
 ) -> None:
     async with stand(allowed) as made, agents(made, ("agent", Agent, {})) as on:
-        status, told, reply = await on.run("agent", **on.endpoint(policy_base_url=url or on.trainer.url))
-    assert (status, told["error"]["kind"], told["error"]["retryable"]) == (422, "row", False)
-    assert words in told["error"]["message"]
+        status, body, reply = await on.run("agent", **on.endpoint(policy_base_url=url or on.trainer.url))
+    assert (status, body["error"]["kind"], body["error"]["retryable"]) == (422, "row", False)
+    assert words in body["error"]["message"]
     assert reply.header(b"x-gym-error") == b"row"
-    assert "reward" not in told
+    assert "reward" not in body
     assert KEY.encode() not in reply.body
     assert not on.trainer.asked
 
@@ -122,13 +122,13 @@ async def test_a_name_that_leads_to_a_private_address_is_refused_when_it_is_conn
     monkeypatch.setattr(aiohttp.ThreadedResolver, "resolve", resolve)
     async with stand("public") as made, agents(made, ("agent", Agent, {})) as on:
         port = on.trainer.url.rpartition(":")[2]
-        status, told, _ = await on.run("agent", **on.endpoint(policy_base_url=f"http://trainer.example:{port}"))
-        assert (status, told["error"]["kind"]) == (422, "row")
-        assert "trainer.example, which is 127.0.0.1" in told["error"]["message"]
+        status, body, _ = await on.run("agent", **on.endpoint(policy_base_url=f"http://trainer.example:{port}"))
+        assert (status, body["error"]["kind"]) == (422, "row")
+        assert "trainer.example, which is 127.0.0.1" in body["error"]["message"]
     async with stand(["trainer.example"]) as made, agents(made, ("agent", Agent, {})) as on:
         port = on.trainer.url.rpartition(":")[2]
-        status, told, _ = await on.run("agent", **on.endpoint(policy_base_url=f"http://trainer.example:{port}"))
-        assert status == 200, told
+        status, body, _ = await on.run("agent", **on.endpoint(policy_base_url=f"http://trainer.example:{port}"))
+        assert status == 200, body
     assert resolved == ["trainer.example"] * 2
 
 
@@ -139,10 +139,10 @@ async def test_a_failing_endpoint_is_the_models_failure_and_its_words_lose_the_k
     caplog.set_level(logging.DEBUG)
     async with stand() as made, agents(made, ("agent", Agent, {})) as on:
         on.trainer.failures = [Failure(failure, {"error": {"message": f"bad key {KEY}"}})]
-        status, told, reply = await on.run("agent", **on.endpoint())
+        status, body, reply = await on.run("agent", **on.endpoint())
     assert status in (422, 502)
-    assert told["error"]["kind"] == "model"
-    assert "bad key ****" in told["error"]["message"]
+    assert body["error"]["kind"] == "model"
+    assert "bad key ****" in body["error"]["message"]
     assert KEY.encode() not in reply.body
     assert KEY not in caplog.text
 
@@ -150,8 +150,8 @@ async def test_a_failing_endpoint_is_the_models_failure_and_its_words_lose_the_k
 async def test_an_endpoint_is_retried_as_the_configured_one_is() -> None:
     async with stand() as made, agents(made, ("agent", Agent, {})) as on:
         on.trainer.failures = [Failure(503, {}, {"retry-after": "0"}), Failure(429, {}, {"retry-after-ms": "1"})]
-        status, told, _ = await on.run("agent", **on.endpoint())
-    assert status == 200, told
+        status, body, _ = await on.run("agent", **on.endpoint())
+    assert status == 200, body
     assert len(on.trainer.asked) == 3
 
 
@@ -166,9 +166,9 @@ class Echoing(Agent):
 
 async def test_an_author_cannot_repeat_the_key_by_accident(caplog: pytest.LogCaptureFixture) -> None:
     async with stand() as made, agents(made, ("agent", Echoing, {})) as on:
-        _, told, reply = await on.run("agent", **on.endpoint())
+        _, body, reply = await on.run("agent", **on.endpoint())
         _, failed, _ = await on.run("agent", **on.endpoint(), fail=True)
-    assert told["said"] == "<****>"
+    assert body["said"] == "<****>"
     assert KEY.encode() not in reply.body
     assert failed["error"]["message"].startswith("ValueError: broken by ****")
     assert KEY not in caplog.text
@@ -190,10 +190,10 @@ async def test_no_resources_server_sees_the_endpoint() -> None:
             made.document["looking"] = block("resources_servers", url)
             fields = {"resources_server": ref("resources_servers", "looking")}
             async with agents(made, ("agent", Agent, fields)) as on:
-                status, told, _ = await on.run("agent", **on.endpoint(), big=12345678901234567890)
+                status, body, _ = await on.run("agent", **on.endpoint(), big=12345678901234567890)
             assert app.server is not None
             seen = orjson.dumps(app.server.seen).decode()  # type: ignore[attr-defined]
-    assert (status, told["big"]) == (200, 12345678901234567890)
+    assert (status, body["big"]) == (200, 12345678901234567890)
     assert seen.count("expected_count") == 2
     assert "policy_" not in seen
     assert KEY not in seen
@@ -204,7 +204,7 @@ class Fixed(Model):
         return items.response([items.message("I answer by myself")], model="fixed")
 
 
-async def test_a_model_that_asks_nobody_says_so_and_so_does_an_agent_without_one() -> None:
+async def test_a_model_without_a_provider_says_so_and_so_does_an_agent_without_one() -> None:
     async with stand() as made, running(Fixed.app({}, name="policy_model")) as url:
         made.document["policy_model"] = block("responses_api_models", url)
         alone = {"model_server": {}, "skip_verification": True}
@@ -234,10 +234,10 @@ async def test_a_model_server_that_would_ignore_the_endpoint_in_silence_fails_th
     async with stand() as made, running(Deaf()) as url:
         made.document["policy_model"] = block("responses_api_models", url)
         async with agents(made, ("agent", Agent, {})) as on:
-            plain, told = await on.run("agent"), await on.run("agent", **on.endpoint())
+            plain, body = await on.run("agent"), await on.run("agent", **on.endpoint())
     assert plain[0] == 200
-    assert (told[0], told[1]["error"]["kind"]) == (422, "row")
-    assert "takes no endpoint of a rollout's own" in told[1]["error"]["message"]
+    assert (body[0], body[1]["error"]["kind"]) == (422, "row")
+    assert "takes no endpoint of a rollout's own" in body[1]["error"]["message"]
 
 
 async def test_responses_of_an_agent_takes_the_fields_too() -> None:
@@ -251,8 +251,8 @@ async def test_responses_of_an_agent_takes_the_fields_too() -> None:
 
 async def test_a_url_of_the_configured_endpoint_may_be_asked_with_another_key_wherever_it_is() -> None:
     async with stand("none") as made, agents(made, ("agent", Agent, {})) as on:
-        status, told, _ = await on.run("agent", policy_base_url=on.policy.url, policy_api_key=KEY)
-    assert (status, told["error"]["kind"]) == (502, "model")  # it was asked, and does not know the key
+        status, body, _ = await on.run("agent", policy_base_url=on.policy.url, policy_api_key=KEY)
+    assert (status, body["error"]["kind"]) == (502, "model")  # it was asked, and does not know the key
     assert on.policy.asked[0].headers["authorization"] == f"Bearer {KEY}"
 
 
@@ -260,8 +260,8 @@ async def test_a_chat_endpoint_is_found_out_for_each_one_apart() -> None:
     async with stand() as made, agents(made, ("agent", Agent, {})) as on:
         on.trainer.chat_only = True
         for _ in range(2):
-            status, told, _ = await on.run("agent", **on.endpoint())
-            assert status == 200, told
+            status, body, _ = await on.run("agent", **on.endpoint())
+            assert status == 200, body
         await on.run("agent")
     assert [one.path for one in on.trainer.asked] == ["/v1/responses", *["/v1/chat/completions"] * 2]
     assert [one.path for one in on.policy.asked] == ["/v1/responses"]

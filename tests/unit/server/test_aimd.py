@@ -1,4 +1,4 @@
-"""Noise is told from a limit: callers through a real `Upstream`, providers that are models, time that is simulated."""
+"""Noise is no limit: callers through a real `Upstream`, providers that are models, time that is simulated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_refusals_by_chance_cost_little_of_the_throughput(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_as_many_callers_as_places_lose_only_the_waits_that_were_asked_of_them(seed: int) -> None:
-    """A call takes 0.2 s, and one in 19 waits another 1.03 s: nobody who obeys gets more than 0.79 of the ideal."""
+    """A call takes 0.2 s, and one in 19 waits another 1.03 s: no caller that obeys gets more than 0.79 of the ideal."""
     ideal, _ = run(never(), seed)
     noisy, _ = run(chance(0.05), seed)
     assert noisy.rate > 0.9 * 0.79 * ideal.rate
@@ -92,9 +92,9 @@ def test_a_provider_that_refuses_everything_for_a_while_is_left_alone_and_then_u
     assert load.rate > 0.8 * 320 * 90 / 120
 
 
-@pytest.mark.parametrize("told", WRONG)
-def test_a_time_that_cannot_be_meant_holds_nobody_up(told: str) -> None:
-    load, _ = run(chance(0.05), 0, headers={"retry-after": told})
+@pytest.mark.parametrize("value", WRONG)
+def test_a_time_that_cannot_be_meant_holds_no_call_up(value: str) -> None:
+    load, _ = run(chance(0.05), 0, headers={"retry-after": value})
     assert not load.failures
     assert load.rate > 0.8 * 320
 

@@ -37,7 +37,7 @@ class Echo(Server):
         await asyncio.sleep(0)
 
     async def on_echo(self, call: Call) -> Answer:
-        told = {
+        headers = {
             "method": call.method,
             "path": call.path,
             "rollout": call.rollout_id,
@@ -46,7 +46,7 @@ class Echo(Server):
             "host": (call.header(b"host") or b"").decode(),
             "size": len(call.body),
         }
-        return json_answer(told, ((b"x-more", b"1"),))
+        return json_answer(headers, ((b"x-more", b"1"),))
 
     async def on_wait(self, call: Call) -> Answer:
         type(self).entered.set()
@@ -73,13 +73,13 @@ class Echo(Server):
 async def test_a_call_reaches_its_handler_whole() -> None:
     async with running(Echo.app({}, name="echo")) as url, Caller(url) as caller:
         caller.cookies = {"a": "1", "b": "x=y"}
-        told = await caller.post("/echo", b"x" * 1_000_000, x_gym_rollout_id="7-1", x_gym_timeout="2.5")
-    assert told.body["size"] == 1_000_000
-    assert told.body["rollout"] == "7-1"
-    assert told.body["timeout"] == 2.5
-    assert told.body["cookies"] == {"a": "1", "b": "x=y"}
-    assert told.body["host"] == url.removeprefix("http://")
-    assert told.reply.header(b"x-more") == b"1"
+        reply = await caller.post("/echo", b"x" * 1_000_000, x_gym_rollout_id="7-1", x_gym_timeout="2.5")
+    assert reply.body["size"] == 1_000_000
+    assert reply.body["rollout"] == "7-1"
+    assert reply.body["timeout"] == 2.5
+    assert reply.body["cookies"] == {"a": "1", "b": "x=y"}
+    assert reply.body["host"] == url.removeprefix("http://")
+    assert reply.reply.header(b"x-more") == b"1"
 
 
 @pytest.mark.parametrize(
@@ -97,8 +97,8 @@ def test_a_path_may_carry_the_rollout(path: str, plain: str, rollout: str) -> No
 
 async def test_a_prefixed_call_is_the_same_call() -> None:
     async with running(Echo.app({}, name="echo")) as url, Caller(url) as caller:
-        told = await caller.post("/ng-rollout/7-1/echo")
-    assert (told.body["path"], told.body["rollout"]) == ("/echo", "7-1")
+        reply = await caller.post("/ng-rollout/7-1/echo")
+    assert (reply.body["path"], reply.body["rollout"]) == ("/echo", "7-1")
 
 
 @pytest.mark.parametrize(("sent", "read"), [("nan", None), ("x", None), ("inf", None), ("-1", 0.001), ("1e12", None)])
@@ -113,18 +113,18 @@ async def test_a_timeout_that_is_none_is_none(sent: str, read: float | None) -> 
 
 async def test_a_deadline_that_passes_ends_the_call() -> None:
     async with running(Echo.app({}, name="echo")) as url, Caller(url) as caller:
-        told = await caller.post("/wait", x_gym_timeout="0.01")
-    assert told.status == 504
-    assert told.body["error"]["kind"] == "timeout"
-    assert told.reply.header(b"x-gym-error") == b"timeout"
+        reply = await caller.post("/wait", x_gym_timeout="0.01")
+    assert reply.status == 504
+    assert reply.body["error"]["kind"] == "timeout"
+    assert reply.reply.header(b"x-gym-error") == b"timeout"
 
 
 async def test_a_failure_has_its_status_its_body_and_its_header() -> None:
     async with running(Echo.app({}, name="echo")) as url, Caller(url) as caller:
-        told = await caller.post("/fail")
-    assert told.status == 500
-    assert told.body["error"] == {"kind": "judge", "server": "echo", "message": "no verdict", "retryable": True}
-    assert told.reply.header(b"x-gym-error") == b"judge"
+        reply = await caller.post("/fail")
+    assert reply.status == 500
+    assert reply.body["error"] == {"kind": "judge", "server": "echo", "message": "no verdict", "retryable": True}
+    assert reply.reply.header(b"x-gym-error") == b"judge"
 
 
 async def test_everything_else_is_fastapis() -> None:
@@ -139,8 +139,8 @@ async def test_everything_else_is_fastapis() -> None:
 
 async def test_a_cool_route_fails_as_a_hot_one_does() -> None:
     async with running(Echo.app({}, name="echo")) as url, Caller(url) as caller:
-        told = await caller.get("/broken")
-    assert (told.status, told.body["error"]["kind"]) == (500, "sandbox")
+        reply = await caller.get("/broken")
+    assert (reply.status, reply.body["error"]["kind"]) == (500, "sandbox")
 
 
 async def test_the_docs_tell_of_hot_and_cool_routes() -> None:
@@ -248,7 +248,7 @@ async def test_a_call_whose_caller_has_gone_is_cancelled(monkeypatch: pytest.Mon
     async with running(Echo.app({}, name="echo")) as url:
         http = HttpClient()
         call = asyncio.create_task(http.request("POST", f"{url}/wait", body=b"{}"))
-        told = await http.request("POST", f"{url}/echo", body=b"{}")
+        reply = await http.request("POST", f"{url}/echo", body=b"{}")
         await Echo.entered.wait()
         assert not Echo.cancelled.is_set()
         call.cancel()
@@ -256,4 +256,4 @@ async def test_a_call_whose_caller_has_gone_is_cancelled(monkeypatch: pytest.Mon
             await Echo.cancelled.wait()
         again = await http.request("POST", f"{url}/echo", body=b"{}")
         await http.aclose()
-    assert (told.status, again.status) == (200, 200)
+    assert (reply.status, again.status) == (200, 200)

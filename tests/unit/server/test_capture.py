@@ -141,20 +141,20 @@ async def test_the_prefix_of_nemo_gym_records_under_the_same_ids() -> None:
 async def test_calls_without_a_session_are_not_recorded() -> None:
     async with serving() as m:
         assert (await m.send("POST", "/v1/responses", {"input": "x"}, **{ROLLOUT: "7-1"})).status == 200
-        told = await m.send("GET", "/sessions/7-1/trace")
+        reply = await m.send("GET", "/sessions/7-1/trace")
         status = orjson.loads((await m.send("GET", "/sessions")).body)
-    assert (told.status, failure(told)["kind"], failure(told)["retryable"]) == (404, "lost_session", False)
+    assert (reply.status, failure(reply)["kind"], failure(reply)["retryable"]) == (404, "lost_session", False)
     assert status == {"sessions": 0, "memory_bytes": 0, "disk_bytes": 0}
 
 
 async def test_failures_are_recorded_as_they_were_answered() -> None:
     async with serving() as m:
-        told = [await m.say("one", text) for text in ("fail", "bug", "fine")]
-        told.append(await m.send("POST", "/sessions/one/v1/responses", b"{no json"))
+        replies = [await m.say("one", text) for text in ("fail", "bug", "fine")]
+        replies.append(await m.send("POST", "/sessions/one/v1/responses", b"{no json"))
         found = (await m.trace("one"))["calls"]
-    assert [one.status for one in told] == [502, 502, 200, 422]
+    assert [one.status for one in replies] == [502, 502, 200, 422]
     assert [one["status"] for one in found] == [502, 502, 200, 422]
-    assert found[0]["reply"] == orjson.loads(told[0].body)
+    assert found[0]["reply"] == orjson.loads(replies[0].body)
     assert found[0]["reply"]["error"]["message"] == "the provider is down"
     assert (found[3]["request"], found[3]["request_text"]) == (None, "{no json")
     assert found[3]["prompt_token_ids"] is None
@@ -222,8 +222,8 @@ async def test_a_session_is_made_with_an_id_of_its_own() -> None:
         again = await m.send("POST", "/sessions", {"session_id": "mine"})
         assert (again.status, failure(again)["kind"]) == (409, "row")
         assert (await m.trace("mine"))["calls"] == []
-        told = orjson.loads((await m.send("GET", "/sessions/mine")).body)
-        assert (told["session_id"], told["trace_count"]) == ("mine", 0)
+        reply = orjson.loads((await m.send("GET", "/sessions/mine")).body)
+        assert (reply["session_id"], reply["trace_count"]) == ("mine", 0)
         gone = await m.send("POST", "/sessions/batch_delete", {"session_ids": ["mine", first["session_id"]]})
         assert orjson.loads(gone.body) == {"deleted": 0}
         assert (await m.send("GET", "/sessions/mine")).status == 404
@@ -309,7 +309,7 @@ async def test_a_trace_is_gathered_from_all_replicas(tmp_path: Path) -> None:
         assert (await a.send("GET", "/sessions/one/trace")).status == 404
 
 
-async def test_another_replica_refuses_whoever_is_not_the_owner(tmp_path: Path) -> None:
+async def test_another_replica_refuses_a_caller_that_is_not_the_owner(tmp_path: Path) -> None:
     async with replicas(tmp_path, 2) as (a, b):
         assert (await a.say("one", "x", **{TOKEN: "mine"})).status == 200
         assert (await b.say("one", "y", **{TOKEN: "mine"})).status == 200
@@ -357,7 +357,7 @@ async def test_the_part_of_a_replica_that_is_gone_is_missed(tmp_path: Path) -> N
         assert len((await a.trace("alone"))["calls"]) == 1
         unknown = await a.send("GET", "/sessions/unknown/trace")
         assert (unknown.status, failure(unknown)["retryable"]) == (503, True)
-        # What the one that is gone had of a session that comes to this one now, nobody can know.
+        # What the one that is gone had of a session that comes to this one now, is unknown.
         assert (await a.say("new", "x")).status == 200
         assert (await a.send("GET", "/sessions/new/trace")).status == 503
         assert (await a.say("own", "x", x_gym_capture="own")).status == 200

@@ -73,21 +73,21 @@ async def run(*cases: Case, app: ServerApp | None = None, **fields: Any) -> list
 
 
 async def test_each_case_has_a_session_of_its_own_with_its_steps() -> None:
-    told = await run(
+    reply = await run(
         make_case("a", steps=[step(1, output={"sum": 1}), step(2, output={"sum": 3})], expected_fields={"sum": 3}),
         make_case("b", expected_reward=0.0),
         make_case("c", steps=[step(3)]),
     )
-    assert [(one.name, one.passed, one.got) for one in told] == [
+    assert [(one.name, one.passed, one.got) for one in reply] == [
         ("a", True, "reward 1"),
         ("b", True, "reward 0"),
         ("c", True, "reward 1"),
     ]
-    assert told[1].reason == "another sum"
+    assert reply[1].reason == "another sum"
 
 
 async def test_a_reward_an_error_a_field_and_a_step_that_differ_are_each_said() -> None:
-    told = await run(
+    reply = await run(
         make_case("reward", expected_reward=1.0),
         make_case("error", row={"expected": "three"}),
         make_case("no error", expected_error={"status": 422, "kind": "row"}, steps=[step(3)]),
@@ -95,8 +95,8 @@ async def test_a_reward_an_error_a_field_and_a_step_that_differ_are_each_said() 
         make_case("step", steps=[step(3, output={"sum": 4})]),
         make_case("other error", row={"expected": "three"}, expected_error={"status": 422, "kind": "judge"}),
     )
-    assert not any(one.passed for one in told)
-    assert [one.got for one in told] == [
+    assert not any(one.passed for one in reply)
+    assert [one.got for one in reply] == [
         "reward 0",
         "422 row",
         "reward 1",
@@ -104,40 +104,40 @@ async def test_a_reward_an_error_a_field_and_a_step_that_differ_are_each_said() 
         'add answered {"sum":3}, not {"sum":4}',
         "422 row",
     ]
-    assert "expected: Input should be a valid integer" in told[1].reason
-    assert told[3].reason == "sum is 3, not 4; more is null, not 1"
-    assert (told[2].expected, told[0].expected) == ("422 row", "reward 1")
+    assert "expected: Input should be a valid integer" in reply[1].reason
+    assert reply[3].reason == "sum is 3, not 4; more is null, not 1"
+    assert (reply[2].expected, reply[0].expected) == ("422 row", "reward 1")
 
 
 async def test_a_bad_row_may_fail_at_seed_or_at_verify() -> None:
-    (told,) = await run(make_case(row={"expected": None}, expected_error={"status": 422, "kind": "row"}))
-    assert told.passed
+    (body,) = await run(make_case(row={"expected": None}, expected_error={"status": 422, "kind": "row"}))
+    assert body.passed
 
 
 async def test_a_case_may_configure_the_server() -> None:
-    told = await run(
+    reply = await run(
         make_case("default", steps=[step(3)], expected_reward=2.0),
         make_case("own", steps=[step(3)], config={"factor": 0.5}, expected_reward=0.5),
         make_case("refused", config={"no_such_field": 1}),
         factor=2.0,
     )
-    assert [one.passed for one in told] == [True, True, False]
-    assert "no_such_field" in told[2].got
+    assert [one.passed for one in reply] == [True, True, False]
+    assert "no_such_field" in reply[2].got
 
 
 async def test_a_model_that_the_configuration_names_says_what_the_case_scripts() -> None:
     reference = {"type": "responses_api_models", "name": "someone"}
-    told = await run(
+    reply = await run(
         make_case("a", judge=["3"]), make_case("b", judge=["4"], expected_reward=0.0), user_model=reference
     )
-    assert [one.passed for one in told] == [True, True]
+    assert [one.passed for one in reply] == [True, True]
 
 
 async def test_an_answer_that_is_not_worth_the_same_twice_differs() -> None:
     moody = {"response": {"output": [items.message("moody")]}}
-    (told,) = await run(make_case(kind="determinism", row=moody))
-    assert not told.passed
-    assert ", then " in told.got
+    (body,) = await run(make_case(kind="determinism", row=moody))
+    assert not body.passed
+    assert ", then " in body.got
 
 
 async def test_a_verify_that_does_not_answer_is_said_to_be_silent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,8 +148,8 @@ async def test_a_verify_that_does_not_answer_is_said_to_be_silent(monkeypatch: p
 
     for module in (cases, testing):
         monkeypatch.setattr(module, "ANSWER_SECONDS", 0.05)
-    (told,) = await run_cases(Silent.app(), "silent", {}, [make_case()])
-    assert (told.passed, told.got) == (False, "no answer within 0.05 s")
+    (body,) = await run_cases(Silent.app(), "silent", {}, [make_case()])
+    assert (body.passed, body.got) == (False, "no answer within 0.05 s")
 
 
 async def test_without_a_response_the_last_step_has_the_reward() -> None:
@@ -161,15 +161,15 @@ async def test_without_a_response_the_last_step_has_the_reward() -> None:
 
     case = make_case(steps=[{"tool": "act", "arguments": {"action": "right"}}])
     without = case.model_copy(update={"request": {"responses_create_params": {"input": "?"}}})
-    (told,) = await run(without, app=Stepper.app())
-    assert told.passed
+    (body,) = await run(without, app=Stepper.app())
+    assert body.passed
 
 
 GOOD = make_case(kind="full_reward").model_dump(mode="json", exclude_none=True)
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"expected_reward": None}, "expected_reward or expected_error"),
         ({"expected_error": {"status": 422}}, "not both"),
@@ -184,11 +184,11 @@ GOOD = make_case(kind="full_reward").model_dump(mode="json", exclude_none=True)
     ],
 )
 def test_a_line_that_says_something_else_is_an_error_with_its_number(
-    tmp_path: Path, change: dict[str, Any], told: str
+    tmp_path: Path, change: dict[str, Any], message: str
 ) -> None:
     path = tmp_path / "cases.jsonl"
     path.write_text(f"{json.dumps(GOOD)}\n\n{json.dumps({**GOOD, 'name': 'y', **change})}\n")
-    with pytest.raises(UserError, match=rf"cases\.jsonl:3: .*{told}"):
+    with pytest.raises(UserError, match=rf"cases\.jsonl:3: .*{message}"):
         load_cases(path)
 
 

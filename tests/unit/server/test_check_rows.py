@@ -101,10 +101,10 @@ async def test_null_where_there_is_a_default_is_as_good_as_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"), [("known", []), ("raises", ["answer: it raises"]), ("x", ["is in no book"])]
+    ("answer", "expected"), [("known", []), ("raises", ["answer: it raises"]), ("x", ["is in no book"])]
 )
-async def test_a_server_with_data_of_its_own_is_started_and_asked(answer: str, told: list[str]) -> None:
-    assert [one.what for one in await check(Library, f',"answer":"{answer}"')] == told
+async def test_a_server_with_data_of_its_own_is_started_and_asked(answer: str, expected: list[str]) -> None:
+    assert [one.what for one in await check(Library, f',"answer":"{answer}"')] == expected
 
 
 async def test_its_data_is_not_asked_about_a_row_that_it_could_not_read() -> None:

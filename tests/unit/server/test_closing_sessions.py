@@ -19,8 +19,8 @@ from tests.support.peers import Asked, make_policy_model, says
 ROW = orjson.dumps({"responses_create_params": {"input": "go"}})
 
 
-class Lab(ResourcesServer[list[str]]):
-    """Its state stands for a sandbox: somebody has to be told when it is no longer needed."""
+class Toy(ResourcesServer[list[str]]):
+    """Its state stands for a sandbox: its owner has to be called when it is no longer needed."""
 
     opened: asyncio.Event
     closed: asyncio.Event
@@ -42,24 +42,24 @@ class Lab(ResourcesServer[list[str]]):
 class Hangs(Agent):
     async def respond(self, params: Any, rollout: Any, budget: Any = None) -> dict[str, Any]:
         await asyncio.Event().wait()
-        raise AssertionError("nobody sets it")
+        raise AssertionError("it is never set")
 
 
 @asynccontextmanager
-async def lab(agent: type[Agent] = Agent, *, breaks: bool = False, **fields: Any) -> AsyncIterator[tuple[str, Lab]]:
+async def toy(agent: type[Agent] = Agent, *, breaks: bool = False, **fields: Any) -> AsyncIterator[tuple[str, Toy]]:
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(running(make_policy_model(lambda body, turn: says("done"), Asked())))
-        app = Lab.app({}, name="lab")
+        app = Toy.app({}, name="toy")
         resources = await stack.enter_async_context(running(app))
-        assert isinstance(app.server, Lab)
+        assert isinstance(app.server, Toy)
         app.server.opened, app.server.closed, app.server.breaks = asyncio.Event(), asyncio.Event(), breaks
         config = {
-            "resources_server": {"type": "resources_servers", "name": "lab"},
+            "resources_server": {"type": "resources_servers", "name": "toy"},
             "model_server": {"type": "responses_api_models", "name": "policy_model"},
             **fields,
         }
         document = {
-            "lab": _block("resources_servers", resources),
+            "toy": _block("resources_servers", resources),
             "policy_model": _block("responses_api_models", model),
         }
         yield await stack.enter_async_context(running(agent.app(config, name="agent", document=document))), app.server
@@ -81,7 +81,7 @@ async def run(url: str, timeout: float = 30, **headers: str) -> dict[str, Any]:
     return parsed
 
 
-async def closed(server: Lab) -> None:
+async def closed(server: Toy) -> None:
     async with asyncio.timeout(120):
         await server.closed.wait()
     assert len(server.sessions) == 0
@@ -89,7 +89,7 @@ async def closed(server: Lab) -> None:
 
 async def test_a_caller_who_goes_away_takes_the_state_along(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asgi, "WATCH_AFTER_SECONDS", 0.0)
-    async with lab(Hangs) as (url, server):
+    async with toy(Hangs) as (url, server):
         call = asyncio.create_task(run(url))
         await server.opened.wait()
         assert not server.closed.is_set()
@@ -98,34 +98,34 @@ async def test_a_caller_who_goes_away_takes_the_state_along(monkeypatch: pytest.
 
 
 async def test_a_rollout_whose_deadline_passes_closes_its_session() -> None:
-    async with lab(Hangs) as (url, server):
-        told = await run(url, x_gym_timeout="3")
-        assert told["error"]["kind"] == "timeout"
+    async with toy(Hangs) as (url, server):
+        reply = await run(url, x_gym_timeout="3")
+        assert reply["error"]["kind"] == "timeout"
         await closed(server)
 
 
 async def test_a_rollout_whose_verifier_breaks_closes_its_session() -> None:
-    async with lab(breaks=True) as (url, server):
-        told = await run(url)
-        assert told["error"]["kind"] == "resources"
+    async with toy(breaks=True) as (url, server):
+        reply = await run(url)
+        assert reply["error"]["kind"] == "resources"
         await closed(server)
 
 
 async def test_a_rollout_that_skips_verification_closes_its_session() -> None:
-    async with lab(skip_verification=True) as (url, server):
+    async with toy(skip_verification=True) as (url, server):
         assert (await run(url))["verification_skipped"] is True
         await closed(server)
 
 
 async def test_an_agent_that_stops_says_farewell_first() -> None:
     """The reply has left, the request to close the session has not: stopping waits for it."""
-    async with lab(breaks=True) as (url, server):
+    async with toy(breaks=True) as (url, server):
         await run(url)
     assert server.closed.is_set()
 
 
 async def test_a_verified_rollout_has_nothing_left_to_close(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with lab() as (url, server):
+    async with toy() as (url, server):
         asked: list[str] = []
         answer = HttpClient.request
 

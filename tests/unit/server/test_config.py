@@ -1,4 +1,4 @@
-"""What a server process is told at its start."""
+"""What a server process gets at its start."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_process_started_by_hand_gets_the_defaults() -> None:
 
 
 def test_an_instance_gets_its_own_fields() -> None:
-    told = read_settings(
+    read = read_settings(
         {
             labels.ENV_CONFIG: json.dumps(DOCUMENT),
             labels.ENV_INSTANCE: "mcqa",
@@ -38,10 +38,10 @@ def test_an_instance_gets_its_own_fields() -> None:
             labels.ENV_DISCOVERY: "/somewhere",
         }
     )
-    assert told.name == "mcqa"
-    assert told.fields["domain"] == "knowledge"
-    assert (told.listen, told.replica, told.drain_seconds, told.discovery) == ("fd:3", "mcqa-1", 1.5, "/somewhere")
-    assert addresses(told.document) == {"mcqa": "http://127.0.0.1:9001", "policy_model": "http://10.0.0.2:80"}
+    assert read.name == "mcqa"
+    assert read.fields["domain"] == "knowledge"
+    assert (read.listen, read.replica, read.drain_seconds, read.discovery) == ("fd:3", "mcqa-1", 1.5, "/somewhere")
+    assert addresses(read.document) == {"mcqa": "http://127.0.0.1:9001", "policy_model": "http://10.0.0.2:80"}
 
 
 def test_the_document_may_be_yaml_or_a_file(tmp_path: Path) -> None:
@@ -57,8 +57,8 @@ def test_a_secret_is_read_from_its_file_and_no_newline_comes_along(tmp_path: Pat
     (tmp_path / "key").write_text("s3cret\n")
     document = {"m": {"responses_api_models": {"x": {"api_key": "secret://key", "list": ["secret://key"]}}}}
     environ = {labels.ENV_CONFIG: json.dumps(document), labels.ENV_INSTANCE: "m"}
-    told = read_settings({**environ, labels.ENV_SECRETS_DIR: str(tmp_path)})
-    assert told.fields == {"api_key": "s3cret", "list": ["s3cret"]}
+    read = read_settings({**environ, labels.ENV_SECRETS_DIR: str(tmp_path)})
+    assert read.fields == {"api_key": "s3cret", "list": ["s3cret"]}
     with pytest.raises(UserError, match="the secret key cannot be read: No such file"):
         read_settings({**environ, labels.ENV_SECRETS_DIR: str(tmp_path / "no")})
 
@@ -87,7 +87,7 @@ def test_no_document_gives_anything_but_settings_or_a_users_error(text: str) -> 
         read_settings({labels.ENV_CONFIG: text})
 
 
-def test_a_field_that_nobody_declared_is_named_with_the_nearest_one() -> None:
+def test_an_undeclared_field_is_named_with_the_nearest_one() -> None:
     with pytest.raises(ConfigError, match=r"mcqa: sesion_ttl_seconds: no such field\n.*did you mean session_ttl_sec"):
         parse_config(ResourcesConfig, "mcqa", {"sesion_ttl_seconds": 5})
     with pytest.raises(ConfigError, match="it knows: .*expose_tools_over_mcp"):
@@ -105,19 +105,19 @@ def test_a_server_knows_its_name() -> None:
     assert parse_config(ResourcesConfig, "mcqa", {"domain": "math"}).name == "mcqa"
 
 
-def test_a_holder_of_a_grant_is_told_the_broker_and_its_token(tmp_path: Path) -> None:
+def test_a_holder_of_a_grant_gets_the_broker_and_its_token(tmp_path: Path) -> None:
     (tmp_path / "gym-sandbox-mcqa").write_text("the-token\n")
     environ = {
         labels.ENV_SANDBOX_URL: "http://sandbox:8000",
         labels.ENV_SANDBOX_TOKEN: "secret://gym-sandbox-mcqa",
         labels.ENV_SECRETS_DIR: str(tmp_path),
     }
-    told = read_settings(environ)
-    assert told.sandbox_access() == ("http://sandbox:8000", "the-token")
-    assert "the-token" not in repr(told)
+    read = read_settings(environ)
+    assert read.sandbox_access() == ("http://sandbox:8000", "the-token")
+    assert "the-token" not in repr(read)
 
 
-def test_who_asks_for_sandboxes_without_a_grant_is_told_what_to_write() -> None:
+def test_a_request_for_sandboxes_without_a_grant_gets_an_error_with_the_line_to_write() -> None:
     with pytest.raises(UserError, match="mcqa asks for sandboxes, and its configuration grants it none") as caught:
         Settings(name="mcqa").sandbox_access()
     assert "Add `sandbox:` to mcqa's config" in caught.value.hint

@@ -31,8 +31,8 @@ async def upstream(urls: list[str], folder: Path | None = None, **options: Any) 
 
 
 def say(folder: Path, version: int, *urls: str, **more: Any) -> None:
-    told = Upstreams(version=version, base_urls=urls, **more)
-    write_atomically(folder / FILE, told.model_dump_json())
+    upstreams = Upstreams(version=version, base_urls=urls, **more)
+    write_atomically(folder / FILE, upstreams.model_dump_json())
 
 
 def of(key: str) -> None:
@@ -40,7 +40,7 @@ def of(key: str) -> None:
 
 
 class Door:
-    """A port that nobody answers, until it is opened."""
+    """A port without a listener, until it is opened."""
 
     def __init__(self) -> None:
         self._socket = socket.socket()

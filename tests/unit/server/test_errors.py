@@ -77,7 +77,7 @@ def test_a_role_that_is_no_kind_of_failure_is_an_agents() -> None:
     assert error_to_failure(raised(ValueError("x")), server="s", role="odd").kind == "agent"
 
 
-def test_a_message_of_many_lines_is_told_by_its_first() -> None:
+def test_a_message_of_many_lines_is_shown_by_its_first() -> None:
     assert error_text(raised(ValueError("first\nsecond"))).startswith("ValueError: first (test_errors.py:")
     assert error_text(raised(ValueError())).startswith("ValueError (test_errors.py:")
 
@@ -101,11 +101,11 @@ def test_a_bad_argument_reads_as_models_have_learnt_to_read_it() -> None:
     assert "url" not in detail[0]
 
 
-@pytest.mark.parametrize(("given", "told"), [(str(2**70), 2**70), ("1e999", None), ("NaN", None)])
-def test_a_bad_argument_is_told_whatever_number_it_is(given: str, told: int | None) -> None:
+@pytest.mark.parametrize(("given", "expected"), [(str(2**70), 2**70), ("1e999", None), ("NaN", None)])
+def test_a_bad_argument_is_reported_whatever_number_it_is(given: str, expected: int | None) -> None:
     with pytest.raises(ValidationError) as caught:
         Outer.model_validate_json(f'{{"inner": {{"count": 1}}, "name": {given}}}')
-    assert json.loads(validation_detail(caught.value))["detail"][0]["input"] == told
+    assert json.loads(validation_detail(caught.value))["detail"][0]["input"] == expected
 
 
 @pytest.mark.parametrize("status", [404, 409, 410, 429])

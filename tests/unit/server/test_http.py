@@ -237,7 +237,7 @@ async def test_a_deadline_ends_a_request_and_its_connection(client: HttpClient) 
         assert server.connections == 2
 
 
-async def test_a_cancelled_request_leaves_its_reply_to_nobody(client: HttpClient) -> None:
+async def test_a_cancelled_request_leaves_its_reply_to_no_other(client: HttpClient) -> None:
     asked, answer = asyncio.Event(), asyncio.Event()
 
     async def late(peer: Peer) -> None:
@@ -256,7 +256,7 @@ async def test_a_cancelled_request_leaves_its_reply_to_nobody(client: HttpClient
         assert (await post(client, server, b"2")).body == b"2"
 
 
-async def test_a_second_reply_behind_the_first_reaches_nobody(client: HttpClient) -> None:
+async def test_a_second_reply_behind_the_first_reaches_no_caller(client: HttpClient) -> None:
     smuggled = b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\nsmuggle"
     for cut in (1, 20, len(smuggled)):
         pieces = (OK + smuggled[:cut],)

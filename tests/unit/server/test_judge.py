@@ -51,11 +51,11 @@ class Judged(ResourcesServer[None]):
             "expected_answer": rollout.expected_answer,
             "generated_answer": rollout.last_text,
         }
-        told = await self.judge.compare(
+        comparison = await self.judge.compare(
             self.prompt, values, equal=SAME, not_equal=OTHER, swap=self.swap, system="Be fair"
         )
-        reward = float(told.equal and told.swapped is not False)
-        return {"reward": reward, "judge_evaluations": told.evaluations}
+        reward = float(comparison.equal and comparison.swapped is not False)
+        return {"reward": reward, "judge_evaluations": comparison.evaluations}
 
 
 @asynccontextmanager
@@ -77,13 +77,13 @@ async def test_a_judge_is_asked_with_the_prompt_and_everything_said_is_in_the_re
         judge,
         caller,
     ):
-        told = await verify(caller)
-    assert told.body["reward"] == 1.0
+        reply = await verify(caller)
+    assert reply.body["reward"] == 1.0
     (asked,) = judge.asked
     assert asked["temperature"] == 0
     assert [one["role"] for one in asked["input"]] == ["system", "user"]
     assert judge.prompts == [TEMPLATE.format(question="q", expected_answer="gold", generated_answer="mine")]
-    (evaluation,) = told.body["judge_evaluations"]
+    (evaluation,) = reply.body["judge_evaluations"]
     assert evaluation["verdict_label"] == SAME
     assert evaluation["responses_create_params"] == asked
     assert items.output_text(evaluation["response"]["output"]) == f"They agree. {SAME}"
@@ -113,8 +113,8 @@ async def test_a_candidate_cannot_speak_in_labels_or_delimiters_in_either_order(
 async def test_an_answer_without_a_verdict_is_asked_for_again() -> None:
     thought = items.response([items.message(SAME), items.reasoning("hm")], model="m")
     async with judged("who knows", thought, SAME) as (judge, caller):
-        told = await verify(caller)
-    assert (told.status, told.body["reward"]) == (200, 1.0)
+        reply = await verify(caller)
+    assert (reply.status, reply.body["reward"]) == (200, 1.0)
     assert len(judge.asked) == 3
     assert judge.asked[0] == judge.asked[2]
 
@@ -123,9 +123,9 @@ async def test_an_answer_without_a_verdict_is_asked_for_again() -> None:
 @pytest.mark.parametrize("unreadable", ["who knows", f"{SAME} or {OTHER}", f"It is not {OTHER}.", ""])
 async def test_a_judge_that_cannot_be_read_has_failed_and_buys_no_new_attempt(unreadable: str) -> None:
     async with judged(unreadable, unreadable, unreadable, SAME) as (judge, caller):
-        told = await verify(caller)
-    error = told.body["error"]
-    assert (told.status, error["kind"], error["retryable"], error["server"]) == (500, "judge", False, "judge_model")
+        reply = await verify(caller)
+    error = reply.body["error"]
+    assert (reply.status, error["kind"], error["retryable"], error["server"]) == (500, "judge", False, "judge_model")
     assert "no verdict can be read from what the judge judge_model answered (asked 3 times)" in error["message"]
     assert len(judge.asked) == 3
 
@@ -151,9 +151,9 @@ async def test_a_judge_that_does_not_answer_fails_the_attempt_and_gives_no_rewar
 ) -> None:
     monkeypatch.setattr(judge_module, "FIRST_PAUSE", 0.001)
     async with judged(503, 503, 503, SAME) as (_, caller):
-        told = await verify(caller)
-    error = told.body["error"]
-    assert (told.status, error["kind"], error["retryable"]) == (500, "judge", True)
+        reply = await verify(caller)
+    error = reply.body["error"]
+    assert (reply.status, error["kind"], error["retryable"]) == (500, "judge", True)
     assert "the judge judge_model did not answer (asked 3 times)" in error["message"]
 
 
@@ -164,16 +164,16 @@ async def test_a_judge_that_is_late_is_a_timeout() -> None:
 
     async with judged(judge_retries=0) as (judge, caller):
         judge.answer = late
-        told = await verify(caller)
-    error = told.body["error"]
-    assert (told.status, error["kind"], error["server"], error["retryable"]) == (504, "timeout", "judge_model", True)
+        reply = await verify(caller)
+    error = reply.body["error"]
+    assert (reply.status, error["kind"], error["server"], error["retryable"]) == (504, "timeout", "judge_model", True)
 
 
 @pytest.mark.asyncio
 async def test_a_failure_that_stays_is_not_asked_again() -> None:
     async with judged() as (judge, caller):
-        told = await verify(caller)
-    assert (told.body["error"]["kind"], told.body["error"]["retryable"]) == ("judge", False)
+        reply = await verify(caller)
+    assert (reply.body["error"]["kind"], reply.body["error"]["retryable"]) == ("judge", False)
     assert len(judge.asked) == 1
 
 
@@ -181,8 +181,8 @@ async def test_a_failure_that_stays_is_not_asked_again() -> None:
 async def test_a_judge_that_is_not_there_is_a_failure_of_the_judge() -> None:
     fields = {"judge_model_server": {"type": "responses_api_models", "name": "nobody"}, "judge_retries": 0}
     async with running(Judged.app(fields, name="judged")) as url, Caller(url) as caller:
-        told = await verify(caller)
-    assert (told.body["error"]["kind"], told.body["error"]["server"]) == ("judge", "nobody")
+        reply = await verify(caller)
+    assert (reply.body["error"]["kind"], reply.body["error"]["server"]) == ("judge", "nobody")
 
 
 @pytest.mark.asyncio
@@ -190,16 +190,16 @@ async def test_no_further_try_outlives_the_rollout(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(judge_module, "FIRST_PAUSE", 1000.0)
     monkeypatch.setattr(judge_module, "LONGEST_PAUSE", 1000.0)
     async with judged(503, SAME) as (judge, caller):
-        told = await verify(caller, x_gym_timeout="20")
-    assert told.body["error"]["kind"] == "judge"
+        reply = await verify(caller, x_gym_timeout="20")
+    assert reply.body["error"]["kind"] == "judge"
     assert len(judge.asked) == 1
 
 
 @pytest.mark.asyncio
 async def test_no_more_are_asked_at_once_than_the_endpoint_may_have() -> None:
     async with judged(*[SAME] * 8, judge_endpoint_max_concurrency=2) as (judge, caller):
-        told = await asyncio.gather(*(verify(caller) for _ in range(8)))
-    assert [one.body["reward"] for one in told] == [1.0] * 8
+        replies = await asyncio.gather(*(verify(caller) for _ in range(8)))
+    assert [one.body["reward"] for one in replies] == [1.0] * 8
     assert len(judge.asked) == 8
 
 
@@ -231,19 +231,19 @@ async def test_a_key_that_the_server_does_not_know_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("{question} {wrong}", r"no such placeholder: \{wrong\}"),
         ("no placeholders", r"the judge would never see \{question\}"),
-        ("{question.__class__}", "is no placeholder"),
-        ("{question!r}", "is no placeholder"),
-        ("{0} {question}", "is no placeholder"),
+        ("{question.__class__}", "is not a placeholder"),
+        ("{question!r}", "is not a placeholder"),
+        ("{0} {question}", "is not a placeholder"),
         ("{question", "expected '}'"),
         ("} {question}", "Single '}'"),
     ],
 )
-def test_a_template_that_cannot_be_filled_is_refused_at_the_start(text: str, told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_a_template_that_cannot_be_filled_is_refused_at_the_start(text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         Prompt.parse(text, ["question"], ["more"])
 
 

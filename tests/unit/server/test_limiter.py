@@ -88,7 +88,7 @@ async def test_a_wrong_pause_does_not_close_a_provider_for_long() -> None:
     assert caught.value.seconds <= limiter.LONGEST_SHUT
 
 
-async def test_who_waits_gets_in_by_turns_and_a_place_that_nobody_takes_is_given_on() -> None:
+async def test_who_waits_gets_in_by_turns_and_a_place_that_is_not_taken_is_given_on() -> None:
     limits = Limiter(1)
     order: list[int] = []
 
@@ -116,14 +116,16 @@ async def test_a_deadline_ends_the_waiting_for_a_place() -> None:
     await limits.enter(FAR)
 
 
-async def test_patience_is_measured_from_the_first_refusal_after_a_success(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_retries_end_by_the_time_since_the_first_refusal_after_a_success(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     limits = Limiter()
     assert limits.throttle(await limits.enter(FAR), 0.0)
-    monkeypatch.setattr(limiter, "PATIENT_SECONDS", 0.0)
+    monkeypatch.setattr(limiter, "REFUSED_TIMEOUT_SECONDS", 0.0)
     assert not limits.throttle(await limits.enter(FAR), 0.0)
 
 
-async def test_what_is_held_back_is_told_once_there_was_a_refusal() -> None:
+async def test_what_is_held_back_is_reported_once_there_was_a_refusal() -> None:
     limits = Limiter(2)
     assert limits.status() == {}
     limits.throttle(await limits.enter(FAR), 1.0)
@@ -131,8 +133,8 @@ async def test_what_is_held_back_is_told_once_there_was_a_refusal() -> None:
     await entered(limits, 2)
     waiting = asyncio.create_task(limits.enter(FAR))
     await asyncio.sleep(0)
-    told = limits.status()
-    assert (told["throttled"], told["refused_lately"], told["waiting"], told["at_once"]) == (1, 1, 2, 2)
+    status = limits.status()
+    assert (status["throttled"], status["refused_lately"], status["waiting"], status["at_once"]) == (1, 1, 2, 2)
     for task in (resting, waiting):
         task.cancel()
     await asyncio.gather(resting, waiting, return_exceptions=True)

@@ -140,12 +140,12 @@ async def test_a_failure_has_the_text_that_the_http_route_has() -> None:
 
 
 @pytest.mark.parametrize("name", ["verify", "seed_session", "nothing", "../verify"])
-async def test_what_is_no_tool_is_told_and_reaches_no_route(name: str) -> None:
+async def test_an_unknown_tool_is_reported_and_reaches_no_route(name: str) -> None:
     async with running(diary()) as url, Caller(url) as caller, client_of(url, await seeded(caller)) as client:
-        told = await client.call_tool(name, {})
-    assert told.is_error
-    assert "there is no tool named" in text_of(told)
-    assert "tear, today, write" in text_of(told)
+        reply = await client.call_tool(name, {})
+    assert reply.is_error
+    assert "there is no tool named" in text_of(reply)
+    assert "tear, today, write" in text_of(reply)
 
 
 async def test_a_tool_with_state_needs_the_token_and_one_without_does_not() -> None:
@@ -164,27 +164,27 @@ async def test_a_forged_token_is_refused() -> None:
         for token in (*forged, sign_session(b"another process", session_id)):
             async with client_of(url, {TOKEN_HEADER: token}) as client:
                 for name, arguments in (("write", {"line": "not mine"}), ("today", {})):
-                    told = await client.call_tool(name, arguments)
-                    assert told.is_error
-                    assert "401: " in text_of(told)
+                    reply = await client.call_tool(name, arguments)
+                    assert reply.is_error
+                    assert "401: " in text_of(reply)
         assert (await caller.post("/write", {"line": "mine"})).body == {"lines": 1}
 
 
 async def test_a_session_that_was_verified_is_lost_to_its_token() -> None:
     async with running(diary()) as url, Caller(url) as caller, client_of(url, await seeded(caller)) as client:
         await caller.post("/verify", ROW | {"response": {"output": []}})
-        told = await client.call_tool("write", {"line": "too late"})
-    assert told.is_error
-    assert '"lost_session"' in text_of(told)
+        reply = await client.call_tool("write", {"line": "too late"})
+    assert reply.is_error
+    assert '"lost_session"' in text_of(reply)
 
 
 async def test_verify_sees_plain_names_and_the_echo_keeps_what_was_said() -> None:
     said = ["mcp__my_diary__write", "mcp__my diary__today", "mcp__other__write", "today"]
     output = [*(function_call(name, "{}") for name in said), message("done")]
     async with running(diary()) as url, Caller(url) as caller:
-        told = (await caller.post("/verify", ROW | {"response": response(output, model="m")})).body
-    assert told["seen"] == ["write", "today", "mcp__other__write", "today"]
-    assert [item["name"] for item in told["response"]["output"][:-1]] == said
+        body = (await caller.post("/verify", ROW | {"response": response(output, model="m")})).body
+    assert body["seen"] == ["write", "today", "mcp__other__write", "today"]
+    assert [item["name"] for item in body["response"]["output"][:-1]] == said
 
 
 async def test_a_server_that_does_not_expose_its_tools_has_no_such_route() -> None:

@@ -65,19 +65,19 @@ def test_an_image_counts_as_one_whatever_its_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "told"),
+    ("said", "kind", "message"),
     [
         ("late", anthropic.APIStatusError, "timeout_error"),
         ("busy", anthropic.APIStatusError, "overloaded_error"),
         ("bug", anthropic.InternalServerError, "api_error"),
     ],
 )
-async def test_a_failure_has_anthropics_shape_and_the_contracts_fields(said: str, kind: Any, told: str) -> None:
+async def test_a_failure_has_anthropics_shape_and_the_contracts_fields(said: str, kind: Any, message: str) -> None:
     async with claude() as client:
         with pytest.raises(kind) as caught:
             await client.messages.create(model="m", max_tokens=5, messages=[{"role": "user", "content": said}])
     body: Any = caught.value.body
-    assert (body["type"], body["error"]["type"]) == ("error", told)
+    assert (body["type"], body["error"]["type"]) == ("error", message)
     assert {"kind", "server", "message", "retryable"} < body["error"].keys()
 
 
@@ -138,8 +138,8 @@ async def test_an_agent_streams_to_a_client_that_asks_for_it_and_not_from_its_mo
             kinds = [event.type async for event in stream]
             final = await stream.get_final_response()
         params = {"input": "hi", "stream": True, "stream_options": {"include_usage": True}}
-        status, told, _ = await on.run("agent", responses_create_params=params)
+        status, body, _ = await on.run("agent", responses_create_params=params)
     assert final.output_text == "echo hi"
     assert (kinds[0], kinds[-1]) == ("response.created", "response.completed")
-    assert (status, told["reward"]) == (200, 1.0)
+    assert (status, body["reward"]) == (200, 1.0)
     assert not [name for one in on.policy.asked for name in one.body if name.startswith("stream")]

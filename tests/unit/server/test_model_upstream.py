@@ -62,7 +62,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def dead_url() -> str:
-    """An address on which nobody listens."""
+    """An address without a listener."""
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         return f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
@@ -79,8 +79,8 @@ async def test_a_reply_comes_back_parsed_and_headers_and_query_go_out() -> None:
     assert (request.path, request.query, request.headers["x-a"]) == ("/v1/responses", "api-version=2", "1")
 
 
-@pytest.mark.parametrize("status", sorted(upstream.PATIENCE))
-async def test_a_provider_that_asks_for_patience_is_asked_again(status: int) -> None:
+@pytest.mark.parametrize("status", sorted(upstream.RETRY_STATUSES))
+async def test_a_refusal_for_now_is_retried(status: int) -> None:
     failures = [Failure(status, headers={"retry-after": "0.02"}), Failure(status)]
     async with fake_openai(failures=failures) as provider, upstream_of(provider) as asked:
         await asked.post("/responses", ASK)
@@ -88,10 +88,10 @@ async def test_a_provider_that_asks_for_patience_is_asked_again(status: int) -> 
 
 
 @pytest.mark.parametrize("status", [429, 504])
-async def test_patience_ends_after_so_many_tries_and_stays_retryable_as_a_whole_attempt(
+async def test_retries_end_after_so_many_tries_and_the_failure_stays_retryable_as_a_whole_attempt(
     status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limiter, "PATIENT_SECONDS", 0)  # nobody has been let through for too long
+    monkeypatch.setattr(limiter, "REFUSED_TIMEOUT_SECONDS", 0)  # no call has been let through for too long
     failures = [Failure(status, {"error": {"message": "slow down"}}) for _ in range(9)]
     async with fake_openai(failures=failures) as provider, upstream_of(provider, attempts=3) as asked:
         with pytest.raises(RolloutError, match=rf"answered {status}: slow down \(3 tries\)") as caught:
@@ -107,11 +107,11 @@ async def test_a_storm_of_refusals_slows_the_calls_and_fails_none() -> None:
     async with running(provider) as url:
         asked = Upstream(url, attempts=2)
         replies = await asyncio.gather(*(asked.post("/responses", {"number": number}) for number in range(60)))
-        told = asked.health()["upstream"]
+        health = asked.health()["upstream"]
         await asked.aclose()
     assert sorted(reply["number"] for reply in replies) == list(range(60))
-    assert told["throttled"] == provider.refused > 2
-    assert told["at_once"] < 30
+    assert health["throttled"] == provider.refused > 2
+    assert health["at_once"] < 30
 
 
 async def test_a_pause_beyond_the_deadline_fails_its_own_call_and_holds_back_no_other() -> None:
@@ -143,16 +143,16 @@ async def test_an_exhausted_quota_is_not_asked_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "retryable", "told"),
+    ("status", "retryable", "expected"),
     [(400, False, 422), (422, False, 422), (401, False, 502), (404, False, 502), (500, True, 502)],
 )
-async def test_other_refusals_are_final_for_this_call(status: int, retryable: bool, told: int) -> None:
+async def test_other_refusals_are_final_for_this_call(status: int, retryable: bool, expected: int) -> None:
     failures = [Failure(status, {"error": {"message": "no"}})]
     async with fake_openai(failures=failures) as provider, upstream_of(provider) as asked:
         with pytest.raises(UpstreamError, match=f"answered {status}: no") as caught:
             await asked.post("/responses", ASK)
     assert len(provider.asked) == 1
-    assert (caught.value.answered, caught.value.retryable, caught.value.status) == (status, retryable, told)
+    assert (caught.value.answered, caught.value.retryable, caught.value.status) == (status, retryable, expected)
 
 
 async def test_a_secret_that_a_provider_repeats_is_masked() -> None:
@@ -317,7 +317,7 @@ def test_a_base_url_that_is_none_is_refused_at_the_start(url: str) -> None:
         ("bad tool", False),
     ],
 )
-def test_an_overflow_is_told_from_a_refused_parameter(words: str, overflow: bool) -> None:
+def test_an_overflow_is_distinguished_from_a_refused_parameter(words: str, overflow: bool) -> None:
     assert is_overflow(words) is overflow
 
 

@@ -1,4 +1,4 @@
-"""What a server owns is closed after it; what `verify` may return; metrics that nobody wrote. Real sockets."""
+"""What a server owns is closed after it; what `verify` may return; metrics by default. Real sockets."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ async def test_a_score_is_the_fields_that_were_given_and_an_empty_reason_is_none
 async def test_pass_rates_come_by_themselves_and_majorities_of_the_answer() -> None:
     replies = [{"_ng_task_index": 0, "reward": reward, "extracted": "B"} for reward in (1.0, 0.0)]
     async with running(Scored.app({}, name="scored")) as url, Caller(url) as caller:
-        told = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
-    assert (told["pass@1/accuracy"], told["pass@2/accuracy"], told["majority@2/accuracy"]) == (50.0, 100.0, 100.0)
+        body = (await caller.post("/aggregate_metrics", {"verify_responses": replies})).body["agent_metrics"]
+    assert (body["pass@1/accuracy"], body["pass@2/accuracy"], body["majority@2/accuracy"]) == (50.0, 100.0, 100.0)
 
 
 async def test_a_tool_may_be_called_answer() -> None:
@@ -119,10 +119,10 @@ async def test_a_tool_may_be_called_answer() -> None:
             return 1.0
 
     async with running(Quiz.app({}, name="quiz")) as url, Caller(url) as caller:
-        told = await caller.post("/aggregate_metrics", {"verify_responses": [{"_ng_task_index": 0, "reward": 1.0}]})
+        reply = await caller.post("/aggregate_metrics", {"verify_responses": [{"_ng_task_index": 0, "reward": 1.0}]})
         assert (await caller.post("/answer", {"text": "B"})).body == "B"
-    assert told.body["agent_metrics"]["pass@1/accuracy"] == 100.0
-    assert "majority@1/accuracy" not in told.body["agent_metrics"]
+    assert reply.body["agent_metrics"]["pass@1/accuracy"] == 100.0
+    assert "majority@1/accuracy" not in reply.body["agent_metrics"]
 
 
 class PoliteConfig(JudgeConfig):
@@ -146,9 +146,9 @@ async def test_a_judge_is_a_field_and_the_policy_cannot_speak_in_its_marks() -> 
     async with scripted_judge("yes") as judge:
         app = Polite.app(judge.fields, name="polite", document=judge.document)
         async with running(app) as url, Caller(url) as caller:
-            told = await caller.post("/verify", body_of(ROW, "Thanks.<|b|>"))
-    assert told.body["reward"] == 1.0
-    assert told.body["judge_evaluations"][0]["verdict_label"] == "yes"
+            reply = await caller.post("/verify", body_of(ROW, "Thanks.<|b|>"))
+    assert reply.body["reward"] == 1.0
+    assert reply.body["judge_evaluations"][0]["verdict_label"] == "yes"
     assert judge.prompts == ["Is <|a|>Thanks.< |b|><|b|> polite?"]
 
 
@@ -191,9 +191,9 @@ async def test_a_server_written_without_any_of_it_still_works() -> None:
             await self.thing.close()
 
     async with running(Old.app({}, name="old")) as url, Caller(url) as caller:
-        told = await caller.post("/verify", body_of(ROW, "x"))
+        reply = await caller.post("/verify", body_of(ROW, "x"))
         metrics = (await caller.post("/aggregate_metrics", {"verify_responses": [{"reward": 1.0}]})).body
-    assert (told.body["reward"], told.body["reason"]) == (1.0, "")
+    assert (reply.body["reward"], reply.body["reason"]) == (1.0, "")
     assert metrics["agent_metrics"]["own"] == 1
     assert "pass@1/accuracy" not in metrics["agent_metrics"]
     assert closed == ["by hand"]

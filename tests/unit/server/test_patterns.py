@@ -59,8 +59,8 @@ async def test_the_event_loop_goes_on_beside_a_runaway_pattern() -> None:
 
 async def test_many_may_ask_at_once() -> None:
     async with started() as patterns:
-        told = await asyncio.gather(*(patterns.last_match(f"({one})", f"0 {one}") for one in range(20)))
-    assert told == [[str(one)] for one in range(20)]
+        matches = await asyncio.gather(*(patterns.last_match(f"({one})", f"0 {one}") for one in range(20)))
+    assert matches == [[str(one)] for one in range(20)]
 
 
 async def test_text_larger_than_a_pipe_is_answered() -> None:

@@ -1,4 +1,4 @@
-"""Who lets a reply wait is asked how it is: once, whoever waits, and never for a reply that comes soon."""
+"""Who lets a reply wait is asked how it is: once for all waiters, and never for a reply that comes soon."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ async def test_everybody_who_waits_for_a_peer_shares_one_question(client: HttpCl
         await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def test_nobody_is_asked_for_a_reply_that_comes_soon(client: HttpClient, far: Process) -> None:
+async def test_no_peer_is_asked_for_a_reply_that_comes_soon(client: HttpClient, far: Process) -> None:
     """Two looks around pass while short calls follow one another."""
     loop = asyncio.get_running_loop()
     ends, longest = loop.time() + 2.5 * peer_health.LOOK_SECONDS, 0.0
@@ -229,7 +229,7 @@ async def test_nobody_is_asked_for_a_reply_that_comes_soon(client: HttpClient, f
 
 
 async def test_a_server_that_drains_refuses_new_connections_and_is_waited_for(client: HttpClient, fast: None) -> None:
-    """What it has begun it finishes, though nobody can ask it how it is."""
+    """What it has begun it finishes, though it cannot be asked how it is."""
     finish = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -289,8 +289,8 @@ def test_every_connection_has_its_kernel_ask_after_the_peer() -> None:
                     assert one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
                 if sys.platform == "linux":
                     for one in (line, accepted):
-                        told = [one.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in PROBES]
-                        assert told == [3, 2, 3]
+                        values = [one.getsockopt(socket.IPPROTO_TCP, getattr(socket, name)) for name in PROBES]
+                        assert values == [3, 2, 3]
                     assert heard_within(line, 60)
 
 

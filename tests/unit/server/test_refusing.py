@@ -16,7 +16,7 @@ import pytest
 
 from gym.http.pool import HttpClient, Reply
 from gym.server.asgi import Receive, Scope, Send
-from gym.server.refusing import MOST_KNOWN, Refusing, Rules
+from gym.server.refusing import MAX_KNOWN, Refusing, Rules
 from gym.server.serve import is_loopback_socket
 from gym.server.testing import running
 
@@ -167,14 +167,14 @@ async def test_a_console_is_asked_by_an_address_or_by_its_own_name() -> None:
 async def test_a_server_that_is_asked_by_a_name_it_was_not_given_says_how_to_give_it() -> None:
     async for wide in opened(loopback=False):
         client = HttpClient()
-        told = [(b"host", b"node-1.cluster.example")]
-        reply = await client.request("POST", f"http://127.0.0.1:{wide.port}/run", headers=told, timeout=120)
+        headers = [(b"host", b"node-1.cluster.example")]
+        reply = await client.request("POST", f"http://127.0.0.1:{wide.port}/run", headers=headers, timeout=120)
         await client.aclose()
         assert "GYM_HOSTS=node-1.cluster.example" in json.loads(reply.body)["error"]["message"]
 
 
 async def test_what_was_found_good_is_remembered_within_bounds(door: Door) -> None:
-    names = [{"headers": {**JSON, "host": f"a{number}.localhost"}} for number in range(MOST_KNOWN + 9)]
+    names = [{"headers": {**JSON, "host": f"a{number}.localhost"}} for number in range(MAX_KNOWN + 9)]
     assert set(await statuses(door, *names)) == {200}
     assert await statuses(door, {"headers": {**JSON, "host": "evil.example"}}) == [403]
 
@@ -188,11 +188,11 @@ def test_a_server_knows_whether_its_socket_is_this_machine_s_alone() -> None:
 def test_every_app_under_serve_has_the_door(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text("from gym.server import ResourcesServer\napp = ResourcesServer.app()\n")
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        told = {"GYM_LISTEN": f"fd:{listener.fileno()}", "NEMO_GYM_CONFIG_PATH": "mine"}
+        environ = {"GYM_LISTEN": f"fd:{listener.fileno()}", "NEMO_GYM_CONFIG_PATH": "mine"}
         config = json.dumps({"mine": {"resources_servers": {"mine": {"entrypoint": "app.py"}}}})
         process = subprocess.Popen(
             [sys.executable, "-m", "gym.server.serve", str(tmp_path / "app.py")],
-            env={**told, "NEMO_GYM_CONFIG_DICT": config},
+            env={**environ, "NEMO_GYM_CONFIG_DICT": config},
             pass_fds=(listener.fileno(),),
         )
         door = Door(f"http://127.0.0.1:{listener.getsockname()[1]}", App())

@@ -83,8 +83,8 @@ async def test_a_session_stays_on_the_replica_that_opened_it(tmp_path: Path, htt
             await first.seed(row)
             await second.seed(row)
             for word in (b'{"word": "a"}', b'{"word": "b"}'):
-                told = [await rollout.call_tool("note", word) for rollout in (first, second)]
-            assert [orjson.loads(text) for _, text in told] == [["a", "b"], ["a", "b"]]
+                outputs = [await rollout.call_tool("note", word) for rollout in (first, second)]
+            assert [orjson.loads(text) for _, text in outputs] == [["a", "b"], ["a", "b"]]
 
 
 async def test_a_refused_connection_is_tried_elsewhere(tmp_path: Path, http: HttpClient) -> None:
@@ -116,7 +116,7 @@ async def test_a_session_whose_replica_is_gone_is_lost_and_retryable(tmp_path: P
     assert lost.value.retryable
 
 
-async def test_a_session_that_the_server_forgot_is_lost_not_told_to_the_model(http: HttpClient) -> None:
+async def test_a_session_that_the_server_forgot_is_lost_and_no_output_for_the_model(http: HttpClient) -> None:
     async with running(Tally.app({}, name="tally")) as url:
         peers = Peers("", {"tally": url}, http)
         cookies = {"Tally___tally": "long gone"}
@@ -144,7 +144,7 @@ async def test_a_request_that_was_sent_is_never_repeated(http: HttpClient) -> No
     assert (failed.value.kind, failed.value.retryable, len(asked)) == ("model", True, 1)
 
 
-async def test_nobody_listening_is_a_failure_within_the_deadline(http: HttpClient) -> None:
+async def test_no_listener_is_a_failure_within_the_deadline(http: HttpClient) -> None:
     peers = Peers("", {"tally": f"http://127.0.0.1:{closed_port()}"}, http)
     with pytest.raises(RolloutError) as failed:
         await make_rollout(http, peers, seconds=0.4).seed(b"{}")

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from gym.server import MultiRewardResponse, ResourcesServer, VerifyRequest, VerifyResponse
 from gym.server.asgi import Answer, Call, HotRoutes
 from gym.server.testing import Caller, running
-from tests.support.shelf import ROW, StartRow, asked, shelf
+from tests.support.counting_server import ROW, StartRow, asked, counting_server
 
 
 async def test_unknown_fields_come_back_byte_for_byte() -> None:
@@ -27,16 +27,16 @@ async def test_unknown_fields_come_back_byte_for_byte() -> None:
         b'"nested":{"b":[1.0,null,"\\u00e9 \xc3\xa9"],"a":{}},'
         b'"response":{"output":[],"logprobs":[-0.10000000000000001]}}'
     )
-    async with running(shelf()) as url, Caller(url) as caller:
-        told = await caller.post("/verify", body)
-    assert told.reply.body == body[:-1] + b',"reward":-1.0}'
+    async with running(counting_server()) as url, Caller(url) as caller:
+        reply = await caller.post("/verify", body)
+    assert reply.reply.body == body[:-1] + b',"reward":-1.0}'
 
 
 async def test_a_reward_in_the_request_is_replaced() -> None:
-    async with running(shelf()) as url, Caller(url) as caller:
-        told = await caller.post("/verify", asked(reward=0.25))
-    assert told.reply.body.count(b'"reward"') == 1
-    assert told.body["reward"] == -1.0
+    async with running(counting_server()) as url, Caller(url) as caller:
+        reply = await caller.post("/verify", asked(reward=0.25))
+    assert reply.reply.body.count(b'"reward"') == 1
+    assert reply.body["reward"] == -1.0
 
 
 class Chosen(ResourcesServer[None]):
@@ -80,40 +80,40 @@ class Chosen(ResourcesServer[None]):
 )
 async def test_a_verifier_may_answer_a_number_a_mapping_or_a_model(outcome: str, fields: dict[str, Any]) -> None:
     async with running(Chosen.app({}, name="chosen")) as url, Caller(url) as caller:
-        told = await caller.post("/verify", asked(outcome))
-    assert told.body == asked(outcome) | fields
-    assert isinstance(told.body["reward"], float)
+        reply = await caller.post("/verify", asked(outcome))
+    assert reply.body == asked(outcome) | fields
+    assert isinstance(reply.body["reward"], float)
 
 
 @pytest.mark.parametrize("outcome", ["nan", "inf", "none", "text", "no reward", "model nan"])
 async def test_what_is_no_finite_number_is_refused_as_a_reward(outcome: str) -> None:
     async with running(Chosen.app({}, name="chosen")) as url, Caller(url) as caller:
-        told = await caller.post("/verify", asked(outcome))
-    assert (told.status, told.body["error"]["kind"], told.body["error"]["retryable"]) == (500, "resources", False)
-    assert "a reward is a finite number" in told.body["error"]["message"]
+        reply = await caller.post("/verify", asked(outcome))
+    assert (reply.status, reply.body["error"]["kind"], reply.body["error"]["retryable"]) == (500, "resources", False)
+    assert "a reward is a finite number" in reply.body["error"]["message"]
 
 
 async def test_a_bug_in_a_verifier_names_its_line_and_is_no_reward() -> None:
     async with running(Chosen.app({}, name="chosen")) as url, Caller(url) as caller:
-        told = await caller.post("/verify", asked("divide"))
-    assert (told.status, told.body["error"]["kind"], told.body["error"]["retryable"]) == (500, "resources", False)
-    message = told.body["error"]["message"]
+        reply = await caller.post("/verify", asked("divide"))
+    assert (reply.status, reply.body["error"]["kind"], reply.body["error"]["retryable"]) == (500, "resources", False)
+    message = reply.body["error"]["message"]
     assert message.startswith("ZeroDivisionError: division by zero (test_resources.py:")
     assert message.endswith("in verify: return 1 / len(rollout.function_calls))")
 
 
 async def test_a_model_that_a_verifier_cannot_fill_is_its_bug_and_not_the_rows() -> None:
     async with running(Chosen.app({}, name="chosen")) as url, Caller(url) as caller:
-        told = await caller.post("/verify", asked("parse"))
-    assert (told.status, told.body["error"]["kind"]) == (500, "resources")
-    assert "in verify: return StartRow.model_validate({})" in told.body["error"]["message"]
+        reply = await caller.post("/verify", asked("parse"))
+    assert (reply.status, reply.body["error"]["kind"]) == (500, "resources")
+    assert "in verify: return StartRow.model_validate({})" in reply.body["error"]["message"]
 
 
 async def test_a_verifier_that_ran_out_of_time_says_timeout() -> None:
     async with running(Chosen.app({}, name="chosen")) as url, Caller(url) as caller:
-        told = await caller.post("/verify", asked("time"))
-    assert (told.status, told.body["error"]["kind"]) == (504, "timeout")
-    assert told.body["error"]["message"] == "the compiler took 10 s"
+        reply = await caller.post("/verify", asked("time"))
+    assert (reply.status, reply.body["error"]["kind"]) == (504, "timeout")
+    assert reply.body["error"]["message"] == "the compiler took 10 s"
 
 
 async def test_without_a_verifier_nothing_is_scored() -> None:
@@ -121,9 +121,9 @@ async def test_without_a_verifier_nothing_is_scored() -> None:
         """Only tools."""
 
     async with running(Bare.app({}, name="bare")) as url, Caller(url) as caller:
-        told = await caller.post("/verify", asked())
-    assert told.status == 500
-    assert "Bare has no verify" in told.body["error"]["message"]
+        reply = await caller.post("/verify", asked())
+    assert reply.status == 500
+    assert "Bare has no verify" in reply.body["error"]["message"]
 
 
 # Bad bodies.
@@ -147,39 +147,39 @@ async def test_without_a_verifier_nothing_is_scored() -> None:
         ("/aggregate_metrics", b"{", "body: not JSON"),
     ],
 )
-async def test_a_bad_body_is_told_where_it_is_bad(path: str, body: Any, place: str) -> None:
-    async with running(shelf()) as url, Caller(url) as caller:
-        told = await caller.post(path, body)
-    assert (told.status, told.body["error"]["kind"], told.body["error"]["retryable"]) == (422, "row", False)
-    assert place in told.body["error"]["message"]
-    assert told.reply.header(b"x-gym-error") == b"row"
+async def test_a_bad_body_is_reported_where_it_is_bad(path: str, body: Any, place: str) -> None:
+    async with running(counting_server()) as url, Caller(url) as caller:
+        reply = await caller.post(path, body)
+    assert (reply.status, reply.body["error"]["kind"], reply.body["error"]["retryable"]) == (422, "row", False)
+    assert place in reply.body["error"]["message"]
+    assert reply.reply.header(b"x-gym-error") == b"row"
 
 
 # Tools.
 
 
 async def test_a_tool_answers_with_its_result_and_bad_arguments_with_their_place() -> None:
-    async with running(shelf()) as url, Caller(url) as caller:
+    async with running(counting_server()) as url, Caller(url) as caller:
         assert (await caller.post("/plain")).reply.body == b'"same for all"'
-        told = await caller.post("/add", {"number": "many"})
-    assert told.status == 422
-    assert told.body["detail"][0]["loc"] == ["body", "number"]
+        reply = await caller.post("/add", {"number": "many"})
+    assert reply.status == 422
+    assert reply.body["detail"][0]["loc"] == ["body", "number"]
 
 
 async def test_a_tool_that_breaks_names_its_line_and_keeps_the_session() -> None:
-    async with running(shelf()) as url, Caller(url) as caller:
+    async with running(counting_server()) as url, Caller(url) as caller:
         await caller.post("/seed_session", ROW)
-        told = await caller.post("/broken")
-        assert told.status == 500
-        assert 'in broken: raise LookupError("no shelf")' in told.body["error"]["message"]
+        reply = await caller.post("/broken")
+        assert reply.status == 500
+        assert 'in broken: raise LookupError("no counter")' in reply.body["error"]["message"]
         assert (await caller.post("/add", {"number": 1})).body == 4
 
 
 async def test_the_tools_tell_their_schemas() -> None:
-    async with running(shelf()) as url, Caller(url) as caller:
-        told = (await caller.get("/tools")).body
-    assert [one["name"] for one in told] == ["add", "broken", "plain"]
-    assert told[0]["parameters"]["properties"] == {"number": {"type": "integer"}}
+    async with running(counting_server()) as url, Caller(url) as caller:
+        body = (await caller.get("/tools")).body
+    assert [one["name"] for one in body] == ["add", "broken", "plain"]
+    assert body[0]["parameters"]["properties"] == {"number": {"type": "integer"}}
 
 
 # Metrics and docs.
@@ -191,16 +191,16 @@ async def test_metrics_of_a_server_stand_beside_the_baseline() -> None:
             return {"replies": len(replies)}
 
     async with running(Counted.app({}, name="counted")) as url, Caller(url) as caller:
-        told = (await caller.post("/aggregate_metrics", {"verify_responses": [{"reward": 1.0}, {"reward": 0.0}]})).body
+        body = (await caller.post("/aggregate_metrics", {"verify_responses": [{"reward": 1.0}, {"reward": 0.0}]})).body
         mode = (await caller.get("/reverify_mode")).body
-    assert told["agent_metrics"]["mean/reward"] == 0.5
-    assert told["agent_metrics"]["replies"] == 2
-    assert told["key_metrics"] == {"mean/reward": 0.5}
+    assert body["agent_metrics"]["mean/reward"] == 0.5
+    assert body["agent_metrics"]["replies"] == 2
+    assert body["key_metrics"] == {"mean/reward": 0.5}
     assert mode == "unknown"
 
 
 async def test_the_docs_show_an_authors_own_fields() -> None:
-    async with running(shelf()) as url, Caller(url) as caller:
+    async with running(counting_server()) as url, Caller(url) as caller:
         document = (await caller.get("/openapi.json")).body
     assert document["components"]["schemas"]["StartRow"]["required"] == ["responses_create_params", "start"]
     assert "/add" in document["paths"]

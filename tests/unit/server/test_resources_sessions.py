@@ -9,11 +9,11 @@ import pytest
 
 from gym.server import ResourcesServer, VerifyRequest, tool
 from gym.server.testing import Caller, running
-from tests.support.shelf import ROW, Shelf, StartRow, State, asked, shelf, states
+from tests.support.counting_server import ROW, CountingServer, StartRow, State, asked, counting_server, states
 
 
 async def test_each_rollout_has_its_own_state() -> None:
-    async with running(shelf()) as url, Caller(url) as one, Caller(url) as other:
+    async with running(counting_server()) as url, Caller(url) as one, Caller(url) as other:
         await one.post("/seed_session", ROW)
         await other.post("/seed_session", ROW | {"start": 100})
         await asyncio.gather(one.post("/add", {"number": 1}), other.post("/add", {"number": 1}))
@@ -22,9 +22,9 @@ async def test_each_rollout_has_its_own_state() -> None:
 
 
 async def test_the_cookie_bears_the_servers_name_and_nothing_of_the_session() -> None:
-    async with running(Shelf.app({}, name="my shelf; ü=1")) as url, Caller(url) as caller:
-        told = await caller.post("/seed_session", ROW)
-        cookie = (told.reply.header(b"set-cookie") or b"").decode()
+    async with running(CountingServer.app({}, name="my counter; ü=1")) as url, Caller(url) as caller:
+        reply = await caller.post("/seed_session", ROW)
+        cookie = (reply.reply.header(b"set-cookie") or b"").decode()
         assert cookie.startswith("Shelf___my%20shelf%3B%20%C3%BC%3D1=")
         assert cookie.endswith("; Path=/; HttpOnly; SameSite=lax")
         assert (await caller.post("/verify", asked())).body["reward"] == 3.0
@@ -35,13 +35,13 @@ async def test_a_server_without_a_seed_opens_no_session() -> None:
         """No seed."""
 
     async with running(Plain.app({}, name="plain")) as url, Caller(url) as caller:
-        told = await caller.post("/seed_session", ROW)
-        assert (told.body, told.reply.header(b"set-cookie")) == ({}, None)
+        reply = await caller.post("/seed_session", ROW)
+        assert (reply.body, reply.reply.header(b"set-cookie")) == ({}, None)
         assert (await caller.get("/healthz")).body["sessions"] == 0
 
 
 async def test_verify_drops_the_session_and_closes_its_state_once() -> None:
-    app = shelf()
+    app = counting_server()
     async with running(app) as url, Caller(url) as caller:
         await caller.post("/seed_session", ROW)
         assert (await caller.get("/healthz")).body["sessions"] == 1
@@ -53,7 +53,7 @@ async def test_verify_drops_the_session_and_closes_its_state_once() -> None:
 
 
 async def test_two_verifies_at_once_close_the_state_once() -> None:
-    app = shelf()
+    app = counting_server()
     async with running(app) as url, Caller(url) as caller:
         await caller.post("/seed_session", ROW)
         (state,) = states(app)
@@ -66,7 +66,7 @@ async def test_two_verifies_at_once_close_the_state_once() -> None:
 
 
 async def test_a_verify_that_fails_keeps_the_session_for_another_try() -> None:
-    class Moody(Shelf):
+    class Moody(CountingServer):
         async def verify(self, rollout: VerifyRequest, state: State | None) -> float:
             assert state is not None
             return 1 / (state.count - 3)
@@ -81,7 +81,7 @@ async def test_a_verify_that_fails_keeps_the_session_for_another_try() -> None:
 
 
 async def test_a_session_may_be_closed_by_its_rollout() -> None:
-    app = shelf()
+    app = counting_server()
     async with running(app) as url, Caller(url) as caller:
         await caller.post("/seed_session", ROW)
         assert (await caller.post("/close_session")).body == {"closed": True}
@@ -90,7 +90,7 @@ async def test_a_session_may_be_closed_by_its_rollout() -> None:
 
 
 async def test_seeding_again_closes_the_state_that_was_there() -> None:
-    app = shelf()
+    app = counting_server()
     async with running(app) as url, Caller(url) as caller:
         await caller.post("/seed_session", ROW)
         cookies = dict(caller.cookies)
@@ -102,19 +102,19 @@ async def test_seeding_again_closes_the_state_that_was_there() -> None:
 
 
 async def test_a_session_past_its_time_is_closed_and_then_lost() -> None:
-    app = shelf()
+    app = counting_server()
     async with running(app) as url, Caller(url) as caller:
         await caller.post("/seed_session", ROW)
         now = 0.0
         app.server.sessions._clock = lambda: now
         await caller.post("/seed_session", ROW)
         now = 3601.0
-        told = await caller.post("/add", {"number": 1})
-        assert (told.status, told.body["error"]["kind"]) == (503, "lost_session")
+        reply = await caller.post("/add", {"number": 1})
+        assert (reply.status, reply.body["error"]["kind"]) == (503, "lost_session")
 
 
-async def test_the_sweeper_closes_what_nobody_asks_for_any_more() -> None:
-    app = shelf(session_ttl_seconds=0.02)
+async def test_the_sweeper_closes_what_is_not_asked_for_any_more() -> None:
+    app = counting_server(session_ttl_seconds=0.02)
     async with running(app) as url, Caller(url) as caller:
         await caller.post("/seed_session", ROW)
         await until(lambda: states(app)[0].closed)
@@ -123,7 +123,7 @@ async def test_the_sweeper_closes_what_nobody_asks_for_any_more() -> None:
 
 
 async def test_a_stopping_server_closes_every_state_even_when_one_will_not(caplog: pytest.LogCaptureFixture) -> None:
-    class Stubborn(Shelf):
+    class Stubborn(CountingServer):
         async def close(self, state: State) -> None:
             await super().close(state)
             if state.count == 1:
@@ -139,7 +139,7 @@ async def test_a_stopping_server_closes_every_state_even_when_one_will_not(caplo
 
 
 async def test_a_close_that_breaks_costs_no_reward(caplog: pytest.LogCaptureFixture) -> None:
-    class Stubborn(Shelf):
+    class Stubborn(CountingServer):
         async def close(self, state: State) -> None:
             raise OSError("will not")
 
@@ -150,7 +150,7 @@ async def test_a_close_that_breaks_costs_no_reward(caplog: pytest.LogCaptureFixt
 
 
 async def test_an_authors_start_and_stop_need_not_call_ours() -> None:
-    class Loaded(Shelf):
+    class Loaded(CountingServer):
         async def start(self) -> None:
             self.loaded = True
 
@@ -166,7 +166,7 @@ async def test_an_authors_start_and_stop_need_not_call_ours() -> None:
 
 
 async def test_a_tool_without_a_session_gets_one_of_its_own() -> None:
-    app = shelf()
+    app = counting_server()
     async with running(app) as url, Caller(url) as caller:
         assert (await caller.post("/add", {"number": 2})).body == 2
         assert (await caller.post("/add", {"number": 2})).body == 4
@@ -183,26 +183,26 @@ async def test_a_tool_with_state_is_refused_without_a_session_unless_its_server_
             return state.count + number
 
     async with running(Strict.app({}, name="strict")) as url, Caller(url) as caller:
-        told = await caller.post("/add", {"number": 1})
-        assert (told.status, told.body["error"]["kind"]) == (422, "row")
-        assert "/seed_session" in told.body["error"]["message"]
+        reply = await caller.post("/add", {"number": 1})
+        assert (reply.status, reply.body["error"]["kind"]) == (422, "row")
+        assert "/seed_session" in reply.body["error"]["message"]
         await caller.post("/seed_session", ROW)
         assert (await caller.post("/add", {"number": 1})).body == 4
 
 
 async def test_a_cookie_that_was_made_up_is_a_lost_session() -> None:
-    async with running(shelf()) as url, Caller(url) as caller:
+    async with running(counting_server()) as url, Caller(url) as caller:
         caller.cookies["Shelf___shelf"] = "made-up"
         for path, body in (("/add", {"number": 1}), ("/verify", asked())):
-            told = await caller.post(path, body)
-            assert (told.status, told.body["error"]["kind"]) == (503, "lost_session")
+            reply = await caller.post(path, body)
+            assert (reply.status, reply.body["error"]["kind"]) == (503, "lost_session")
         assert (await caller.post("/plain")).status == 200
         assert (await caller.post("/seed_session", ROW)).status == 200
         assert caller.cookies["Shelf___shelf"] != "made-up"
 
 
 async def test_a_tool_without_state_keeps_the_session_young() -> None:
-    app = shelf()
+    app = counting_server()
     async with running(app) as url, Caller(url) as caller:
         now = 0.0
         await caller.post("/plain")

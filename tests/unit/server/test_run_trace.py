@@ -59,7 +59,7 @@ async def test_the_reply_of_a_run_has_its_model_calls_below_trace() -> None:
     assert trace["calls"][1]["reply"]["output"] == rollout["response"]["output"][-1:]
 
 
-async def test_nobody_gets_a_trace_who_does_not_ask() -> None:
+async def test_no_caller_gets_a_trace_without_asking() -> None:
     app = Player.app({}, name="policy_model")
     async with team(nothing_said, model=app) as one:
         for asked in ({}, {"return_trace": False}, {"return_trace": None}):
@@ -91,16 +91,16 @@ async def test_the_same_row_at_the_same_time_has_traces_of_its_own() -> None:
 
 async def test_a_wish_that_is_none_is_the_rows_fault() -> None:
     async with team(nothing_said, model=Player.app({}, name="policy_model")) as one:
-        status, told = await one.run(return_trace="yes")
-    assert (status, told["error"]["kind"]) == (422, "row")
-    assert "true or false" in told["error"]["message"]
+        status, body = await one.run(return_trace="yes")
+    assert (status, body["error"]["kind"]) == (422, "row")
+    assert "true or false" in body["error"]["message"]
 
 
 async def test_a_model_server_without_capture_is_named() -> None:
     async with team(nothing_said) as one:
-        status, told = await one.run(return_trace=True)
-    assert (status, told["error"]["kind"], told["error"]["retryable"]) == (500, "agent", False)
-    assert "policy_model records no calls" in told["error"]["message"]
+        status, body = await one.run(return_trace=True)
+    assert (status, body["error"]["kind"], body["error"]["retryable"]) == (500, "agent", False)
+    assert "policy_model records no calls" in body["error"]["message"]
 
 
 def losing(lose: Callable[[Any], None], app: ServerApp) -> type[Agent]:
@@ -118,8 +118,8 @@ def losing(lose: Callable[[Any], None], app: ServerApp) -> type[Agent]:
 async def failed_with(lose: Callable[[Any], None]) -> tuple[int, Json]:
     app = Player.app({}, name="policy_model")
     async with team(nothing_said, model=app, agent=losing(lose, app)) as one:
-        status, told = await one.run(return_trace=True)
-    return status, told["error"]
+        status, body = await one.run(return_trace=True)
+    return status, body["error"]
 
 
 async def test_a_lost_trace_is_a_failure_and_never_a_reward() -> None:
@@ -155,8 +155,8 @@ async def test_a_rollout_that_fails_leaves_no_trace_behind() -> None:
 
     app = Player.app({}, name="policy_model")
     async with team(nothing_said, model=app, agent=Breaking) as one:
-        status, told = await one.run(return_trace=True)
-        assert (status, told["error"]["message"]) == (500, "broken")
+        status, body = await one.run(return_trace=True)
+        assert (status, body["error"]["message"]) == (500, "broken")
         await emptied(store_of(app))
 
 

@@ -99,11 +99,11 @@ async def served(folder: Path, *, app: str = APP, **environ: str) -> AsyncIterat
         listener.bind(("127.0.0.1", 0))
         listener.listen(64)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-        told = {labels.ENV_LISTEN: f"fd:{listener.fileno()}", labels.ENV_REPLICA: "slow-1", **environ}
+        variables = {labels.ENV_LISTEN: f"fd:{listener.fileno()}", labels.ENV_REPLICA: "slow-1", **environ}
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "gym.server.serve", "app.py"),
             cwd=folder,
-            env=os.environ | told,
+            env=os.environ | variables,
             pass_fds=[listener.fileno()],
             stderr=PIPE,
         )
@@ -174,17 +174,17 @@ async def test_a_request_that_outlasts_the_drain_is_cut_off(tmp_path: Path) -> N
         await exists(tmp_path / "working")
         server.process.send_signal(signal.SIGTERM)
         await server.ended()
-        told = (await asyncio.gather(working, return_exceptions=True))[0]
-    assert isinstance(told, ConnectionError) or (isinstance(told, Reply) and told.status >= 500)
+        outcome = (await asyncio.gather(working, return_exceptions=True))[0]
+    assert isinstance(outcome, ConnectionError) or (isinstance(outcome, Reply) and outcome.status >= 500)
     assert (tmp_path / "stopped").exists()
 
 
 @pytest.mark.parametrize(
     ("environ", "said"),
     [
-        ({labels.ENV_LISTEN: "nowhere"}, "GYM_LISTEN=nowhere is no place to listen\nwrite host:port, or fd:N"),
-        ({labels.ENV_LISTEN: "fd:99"}, "GYM_LISTEN=fd:99 is no socket that this process was given"),
-        ({labels.ENV_DRAIN: "soon"}, "GYM_DRAIN_SECONDS=soon is no number of seconds"),
+        ({labels.ENV_LISTEN: "nowhere"}, "GYM_LISTEN=nowhere is not an address to listen on\nwrite host:port, or fd:N"),
+        ({labels.ENV_LISTEN: "fd:99"}, "GYM_LISTEN=fd:99 is not a socket that this process was given"),
+        ({labels.ENV_DRAIN: "soon"}, "GYM_DRAIN_SECONDS=soon is not a number of seconds"),
         (
             {
                 labels.ENV_CONFIG: '{"slow": {"resources_servers": {"slow": {"greting": "x"}}}}',
@@ -231,7 +231,7 @@ def test_a_free_port_is_the_kernels_choice(place: str) -> None:
 
 @pytest.mark.parametrize("place", ["", "8000", ":", "host:", "host:x", "fd:", "fd:x", "fd:-1", "host:70000"])
 def test_a_place_that_is_none_is_refused(place: str) -> None:
-    with pytest.raises(UserError, match="is no place to listen"):
+    with pytest.raises(UserError, match="is not an address to listen on"):
         listen(place)
 
 
@@ -242,7 +242,7 @@ async def exists(path: Path) -> None:
 
 
 async def refused(url: str) -> None:
-    """Until nobody listens there any more."""
+    """Until nothing listens there any more."""
     host, _, port = url.removeprefix("http://").partition(":")
     async with asyncio.timeout(120):
         while True:

@@ -26,7 +26,7 @@ def store(clock: Clock) -> SessionStore[str]:
     return SessionStore(ttl_seconds=10.0, max_sessions=3, clock=clock)
 
 
-def test_a_session_is_found_by_an_id_that_nobody_can_guess(store: SessionStore[str]) -> None:
+def test_a_session_is_found_by_an_id_that_cannot_be_guessed(store: SessionStore[str]) -> None:
     one, two = store.open("one"), store.open("two")
     assert len(one.id) == 32
     assert one.id != two.id

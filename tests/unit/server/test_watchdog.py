@@ -154,7 +154,7 @@ if sys.version_info >= (3, 12):  # before, a task does not tell which request st
 
 
 @pytest.mark.parametrize(("tool", "code"), CASES)
-async def test_the_rollout_that_blocks_a_server_is_told_the_line_and_those_behind_it_are_not_blamed(
+async def test_the_rollout_that_blocks_a_server_gets_the_line_and_those_behind_it_are_not_blamed(
     tmp_path: Path, tool: str, code: str
 ) -> None:
     async with served(tmp_path, **{labels.ENV_BLOCKED: "8"}) as server:
@@ -217,14 +217,14 @@ async def test_many_short_steps_in_one_turn_of_the_loop_are_no_block(tmp_path: P
     assert "blocked" not in server.log()
 
 
-NOBODY: Any = None
+UNUSED: Any = None
 
 
 class Looks(Watchdog):
     """Of which only the arithmetic runs: when it would look closer."""
 
     def __init__(self) -> None:
-        super().__init__(NOBODY, 1.0)
+        super().__init__(UNUSED, 1.0)
         self.examined: list[float] = []
 
     def _examine(self, now: float, blocked: float, *, held: bool) -> None:

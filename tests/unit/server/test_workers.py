@@ -118,7 +118,7 @@ async def test_code_that_disarms_its_timer_is_killed_from_outside(folder: Path) 
 
 
 async def test_a_call_that_waits_for_ever_is_killed_by_the_clock(folder: Path, tmp_path: Path) -> None:
-    async with started(folder, count=1, timeout=0.1, patience=5) as workers:
+    async with started(folder, count=1, timeout=0.1, wall_timeout=5) as workers:
         with pytest.raises(WorkerTimeout, match="gave no answer within 5 s"):
             await workers.call("hold", str(tmp_path / "held"))
         assert await workers.call("add", 1, 2) == 3
@@ -137,19 +137,19 @@ async def test_waiting_costs_no_cpu_time_and_is_no_timeout(folder: Path) -> None
 
 async def test_a_crash_costs_its_own_call_only(folder: Path) -> None:
     async with started(folder, count=2) as workers:
-        told = await asyncio.gather(
+        replies = await asyncio.gather(
             *(workers.call(name) for name in ("crash", "leave")),
             *(workers.call("add", number, 1) for number in range(20)),
             return_exceptions=True,
         )
-    assert told[2:] == list(range(1, 21))
-    assert isinstance(told[0], WorkerDied)
-    assert "SIGSEGV" in str(told[0])
-    assert "exit code 3" in str(told[1])
+    assert replies[2:] == list(range(1, 21))
+    assert isinstance(replies[0], WorkerDied)
+    assert "SIGSEGV" in str(replies[0])
+    assert "exit code 3" in str(replies[1])
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="macOS has no limit on address space")
-async def test_a_call_that_wants_too_much_memory_is_told_so(folder: Path) -> None:
+async def test_a_call_that_wants_too_much_memory_is_reported(folder: Path) -> None:
     async with started(folder, memory=256 << 20) as workers:
         with pytest.raises(WorkerOutOfMemory, match="more than 256 MB") as caught:
             await workers.call("eat")
@@ -157,7 +157,7 @@ async def test_a_call_that_wants_too_much_memory_is_told_so(folder: Path) -> Non
         assert await workers.call("add", 1, 2) == 3
 
 
-async def test_a_caller_that_gives_up_ends_its_call_and_nobody_gets_the_answer(folder: Path, tmp_path: Path) -> None:
+async def test_a_caller_that_gives_up_ends_its_call_and_no_caller_gets_the_answer(folder: Path, tmp_path: Path) -> None:
     fifo = make_fifo(tmp_path)
     async with started(folder, count=1) as workers:
         asking = asyncio.create_task(workers.call("hold", fifo))
@@ -207,12 +207,12 @@ asyncio.run(Workers("graders", folder=Path({str(folder)!r})).call("hold", {fifo!
         assert await asyncio.to_thread(held.ends)
 
 
-async def test_after_the_death_of_their_nursery_workers_are_made_anew(folder: Path) -> None:
+async def test_after_the_death_of_their_forkserver_new_workers_are_made(folder: Path) -> None:
     async with started(folder, count=1) as workers:
         assert await workers.call("add", 1, 2) == 3
-        assert workers._nursery is not None
-        workers._nursery.process.kill()
-        workers._nursery.process.wait()
+        assert workers._forkserver is not None
+        workers._forkserver.process.kill()
+        workers._forkserver.process.wait()
         for _ in range(2):
             assert await workers.call("add", 1, 2) == 3
 
@@ -243,7 +243,7 @@ async def test_a_module_is_found_beside_the_server(folder: Path, monkeypatch: py
         Workers("no_such_graders")
 
 
-async def test_what_a_server_was_told_stays_with_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_settings_of_a_server_stay_with_it(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NEMO_GYM_CONFIG_DICT", "GYM_DISCOVERY", "OPENAI_API_KEY"):
         monkeypatch.setenv(name, "secret")
     monkeypatch.setenv("LANG", "C.UTF-8")
@@ -256,12 +256,12 @@ async def test_what_a_server_was_told_stays_with_it(folder: Path, monkeypatch: p
 async def test_more_callers_than_may_wait_are_sent_away(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gym.server.workers.MAX_WAITING", 3)
     async with started(folder, count=1) as workers:
-        told = await asyncio.gather(*(workers.call("add", one, 0) for one in range(6)), return_exceptions=True)
-    assert told[:4] == [0, 1, 2, 3]
-    assert all(isinstance(one, RolloutError) and one.retryable for one in told[4:])
+        replies = await asyncio.gather(*(workers.call("add", one, 0) for one in range(6)), return_exceptions=True)
+    assert replies[:4] == [0, 1, 2, 3]
+    assert all(isinstance(one, RolloutError) and one.retryable for one in replies[4:])
 
 
-async def test_whoever_waits_too_long_for_a_worker_times_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_wait_for_a_worker_times_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gym.server.workers.WAIT_SECONDS", 0.05)
     async with started(folder, count=1) as workers:
         busy = asyncio.create_task(workers.call("spin", timeout=30))
@@ -292,7 +292,7 @@ class Held:
         os.close(self._fd)
 
     def read_line(self) -> bytes:
-        """A pipe that nobody has opened yet looks ended: not to be believed before the first line."""
+        """A pipe that is not opened yet looks ended: not to be believed before the first line."""
         deadline = time.monotonic() + 120
         while time.monotonic() < deadline:
             select.select([self._fd], [], [], 1)
@@ -316,7 +316,7 @@ async def test_a_call_that_does_not_return_is_named_by_its_line(
     async with started(folder, timeout=0.3) as workers:
         with pytest.raises(WorkerTimeout, match="took more than 0.3 s of CPU time") as spun:
             await workers.call("spin")
-    async with started(folder, timeout=0.2, patience=5) as workers:
+    async with started(folder, timeout=0.2, wall_timeout=5) as workers:
         with pytest.raises(WorkerTimeout, match="gave no answer within 5 s") as slept:
             await workers.call("hold", str(tmp_path / "pid"))
         assert await workers.call("add", 1, 2) == 3
@@ -324,7 +324,7 @@ async def test_a_call_that_does_not_return_is_named_by_its_line(
     assert f"(graders.py:{lines.index('        time.sleep(1e6)') + 1} in hold)" in str(slept.value)
 
 
-async def test_a_judged_answer_is_scored_and_each_failure_is_told_as_what_it_is(folder: Path) -> None:
+async def test_a_judged_answer_is_scored_and_each_failure_is_reported_as_what_it_is(folder: Path) -> None:
     async with started(folder, count=1, timeout=0.3) as workers:
         assert await workers.judge("grade", "four", "x", field="spec") == 4
         for pattern in ("(", "spec: ["):

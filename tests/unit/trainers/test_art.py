@@ -91,8 +91,8 @@ async def test_a_rollout_becomes_a_trajectory_with_the_policys_own_ids() -> None
     assert said.model_extra == {"prompt_token_ids": [1, 2, 3, 4, 9], "token_ids": [5, 6, 7]}
     assert said.logprobs is not None
     assert said.logprobs.content is not None
-    told = [(one.token, one.logprob) for one in said.logprobs.content]
-    assert told == [("token_id:5", 0.0), ("token_id:6", -0.25), ("token_id:7", -0.5)]
+    tokens = [(one.token, one.logprob) for one in said.logprobs.content]
+    assert tokens == [("token_id:5", 0.0), ("token_id:6", -0.25), ("token_id:7", -0.5)]
 
 
 def test_an_answer_that_was_cut_says_so() -> None:

@@ -30,8 +30,8 @@ def call(prompt: list[int], generation: list[int], kind: str = "message") -> Jso
     return {"type": kind, **fields, **ids, "generation_log_probs": [-0.5] * len(generation)}
 
 
-TOLD = {"type": "function_call_output", "call_id": "1", "output": "sunny"}
-TALK = [call([1, 2], [3], "function_call"), TOLD, call([1, 2, 3, 9], [5])]
+TOOL_OUTPUT = {"type": "function_call_output", "call_id": "1", "output": "sunny"}
+TALK = [call([1, 2], [3], "function_call"), TOOL_OUTPUT, call([1, 2, 3, 9], [5])]
 
 
 def rollout(repeat: int, *output: Json, reward: float = 1.0) -> Rollout:
@@ -68,12 +68,12 @@ def test_each_message_has_a_role_and_a_content() -> None:
     [
         (group(rollout(0, *TALK), size=2), "incomplete"),
         (group(rollout(0, *TALK), rollout(1, call([1], [2]), call([7], [8]))), "a rollout of several sequences"),
-        (group(rollout(0, *TALK), rollout(1, TOLD)), "a rollout without token ids"),
+        (group(rollout(0, *TALK), rollout(1, TOOL_OUTPUT)), "a rollout without token ids"),
         (group(rollout(0, call([1], [2]) | {"generation_log_probs": []})), "token ids that do not line up"),
         (group(rollout(0, call([1, 2, 3, 4], [5]))), "too long"),
     ],
 )
-def test_a_group_that_cannot_be_told_truly_is_left_out_with_a_reason(one: RolloutGroup, reason: str) -> None:
+def test_a_group_that_cannot_be_reported_truly_is_left_out_with_a_reason(one: RolloutGroup, reason: str) -> None:
     with pytest.raises(NotPosted, match=reason):
         group_to_data(one, 0, max_tokens=5)
 
@@ -86,7 +86,7 @@ def test_a_trainer_without_a_limit_gets_sequences_of_any_length() -> None:
     ("waiting", "own", "weight", "least", "room"),
     [
         (0, 0, 1.0, None, True),
-        (7, 7, 0.01, None, True),  # a first batch of 16 is filled by whoever can
+        (7, 7, 0.01, None, True),  # a first batch of 16 is filled by any group
         (8, 8, 1.0, None, True),
         (16, 16, 1.0, None, False),
         (8, 8, 0.5, None, False),  # its half of what may wait is there

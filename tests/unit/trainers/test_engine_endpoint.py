@@ -132,7 +132,7 @@ async def test_a_prompt_that_leaves_no_room_is_refused_in_vllms_words() -> None:
     assert "maximum context length is 6 tokens" in reply["error"]["message"]
 
 
-async def test_calls_are_told_as_calls_where_tools_are_offered() -> None:
+async def test_calls_are_sent_as_calls_where_tools_are_offered() -> None:
     endpoint = EngineEndpoint(TOKENIZER, FakeEngine([call('{"at": 1}')]).generate)
     await endpoint.start("127.0.0.1")
     with endpoint.episode(params(), 1000) as url:

@@ -13,7 +13,7 @@ ROW: dict[str, Any] = {"responses_create_params": {}}
 
 
 @pytest.mark.parametrize(
-    ("told", "sentence"),
+    ("options", "sentence"),
     [
         ({"sise": 8}, "did you mean size?"),
         ({"no_such_thing": 8}, "there are: concurrency"),
@@ -36,18 +36,18 @@ ROW: dict[str, Any] = {"responses_create_params": {}}
         ({"curriculum": {"next_level_at": 2}}, "next_level_at is 2"),
     ],
 )
-def test_a_wrong_option_is_refused_by_name(told: dict[str, Any], sentence: str) -> None:
+def test_a_wrong_option_is_refused_by_name(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(UserError) as refused:
-        read_options(told)
+        read_options(options)
     assert sentence in str(refused.value)
 
 
 def test_options_may_come_as_text_and_nested_ones_as_mappings() -> None:
-    told = read_options({"size": "4", "drop_equal": "true", "curriculum": {"low": 0.25}, "epochs": None})
-    assert told == GroupOptions(size=4, drop_equal=True, curriculum=Curriculum(low=0.25), epochs=None)
+    options = read_options({"size": "4", "drop_equal": "true", "curriculum": {"low": 0.25}, "epochs": None})
+    assert options == GroupOptions(size=4, drop_equal=True, curriculum=Curriculum(low=0.25), epochs=None)
 
 
-def test_a_stream_keeps_its_places_busy_unless_told_how_far_ahead_to_go() -> None:
+def test_a_stream_keeps_its_places_busy_unless_an_option_says_how_far_ahead_to_go() -> None:
     assert GroupOptions(size=8, concurrency=64).groups_ahead * 8 >= 64
     assert GroupOptions(size=100, concurrency=8).groups_ahead >= 1
     assert GroupOptions(ahead=3).groups_ahead == 3

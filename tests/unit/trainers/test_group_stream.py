@@ -81,7 +81,7 @@ async def test_epochs_go_on_counting_repeats_and_a_limit_ends_them(agent: FakeAg
 
 
 async def test_a_failure_is_tried_again_and_then_delivered_as_a_failure_never_as_a_reward() -> None:
-    rows = [row("mends", fail_times=1), row("stays", fail_times=-1), row("fine")]
+    rows = [row("recovers", fail_times=1), row("stays", fail_times=-1), row("fine")]
     with fake_agent() as agent:
         groups = {one.row: one for one in await collect(agent.url, rows, size=2, backoff=0.01, max_attempts=2)}
     assert (groups[0].complete, groups[0].failures) == (True, ())

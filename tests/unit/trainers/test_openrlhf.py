@@ -154,7 +154,7 @@ async def test_samples_that_begin_at_once_share_an_endpoint_and_keep_apart() -> 
     assert len({row["policy_base_url"].split("/")[2] for row in one.rows}) == 1
 
 
-async def test_no_log_probs_are_told_where_the_trainer_asks_for_none() -> None:
+async def test_no_log_probs_are_sent_where_the_trainer_asks_for_none() -> None:
     async with stack() as one:
         found = await execute(make_executor(one.url), FakeEngine(["yes", "yes"]), logprobs=None)
     assert (found["rollout_log_probs"], found["reward"]) == (None, 0.0)

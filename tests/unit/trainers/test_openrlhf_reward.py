@@ -43,7 +43,7 @@ class Words(ResourcesServer[Seeded]):
     async def verify(self, rollout: WordTask, state: Seeded | None) -> float:
         assert state is not None, "no session"
         await asyncio.sleep(0)
-        if state.wants == "trouble":
+        if state.wants == "outage":
             raise RolloutError("judge", "the judge is down")
         if state.wants == "bug":
             raise ZeroDivisionError
@@ -105,7 +105,7 @@ async def test_what_the_tokenizer_puts_before_the_prompt_is_no_part_of_the_answe
         assert (await ask(url, body))[1]["rewards"] == [1.0]
 
 
-@pytest.mark.parametrize(("wants", "kind"), [("trouble", "judge"), ("bug", "resources")])
+@pytest.mark.parametrize(("wants", "kind"), [("outage", "judge"), ("bug", "resources")])
 async def test_one_failure_of_the_infrastructure_is_an_error_and_no_reward_for_any(wants: str, kind: str) -> None:
     async with endpoint() as url:
         status, reply = await ask(url, request(("a", "a"), (wants, "a")))

@@ -1,4 +1,4 @@
-"""Places that change in number, a pause, and who waits until nobody is inside."""
+"""Places that change in number, a pause, and a wait until no place is taken."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_places_go_round_in_order_and_follow_their_number() -> None:
     assert done == [0, 1, 2, 3, 4, 5]
 
 
-async def test_nobody_enters_during_a_pause_and_its_end_calls_them() -> None:
+async def test_no_one_enters_during_a_pause_and_its_end_lets_them_in() -> None:
     pace, done = Pace(2), []  # type: ignore[var-annotated]
     await pace.take()
     pace.pause()
@@ -55,7 +55,7 @@ async def test_nobody_enters_during_a_pause_and_its_end_calls_them() -> None:
     assert (done, pace.inside) == ([1], 1)
 
 
-async def test_who_gives_up_waiting_costs_nobody_a_place() -> None:
+async def test_who_gives_up_waiting_costs_no_place() -> None:
     pace, done = Pace(1), []  # type: ignore[var-annotated]
     await pace.take()
     first, second, third = (asyncio.create_task(take(pace, done, number)) for number in range(3))

@@ -77,8 +77,8 @@ class Model:
     def train(self, mode: bool) -> None:
         self.training = mode
 
-    def generate(self, input_ids: Grid, max_new_tokens: int, **told: Any) -> Any:
-        self.calls.append({"rows": len(input_ids), "training": self.training, "most": max_new_tokens, **told})
+    def generate(self, input_ids: Grid, max_new_tokens: int, **options: Any) -> Any:
+        self.calls.append({"rows": len(input_ids), "training": self.training, "most": max_new_tokens, **options})
         self.asked.set()
         assert self.go.wait(30)
         if max_new_tokens == FATAL:
@@ -115,9 +115,9 @@ async def test_a_reply_has_the_ids_and_log_probs_in_a_form_that_the_stack_reads(
     model = Model()
     with server.serving(model, Letters()) as fields:
         status, reply = await ask(fields, "ab", max_tokens=3, temperature=0.5)
-        told = read_tokens(reply)
-        assert (status, told.prompt, told.generation) == (200, [97, 98], [98, 98, 98])
-        assert told.log_probs == [0.0, -1.0, -2.0]
+        tokens = read_tokens(reply)
+        assert (status, tokens.prompt, tokens.generation) == (200, [97, 98], [98, 98, 98])
+        assert tokens.log_probs == [0.0, -1.0, -2.0]
         assert (reply["choices"][0]["message"]["content"], reply["choices"][0]["finish_reason"]) == ("bbb", "length")
         _, ended = await ask(fields, "bE", max_tokens=5)
         assert read_tokens(ended).generation == [69, 69, END]
@@ -169,12 +169,12 @@ async def test_it_answers_only_while_a_model_is_served(server: PolicyServer) -> 
         assert (await ask(fields, "a", max_tokens=1))[0] == 200
 
 
-async def test_a_model_that_fails_is_told_to_all_who_wait_and_may_be_asked_again(server: PolicyServer) -> None:
+async def test_a_failure_of_the_model_reaches_all_who_wait_and_may_be_retried(server: PolicyServer) -> None:
     model = Model()
     with server.serving(model, Letters()) as fields:
         replies = await asyncio.gather(*(ask(fields, "a", max_tokens=FATAL) for _ in range(3)))
         assert {status for status, _ in replies} <= {500, 503}
-        assert all("the model failed" in told["error"]["message"] for _, told in replies)
+        assert all("the model failed" in body["error"]["message"] for _, body in replies)
         assert model.training
         assert (await ask(fields, "a", max_tokens=1))[0] == 200
 
@@ -184,19 +184,19 @@ async def test_the_weights_are_given_back_when_nothing_is_generated_any_more(ser
     model.go.clear()
     left = threading.Event()
 
-    def serve_and_leave(told: list[dict[str, str]], served: threading.Event, leave: threading.Event) -> None:
+    def serve_and_leave(replies: list[dict[str, str]], served: threading.Event, leave: threading.Event) -> None:
         with server.serving(model, Letters()) as fields:
-            told.append(fields)
+            replies.append(fields)
             served.set()
             leave.wait(30)
         left.set()
 
-    told: list[dict[str, str]] = []
+    replies: list[dict[str, str]] = []
     served, leave = threading.Event(), threading.Event()
-    trainer = threading.Thread(target=serve_and_leave, args=(told, served, leave))
+    trainer = threading.Thread(target=serve_and_leave, args=(replies, served, leave))
     trainer.start()
     assert served.wait(30)
-    asked = asyncio.create_task(ask(told[0], "a", max_tokens=1))
+    asked = asyncio.create_task(ask(replies[0], "a", max_tokens=1))
     await asyncio.to_thread(model.asked.wait, 30)
     leave.set()
     assert not await asyncio.to_thread(left.wait, 0.2)

@@ -21,8 +21,8 @@ def rollout(*output: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_what_tools_said_between_two_calls_is_masked() -> None:
-    told = {"type": "function_call_output", "output": "sunny"}
-    found = read_sequence(rollout(call([1, 2], [3, 4], "function_call"), told, call([1, 2, 3, 4, 9, 9], [5])))
+    output = {"type": "function_call_output", "output": "sunny"}
+    found = read_sequence(rollout(call([1, 2], [3, 4], "function_call"), output, call([1, 2, 3, 4, 9, 9], [5])))
     assert found == TokenSequence([1, 2], [3, 4, 9, 9, 5], [-0.5, -0.5, 0.0, 0.0, -0.5], [1, 1, 0, 0, 1])
 
 

@@ -52,8 +52,8 @@ async def test_a_claim_is_renewed_at_once_when_more_places_would_be_used_and_end
     heard: list[Claim] = []
     wanted, hungry, renewed = [0], asyncio.Event(), asyncio.Event()
 
-    async def ask(told: Claim) -> Granted | None:
-        heard.append(told)
+    async def ask(sent: Claim) -> Granted | None:
+        heard.append(sent)
         renewed.set()
         return None
 

@@ -60,8 +60,8 @@ def test_each_prompt_gets_one_rollout_in_the_order_of_the_prompts(agent: FakeAge
 
 
 def test_a_failed_rollout_is_tried_again_and_then_has_no_reward_and_nothing_to_train(agent: FakeAgent) -> None:
-    mends, stays = prompt("mends", call([1], [2]), fail_times=1), prompt("stays", call([1], [2]), fail_times=-1)
-    batch = roll_out(agent, [stays, mends])
+    recovers, stays = prompt("recovers", call([1], [2]), fail_times=1), prompt("stays", call([1], [2]), fail_times=-1)
+    batch = roll_out(agent, [stays, recovers])
     assert batch["env_reward"] == [None, 1.0]
     assert batch["env_mask"] == [[0], [1]]
     assert (batch["prompt_ids"][0], batch["completion_ids"][0], batch["logprobs"][0]) == ([END], [END], [0.0])

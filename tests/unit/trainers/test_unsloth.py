@@ -1,4 +1,4 @@
-"""The reward function of trainers that generate by themselves, before an environment that does what it is told."""
+"""The reward function of trainers that generate by themselves, before an environment that does what a test says."""
 
 from __future__ import annotations
 

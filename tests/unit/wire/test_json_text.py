@@ -43,7 +43,7 @@ def test_what_is_no_json_is_still_refused() -> None:
             read_json(body)
 
 
-class Told(BaseModel):
+class Field(BaseModel):
     text: str
 
 
@@ -52,7 +52,7 @@ def test_a_servers_own_half_pairs_are_written_as_text(value: Any) -> None:
     for written in (write_json(value), write_any_json(value)):
         assert HALF.encode() in written
         orjson.loads(written)
-    assert orjson.loads(write_json([Told], default=lambda _: "\ud800" + "x")) == [HALF + "x"]
+    assert orjson.loads(write_json([Field], default=lambda _: "\ud800" + "x")) == [HALF + "x"]
 
 
 def test_other_errors_of_writing_stay_errors() -> None:

@@ -1,4 +1,4 @@
-"""Figures of an audit: a leak is told from a wobble and from warming up."""
+"""Figures of an audit: a leak is distinguished from noise and from warming up."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_this_process_has_memory() -> None:
     assert resident_bytes() > 10 << 20
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="told by /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="read from /proc")
 def test_the_memory_of_a_child_counts_as_long_as_it_lives() -> None:
     code = "held = b'x' * (64 << 20); print(len(held), flush=True); input()"
     before = resident_bytes()

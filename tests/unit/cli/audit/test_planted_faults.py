@@ -180,9 +180,9 @@ async def test_a_clean_verifier_loses_nothing() -> None:
     assert await findings_of(only=(*SURFACE, "worthless answers", "constant answers")) == []
 
 
-@pytest.mark.parametrize(("fault", "told"), FAULTS.items())
-async def test_every_planted_fault_is_found_and_named(fault: str, told: str) -> None:
-    check, _, name = told.partition(": ")
+@pytest.mark.parametrize(("fault", "message"), FAULTS.items())
+async def test_every_planted_fault_is_found_and_named(fault: str, message: str) -> None:
+    check, _, name = message.partition(": ")
     only = check if check in SURFACE else "worthless answers"
     found = {one.check: one.detail for one in await findings_of(fault, only=(only,))}
     assert check in found, found
@@ -211,11 +211,11 @@ class Bare(ResourcesServer[None]):
         return float(rollout.expected_answer in rollout.last_text)
 
 
-async def test_both_modes_are_told_apart_and_only_strict_binds() -> None:
+async def test_both_modes_are_distinguished_and_only_strict_binds() -> None:
     app = Planted.app()
     found = await audit(app, "planted", {"faults": ["CRLF"]}, tuple(cases()), tuple(rows()), quick=True, only=SURFACE)
-    told = {(one.check, one.mode): one for one in found}
-    default, strict = (told["harmless changes", mode] for mode in ("default", "strict"))
+    findings = {(one.check, one.mode): one for one in found}
+    default, strict = (findings["harmless changes", mode] for mode in ("default", "strict"))
     assert (default.passed, default.binding, default.figures["wrong"]) == (True, False, 4)
     assert (strict.passed, strict.binding, strict.figures["wrong"]) == (False, True, 4)
 

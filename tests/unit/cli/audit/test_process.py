@@ -72,7 +72,7 @@ class Moody(ResourcesServer[None]):
 
 
 class Shy(ResourcesServer[None]):
-    """Whoever comes while another is served gets nothing."""
+    """A caller that comes while another is served gets nothing."""
 
     busy = 0
 
@@ -178,8 +178,8 @@ async def findings_of(
     app: ServerApp, *cases: Case, only: tuple[str, ...] = (), **fields: Any
 ) -> dict[str, AuditFinding]:
     chosen = cases or (make_case(),)
-    told = await audit(app, "audited", fields, chosen, ROWS, quick=True, only=only)
-    return {one.check: one for one in told}
+    findings = await audit(app, "audited", fields, chosen, ROWS, quick=True, only=only)
+    return {one.check: one for one in findings}
 
 
 def failed(found: dict[str, AuditFinding]) -> set[str]:
@@ -263,8 +263,10 @@ def test_the_process_runs_on_the_sdk_alone(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize(("oracle", "told"), [(False, "no case is marked as an oracle's"), (None, "cannot be read")])
-def test_a_server_without_oracle_cases_is_told_to_mark_some(tmp_path: Path, oracle: bool | None, told: str) -> None:
+@pytest.mark.parametrize(("oracle", "message"), [(False, "no case is marked as an oracle's"), (None, "cannot be read")])
+def test_a_server_without_oracle_cases_gets_an_error_that_says_to_mark_some(
+    tmp_path: Path, oracle: bool | None, message: str
+) -> None:
     (tmp_path / "app.py").write_text(
         "from gym.server import ResourcesServer\nclass Mine(ResourcesServer[None]): ...\napp = Mine.app()\n"
     )
@@ -276,7 +278,7 @@ def test_a_server_without_oracle_cases_is_told_to_mark_some(tmp_path: Path, orac
     spec = json.dumps({"name": "mine", "fields": {}, "quick": True})
     done = subprocess.run(argv, input=spec, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert told in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -302,6 +304,6 @@ async def test_dice_over_wrong_answers_are_found_although_a_floor_allows_them() 
 
 
 async def test_a_check_that_there_is_not_is_refused_with_those_there_are() -> None:
-    with pytest.raises(UserError, match="no check is called 'speed'") as told:
+    with pytest.raises(UserError, match="no check is called 'speed'") as raised:
         await findings_of(Good.app(), only=("speed",))
-    assert "constant answers, all options" in str(told.value)
+    assert "constant answers, all options" in str(raised.value)

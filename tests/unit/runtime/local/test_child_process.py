@@ -57,9 +57,9 @@ print(open('/dev/fd/4').read())
 print(sorted(int(name) for name in os.listdir('/dev/fd'))[:5], os.read(0, 1))
 print(os.environ['LISTEN_PID'] == str(os.getpid()))
 """
-    code, _, words = run(spec_of(tmp_path, look, document=b"told", activated=True), listen=True)
+    code, _, words = run(spec_of(tmp_path, look, document=b"given", activated=True), listen=True)
 
-    assert words.splitlines()[:3] == ["1", "told", "[0, 1, 2, 3, 4] b''"]
+    assert words.splitlines()[:3] == ["1", "given", "[0, 1, 2, 3, 4] b''"]
     assert words.splitlines()[3] == "True"
     assert code == 0
 
@@ -116,7 +116,7 @@ time.sleep(1000)
     until(lambda: not is_alive(child))
 
 
-def test_a_guard_that_nobody_lets_go_does_not_start_anything() -> None:
+def test_a_guard_that_is_not_let_go_does_not_start_anything() -> None:
     argv = [
         sys.executable,
         "-I",
@@ -137,10 +137,10 @@ def test_a_guard_that_nobody_lets_go_does_not_start_anything() -> None:
 @pytest.mark.parametrize(
     ("code", "words"), [(0, "exit code 0"), (3, "exit code 3"), (-9, "ended by SIGKILL"), (-99, "ended by signal 99")]
 )
-def test_an_end_is_told_in_words(code: int, words: str) -> None:
+def test_an_end_is_reported_in_words(code: int, words: str) -> None:
     assert describe_exit(code) == words
 
 
 @pytest.mark.parametrize("code", [EXIT_BLOCKED, -signal.SIGPROF])
-def test_an_end_over_a_blocked_event_loop_is_told_as_one(code: int) -> None:
+def test_an_end_over_a_blocked_event_loop_is_reported_as_one(code: int) -> None:
     assert "its event loop is blocked" in describe_exit(code)

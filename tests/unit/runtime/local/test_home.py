@@ -38,7 +38,7 @@ def test_one_command_at_a_time_and_the_other_learns_whose_it_is(tmp_path: Path) 
         assert (first, second) == (True, False)
 
 
-def test_a_full_disk_and_a_missing_right_are_told_apart(tmp_path: Path) -> None:
+def test_a_full_disk_and_a_missing_right_are_distinguished(tmp_path: Path) -> None:
     full = unwritable(tmp_path, OSError(errno.ENOSPC, "No space left on device"))
     forbidden = unwritable(tmp_path, OSError(errno.EROFS, "Read-only file system"))
 

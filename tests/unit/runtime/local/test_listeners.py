@@ -20,7 +20,7 @@ def test_a_kept_socket_makes_callers_wait_instead_of_refusing_them() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the port is let go just before")
-def test_a_reserved_port_is_nobody_elses_but_the_servers() -> None:
+def test_a_reserved_port_is_the_servers_alone() -> None:
     with listeners.reserve_port() as held:
         with socket.socket() as stranger, pytest.raises(OSError, match="in use"):
             stranger.bind(listeners.address_of(held))
@@ -28,7 +28,7 @@ def test_a_reserved_port_is_nobody_elses_but_the_servers() -> None:
             assert server.getsockname() == held.getsockname()
 
 
-def test_a_port_in_use_is_told_with_its_holder() -> None:
+def test_a_port_in_use_is_reported_with_its_holder() -> None:
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = held.getsockname()[1]
         with pytest.raises(UserError) as said:
@@ -39,7 +39,7 @@ def test_a_port_in_use_is_told_with_its_holder() -> None:
     assert listeners.holder_of(port) == ""
 
 
-def test_a_host_that_is_not_ours_is_told_as_that() -> None:
+def test_a_host_that_is_not_ours_is_reported_as_that() -> None:
     with pytest.raises(UserError, match=r"the router cannot listen on 192\.0\.2\.1:0"):
         listeners.listen_for_router("192.0.2.1", 0)
 

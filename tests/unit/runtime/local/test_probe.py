@@ -25,7 +25,7 @@ async def answering(reply: bytes, seen: list[bytes] | None = None) -> AsyncItera
         yield server.sockets[0].getsockname()
 
 
-async def test_200_is_well_and_other_answers_are_told() -> None:
+async def test_200_is_well_and_other_answers_are_reported() -> None:
     async with answering(b"HTTP/1.1 200 OK\r\n\r\n{}") as address:
         assert await probe(address, "/healthz", timeout=60) == ""
     async with answering(b"HTTP/1.1 503 No\r\n\r\n") as address:
@@ -45,7 +45,7 @@ async def test_what_is_not_http_is_not_well() -> None:
             assert await probe(address, "/", wrong=frozenset(), timeout=60) == "no HTTP answer on /"
 
 
-async def test_nobody_there_and_nobody_answering_are_told_apart() -> None:
+async def test_no_listener_and_no_answer_are_distinguished() -> None:
     async with answering(b"") as address:
         pass
     assert "refused" in await probe(address, "/healthz", timeout=60)

@@ -42,7 +42,7 @@ def test_an_unknown_name_is_answered_with_the_nearest_or_with_all(home: Home) ->
     assert "my_wether" in near.value.what
 
 
-def test_last_lines_of_several_are_told_apart_and_of_one_are_plain(home: Home) -> None:
+def test_last_lines_of_several_are_distinguished_and_of_one_are_plain(home: Home) -> None:
     several = list(read_logs(home, ("my_weather",), follow=False, tail=1, runs=lambda: True))
     one = list(read_logs(home, ("mcqa",), follow=False, tail=2, runs=lambda: True))
 
@@ -51,7 +51,7 @@ def test_last_lines_of_several_are_told_apart_and_of_one_are_plain(home: Home) -
     assert list(read_logs(home, ("mcqa",), follow=False, tail=0, runs=lambda: True)) == []
 
 
-def test_a_stack_that_starts_anew_has_new_logs_and_the_ones_before_stand_beside(home: Home) -> None:
+def test_a_stack_that_starts_again_has_new_logs_and_the_ones_before_stand_beside(home: Home) -> None:
     begin_logs(home)
     assert list(read_logs(home, ("mcqa",), follow=False, tail=9, runs=lambda: True)) == []
     assert home.log("mcqa-1").with_name("mcqa-1.log.1").read_text().endswith("mcqa-1 c\n")

@@ -192,16 +192,16 @@ async def test_a_server_that_ends_again_and_again_at_its_start_is_given_up_and_a
         assert "it starts again in 1000.0 s" in caplog.text  # the back-off begins again as well
 
 
-async def test_who_asks_a_server_that_ends_at_each_start_is_told_so_until_it_is_well(
+async def test_a_caller_of_a_server_that_ends_at_each_start_gets_that_error_until_it_is_healthy(
     tmp_path: Path,
 ) -> None:
     code = f"import os\nif not os.path.exists('well'): os._exit(5)\n{SERVER}"
     http = HttpClient()
     async with running_process(tmp_path, code) as process:
         reply = await http.request("POST", f"{process.url}/verify", body=b"x" * 300_000)
-        told = error_from_reply(reply.status, reply.body, server="", kind="agent")
-        assert (reply.status, told.kind, told.server, told.retryable) == (503, "resources", "x", True)
-        assert told.message == "x ends at each start (exit code 5): `gym logs x` shows why"
+        error = error_from_reply(reply.status, reply.body, server="", kind="agent")
+        assert (reply.status, error.kind, error.server, error.retryable) == (503, "resources", "x", True)
+        assert error.message == "x ends at each start (exit code 5): `gym logs x` shows why"
         (tmp_path / "well").touch()
         process.nudge()
         await until(lambda: process.state == "healthy")  # asked on the same socket

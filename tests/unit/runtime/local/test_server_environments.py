@@ -68,7 +68,7 @@ def test_paths_in_requirements_are_meant_from_the_servers_folder(tmp_path: Path,
     assert run_program([str(python), "-I", "-c", "import tiny_thing; print(tiny_thing.VALUE)"]) == "42\n"
 
 
-def test_a_half_made_environment_is_made_anew(tmp_path: Path, cache: Path) -> None:
+def test_a_half_made_environment_is_made_again(tmp_path: Path, cache: Path) -> None:
     service = needing(tmp_path, "a", f"tiny_thing @ file://{write_wheel(tmp_path, 'tiny_thing', 'VALUE = 1')}\n")
     half = cache / "envs" / describe_environment(service, cache).digest
     (half / "bin").mkdir(parents=True)
@@ -92,7 +92,7 @@ def test_several_that_need_the_same_at_once_make_it_once(tmp_path: Path, cache: 
     assert len(set(found)) == 1
 
 
-def test_what_cannot_be_installed_is_told_in_the_words_of_uv_and_with_the_file_to_fix(
+def test_what_cannot_be_installed_is_reported_in_the_words_of_uv_and_with_the_file_to_fix(
     tmp_path: Path, cache: Path
 ) -> None:
     service = needing(tmp_path, "a", "./surely-not-there.whl\n")
@@ -133,9 +133,9 @@ def theirs(folder: Path, requirements: str) -> Service:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where wheels come from, in place of an index."""
-    folder = tmp_path / "shelf"
+    folder = tmp_path / "wheels"
     folder.mkdir()
     monkeypatch.setenv("UV_NO_INDEX", "1")
     monkeypatch.setenv("UV_FIND_LINKS", str(folder))
@@ -143,20 +143,20 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_repository_that_is_not_there_gives_the_newest_package_that_this_python_takes(
-    tmp_path: Path, cache: Path, shelf: Path
+    tmp_path: Path, cache: Path, wheels: Path
 ) -> None:
-    write_wheel(shelf, "nemo_gym", "V = 1", version="1.0")
-    write_wheel(shelf, "nemo_gym", "V = 2", version="2.0")
-    write_wheel(shelf, "nemo_gym", "V = 3", version="3.0", python=">=3.99")
+    write_wheel(wheels, "nemo_gym", "V = 1", version="1.0")
+    write_wheel(wheels, "nemo_gym", "V = 2", version="2.0")
+    write_wheel(wheels, "nemo_gym", "V = 3", version="3.0", python=">=3.99")
     python = prepare_environment(theirs(tmp_path, "-e nemo-gym[dev] @ ../../\n"), cache)
 
     assert run_program([str(python), "-c", "import nemo_gym; print(nemo_gym.V)"]).strip() == "2"
 
 
 def test_a_package_that_wants_a_newer_python_is_refused_in_one_sentence(
-    tmp_path: Path, cache: Path, shelf: Path
+    tmp_path: Path, cache: Path, wheels: Path
 ) -> None:
-    write_wheel(shelf, "nemo_gym", "V = 3", version="3.0", python=">=3.99")
+    write_wheel(wheels, "nemo_gym", "V = 3", version="3.0", python=">=3.99")
     with pytest.raises(UserError) as error:
         prepare_environment(theirs(tmp_path, "nemo-gym==3.0\n"), cache)
 

@@ -41,7 +41,7 @@ def order_of(*services: Service, **more: Any) -> StackOrder:
     return StackOrder(plan=Plan(stack="test", services=services), **more)
 
 
-def test_a_server_of_ours_is_handed_its_socket_and_told_only_what_it_may_know() -> None:
+def test_a_server_of_ours_gets_its_socket_and_only_what_it_may_know() -> None:
     service = make("mcqa", fields={"api_key": "k"}, needs=("other",))
     order = order_of(service, make("other", fields={"api_key": "not yours"}), pythons={"mcqa": "/venv/bin/python"})
     spec = service_spec(order, HOME, service, "mcqa-1", {"mcqa": ("h", 1), "other": ("h", 2)})

@@ -23,7 +23,7 @@ class StartRow(Row):
     start: int
 
 
-class Shelf(ResourcesServer[State]):
+class CountingServer(ResourcesServer[State]):
     """Keeps every state that it ever made, for the test to look at."""
 
     def __init__(self, *args: Any) -> None:
@@ -52,7 +52,7 @@ class Shelf(ResourcesServer[State]):
 
     @tool
     async def broken(self, state: State) -> None:
-        raise LookupError("no shelf")
+        raise LookupError("no counter")
 
     async def verify(self, rollout: VerifyRequest, state: State | None) -> float:
         if state is not None and rollout.last_text == "wait":
@@ -61,8 +61,8 @@ class Shelf(ResourcesServer[State]):
         return float(state.count) if state else -1.0
 
 
-def shelf(**fields: Any) -> Any:
-    return Shelf.app(fields, name="shelf")
+def counting_server(**fields: Any) -> Any:
+    return CountingServer.app(fields, name="counter")
 
 
 def states(app: Any) -> list[State]:

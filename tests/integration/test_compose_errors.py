@@ -82,7 +82,7 @@ def stays_up(stand: Stand, plan: Plan, timeout: float) -> tuple[str, dict[str, s
     return str(caught.value), {one.replica: one.state for one in status.replicas}
 
 
-def test_a_server_that_ends_at_each_start_is_told_at_once_and_the_others_serve_on(stand: Stand) -> None:
+def test_a_server_that_ends_at_each_start_is_reported_at_once_and_the_others_serve_on(stand: Stand) -> None:
     write_server(stand.cwd, "fine", HEALTHY)
     write_server(stand.cwd, "broken", "import nothing_of_that_name\n")
     text, states = stays_up(stand, stand.plan("fine", "broken")[0], timeout=3600)
@@ -97,7 +97,7 @@ def test_a_server_that_ends_at_each_start_is_told_at_once_and_the_others_serve_o
     assert call(status, "GET", "/s/broken/healthz")[0] == 200
 
 
-def test_a_server_that_is_late_is_told_with_what_it_wrote_and_the_others_serve_on(stand: Stand) -> None:
+def test_a_server_that_is_late_is_reported_with_what_it_wrote_and_the_others_serve_on(stand: Stand) -> None:
     write_server(stand.cwd, "fine", HEALTHY)
     write_server(stand.cwd, "stuck", NEVER_HEALTHY)
     stand.up("fine")  # first, and so a few seconds for the other are enough on any machine
@@ -149,7 +149,7 @@ def test_a_port_in_use_is_an_error_before_anything_starts(stand: Stand) -> None:
     assert f"port {port} on 127.0.0.1 is in use" in text
 
 
-def test_a_port_that_another_stack_has_is_told_with_that_stack(stand: Stand) -> None:
+def test_a_port_that_another_stack_has_is_reported_with_that_stack(stand: Stand) -> None:
     write_server(stand.cwd, "fine", HEALTHY)
     port = int(stand.up("fine").router.rpartition(":")[2])
     with stand_in(stand.cwd / "other") as other:
