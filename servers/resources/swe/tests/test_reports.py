@@ -1,4 +1,4 @@
-"""From what a run lines_of to a verdict."""
+"""From what a run reported to a verdict."""
 
 from __future__ import annotations
 
