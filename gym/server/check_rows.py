@@ -46,8 +46,11 @@ class RowChecker:
             await self._server.start()
 
     async def stop(self) -> None:
-        if self._has_data:
-            await self._server.stop()
+        try:
+            if self._has_data:
+                await self._server.stop()
+        finally:
+            await self._server.close_owned()
 
     async def check(self, raw: bytes) -> list[Problem]:
         """What is wrong with a line that is a JSON object; without file and number, which the caller knows."""
