@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 ENGINE_FLOOR: Final = (25, 0)  # healthcheck.start_interval
 COMPOSE_FLOOR: Final = (2, 26)
-QUICK_SECONDS: Final = 2.0  # one that is not there refuses at once; one that is busy may need a second
-PATIENT_SECONDS: Final = 10.0
+QUICK_TIMEOUT: Final = 2.0  # one that is not there refuses at once; one that is busy may need a second
+REQUIRED_TIMEOUT: Final = 10.0
 CLIENT_SECONDS: Final = 120.0
 FAR: Final = re.compile(r"^(ssh://|tcp://(?!localhost[:/]|127\.|\[::1\]))")
 DEFAULT_SOCKET: Final = "/var/run/docker.sock"
@@ -46,14 +46,14 @@ def engine_answers() -> EngineFacts | None:
 def find_engine() -> EngineFacts | InfraError:
     """The same, or why there is none to use."""
     try:
-        return _engine(QUICK_SECONDS)
+        return _engine(QUICK_TIMEOUT)
     except InfraError as error:
         return error
 
 
 def require_engine() -> EngineFacts:
     """The engine; or why there is none that we can use, and what to do about it."""
-    return _engine(PATIENT_SECONDS)
+    return _engine(REQUIRED_TIMEOUT)
 
 
 @contextmanager
@@ -190,7 +190,7 @@ def _compose_version() -> str:
             "Install the Docker CLI with its Compose plugin (on Debian: scripts/docker-engine).",
         )
     try:
-        return run_program(("docker", "compose", "version", "--short"), timeout=PATIENT_SECONDS).strip().lstrip("v")
+        return run_program(("docker", "compose", "version", "--short"), timeout=REQUIRED_TIMEOUT).strip().lstrip("v")
     except ProgramFailed:
         return ""
 

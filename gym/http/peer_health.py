@@ -198,7 +198,7 @@ class PeerHealth:
         return task
 
     async def _question(self, peer: Peer, doubt: SilentPeer) -> None:
-        """Any answer is one, a refusal too: somebody is there, and the awaiting connection tells its own end."""
+        """Any answer is one, a refusal too: the peer is there, and the awaiting connection shows its own end."""
         try:
             async with asyncio.timeout(SILENT_SECONDS + ASK_EVERY):
                 spoke = await _ask_healthz(peer, doubt)

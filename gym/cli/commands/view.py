@@ -34,13 +34,13 @@ def command(files: Files, output: Output = None, sample: Sample = None, port: Po
     """Read rollouts in a browser: gym view rollouts.jsonl."""
     if sample is not None and output is None:
         raise UserError("--sample is for a page of its own; a served one shows them all.", "Add -o page.html.")
-    shelf = RolloutFiles(files)
-    size = sum(file.path.stat().st_size for file in shelf.files if file.path.is_file())
+    rollouts = RolloutFiles(files)
+    size = sum(file.path.stat().st_size for file in rollouts.files if file.path.is_file())
     if size > LARGE:
         console.note(f"Reading {size / 1e9:.1f} GB once, to index it.")
-    shelf.refresh()
+    rollouts.refresh()
     if output is not None:
-        return _write_page(shelf, output, sample, open_it)
+        return _write_page(rollouts, output, sample, open_it)
     with _listen(port) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
         console.show_line(url)
@@ -48,7 +48,7 @@ def command(files: Files, output: Output = None, sample: Sample = None, port: Po
         if open_it:
             webbrowser.open(url)
         settings = Settings(name="view", listen=f"fd:{listener.detach()}", drain_seconds=1)
-        run_app(make_app(shelf), settings, rules=Rules(pages=True))
+        run_app(make_app(rollouts), settings, rules=Rules(pages=True))
     return 0
 
 
@@ -59,11 +59,11 @@ def _listen(port: int) -> socket.socket:
         raise UserError(error.what, "Choose another --port, or leave it out.") from None
 
 
-def _write_page(shelf: RolloutFiles, output: Path, sample: int | None, open_it: bool) -> int:
-    if any(output.resolve() == file.path.resolve() for file in shelf.files):
+def _write_page(rollouts: RolloutFiles, output: Path, sample: int | None, open_it: bool) -> int:
+    if any(output.resolve() == file.path.resolve() for file in rollouts.files):
         raise UserError(f"-o {output} is one of the files to be read.", "Give the page a name of its own: -o page.html")
     output.parent.mkdir(parents=True, exist_ok=True)
-    write_result(output, embed_rollouts(shelf, sample))
+    write_result(output, embed_rollouts(rollouts, sample))
     console.show_line(str(output))
     if open_it:
         webbrowser.open(output.resolve().as_uri())

@@ -71,12 +71,12 @@ def _take(line: socket.socket, decoder: Decoder, data: bytes) -> int | None:
             line.sendall(encode(PONG, message.data, masked=True))
         elif message.kind == CLOSE:
             return SIGNALLED + signal.SIGHUP
-        elif message.kind == TEXT and (code := _told(message.data)) is not None:
+        elif message.kind == TEXT and (code := _exit_code(message.data)) is not None:
             return code
     return None
 
 
-def _told(text: bytes) -> int | None:
+def _exit_code(text: bytes) -> int | None:
     message = orjson.loads(text)
     if "error" in message:
         raise RolloutError("sandbox", str(message["error"].get("message", "")), server="sandbox")

@@ -116,7 +116,7 @@ def test_a_thing_that_is_no_engine_is_no_engine(tmp_path: Path, monkeypatch: pyt
         silent.bind(str(tmp_path / "s"))
         silent.listen()
         monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/s")
-        monkeypatch.setattr(engine, "QUICK_SECONDS", 0.05)
+        monkeypatch.setattr(engine, "QUICK_TIMEOUT", 0.05)
         assert engine_answers() is None
 
 
