@@ -112,5 +112,5 @@ async def test_its_data_is_not_asked_about_a_row_that_it_could_not_read() -> Non
 
 
 def test_what_is_no_server_of_the_sdk_is_refused() -> None:
-    with pytest.raises(UserError, match="no server of this SDK"):
+    with pytest.raises(UserError, match="not a server of this SDK"):
         RowChecker.of(object(), "it", {})

@@ -71,8 +71,8 @@ def test_a_secret_is_read_from_its_file_and_no_newline_comes_along(tmp_path: Pat
         ({labels.ENV_CONFIG: "text"}, "holds a str, not a mapping"),
         ({labels.ENV_CONFIG_FILE: "/no/such/file"}, "GYM_CONFIG_FILE=/no/such/file cannot be read"),
         ({labels.ENV_CONFIG: json.dumps(DOCUMENT), labels.ENV_INSTANCE: "other"}, "other is not an instance"),
-        ({labels.ENV_DRAIN: "soon"}, "GYM_DRAIN_SECONDS=soon is no number"),
-        ({labels.ENV_DRAIN: "nan"}, "GYM_DRAIN_SECONDS=nan is no number"),
+        ({labels.ENV_DRAIN: "soon"}, "GYM_DRAIN_SECONDS=soon is not a number"),
+        ({labels.ENV_DRAIN: "nan"}, "GYM_DRAIN_SECONDS=nan is not a number"),
     ],
 )
 def test_an_environment_that_is_wrong_is_said_and_no_traceback(environ: dict[str, str], said: str) -> None:
