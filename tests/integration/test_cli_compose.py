@@ -51,7 +51,7 @@ def test_a_model_on_this_machine_is_said_to_have_another_name_inside(folder: Pat
     words = (f"policy_base_url={url}", "policy_api_key=none", "policy_model_name=any", "--port", "0")
     up = gym("up", "mcqa", *words, "--model", "openai", cwd=folder, env=engine(), timeout=300)
     assert up.returncode == 0, up.stderr
-    assert f"{url} is on this machine: containers are told http://host.docker.internal:9/v1" in up.stderr
+    assert f"{url} is on this machine: containers get http://host.docker.internal:9/v1" in up.stderr
 
 
 def engine() -> dict[str, str]:

@@ -36,7 +36,7 @@ def test_rows_are_filtered_by_rollouts_and_failures_count_for_nothing(tmp_path: 
     done = gym(*words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert read(tmp_path / "kept.jsonl") == [rows[1]]
-    assert "3 failures, which count for nothing" in done.stdout
+    assert "3 failures, which are ignored" in done.stdout
     assert "rows without rollouts, the first at rows.jsonl:4, were dropped" in done.stderr
     output = json.loads(gym(*words, "--missing", "keep", "--json", cwd=tmp_path).stdout)
     assert output == {"too easy": 1, "between": 1, "too hard": 1, "without rollouts": 1, "kept": 2} | {
