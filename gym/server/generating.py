@@ -231,7 +231,7 @@ def main(generator: Generator, argv: list[str] | None = None) -> int:
     asked = parser.parse_args(argv)
     if asked.describe:
         can = {"licence": generator.licence, "difficulties": generator.difficulties, "splits": SPLITS}
-        can["tasks"] = tasks_of(generator)
+        can |= {"tasks": tasks} if (tasks := tasks_of(generator)) else {}
         sys.stdout.buffer.write(orjson.dumps(can) + b"\n")
         return 0
     try:
