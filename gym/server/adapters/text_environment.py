@@ -98,10 +98,20 @@ class TextEnvironment(GymnasiumServer[Game[E]], Generic[E]):
             reply = await peer.ask_model({"input": asked}, self.config.opponent.name)
         return items.last_assistant_text(reply["output"])
 
+    @contextmanager
+    def guarded(self, method: str) -> Iterator[None]:
+        """Around the library's code that runs after an `await`: in time, or the rollout fails."""
+        seconds = self.config.act_seconds * (12 if method == "open" else 1)
+        try:
+            with self._blamed(method), CpuLimit(seconds, wall=self.config.act_seconds * 12):
+                yield
+        except CpuLimitReached as limit:
+            raise RolloutError("timeout", f"{type(self).__name__}.{method} took too long: {limit}") from None
+
     # What turns them into an environment of turns.
 
     async def reset(self, row: Any) -> tuple[Game[E], Observation]:
-        with self._blamed("open"), CpuLimit(self.config.act_seconds * 12, wall=self.config.act_seconds * 12):
+        with self.guarded("open"):
             opened = self.open(row)
         if inspect.isawaitable(opened):
             opened = await opened
@@ -156,6 +166,10 @@ class TextEnvironment(GymnasiumServer[Game[E]], Generic[E]):
     def routes(self) -> list[Route]:
         acting = [Route(f"/{self.config.act_tool}", self._on_act, "Act once")] if self.config.act_tool else []
         return super().routes() + acting
+
+    async def _on_reverify_mode(self, _: Call) -> Answer:
+        """A second model may say something else when a rollout is played again."""
+        return json_answer("unsupported" if self.config.opponent else self.reverify_mode)
 
     async def _on_act(self, call: Call) -> Answer:
         episode = self.find_episode(self.session_id(call))
