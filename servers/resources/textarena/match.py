@@ -5,8 +5,8 @@ from numbers import Real
 from typing import Any
 
 import textarena
-from chance import Chance
 
+from gym.server.adapters.chance import Chance
 from gym.server.gymnasium import Step
 
 

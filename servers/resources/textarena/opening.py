@@ -3,12 +3,12 @@
 import difflib
 
 import textarena
-from chance import Chance
 from match import Match
 from pydantic import Field
 from textarena.envs.registration import ENV_REGISTRY
 
 from gym.server import Row
+from gym.server.adapters.chance import Chance
 from gym.wire.failures import RolloutError
 
 WORDS = "bake them with `python -m nltk.downloader words averaged_perceptron_tagger_eng` and set NLTK_DATA"

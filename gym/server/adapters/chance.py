@@ -1,12 +1,15 @@
-"""The library rolls with Python's one random generator: each game gets its own state of it while it moves.
+"""For a library that rolls with Python's one random generator: each game has its own state of it while it moves.
 
 A thousand games in one process are as independent, and as repeatable, as a thousand processes.
 """
+
+from __future__ import annotations
 
 import random
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 
 class Chance:
@@ -15,7 +18,7 @@ class Chance:
     __slots__ = ("_gauss", "_numbers", "_version")
 
     def __init__(self, seed: int | None) -> None:
-        self._keep(random.Random(seed))
+        self._keep(random.Random(seed).getstate())
 
     @contextmanager
     def lent(self) -> Iterator[None]:
@@ -25,8 +28,8 @@ class Chance:
         try:
             yield
         finally:
-            self._keep(random)
+            self._keep(random.getstate())
 
-    def _keep(self, source: object) -> None:
-        self._version, numbers, self._gauss = source.getstate()  # type: ignore[attr-defined]
+    def _keep(self, state: tuple[Any, ...]) -> None:
+        self._version, numbers, self._gauss = state
         self._numbers = array("I", numbers).tobytes()
