@@ -6,8 +6,9 @@ import keyword
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 
@@ -15,7 +16,35 @@ from gym.errors import UserError
 
 PLACEHOLDER = "__name__"
 SUFFIX = ".j2"
+COMMON, ABOUT = "_common", "about.txt"
 VALID_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+class AgentTemplate(NamedTuple):
+    """An agent that is a library: what all of them have in common, and what is its own."""
+
+    name: str
+    about: str
+    folders: tuple[Path, Path]
+
+
+def list_templates(templates: Path) -> list[AgentTemplate]:
+    agents = templates / "agents"
+    return [
+        AgentTemplate(path.parent.name, path.read_text("utf-8").strip(), (agents / COMMON, path.parent))
+        for path in sorted(agents.glob(f"*/{ABOUT}"))
+    ]
+
+
+def find_template(name: str, known: Sequence[AgentTemplate]) -> AgentTemplate:
+    plain = name.strip().lower().replace("_", "-")
+    for one in known:
+        if one.name == plain:
+            return one
+    there_are = ", ".join(one.name for one in known)
+    raise UserError(
+        f"There is no template '{name}'.", f"There are: {there_are}. Leave --template out for a plain agent."
+    )
 
 
 def check_name(name: str) -> None:
@@ -46,13 +75,17 @@ def render_tree(template: Path, values: Mapping[str, str]) -> dict[Path, str]:
     """Every file of a template folder: where it goes, and its text."""
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701
     files = {}
-    for source in sorted(path for path in template.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
+    for source in sorted(path for path in template.rglob("*") if path.is_file() and not _is_left_out(path)):
         target = Path(str(source.relative_to(template)).replace(PLACEHOLDER, values["name"]))
         text = source.read_text("utf-8")
         if target.suffix == SUFFIX:
             target, text = target.with_suffix(""), environment.from_string(text).render(values)
         files[target] = text
     return files
+
+
+def _is_left_out(path: Path) -> bool:
+    return "__pycache__" in path.parts or path.name == ABOUT
 
 
 def write_tree(folder: Path, files: Mapping[Path, str]) -> None:

@@ -10,7 +10,15 @@ import typer
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.scaffold import check_name, class_name, render_tree, write_tree
+from gym.cli.scaffold import (
+    AgentTemplate,
+    check_name,
+    class_name,
+    find_template,
+    list_templates,
+    render_tree,
+    write_tree,
+)
 from gym.cli.summary import relative
 from gym.config import list_servers, search_roots
 from gym.errors import UserError
@@ -22,10 +30,20 @@ FOLDERS: dict[Kind, str] = {"resources": "resources", "agent": "agents", "model"
 
 def command(
     kind: Annotated[Kind, typer.Argument(help="What the server is.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: a-z, 0-9 and _.")],
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name: a-z, 0-9 and _.")] = None,
+    template: Annotated[str | None, typer.Option(metavar="LIBRARY", help="An agent that is this library.")] = None,
+    list_all: Annotated[bool, typer.Option("--list-templates", help="Show the libraries there are.")] = False,
     to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="The folder that it is made in.")] = None,
 ) -> int:
     """Make a new server from a template, in ./servers when there is such a folder, else in ./NAME."""
+    agents = list_templates(asset_dir("templates"))
+    if list_all:
+        return _show_templates(agents)
+    if name is None:
+        raise UserError("The server needs a name.", f"For example: gym new {kind} my_{kind}")
+    if template is not None and kind != "agent":
+        raise UserError(f"--template is for agents; a {kind} server has none.", f"gym new agent {name} --template ...")
+    library = None if template is None else find_template(template, agents)
     check_name(name)
     taken = [one for one in list_servers(search_roots(Path.cwd(), os.environ)) if name in (one.name, *one.aliases)]
     if taken:
@@ -33,11 +51,24 @@ def command(
     folder = (_parent(kind) if to is None else to.absolute()) / name
     title = name.replace("_", " ").capitalize()
     values = {"name": name, "class_name": class_name(name), "title": title, "path": relative(folder)}
-    write_tree(folder, render_tree(asset_dir("templates") / kind, values))
+    write_tree(folder, _render(kind, library, values))
     console.show(Text.assemble(("made     ", "bold"), relative(folder)))
     console.show(Text.assemble(("test it  ", "bold"), f"gym test {name}"))
     console.show(Text.assemble(("run it   ", "bold"), _run_line(kind, name)))
     console.show(Text.assemble(("next     ", "bold"), f"read {relative(folder / 'README.md')}"))
+    return 0
+
+
+def _render(kind: Kind, library: AgentTemplate | None, values: dict[str, str]) -> dict[Path, str]:
+    if library is None:
+        return render_tree(asset_dir("templates") / kind, values)
+    values = {**values, "library": library.about}
+    return {name: text for folder in library.folders for name, text in render_tree(folder, values).items()}
+
+
+def _show_templates(agents: list[AgentTemplate]) -> int:
+    for one in agents:
+        console.show(Text.assemble((f"{one.name:<16}", "bold"), one.about))
     return 0
 
 

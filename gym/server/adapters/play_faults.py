@@ -15,6 +15,7 @@ LIBRARY_FOLDERS: Final = ("site-packages", "dist-packages")
 STDLIB: Final = Path(sysconfig.get_paths()["stdlib"])
 OURS: Final = Path(gym.__file__).parent
 NEVER_THE_POLICY: Final = (OSError, MemoryError, ImportError, NotImplementedError)
+CLIENT_GAVE_UP: Final = frozenset(("APIConnectionError", "TransportError"))  # of openai, anthropic; httpx
 SHOWN: Final = 500
 
 
@@ -32,7 +33,7 @@ def fault_of_policy(
         raise RolloutError("agent", what, server=server, retryable=_may_pass(leaves)) from error
     if all(isinstance(one, blamed) for one in leaves):
         return told
-    if any(isinstance(one, NEVER_THE_POLICY) or _is_raised_in(here, one) for one in leaves):
+    if any(_is_never_the_policy(one) or _is_raised_in(here, one) for one in leaves):
         what = f"play raised {told}{_place(leaves[0])}"
         raise RolloutError("agent", what, server=server, retryable=_may_pass(leaves)) from error
     return told
@@ -45,6 +46,16 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
             yield from _leaves(one)
     else:
         yield error
+
+
+def _is_never_the_policy(error: BaseException) -> bool:
+    """A client that lost patience with a slow model, too: its name is known, its package may not be installed."""
+    now: BaseException | None = error
+    while now is not None:
+        if isinstance(now, NEVER_THE_POLICY) or any(one.__name__ in CLIENT_GAVE_UP for one in type(now).__mro__):
+            return True
+        now = now.__cause__
+    return False
 
 
 def _is_raised_in(here: Path, error: BaseException) -> bool:
@@ -73,4 +84,4 @@ def _place(error: BaseException) -> str:
 
 
 def _may_pass(leaves: list[BaseException]) -> bool:
-    return any(isinstance(one, OSError | MemoryError) for one in leaves)
+    return any(_is_never_the_policy(one) and not isinstance(one, ImportError | NotImplementedError) for one in leaves)

@@ -275,6 +275,21 @@ async def test_a_library_that_fails_before_the_model_has_spoken_is_no_fault_of_t
     assert "before the model had answered" in failure["error"]["message"]
 
 
+class Impatient(WholeAgent):
+    """A client that gives up on a slow model: no fault of the policy."""
+
+    async def play(self, task: Any, model: Any, tools: Any) -> Any:
+        await loop_of_chat(task, model, tools)
+        async with openai.AsyncOpenAI(base_url="http://127.0.0.1:9", api_key="x", max_retries=0) as client:
+            await client.models.list()
+
+
+async def test_a_client_that_gives_up_is_a_failure() -> None:
+    status, failure, _ = await play(Impatient)
+    assert (status, failure["error"]["kind"], failure["error"]["retryable"]) == (500, "agent", True)
+    assert "APIConnectionError" in failure["error"]["message"]
+
+
 async def test_an_endpoint_of_the_rollout_s_own_is_what_the_library_asks() -> None:
     row = {"policy_base_url": "http://10.1.2.3:8000/v1", "policy_api_key": "sk-secret-key", "policy_model_name": "mine"}
     status, rollout, asked = await play(ChatPlayer, row=row)
@@ -312,7 +327,9 @@ class Stuck(WholeAgent):
 
     def play(self, task: Any, model: Any, tools: Any) -> Any:
         RELEASED.wait()
-        for use in (lambda: urllib.request.urlopen(f"{model.base_url}/models"), lambda: tools[0].wait(count=3)):
+        uses: list[Callable[[], Any]] = [lambda: urllib.request.urlopen(f"{model.base_url}/models")]
+        uses.append(lambda: tools[0].wait(count=3))
+        for use in uses:
             try:
                 use()
             except Exception as error:  # noqa: BLE001 (whatever it is, the test looks at it)
