@@ -64,7 +64,10 @@ async def rooms(**fields: Any) -> AsyncIterator[tuple[Caller, Any, Any]]:
 
 
 def finished(*calls: tuple[str, str]) -> dict[str, Any]:
-    output = [items.function_call(name, arguments, call_id=f"c{n}") for n, (name, arguments) in enumerate(calls)]
+    output = []
+    for number, (name, arguments) in enumerate(calls):
+        output.append(items.function_call(name, arguments, call_id=f"c{number}"))
+        output.append(items.function_call_output(f"c{number}", "…"))
     return {**ROW, "response": {"output": [*output, items.message("done")]}}
 
 
@@ -137,6 +140,14 @@ async def test_a_rollout_is_verified_again_by_making_its_calls_again() -> None:
         body = finished(("look", "{}"), ("door_open", "{}"), ("look", "{}"))
         assert (await caller.post("/verify", body)).body["reward"] == 1.25
         assert server.made[0].closed == 1
+
+
+async def test_a_call_that_was_never_answered_is_not_made_again() -> None:
+    async with rooms() as (caller, server, _):
+        body = finished(("look", "{}"), ("door_open", "{}"))
+        del body["response"]["output"][3]
+        assert (await caller.post("/verify", body)).body["reward"] == 0.25
+        assert server.made[0].calls == ["look"]
 
 
 async def test_an_agent_merges_tools_and_observation_and_stops_at_the_end() -> None:
