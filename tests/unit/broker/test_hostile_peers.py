@@ -17,13 +17,13 @@ import pytest
 from gym.broker.bounded_output import BoundedOutput
 from gym.broker.channel import frames
 from gym.broker.channel.channel import PipeChannel, open_channel
-from gym.broker.egress.relay import DATA, HEAD, MAX_WAITING, OPEN, RESET, Relay, RelayConnection
 from gym.broker.errors import RequestRefused
 from gym.broker.providers.docker.hijack import FRAME, KEPT_WORDS, Attached
 from gym.broker.routes.command_routes import UnsentOutput
 from gym.broker.routes.terminal_routes import UNREAD, TerminalOutput
 from gym.broker.tar import BLOCK, TarReader, read_entries
 from gym.http.websocket import BINARY, WebSocketProtocol, encode
+from gym.sandbox.relay import DATA, HEAD, MAX_WAITING, OPEN, RESET, Relay, RelayConnection
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
 
