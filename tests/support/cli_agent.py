@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gym.sandbox.broker_client import Sandbox, SandboxEnded, Sandboxes
+from gym.sandbox.broker_client import Sandbox, Sandboxes
 from gym.server import ResourcesServer, VerifyRequest
 from gym.server.testing import Answered, Caller, running
 from gym.wire.sandbox import Grant, SandboxSpec
@@ -53,7 +54,7 @@ print(work([{"role": "system", "content": "You work."}, {"role": "user", "conten
 
 
 class FolderTask(ResourcesServer[Sandbox]):
-    """The answer is a file in the sandbox. What the sandbox itself has done is worth 0."""
+    """The answer is a file in the sandbox."""
 
     async def start(self) -> None:
         self.sandboxes = self.own(Sandboxes.from_settings(self.settings))
@@ -68,14 +69,18 @@ class FolderTask(ResourcesServer[Sandbox]):
 
     async def verify(self, rollout: VerifyRequest, state: Sandbox | None) -> dict[str, Any]:
         assert state is not None
-        try:
-            found = await state.exec("cat answer.txt")
-        except SandboxEnded as ended:
-            return {"reward": 0.0, "reason": ended.message}
+        found = await state.exec("cat answer.txt")
         return {"reward": float(found.stdout.text.strip() == "42")}
 
     async def close(self, state: Sandbox) -> None:
         await state.delete()
+
+
+class SaidTask(ResourcesServer[None]):
+    """The answer is what was said; it knows of no sandbox."""
+
+    async def verify(self, rollout: VerifyRequest) -> float:
+        return float("done" in rollout.output_text)
 
 
 @dataclass
@@ -87,11 +92,11 @@ class Stack:
     folder: Path
 
     @asynccontextmanager
-    async def agent(self, program: Mapping[str, Any], **fields: Any) -> AsyncIterator[Caller]:
+    async def agent(self, program: Mapping[str, Any], *, environment: str = "", **fields: Any) -> AsyncIterator[Caller]:
         """Of another instance than the environment: it holds a token of its own."""
         document = {
             "policy": {"responses_api_models": {"vllm_model": self.model.address}},
-            "env": {"resources_servers": {"any": Process(self.environment, self.folder).address}},
+            "env": {"resources_servers": {"any": Process(environment or self.environment, self.folder).address}},
         }
         references = {
             "model_server": {"type": "responses_api_models", "name": "policy"},
@@ -99,11 +104,15 @@ class Stack:
         }
         fields = {"program": dict(program), **references, **fields}
         log = self.folder / "agent.log"
-        with server(
+        running_agent = server(
             AGENT, log, fields, name="agent", document=document, broker=self.broker, token=OTHER_TOKEN
-        ) as process:
+        )
+        process = await asyncio.to_thread(running_agent.__enter__)
+        try:
             async with Caller(process.url) as caller:
                 yield caller
+        finally:  # in a thread: it still speaks to the environment, which is on this event loop
+            await asyncio.to_thread(running_agent.__exit__, None, None, None)
 
     async def run(self, program: Mapping[str, Any], row: Mapping[str, Any] = ROW, **fields: Any) -> Answered:
         async with self.agent(program, **fields) as caller:

@@ -146,8 +146,11 @@ class CliAgent(Agent):
             await close_stdin(job, start.stdin)
             limit = await self._wait(job, calls, rollout)
             result = await job.wait(KILL_SECONDS)
-        except SandboxEnded as ended:
-            return Ending(f"its sandbox ended: {ended.message}", "", time.monotonic() - began, sandbox_gone=True)
+        except RolloutError as error:
+            if error.kind != "sandbox":
+                raise
+            gone = await why_gone(box, error)
+            return Ending(f"its sandbox ended: {gone}", "", time.monotonic() - began, sandbox_gone=True)
         fault = f"it was ended: {limit}" if limit else describe_exit(result)
         return Ending(fault, limit, time.monotonic() - began, result)
 
@@ -204,6 +207,19 @@ class CliAgent(Agent):
 
 async def find_workdir(box: Sandbox) -> str:
     return (await box.exec(["pwd"])).stdout.text.strip()
+
+
+async def why_gone(box: Sandbox, error: RolloutError) -> str:
+    """Of a sandbox that what ran in it has ended, by its limits. Raises the failure where that is not so."""
+    if isinstance(error, SandboxEnded):
+        return error.message
+    try:
+        await box.exec(["true"])
+    except SandboxEnded as ended:
+        return ended.message
+    except RolloutError:
+        pass
+    raise error
 
 
 async def close_stdin(job: SandboxJob, data: bytes) -> None:
