@@ -12,12 +12,11 @@ import pytest
 import pytest_asyncio
 
 from gym.server.testing import Caller, running
-from tests.support.cli_agent import PROGRAM, ROW, SaidTask, Stack, cli_stack
+from tests.support.cli_agent import PROGRAM, ROW, TINY, SaidTask, Stack, cli_stack
 from tests.support.docker import need_engine
 from tests.support.fake_vllm import Said
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-TINY = {"command": ["python3", "/tmp/tiny.py", "{prompt}"], "files": {"/tmp/tiny.py": PROGRAM}}
 SOLVE = ["echo 42 > answer.txt"]
 
 

@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli_agent import Stack, cli_stack
+from gym.programs import find_program, run_program
+from tests.support.cli_agent import TINY, Stack, cli_stack
 from tests.support.docker import need_engine
 from tests.support.fake_vllm import Said
+from tests.support.swe import SWE, fields_for, row, server, solution
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.long]
 MINI = {
@@ -28,7 +30,7 @@ MINI = {
 QWEN = {
     "command": ["/opt/gym-agent/bin/node", "/opt/gym-agent/bin/qwen", "--yolo", "--model", "{model}", "{prompt}"],
     "package": "npm:@qwen-code/qwen-code@0.24.4",
-    "env": {"HOME": "/tmp"},
+    "env": {"HOME": "/tmp", "OPENAI_MODEL": "{model}"},
 }
 # npm without the image of its makers, and the certificates of this machine: what `program.base` is for.
 BASE = """FROM python:3.13-slim
@@ -77,10 +79,11 @@ def assert_solved(stack: Stack, body: dict[str, Any], kinds: list[str]) -> None:
 
 
 async def test_mini_swe_agent_from_pypi_in_an_environment_of_its_own(tmp_path: Path) -> None:
-    venv = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    pip = [venv / "bin" / "pip", "install", "-q", "mini-swe-agent==2.4.6", "mcp"]  # its litellm imports mcp
-    await asyncio.to_thread(subprocess.run, pip, check=True, timeout=900)
+    venv, uv = tmp_path / "venv", str(find_program("uv", package="uv"))
+    run_program([uv, "venv", "--quiet", "--python", sys.executable, str(venv)])
+    wanted = ["mini-swe-agent==2.4.6", "mcp"]  # its litellm imports mcp
+    python = str(venv / "bin" / "python")
+    await asyncio.to_thread(lambda: run_program([uv, "pip", "install", "--quiet", "--python", python, *wanted]))
     command = [str(venv / "bin" / "mini"), "-y", "--exit-immediately", "-m", "openai/{model}", "-t", "{prompt}"]
     finish = {"command": "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"}
     async with cli_stack(tmp_path, options={"also": [str(venv), sys.base_prefix]}) as stack:
@@ -104,3 +107,22 @@ async def test_an_agent_from_npm_is_put_into_a_sandbox_that_knows_nothing_of_it(
         reply = await stack.run({**QWEN, "base": base})
     assert reply.status == 200, reply.body
     assert_solved(stack, reply.body, ["message", "function_call", "function_call_output", "message"])
+
+
+@pytest.mark.docker
+async def test_the_same_program_solves_a_task_of_another_environment(tmp_path: Path) -> None:
+    """By configuration alone: `swe` knows as little of the program as the folder task does."""
+    need_engine()
+    task = row("centsible")
+    async with cli_stack(tmp_path, "docker") as stack:
+        swe = server(SWE, tmp_path / "swe.log", fields_for("docker"), name="env", broker=stack.broker)
+        environment = await asyncio.to_thread(swe.__enter__)
+        try:
+            stack.vllm.says = calls("sh", [{"command": one} for one in solution(task)])
+            reply = await stack.run(TINY, task, environment=environment.url)
+        finally:
+            await asyncio.to_thread(swe.__exit__, None, None, None)
+    assert reply.status == 200, reply.body
+    assert (reply.body["reward"], reply.body["resolved"]) == (1.0, True), reply.body.get("reason")
+    held = [one for one in reply.body["response"]["output"] if one.get("generation_token_ids")]
+    assert [(one["prompt_token_ids"], one["generation_token_ids"]) for one in held] == stack.vllm.made

@@ -51,6 +51,7 @@ def work(messages):
 
 print(work([{"role": "system", "content": "You work."}, {"role": "user", "content": sys.argv[1]}]))
 """
+TINY = {"command": ["python3", "/tmp/tiny.py", "{prompt}"], "files": {"/tmp/tiny.py": PROGRAM}}
 
 
 class FolderTask(ResourcesServer[Sandbox]):
