@@ -17,34 +17,44 @@ from gym.errors import UserError
 PLACEHOLDER = "__name__"
 SUFFIX = ".j2"
 COMMON, ABOUT = "_common", "about.txt"
+TEMPLATES = {"agent": "agents", "resources": "adapter"}  # kind -> folder of templates/
 VALID_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
-class AgentTemplate(NamedTuple):
-    """An agent that is a library: what all of them have in common, and what is its own."""
+class ServerTemplate(NamedTuple):
+    """What `gym new KIND --template NAME` is made of; several folders where templates have files in common."""
 
+    kind: str
     name: str
     about: str
-    folders: tuple[Path, Path]
+    folders: tuple[Path, ...]
 
 
-def list_templates(templates: Path) -> list[AgentTemplate]:
-    agents = templates / "agents"
-    return [
-        AgentTemplate(path.parent.name, path.read_text("utf-8").strip(), (agents / COMMON, path.parent))
-        for path in sorted(agents.glob(f"*/{ABOUT}"))
-    ]
+def list_templates(templates: Path) -> list[ServerTemplate]:
+    """Agents that are a library, and environments of the shapes that libraries have."""
+    found = []
+    for kind, place in TEMPLATES.items():
+        for path in sorted((templates / place).glob(f"*/{ABOUT}")):
+            common = path.parent.with_name(COMMON)
+            folders = (common, path.parent) if common.is_dir() else (path.parent,)
+            found.append(ServerTemplate(kind, path.parent.name, path.read_text("utf-8").strip(), folders))
+    return found
 
 
-def find_template(name: str, known: Sequence[AgentTemplate]) -> AgentTemplate:
-    plain = name.strip().lower().replace("_", "-")
-    for one in known:
-        if one.name == plain:
+def find_template(name: str, kind: str, known: Sequence[ServerTemplate]) -> ServerTemplate:
+    mine = [one for one in known if one.kind == kind]
+    for one in mine:
+        if _plain(one.name) == _plain(name):
             return one
-    there_are = ", ".join(one.name for one in known)
-    raise UserError(
-        f"There is no template '{name}'.", f"There are: {there_are}. Leave --template out for a plain agent."
-    )
+    if not mine:
+        raise UserError(f"There is only one template for a server of the kind {kind}.", "Leave --template out.")
+    there_are = ", ".join(one.name for one in mine)
+    hint = f"There are: {there_are}. Leave --template out for the plain one."
+    raise UserError(f"There is no template '{name}' for a server of the kind {kind}.", hint)
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("_", "-")
 
 
 def check_name(name: str) -> None:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from gym.cli import console
 from gym.cli.scaffold import (
-    AgentTemplate,
+    ServerTemplate,
     check_name,
     class_name,
     find_template,
@@ -31,19 +31,17 @@ FOLDERS: dict[Kind, str] = {"resources": "resources", "agent": "agents", "model"
 def command(
     kind: Annotated[Kind, typer.Argument(help="What the server is.")],
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name: a-z, 0-9 and _.")] = None,
-    template: Annotated[str | None, typer.Option(metavar="LIBRARY", help="An agent that is this library.")] = None,
-    list_all: Annotated[bool, typer.Option("--list-templates", help="Show the libraries there are.")] = False,
+    template: Annotated[str | None, typer.Option(metavar="TEMPLATE", help="A library or a shape.")] = None,
+    list_all: Annotated[bool, typer.Option("--list-templates", help="Show what --template takes.")] = False,
     to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="The folder that it is made in.")] = None,
 ) -> int:
     """Make a new server from a template, in ./servers when there is such a folder, else in ./NAME."""
-    agents = list_templates(asset_dir("templates"))
+    known = list_templates(asset_dir("templates"))
     if list_all:
-        return _show_templates(agents)
+        return _show_templates([one for one in known if one.kind == kind])
     if name is None:
         raise UserError("The server needs a name.", f"For example: gym new {kind} my_{kind}")
-    if template is not None and kind != "agent":
-        raise UserError(f"--template is for agents; a {kind} server has none.", f"gym new agent {name} --template ...")
-    library = None if template is None else find_template(template, agents)
+    chosen = None if template is None else find_template(template, kind, known)
     check_name(name)
     taken = [one for one in list_servers(search_roots(Path.cwd(), os.environ)) if name in (one.name, *one.aliases)]
     if taken:
@@ -51,7 +49,7 @@ def command(
     folder = (_parent(kind) if to is None else to.absolute()) / name
     title = name.replace("_", " ").capitalize()
     values = {"name": name, "class_name": class_name(name), "title": title, "path": relative(folder)}
-    write_tree(folder, _render(kind, library, values))
+    write_tree(folder, _render(kind, chosen, values))
     console.show(Text.assemble(("made     ", "bold"), relative(folder)))
     console.show(Text.assemble(("test it  ", "bold"), f"gym test {name}"))
     console.show(Text.assemble(("run it   ", "bold"), _run_line(kind, name)))
@@ -59,16 +57,16 @@ def command(
     return 0
 
 
-def _render(kind: Kind, library: AgentTemplate | None, values: dict[str, str]) -> dict[Path, str]:
-    if library is None:
+def _render(kind: Kind, chosen: ServerTemplate | None, values: dict[str, str]) -> dict[Path, str]:
+    if chosen is None:
         return render_tree(asset_dir("templates") / kind, values)
-    values = {**values, "library": library.about}
-    return {name: text for folder in library.folders for name, text in render_tree(folder, values).items()}
+    values = {**values, "library": chosen.about}
+    return {name: text for folder in chosen.folders for name, text in render_tree(folder, values).items()}
 
 
-def _show_templates(agents: list[AgentTemplate]) -> int:
-    for one in agents:
-        console.show(Text.assemble((f"{one.name:<16}", "bold"), one.about))
+def _show_templates(known: list[ServerTemplate]) -> int:
+    for one in known:
+        console.show(Text.assemble((f"{one.name:<18}", "bold"), one.about))
     return 0
 
 

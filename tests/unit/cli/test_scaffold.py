@@ -86,7 +86,7 @@ def test_a_template_cannot_use_a_value_that_is_not_given(tmp_path: Path) -> None
 
 
 def test_every_agent_template_is_a_whole_server_of_code_that_is_python() -> None:
-    known = list_templates(asset_dir("templates"))
+    known = [one for one in list_templates(asset_dir("templates")) if one.kind == "agent"]
     assert {"langgraph", "mcp", "openai-agents", "pydantic-ai", "smolagents"} <= {one.name for one in known}
     values = {"name": "mine", "class_name": "Mine", "title": "Mine", "path": "mine"}
     for one in known:
@@ -103,7 +103,9 @@ def test_every_agent_template_is_a_whole_server_of_code_that_is_python() -> None
 
 def test_a_template_that_there_is_not_is_refused_with_those_there_are() -> None:
     known = list_templates(asset_dir("templates"))
-    assert find_template("Pydantic_AI", known).name == "pydantic-ai"
-    with pytest.raises(UserError, match="nope") as caught:
-        find_template("nope", known)
-    assert "langgraph" in caught.value.hint
+    assert find_template("Pydantic_AI", "agent", known).name == "pydantic-ai"
+    assert find_template("tool-environment", "resources", known).name == "tool_environment"
+    for name, kind, there in (("nope", "agent", "langgraph"), ("mcp", "resources", "scorer"), ("mcp", "model", "out")):
+        with pytest.raises(UserError, match="template") as caught:
+            find_template(name, kind, known)
+        assert there in caught.value.hint
