@@ -12,6 +12,7 @@ from gym.cli import console
 from gym.cli.options import DEFAULT_STACK
 from gym.cli.replica_table import replica_table
 from gym.config import find_server, search_roots
+from gym.config.packed import packed_at
 from gym.errors import UserError
 from gym.plan import Plan
 from gym.runtime.protocol import StackStatus
@@ -53,7 +54,10 @@ def _agent_of_rows(example: Path) -> str:
 
 
 def _input(example: Path, server: str) -> str:
-    """The server's name, where it means this file."""
+    """The server's name, or its image's, where it means this file."""
+    packed = packed_at(example.parents[1])
+    if packed is not None:
+        return packed.reference
     try:
         entry = find_server(server, search_roots(Path.cwd(), os.environ))
     except UserError:

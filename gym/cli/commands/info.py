@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,18 +13,21 @@ from rich.text import Text
 from gym.cli import console
 from gym.cli.catalog_page import example_rows, row_fields
 from gym.cli.file_view import code, readme, row_code
+from gym.cli.images import find_entry
 from gym.cli.options import AsJson
 from gym.cli.replica_table import KINDS
 from gym.cli.summary import EXAMPLE, relative
-from gym.config import CatalogEntry, find_server, own_fields, search_roots
+from gym.config import CatalogEntry, own_fields
+from gym.config.packed import packed_at
 from gym.config.strict import VERIFIERS, declares_strict
 
 
 def command(
-    name: Annotated[str, typer.Argument(help="A server's name, as `gym list` shows it.")], as_json: AsJson = False
+    name: Annotated[str, typer.Argument(metavar="NAME|IMAGE", help="As `gym list` shows it, or packed.")],
+    as_json: AsJson = False,
 ) -> int:
     """Show what a server is and how to start it, its README, config, row fields and an example row."""
-    entry = find_server(name, search_roots(Path.cwd(), os.environ))
+    entry = find_entry(name)
     if as_json:
         fields = [one._asdict() for one in row_fields(entry.directory / EXAMPLE)]
         console.show_json({**entry.model_dump(mode="json"), "strict": _strict(entry), "row_fields": fields})
@@ -69,12 +70,20 @@ def _facts(entry: CatalogEntry) -> dict[str, str]:
         "strict": _strict(entry),
         "licence": entry.licence or "",
         "also": ", ".join(entry.aliases),
+        **_image_facts(directory),
         "folder": relative(directory),
         "config": relative(entry.config) if entry.config else "",
         "readme": relative(about) if about.is_file() else "",
         "examples": relative(example) if example.is_file() else "",
         "start": _start(entry),
     }
+
+
+def _image_facts(directory: Path) -> dict[str, str]:
+    packed = packed_at(directory)
+    if packed is None:
+        return {}
+    return {"image": packed.reference, "digest": packed.digest, "packed by": f"compose-gym {packed.gym}"}
 
 
 def _strict(entry: CatalogEntry) -> str:
@@ -88,6 +97,9 @@ def _strict(entry: CatalogEntry) -> str:
 
 
 def _start(entry: CatalogEntry) -> str:
+    packed = packed_at(entry.directory)
+    if packed is not None:
+        return f"gym up {packed.reference}"
     if entry.type == "responses_api_models":
         return f"gym up NAMES --model {entry.name}"
     return f"gym up {entry.name}" if entry.config else ""
