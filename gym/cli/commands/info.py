@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -97,8 +98,7 @@ def _strict(entry: CatalogEntry) -> str:
 
 
 def _start(entry: CatalogEntry) -> str:
-    packed = packed_at(entry.directory)
-    if packed is not None:
+    if packed := packed_at(entry.directory):
         return f"gym up {packed.reference}"
     if entry.type == "responses_api_models":
         return f"gym up NAMES --model {entry.name}"

@@ -84,7 +84,7 @@ def digest_of_image(facts: dict[str, Any], reference: str) -> str:
 
 
 def _explain_pull(reference: str, output: str) -> UserError | InfraError:
-    last = (output.strip().splitlines() or ["no answer"])[-1]
+    last = (output.strip().splitlines() or ["no answer"])[-1].removeprefix("Error response from daemon: ")
     words, registry = last.lower(), reference.partition("/")[0]
     if any(one in words for one in OTHER_PLATFORM):
         return UserError(f"{reference} cannot be pulled: there is none for this engine's architecture ({last})", "")
