@@ -25,6 +25,7 @@ from gym.runtime.compose import ComposeRuntime
 from gym.runtime.compose.layout import Layout
 from gym.runtime.compose.packed_images import read_pack
 from gym.runtime.compose.packing import PackContent, build_pack
+from gym.wire.rows import ServerType
 
 STACK = "gym"
 
@@ -74,8 +75,8 @@ def _alone(plan: Plan, main: Instance) -> Plan:
 
 def _content(entry: CatalogEntry, loaded: StackConfig, roots: tuple[Path, ...]) -> tuple[PackContent, tuple[str, ...]]:
     assert entry.config is not None
-    server = _place(entry.type, entry.directory)
-    along = {_place(one.type, one.directory): one.directory for one in _others(entry, loaded) if one.directory}
+    server = _place(entry.type, entry.implementation)
+    along = {_place(one.type, one.implementation): one.directory for one in _others(entry, loaded) if one.directory}
     folders = (entry.directory, *along.values())
     files = dict(_more_configs(loaded, folders, roots))
     _check_secrets([entry.config, *files.values()])
@@ -96,8 +97,8 @@ def _content(entry: CatalogEntry, loaded: StackConfig, roots: tuple[Path, ...]) 
     return PackContent(manifest, entry.directory, along, files, entry.description, entry.licence), tuple(left_out)
 
 
-def _place(type_: str, directory: Path) -> str:
-    return f"servers/{KIND[type_]}/{directory.name}"  # type: ignore[index]
+def _place(type_: ServerType, implementation: str) -> str:
+    return f"servers/{KIND[type_]}/{implementation}"
 
 
 def _others(entry: CatalogEntry, loaded: StackConfig) -> Iterator[Instance]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gym.cli.images import find_entry, names_image
-from gym.cli.summary import EXAMPLE
+from gym.cli.summary import example_of
 from gym.config import path_variants, search_roots
 from gym.errors import UserError
 
@@ -44,7 +44,7 @@ def _find_input(given: str) -> str:
     if Path(given).is_file() or not (re.fullmatch(r"[A-Za-z_][\w-]*", given) or names_image(given)):
         return _find_file(given)
     entry = find_entry(given)
-    example = entry.directory / EXAMPLE
+    example = example_of(entry.directory)
     if not example.is_file():
         raise UserError(
             f"{given}: that server has no example rows ({example} is not there).",

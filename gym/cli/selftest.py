@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from gym.cli.audit.subject import AuditFinding
-from gym.cli.summary import EXAMPLE
+from gym.cli.summary import EXAMPLE, example_of
 from gym.cli.verifying import FindPython, audit_server, run_verifier_cases
 from gym.config import CatalogEntry, is_foreign
 from gym.config.yaml_source import read_yaml
@@ -99,7 +99,7 @@ def find_gaps(entry: CatalogEntry) -> Iterator[str]:
     if entry.config is None:
         yield "no file in configs/"
     yield from _config_problems(entry.directory)
-    example = entry.directory / EXAMPLE
+    example = example_of(entry.directory)
     if example.is_file():
         yield from _row_problems(example)
     elif entry.type == "resources_servers":

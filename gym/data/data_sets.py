@@ -87,7 +87,8 @@ class Listed(BaseModel):
         """Its rows on this disk; a path of another tree's layout is found where the server is here."""
         variants = (*path_variants(self.data.jsonl_fpath), path_below_data(self.data.jsonl_fpath))
         pack = pack_of(self.instance.directory)
-        found = (root / one for root in ((pack,) if pack else tuple(roots)) for one in variants)
+        places = (pack,) if pack else (*roots, Path(self.where.file).parent)
+        found = (root / one for root in places for one in variants)
         return next((path for path in found if path.is_file()), None)
 
 

@@ -17,7 +17,7 @@ from gym.cli.file_view import code, readme, row_code
 from gym.cli.images import find_entry
 from gym.cli.options import AsJson
 from gym.cli.replica_table import KINDS
-from gym.cli.summary import EXAMPLE, relative
+from gym.cli.summary import example_of, relative
 from gym.config import CatalogEntry, own_fields
 from gym.config.packed import packed_at
 from gym.config.strict import VERIFIERS, declares_strict
@@ -30,7 +30,7 @@ def command(
     """Show what a server is and how to start it, its README, config, row fields and an example row."""
     entry = find_entry(name)
     if as_json:
-        fields = [one._asdict() for one in row_fields(entry.directory / EXAMPLE)]
+        fields = [one._asdict() for one in row_fields(example_of(entry.directory))]
         console.show_json({**entry.model_dump(mode="json"), "strict": _strict(entry), "row_fields": fields})
         return 0
     facts = [(Text(label, style="bold"), value) for label, value in _facts(entry).items() if value]
@@ -45,7 +45,7 @@ def command(
 def _parts(entry: CatalogEntry) -> Iterator[tuple[str, RenderableType]]:
     """Rendered on a terminal; in a file as they are written."""
     terminal = console.out().is_terminal
-    about, example = entry.directory / "README.md", entry.directory / EXAMPLE
+    about, example = entry.directory / "README.md", example_of(entry.directory)
     if about.is_file():
         text = about.read_text("utf-8", errors="replace").rstrip()
         yield relative(about), readme(text) if terminal else text
@@ -61,7 +61,7 @@ def _parts(entry: CatalogEntry) -> Iterator[tuple[str, RenderableType]]:
 
 def _facts(entry: CatalogEntry) -> dict[str, str]:
     directory = entry.directory
-    about, example = directory / "README.md", directory / EXAMPLE
+    about, example = directory / "README.md", example_of(directory)
     return {
         "name": entry.name,
         "type": KINDS[entry.type],
