@@ -12,7 +12,7 @@ import shlex
 import time
 from typing import Any, Final
 
-from gym.cli.images import OpenedImage
+from gym.cli.named_images import OpenedImage
 from gym.cli.selftest import (
     ENTRYPOINT,
     NO_SETTINGS,

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gym.cli.images import find_entry, names_image
+from gym.cli.named_images import find_entry, names_image
 from gym.cli.summary import example_of
 from gym.config import path_variants, search_roots
 from gym.errors import UserError

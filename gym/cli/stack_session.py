@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from gym import labels
 from gym.cli import console
-from gym.cli.images import open_images
+from gym.cli.named_images import open_images
 from gym.cli.options import parse_counts, split_items
 from gym.config import LoadRequest, StackConfig, load_stack, search_roots
 from gym.errors import InfraError, UserError

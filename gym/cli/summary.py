@@ -35,8 +35,10 @@ def collect_command(plan: Plan) -> str:
     agents = [service.name for service in plan.services if service.type == "responses_api_agents"]
     asked = [one for one in plan.services if one.type != "responses_api_models"]
     for service in sorted(asked, key=lambda one: one.type != "resources_servers"):
-        example = example_of(service.directory) if service.directory else None
-        if not agents or example is None or not example.is_file():
+        if not agents or service.directory is None:
+            continue
+        example = example_of(service.directory)
+        if not example.is_file():
             continue
         named = _agent_of_rows(example)
         if named in ("", *agents):

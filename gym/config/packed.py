@@ -100,7 +100,7 @@ def _deep_findings(tree: Any) -> Iterator[str]:
         for one in tree:
             yield from _deep_findings(one)
     for key, value in tree.items() if isinstance(tree, dict) else ():
-        if key in _OF_MACHINE and value not in (None, False, True, [], ""):
+        if key in _OF_MACHINE and not (isinstance(value, bool) or value in (None, [], "")):
             yield f"{key}: {_OF_MACHINE[key]}"
         if key in (KEY, "jsonl_fpath"):
             paths = value if isinstance(value, list) else [value]

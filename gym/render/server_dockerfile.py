@@ -10,7 +10,7 @@ from gym.plan.model import Service
 from gym.render.launch_document import upstream_name
 
 # What no server runs from: an edited test builds nothing, and whole data sets stay with the collector. Secrets of who
-# works in the folder (the state of a stack, env.yaml) belong into no image.
+# works in the folder (the state of a stack, env.yaml) and what was collected there belong into no image.
 IGNORED: Final = (
     "**/__pycache__",
     "**/*.pyc",
@@ -22,6 +22,7 @@ IGNORED: Final = (
     "**/.gym",
     "**/.env",
     "env.yaml",
+    "rollouts*.json*",
     "tests",
     "data/train*",
     "data/validation*",

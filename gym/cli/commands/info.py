@@ -14,7 +14,7 @@ from rich.text import Text
 from gym.cli import console
 from gym.cli.catalog_page import example_rows, row_fields
 from gym.cli.file_view import code, readme, row_code
-from gym.cli.images import find_entry
+from gym.cli.named_images import find_entry
 from gym.cli.options import AsJson
 from gym.cli.replica_table import KINDS
 from gym.cli.summary import example_of, relative

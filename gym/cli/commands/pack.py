@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gym.cli.packing import pack_named, show_packing
+from gym.cli.pack_request import pack_named, show_packing
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A server, as `gym list` shows it.")]
 Tag = Annotated[str, typer.Option("-t", "--tag", metavar="IMAGE", help="What the image is called, with its tag.")]

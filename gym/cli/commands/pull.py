@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.images import list_findings, open_named_image, trust_image
+from gym.cli.named_images import list_findings, open_named_image, trust_image
 
 Image = Annotated[str, typer.Argument(metavar="IMAGE", help="An image that `gym push` pushed.")]
 Trust = Annotated[bool, typer.Option("--trust", help="Start it although it reads this machine; until it changes.")]

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from gym.cli import console
 from gym.cli.image_tests import check_image
-from gym.cli.images import OpenedImage, names_image, open_named_image
+from gym.cli.named_images import OpenedImage, names_image, open_named_image
 from gym.cli.selftest import Report, check_server
 from gym.cli.server_python import cached_python, pytest_command
 from gym.config import CatalogEntry, find_server, list_servers, own_fields, search_roots

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tarfile
 import tempfile
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 PACKS: Final = "packs"
 MAX_FILES: Final = 100_000
 MAX_BYTES: Final = 16 << 30
-DENIED: Final = ("denied", "unauthorized", "authentication", "no basic auth", "forbidden", "401", "403")
+DENIED: Final = ("denied", "unauthorized", "authentication", "no basic auth", "forbidden")
 ABSENT: Final = ("manifest unknown", "not found", "name unknown")
 OTHER_PLATFORM: Final = ("no matching manifest", "does not provide the specified platform")
 
@@ -71,7 +70,7 @@ def pull_image(reference: str, host: str) -> None:
     try:
         run_program(("docker", "pull", "--quiet", reference), env=docker_environ(host))
     except ProgramFailed as error:
-        raise _explain_pull(reference, error.output) from None
+        raise explain_pull(reference, error.output) from None
 
 
 def digest_of_image(facts: dict[str, Any], reference: str) -> str:
@@ -83,11 +82,12 @@ def digest_of_image(facts: dict[str, Any], reference: str) -> str:
     return known.get(repository) or next(iter(known.values()), str(facts["Id"]))
 
 
-def _explain_pull(reference: str, output: str) -> UserError | InfraError:
+def explain_pull(reference: str, output: str) -> UserError | InfraError:
     last = (output.strip().splitlines() or ["no answer"])[-1].removeprefix("Error response from daemon: ")
     words, registry = last.lower(), reference.partition("/")[0]
     if any(one in words for one in OTHER_PLATFORM):
-        return UserError(f"{reference} cannot be pulled: there is none for this engine's architecture ({last})", "")
+        what = f"{reference} cannot be pulled: there is none for this engine's architecture ({last})"
+        return UserError(what, "Ask who packed it for one: gym pack, on a machine of this architecture.")
     if any(one in words for one in DENIED):
         hint = f"Log in: docker login {registry if '.' in registry or ':' in registry else ''}".rstrip()
         return UserError(
@@ -160,7 +160,7 @@ def _unpack(client: docker.DockerClient, id: str, root: Path, reference: str) ->
         with tempfile.TemporaryFile(dir=scratch) as archive:
             _read_folder(client, id, archive, reference)
             archive.seek(0)
-            _extract(archive, Path(scratch) / "out", reference)
+            extract_pack(archive, Path(scratch) / "out", reference)
         (Path(scratch) / "out" / PurePosixPath(FOLDER).name / NOTE).unlink(missing_ok=True)  # ours alone to write
         shutil.rmtree(root, ignore_errors=True)  # without its note: of a command that was cut off
         try:
@@ -180,7 +180,7 @@ def _read_folder(client: docker.DockerClient, id: str, archive: IO[bytes], refer
             raise UserError(f"{reference} has no folder {FOLDER}.", "Ask who packed it to do so again.") from None
         for chunk in chunks:
             if archive.tell() > MAX_BYTES:
-                raise UserError(f"{reference}: its folder {FOLDER} has more than {MAX_BYTES >> 30} GiB.", "")
+                raise _refused(reference, f"it has more than {MAX_BYTES >> 30} GiB")
             archive.write(chunk)
 
 
@@ -194,13 +194,18 @@ def _container(client: docker.DockerClient, id: str) -> Iterator[str]:
         client.api.remove_container(made["Id"], v=True, force=True)
 
 
-def _extract(archive: IO[bytes], target: Path, reference: str) -> None:
-    """Plain files and folders alone: nothing of it may lead out of the folder."""
+def extract_pack(archive: IO[bytes], target: Path, reference: str) -> None:
+    """Plain files and folders alone, with no other rights than files have: nothing leads out of the folder."""
     with tarfile.open(fileobj=archive, mode="r:") as tar:
         for number, member in enumerate(tar):
-            if not (member.isreg() or member.isdir()) or number > MAX_FILES:
-                what = f"{member.name!r} is no plain file" if number <= MAX_FILES else f"more than {MAX_FILES:,} files"
-                raise UserError(f"{reference}: its folder {FOLDER} is refused: {what}.", "Ask who packed it.")
+            if number > MAX_FILES or not (member.isreg() or member.isdir()):
+                raise _refused(reference, f"{member.name!r} is no plain file, or one too many")
             member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
-            tar.extract(member, target, filter="data", set_attrs=True)
-    os.utime(target)
+            try:
+                tar.extract(member, target, filter="data")
+            except tarfile.FilterError as error:
+                raise _refused(reference, str(error)) from None
+
+
+def _refused(reference: str, why: str) -> UserError:
+    return UserError(f"{reference}: its folder {FOLDER} is refused: {why}.", "Ask who packed it to do so again.")

@@ -23,6 +23,7 @@ from gym.runtime.compose.images import LABEL_ROLE, LABEL_SOURCE
 from gym.runtime.compose.server_builds import bake_images
 
 EPOCH: Final = 315_532_800  # 1980: what zip files and wheels can say
+RUN: Final = "_run.json"  # of every collection: `X_run.json` beside `X.jsonl`
 NEVER: Final = frozenset({"env.yaml", *(one[3:] for one in IGNORED if one.startswith("**/"))} - {"*.pyc"})
 
 
@@ -72,7 +73,10 @@ def stage_pack(content: PackContent, target: Path) -> None:
 
 
 def _copy(source: Path, target: Path, leaves_out: Callable[[str], bool]) -> None:
+    collected = tuple(path.name.removesuffix(RUN) for path in source.glob(f"*{RUN}"))
     for path in _files(source, source, leaves_out):
+        if path.parent == source and collected and _is_collected(path.name, collected):
+            continue
         place = target / path.relative_to(source)
         place.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, place)
@@ -87,6 +91,11 @@ def _files(folder: Path, root: Path, leaves_out: Callable[[str], bool]) -> Itera
             yield from _files(path, root, leaves_out)
         elif path.is_file():
             yield path
+
+
+def _is_collected(name: str, collected: tuple[str, ...]) -> bool:
+    """The files of a collection, which lies beside the code in a project of few files."""
+    return any(name == f"{one}.jsonl" or name.startswith(f"{one}_") for one in collected)
 
 
 def _is_left_out(name: str) -> bool:
