@@ -24,7 +24,7 @@ from gym.render.pack import PackManifest, is_reference
 from gym.runtime.compose import ComposeRuntime
 from gym.runtime.compose.layout import Layout
 from gym.runtime.compose.packed_images import read_pack
-from gym.runtime.compose.packing import PackContent, build_pack
+from gym.runtime.compose.packing import NEVER, PackContent, build_pack
 from gym.wire.rows import ServerType
 
 STACK = "gym"
@@ -79,14 +79,14 @@ def _content(entry: CatalogEntry, loaded: StackConfig, roots: tuple[Path, ...]) 
     along = {_place(one.type, one.implementation): one.directory for one in _others(entry, loaded) if one.directory}
     folders = (entry.directory, *along.values())
     files = dict(_more_configs(loaded, folders, roots))
-    _check_secrets([entry.config, *files.values()])
+    _check_secrets([*_configs_in(folders), *files.values()])
     left_out = []
     for one in list_data_sets(loaded):
         path = one.file(roots)
         if path is None or is_outside(one.data.jsonl_fpath):
             left_out.append(_why_left_out(one, path))
-        elif not any(path.is_relative_to(folder) and _is_found(one, path, folder) for folder in folders):
-            files[one.data.jsonl_fpath] = path
+        else:
+            files[one.data.jsonl_fpath] = path  # where the server's own folder has it there, it is not copied again
     manifest = PackManifest(
         name=entry.name,
         type=entry.type,
@@ -108,14 +108,6 @@ def _others(entry: CatalogEntry, loaded: StackConfig) -> Iterator[Instance]:
             yield one
 
 
-def _is_found(one: Listed, path: Path, folder: Path) -> bool:
-    """Whether the path that is written leads there in the pack, where the folder has its usual place."""
-    return one.data.jsonl_fpath.endswith(f"{folder.name}/{path.relative_to(folder).as_posix()}") and (
-        one.data.jsonl_fpath.startswith(f"servers/{KIND[one.instance.type]}/")
-        or one.data.jsonl_fpath.startswith("servers/resources/")
-    )
-
-
 def _why_left_out(one: Listed, path: Path | None) -> str:
     why = "its path leads out of every folder" if path else "it is not on this disk"
     return f"{one.data.name} ({one.data.type}, {one.data.jsonl_fpath}): {why}"
@@ -134,6 +126,12 @@ def _more_configs(
         if root is None:
             raise UserError(f"{shown} is included and lies outside of every folder of servers.", "Move it into one.")
         yield path.relative_to(root).as_posix(), path
+
+
+def _configs_in(folders: tuple[Path, ...]) -> Iterator[Path]:
+    for folder in folders:
+        found = sorted((*folder.glob("configs/*.y*ml"), *folder.glob("*.y*ml")))
+        yield from (path for path in found if path.name not in NEVER)
 
 
 def _check_secrets(configs: list[Path]) -> None:

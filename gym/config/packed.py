@@ -24,6 +24,7 @@ _OF_MACHINE: Final = {
     "gpus": "devices of this machine",
     "build": "an image that is built from files of this machine",
     "secrets": "secrets of this machine",
+    "sandbox": "sandboxes, of images that this machine may have",
 }
 
 
@@ -100,7 +101,7 @@ def _deep_findings(tree: Any) -> Iterator[str]:
         for one in tree:
             yield from _deep_findings(one)
     for key, value in tree.items() if isinstance(tree, dict) else ():
-        if key in _OF_MACHINE and not (isinstance(value, bool) or value in (None, [], "")):
+        if key in _OF_MACHINE and not (isinstance(value, bool) or value in (None, [], "", {})):
             yield f"{key}: {_OF_MACHINE[key]}"
         if key in (KEY, "jsonl_fpath"):
             paths = value if isinstance(value, list) else [value]

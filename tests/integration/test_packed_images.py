@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import tarfile
@@ -11,8 +12,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gym import labels
+from gym import __version__, labels
+from gym.config.packed import NOTE, Packed
+from gym.errors import UserError
 from gym.programs import run_program
+from gym.render.pack import FOLDER
+from gym.runtime.compose.packed_images import open_image
 from tests.integration.test_cli_compose import engine
 from tests.support.cli import gym
 from tests.support.docker import engine_client, remove_images_of
@@ -35,11 +40,14 @@ APP = """
 import six
 from counting import count
 
-from gym.server import ResourcesServer
+from gym.server import ResourcesServer, VerifyRequest
+
+class Task(VerifyRequest):
+    least: int
 
 class Letters(ResourcesServer):
-    async def verify(self, rollout) -> float:
-        return float(six.PY3 and count(rollout.text) >= rollout.row["least"])
+    async def verify(self, rollout: Task) -> float:
+        return float(six.PY3 and count(rollout.output_text) >= rollout.least)
 
 app = Letters.app()
 """
@@ -58,7 +66,19 @@ def test_it_has_no_rights_here() -> None:
 """
 
 
-class Packed(NamedTuple):
+SERVER_PLACE = "servers/resources/letters"
+CONFIG_PLACE = f"{SERVER_PLACE}/letters.yaml"
+MANIFEST: dict[str, Any] = {
+    "format": "gym-pack",
+    "gym": __version__,
+    "name": "letters",
+    "type": "resources_servers",
+    "server": SERVER_PLACE,
+    "config": CONFIG_PLACE,
+}
+
+
+class Here(NamedTuple):
     author: Path
     user: Path  # a folder with no server in it, and a cache of its own
     registry: str
@@ -69,15 +89,15 @@ class Packed(NamedTuple):
 
     @property
     def env(self) -> dict[str, str]:
-        return {**engine(), "GYM_CACHE_DIR": str(self.user / "cache"), "HOME": str(self.user)}
+        return {**engine(), "GYM_CACHE_DIR": str(self.user / "cache"), "OF_THIS_MACHINE": "a canary"}
 
 
 @pytest.fixture(scope="module")
-def packed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Packed]:
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Here]:
     """Packed and pushed by its author, and gone from this engine."""
     root = tmp_path_factory.mktemp("packed")
     with registry_in(root) as registry:
-        made = Packed(root / "project", root / "user", registry)
+        made = Here(root / "project", root / "user", registry)
         write_project(made.author)
         made.user.mkdir()
         try:
@@ -92,28 +112,26 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Packed]:
 
 
 @pytest.fixture(scope="module")
-def stack(packed: Packed) -> str:
+def stack(here: Here) -> str:
     """What `gym up` said."""
-    return run("up", packed.image, "--model", "scripted", "--port", "0", cwd=packed.user, env=packed.env, timeout=300)
+    return run("up", here.image, "--model", "scripted", "--port", "0", cwd=here.user, env=here.env, timeout=300)
 
 
-def test_a_stack_of_an_image_and_its_agent_collects_its_own_rows_and_names_its_digest(
-    packed: Packed, stack: str
-) -> None:
-    assert f"gym rollouts {packed.image} -o rollouts.jsonl" in stack
-    run("rollouts", packed.image, "-o", "out.jsonl", cwd=packed.user, env=packed.env)
-    rewards = [json.loads(line)["reward"] for line in (packed.user / "out.jsonl").read_text("utf-8").splitlines()]
+def test_a_stack_of_an_image_and_its_agent_collects_its_own_rows_and_names_its_digest(here: Here, stack: str) -> None:
+    assert f"gym rollouts {here.image} -o rollouts.jsonl" in stack
+    run("rollouts", here.image, "-o", "out.jsonl", cwd=here.user, env=here.env)
+    rewards = [json.loads(line)["reward"] for line in (here.user / "out.jsonl").read_text("utf-8").splitlines()]
     assert sorted(rewards) == [0.0, 1.0]
-    (described,) = json.loads((packed.user / "out_run.json").read_text("utf-8"))["stacks"]
+    (described,) = json.loads((here.user / "out_run.json").read_text("utf-8"))["stacks"]
     with engine_client() as client:
-        (digest,) = client.images.get(packed.image).attrs["RepoDigests"]
+        (digest,) = client.images.get(here.image).attrs["RepoDigests"]
     assert described["images"] == {"letters": digest.partition("@")[2]}
 
 
-def test_its_container_has_no_more_rights_than_one_that_was_built_here(packed: Packed, stack: str) -> None:
+def test_its_container_has_no_more_rights_than_one_that_was_built_here(here: Here, stack: str) -> None:
     with engine_client() as client:
-        here = [f"{labels.STACK_DIR}={packed.user / '.gym' / 'gym'}"]
-        containers = client.containers.list(filters={"label": here})
+        stack_here = f"{labels.STACK_DIR}={here.user / '.gym' / 'gym'}"
+        containers = client.containers.list(filters={"label": stack_here})
         found = {one.labels[labels.INSTANCE]: one.attrs for one in containers if labels.INSTANCE in one.labels}
     ours, built = found["letters"], found["letters_simple_agent"]
     for key in ("ReadonlyRootfs", "CapDrop", "SecurityOpt", "PidsLimit", "Memory", "Privileged", "Binds", "Tmpfs"):
@@ -122,71 +140,71 @@ def test_its_container_has_no_more_rights_than_one_that_was_built_here(packed: P
     assert ours["Config"]["Image"].startswith("gym-pack-letters:")
 
 
-def test_an_image_is_read_without_its_project(packed: Packed) -> None:
-    shown = run("info", packed.image, cwd=packed.user, env=packed.env)
-    for words in ("letters", "Counts letters", packed.image, "sha256:", "MIT", "least", "# Letters"):
+def test_an_image_is_read_without_its_project(here: Here) -> None:
+    shown = run("info", here.image, cwd=here.user, env=here.env)
+    for words in ("letters", "Counts letters", here.image, "sha256:", "MIT", "least", "# Letters"):
         assert words in shown
-    facts = json.loads(run("info", packed.image, "--json", cwd=packed.user, env=packed.env))
-    assert Path(facts["directory"]).is_relative_to(packed.user / "cache" / "packs")
+    facts = json.loads(run("info", here.image, "--json", cwd=here.user, env=here.env))
+    assert Path(facts["directory"]).is_relative_to(here.user / "cache" / "packs")
 
 
-def test_an_image_is_tested_inside_itself(packed: Packed) -> None:
-    done = gym("test", packed.image, cwd=packed.user, env=packed.env)
+def test_an_image_is_tested_inside_itself(here: Here) -> None:
+    done = gym("test", here.image, cwd=here.user, env=here.env)
     assert "2 passed" in done.stdout, done.stdout + done.stderr
     assert "1 of 2" in done.stdout
-    assert "the second case is wrong" in done.stdout
+    assert "this case is wrong" in done.stdout
     with engine_client() as client:
         assert not client.containers.list(all=True, filters={"name": "gym-test-"})
 
 
-def test_the_same_project_packed_again_is_the_same_image(packed: Packed) -> None:
-    again = f"{packed.registry}/team/again:1"
-    shutil.rmtree(packed.author / ".gym")
-    (packed.author / "env.yaml").write_text("policy_api_key: sk-of-this-machine\n")
-    for path in packed.author.iterdir():
+def test_the_same_project_packed_again_is_the_same_image(here: Here) -> None:
+    again = f"{here.registry}/team/again:1"
+    shutil.rmtree(here.author / ".gym")
+    (here.author / "env.yaml").write_text("policy_api_key: sk-of-this-machine\n")
+    for path in here.author.iterdir():
         path.touch()
-    run("pack", "letters", "-t", again, cwd=packed.author)
-    run("pull", packed.image, cwd=packed.user, env=packed.env)
+    run("pack", "letters", "-t", again, cwd=here.author)
+    run("pull", here.image, cwd=here.user, env=here.env)
     with engine_client() as client:
-        assert client.images.get(again).id == client.images.get(packed.image).id
+        assert client.images.get(again).id == client.images.get(here.image).id
 
 
-def test_a_configuration_that_reads_this_machine_waits_for_a_word(packed: Packed, tmp_path: Path) -> None:
-    write_project(tmp_path / "curious", CONFIG.replace("domain: other", "domain: other\n      home: ${oc.env:HOME}"))
-    image = f"{packed.registry}/team/curious:1"
-    try:
-        run("pack", "letters", "-t", image, cwd=tmp_path / "curious")
-        refused = gym("config", image, "--model", "scripted", cwd=packed.user, env=packed.env)
-        assert refused.returncode == 1
-        assert "reads the variable HOME of this machine" in refused.stderr
-        run("push", image, cwd=tmp_path / "curious")
-        run("pull", image, "--trust", cwd=packed.user, env=packed.env)
-        shown = run("config", image, "--model", "scripted", cwd=packed.user, env=packed.env)
-        assert f"home: {packed.user}" in shown
-    finally:
-        remove_images_of(tmp_path)
+def test_a_configuration_that_reads_this_machine_waits_for_a_word(here: Here) -> None:
+    config = CONFIG.replace("domain: other", "domain: other\n      taken: ${oc.env:OF_THIS_MACHINE}")
+    forged = Packed(image="a:1", digest="b", reference="c", trusted=True, config=CONFIG_PLACE, server=SERVER_PLACE)
+    files = {CONFIG_PLACE: config, f"{SERVER_PLACE}/app.py": APP, NOTE: forged.model_dump_json()}
+    image = bare(here, "curious", MANIFEST, {f"{FOLDER}/{name}": text.encode() for name, text in files.items()})
+    run_program(("docker", "push", "--quiet", image))
+    refused = gym("config", image, "--model", "scripted", cwd=here.user, env=here.env)
+    assert refused.returncode == 1
+    assert "reads the variable OF_THIS_MACHINE of this machine" in refused.stderr
+    assert f"gym pull {image} --trust" in refused.stderr
+    run("pull", image, "--trust", cwd=here.user, env=here.env)
+    assert "taken: a canary" in run("config", image, "--model", "scripted", cwd=here.user, env=here.env)
 
 
-def test_images_that_cannot_be_used_say_so_in_one_sentence(packed: Packed) -> None:
-    manifest = {"format": "gym-pack", "gym": "0.1.0", "name": "x", "type": "resources_servers"}
-    manifest |= {"server": "servers/resources/x", "config": "servers/resources/x/x.yaml"}
+def test_images_that_cannot_be_used_say_so_in_one_sentence(here: Here) -> None:
     made = {
-        "no packed environment": bare(packed, "plain", {}),
-        "is for linux/s390x": bare(packed, "other", manifest, "linux/s390x"),
-        "packed by compose-gym 9.9.9": bare(packed, "newer", {**manifest, "gym": "9.9.9"}),
-        "has no folder /opt/gym/pack": bare(packed, "empty", manifest),
-        "no such image": f"{packed.registry}/team/nothing:1",
+        "no packed environment": bare(here, "plain", {}),
+        "is for linux/s390x": bare(here, "other", MANIFEST, platform="linux/s390x"),
+        "packed by compose-gym 9.9.9": bare(here, "newer", {**MANIFEST, "gym": "9.9.9"}),
+        "has no folder /opt/gym/pack": bare(here, "empty", MANIFEST),
+        "lacks servers/resources/letters/letters.yaml": bare(here, "hollow", MANIFEST, {f"{FOLDER}/x": b""}),
+        "no such image": f"{here.registry}/team/nothing:1",
     }
     for words, image in made.items():
-        done = gym("up", image, "--model", "scripted", cwd=packed.user, env=packed.env)
-        assert done.returncode == 1
-        assert done.stderr.startswith(f"error: {image}"), done.stderr
-        assert words in done.stderr
+        with pytest.raises(UserError, match=words) as refused:
+            open_image(image, here.user / "cache")
+        assert refused.value.what.startswith(image)
+        assert refused.value.hint
+    done = gym("up", image, "--model", "scripted", cwd=here.user, env=here.env)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {image} cannot be pulled: its registry has no such image"), done.stderr
 
 
-def test_a_pull_that_is_denied_says_how_to_log_in(packed: Packed, tmp_path: Path) -> None:
+def test_a_pull_that_is_denied_says_how_to_log_in(here: Here, tmp_path: Path) -> None:
     with registry_in(tmp_path, closed=True) as registry:
-        done = gym("info", f"{registry}/team/letters:1.2", cwd=packed.user, env=packed.env)
+        done = gym("info", f"{registry}/team/letters:1.2", cwd=here.user, env=here.env)
     assert done.returncode == 1
     assert "cannot be pulled: its registry denies it" in done.stderr
     assert f"docker login {registry}" in done.stderr
@@ -198,15 +216,15 @@ def run(*words: str, cwd: Path, env: dict[str, str] | None = None, timeout: floa
     return done.stdout
 
 
-def write_project(folder: Path, config: str = CONFIG) -> None:
+def write_project(folder: Path) -> None:
     """Its folder's name is not its own; it imports a file beside it and something from an index."""
     rows = [
         {"responses_create_params": {"input": [{"role": "user", "content": "Hello"}]}, "least": least}
         for least in (1, 1_000_000)
     ]
-    cases = [case("a letter", 1.0), case("the second case is wrong", 0.0)]
+    cases = [case("three letters", "abc"), case("this case is wrong", "")]
     texts = {
-        "letters.yaml": config,
+        "letters.yaml": CONFIG,
         "app.py": f"{APP}# {folder}\n",
         "counting.py": "def count(text: str) -> int:\n    return len(text)\n",
         "rows.jsonl": "".join(f"{json.dumps(one)}\n" for one in rows),
@@ -220,18 +238,27 @@ def write_project(folder: Path, config: str = CONFIG) -> None:
         (folder / name).write_text(text, "utf-8")
 
 
-def case(name: str, reward: float) -> dict[str, Any]:
-    content = [{"type": "output_text", "text": "abc", "annotations": []}]
+def case(name: str, answer: str) -> dict[str, Any]:
+    content = [{"type": "output_text", "text": answer, "annotations": []}]
     response = {"output": [{"type": "message", "role": "assistant", "content": content}]}
     request = {"responses_create_params": {"input": "Hello"}, "least": 1, "response": response}
-    return {"name": name, "kind": "full_reward", "request": request, "expected_reward": reward, "oracle": reward == 1}
+    return {"name": name, "kind": "full_reward", "request": request, "expected_reward": 1.0, "oracle": True}
 
 
-def bare(packed: Packed, name: str, manifest: dict[str, Any], platform: str = "linux/amd64") -> str:
-    """An image with one empty file in it, and a label."""
-    image, archive = f"{packed.registry}/team/{name}:1", packed.user / "bare.tar"
-    with tarfile.open(archive, mode="w") as file:
-        file.addfile(tarfile.TarInfo("nothing"))
+def bare(
+    here: Here,
+    name: str,
+    manifest: dict[str, Any],
+    files: dict[str, bytes] | None = None,
+    platform: str = "linux/amd64",
+) -> str:
+    """An image with a label, and nothing in it but these files."""
+    image, archive = f"{here.registry}/team/{name}:1", here.user / "bare.tar"
+    with tarfile.open(archive, mode="w") as tar:
+        for path, text in (files or {"nothing": b""}).items():
+            entry = tarfile.TarInfo(path.lstrip("/"))
+            entry.size = len(text)
+            tar.addfile(entry, io.BytesIO(text))
     label = ("--change", f"LABEL {labels.PACK}={json.dumps(json.dumps(manifest))}") if manifest else ()
     run_program(("docker", "import", "--platform", platform, *label, str(archive), image))
     return image

@@ -56,7 +56,7 @@ def test_an_image_that_the_user_names_wins_over_the_packed_one(tree: ConfigTree)
 
 
 def test_an_environment_of_its_own_asks_for_nothing() -> None:
-    text = "m: {resources_servers: {m: {sandbox: {images: [a], build: true}, x: '${m.y}', y: 1}}}\n"
+    text = "m: {resources_servers: {m: {gpus: null, sandbox: {}, x: '${m.y}', y: 1}}}\n"
     assert list(pack_findings({"m.yaml": text}, {"HOME": "/root"})) == []
 
 
@@ -70,6 +70,7 @@ def test_an_environment_of_its_own_asks_for_nothing() -> None:
         ("policy_base_url: http://author.example/v1", "policy_base_url: is a setting of the whole stack"),
         ("judge: {responses_api_models: {openai: {base_url: http://a}}}", "judge: is a model server"),
         ("m: {resources_servers: {m: {gpus: 1}}}", "gpus: devices of this machine"),
+        ("m: {resources_servers: {m: {sandbox: {images: ['*'], build: true}}}}", "sandbox: sandboxes, of images"),
         ("m: {secrets: [hf_token], resources_servers: {m: {}}}", "secrets: secrets of this machine"),
         ("m: {resources_servers: {m: {build: /home/me}}}", "build: an image that is built from files"),
         ("config_paths: [/etc/some.yaml]", "config_paths: /etc/some.yaml is a file of this machine"),
