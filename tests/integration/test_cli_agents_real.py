@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from gym.broker.providers.docker.image_build import build_tag
 from gym.programs import find_program, run_program
-from tests.support.cli_agent import TINY, Stack, cli_stack
+from tests.support.cli_agent import AGENT, TINY, Stack, cli_stack
 from tests.support.docker import need_engine
 from tests.support.fake_vllm import Said
 from tests.support.swe import SWE, fields_for, row, server, solution
@@ -54,18 +56,12 @@ def calls(tool: str, commands: list[dict[str, Any]]) -> Callable[[list[dict[str,
 
 
 @pytest.fixture
-def image() -> Iterator[Callable[[str, str, Path], None]]:
-    """Images that a test makes are gone after it."""
-    made: list[str] = []
-
-    def build(name: str, dockerfile: str, folder: Path) -> None:
-        (folder / "Dockerfile").write_text(dockerfile)
-        subprocess.run(["docker", "build", "-q", "-t", name, str(folder)], check=True, timeout=900)
-        made.append(name)
-
+def images() -> Iterator[list[str]]:
+    """Names of images that are gone after the test."""
     need_engine()
-    yield build
-    for name in made:
+    made: list[str] = []
+    yield made
+    for name in reversed(made):
         subprocess.run(["docker", "image", "rm", "-f", name], check=False, capture_output=True)
 
 
@@ -95,11 +91,14 @@ async def test_mini_swe_agent_from_pypi_in_an_environment_of_its_own(tmp_path: P
 
 @pytest.mark.docker
 async def test_an_agent_from_npm_is_put_into_a_sandbox_that_knows_nothing_of_it(
-    tmp_path: Path, image: Callable[[str, str, Path], None]
+    tmp_path: Path, images: list[str]
 ) -> None:
-    (tmp_path / "ca.crt").write_bytes(Path("/etc/ssl/certs/ca-certificates.crt").read_bytes())
     base = "gym-test-npm-base:1"
-    await asyncio.to_thread(image, base, BASE, tmp_path)
+    program = runpy.run_path(str(AGENT / "program.py"))["ProgramConfig"].model_validate({**QWEN, "base": base})
+    images += [base, build_tag(program.source()["build"])]
+    (tmp_path / "ca.crt").write_bytes(Path("/etc/ssl/certs/ca-certificates.crt").read_bytes())
+    (tmp_path / "Dockerfile").write_text(BASE)
+    await asyncio.to_thread(lambda: run_program(["docker", "build", "-q", "-t", base, str(tmp_path)], timeout=900))
     spec = {"workdir": "/work", "limits": {"memory": "2g", "pids": 512}}
     command = {"command": "echo 42 > answer.txt", "is_background": False, "description": "Write it"}
     async with cli_stack(tmp_path, "docker", image="python:3.13-slim", spec=spec) as stack:
