@@ -102,11 +102,16 @@ class Converger:
         self._retire(staying, [one for one in staying if one.id in left])
         if watch.plan.sandbox is not None and any(one.service == SANDBOX for one in stale):
             hand_over_sandboxes(self.client, stale)
-            self._compose_up(
-                watch, state, "--no-deps", SANDBOX
-            )  # by itself: Compose would also replace what depends on it
+            self._replace_alone(watch, state, [SANDBOX])
+        beside = {one.name for one in watch.plan.sidecars}
+        if sidecars := sorted({one.service for one in stale if one.instance in beside}):
+            self._replace_alone(watch, state, sidecars)
         self._compose_up(watch, state, "--remove-orphans")
         self._leave(())
+
+    def _replace_alone(self, watch: StackHealth, state: State, services: list[str]) -> None:
+        """Compose would also replace what depends on them."""
+        self._compose_up(watch, state, "--no-deps", *services)
 
     def _retire(self, containers: list[Container], leaving: list[Container]) -> None:
         """Those that leave get no new requests, and finish the others before they are stopped. They leave once those
@@ -172,8 +177,9 @@ class Converger:
         import docker.errors  # noqa: PLC0415
 
         for one in watch.containers():
-            wanted = one.service in (ROUTER, CONSOLE, SANDBOX) or watch.plan.service(one.instance) is not None
-            if wanted and one.state in ("created", "exited"):
+            known = {ROUTER, CONSOLE, SANDBOX, *(each.name for each in watch.plan.sidecars)}
+            known |= {each.name for each in watch.plan.services}
+            if {one.service, one.instance} & known and one.state in ("created", "exited"):
                 with suppress(docker.errors.APIError):
                     self.client.api.start(one.id)
 
