@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from gym.config.assets import is_file
+from gym.config.catalog import CatalogEntry, own_facts
 from gym.config.field_checks import shown_value
-from gym.config.late_references import PARTS, find_services
+from gym.config.late_references import PARTS, SERVICES, fill_own, find_services
 from gym.config.model import Instance, SidecarHealth, SidecarSpec
 from gym.config.nodes import Findings, Node, describe, did_you_mean, plain
 from gym.config.nodes import Path as Key
 from gym.config.redact import is_secret_key
+from gym.config.values import has_reference
+from gym.errors import ConfigError
 
 _NAME: Final = re.compile(r"[a-z0-9]([a-z0-9_-]{0,30}[a-z0-9])?")
 _MEMORY: Final = re.compile(r"\d{1,15}(\.\d{1,6})?\s*([bkmgt]|[kmgt]i?b)?", re.I)
@@ -35,6 +38,22 @@ def read_services(path: Key, node: Node, bases: Sequence[Path], findings: Findin
         return ()
     found = [_read(name, one, (*path, name), bases, findings) for name, one in node.value.items()]
     return tuple(one for one in found if one is not None)
+
+
+def services_of(entry: CatalogEntry) -> tuple[SidecarSpec, ...]:
+    """Those of a server's own configuration. What is still to be filled in of their `env` is left out."""
+    node = own_facts(entry).get(SERVICES)
+    if node is None or entry.config is None:
+        return ()
+    findings = Findings()
+    found = read_services((entry.name, SERVICES), node, (entry.config.parent, entry.directory), findings)
+    if findings.problems:
+        raise ConfigError(findings.problems)
+    return tuple(one.model_copy(update={"env": _filled_in(one.env)}) for one in found)
+
+
+def _filled_in(env: dict[str, str]) -> dict[str, str]:
+    return {key: value for key, value in env.items() if not has_reference(fill_own(value, 0, ""))}
 
 
 def check_service_references(instances: Sequence[Instance], settings: Any, findings: Findings) -> None:

@@ -4,6 +4,10 @@
 set -eu
 password=${REDIS_PASSWORD:-}
 if [ -n "${REDIS_PASSWORD_FILE:-}" ]; then password=$(cat "$REDIS_PASSWORD_FILE"); fi
+requirepass=
+if [ -n "$password" ]; then
+  requirepass="requirepass \"$(printf %s "$password" | sed 's/["\\]/\\&/g')\""
+fi
 exec redis-server - <<EOF
 port $1
 bind ${2:-127.0.0.1}
@@ -12,5 +16,5 @@ save ""
 appendonly no
 maxmemory 256mb
 maxmemory-policy noeviction
-${password:+requirepass "$password"}
+$requirepass
 EOF
