@@ -23,7 +23,7 @@ from gym.plan.model import Plan
 from gym.programs import run_program
 from gym.runtime.compose.compose_errors import explain
 from gym.runtime.compose.containers import PROJECT, Container, list_containers, observed
-from gym.runtime.compose.layout import Layout, State, write_first_routes
+from gym.runtime.compose.layout import Layout, State, override_files, write_first_routes
 from gym.runtime.compose.teardown import GRACE_SECONDS, hand_over_sandboxes, restart_containers, stop_containers
 from gym.runtime.compose.wait import StackHealth, wait_until_healthy
 from gym.runtime.compose.work import Working, alone_with_compose
@@ -222,7 +222,11 @@ def _is_converged(plan: Plan, containers: list[Container]) -> bool:
 
 
 def compose_argv(layout: Layout, state: State, *words: str) -> tuple[str, ...]:
-    files = ("--file", str(layout.compose), *(part for path in state.overrides for part in ("--file", path)))
+    files = (
+        "--file",
+        str(layout.compose),
+        *(part for path in override_files(layout, state) for part in ("--file", path)),
+    )
     return ("docker", "compose", "--project-name", state.project, *files, *words)
 
 
