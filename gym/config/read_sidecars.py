@@ -116,7 +116,7 @@ def _check_whole(given: dict[str, Any], node: Node, path: Key, bases: Sequence[P
         findings.add(node, path, what, "Write `image` or `build` for containers, `command` for the local runtime.")
     if "image" in given and "build" in given:
         findings.add(node, path, "has both `image` and `build`", "Keep one of them.")
-    if "build" in given:
+    elif "build" in given:
         folder = next((base / given["build"] for base in bases if is_file(base / given["build"] / "Dockerfile")), None)
         if folder is None:
             what = f"there is no Dockerfile in `{given['build']}`"

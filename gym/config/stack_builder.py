@@ -33,6 +33,10 @@ _MEMORY = re.compile(r"\d{1,15}(\.\d{1,6})?\s*([bkmgt]|[kmgt]i?b)?", re.I)
 _PYTHON = re.compile(r"(?!3\.1$)(==|~=|[<>]=?)?\s*\d+(\.\d+){1,2}(\s*,\s*(!=|==|~=|[<>]=?)\s*\d+(\.\d+){0,2})*|~?/\S+")
 OURS = frozenset(["python_version"])  # not a field of a server, so a wrong value is an error
 _BLOCKS: dict[str, Callable[[Node], bool]] = {"sandbox": is_grant, "services": is_services}
+_ONE_OF: dict[str, Callable[[Any], bool]] = {
+    "launch": lambda value: value in ("auto", "sdk", "script"),
+    "gpus": lambda value: value == "all" or (not isinstance(value, bool) and str(value).isdecimal()),
+}
 _NEW = {"resources_servers": "resources", "responses_api_agents": "agent", "responses_api_models": "model"}
 _WANTED = {
     "image": "the name of an image, such as `registry.example/mcqa:1.2`",
@@ -191,8 +195,8 @@ def _accepts(key: str, node: Node) -> bool:
         return isinstance(value, dict) and not any(isinstance(one, (dict, list, type(None))) for one in value.values())
     if key == "secrets":
         return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
-    if key == "launch":
-        return value in ("auto", "sdk", "script")
+    if key in _ONE_OF:
+        return _ONE_OF[key](value)
     if key == "python_version":
         return _PYTHON.fullmatch(str(value)) is not None
     if key == "memory":

