@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -20,6 +20,7 @@ from gym.server.asgi import Answer, Call, Handler
 from gym.server.config import Settings
 from gym.server.resources import Hook, ResourcesConfig, ResourcesServer
 from gym.server.tools import may_be_tool, result_to_json
+from gym.wire import items
 from gym.wire.failures import RolloutError
 from gym.wire.observations import Observation, observation_items
 from gym.wire.rows import ReverifyMode, Row, VerifyRequest
@@ -118,7 +119,7 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
             return await self._outcome(state, rollout)
         again: ToolSession[S] = await self._seed(rollout.model_dump_json(exclude={"response"}).encode(), None)
         try:
-            for call in rollout.function_calls:
+            for call in calls_made(rollout.response.output):
                 await self.make_call(again, str(call.get("name")), str(call.get("arguments") or "{}").encode())
             return await self._outcome(again, rollout)
         finally:
@@ -190,6 +191,12 @@ def name_tools(given: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, 
         described = {"description": one.get("description") or "", "parameters": one.get("parameters") or empty}
         tools[name] = {"type": "function", "name": name, **described, "strict": bool(one.get("strict"))}
     return tools, names
+
+
+def calls_made(output: Sequence[items.Item]) -> list[items.Item]:
+    """The calls that were answered: what a budget cut off was never made."""
+    answered = {one.get("call_id") for one in output if one.get("type") == "function_call_output"}
+    return [one for one in items.function_calls(output) if one.get("call_id") in answered]
 
 
 def _read_arguments(body: bytes) -> dict[str, Any] | None:
