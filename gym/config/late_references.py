@@ -19,7 +19,8 @@ _OWN: Final = re.compile(r"\$\{(port|folder)\}")
 def is_of_sidecar(inner: str, path: tuple[str | int, ...]) -> bool:
     """Whether what stands between the braces, at this place of the configuration, is such a reference."""
     text = inner.strip()
-    return text.startswith("service:") or (text in OWN and SERVICES in path)
+    beside_or_inside = SERVICES in (*path[1:2], *path[3:4])  # the type, or the fields, of an instance
+    return text.startswith("service:") or (text in OWN and beside_or_inside)
 
 
 def find_services(tree: Any) -> Iterator[tuple[str, str]]:

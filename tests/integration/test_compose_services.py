@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from gym.errors import NotUp
 from gym.runtime.protocol import StackStatus
-from tests.support.docker import Stand, call, end_processes, engine_client, eventually, replicas, stand_in
+from tests.support.docker import Stand, call, end_processes, engine_client, eventually, replicas, stand_in, write_server
 
 pytestmark = pytest.mark.docker
 
@@ -52,7 +53,7 @@ def reaches(container: str, host: str, port: int) -> bool:
         command = ["python3", "-c", REACH.format(host=host, port=port)]
         started = client.api.exec_create(container, command)
         client.api.exec_start(started["Id"])
-        return client.api.exec_inspect(started["Id"])["ExitCode"] == 0
+        return bool(client.api.exec_inspect(started["Id"])["ExitCode"] == 0)
 
 
 def service_of(status: StackStatus | None) -> str:
@@ -124,6 +125,17 @@ def test_one_that_dies_is_a_failure_of_resources_and_comes_back(running: tuple[S
 
     eventually(states, lambda found: found == {"healthy"})
     test_its_server_works_with_it(running)
+
+
+def test_one_that_ends_at_each_start_is_named_with_its_last_words(tmp_path: Path) -> None:
+    folder = write_server(tmp_path, "mine", "app = 1\n", config="        domain: other\n")
+    arguments = "[sh, -c, 'echo no room for a database; exit 3']"
+    with (folder / "configs" / "mine.yaml").open("a") as file:
+        file.write(f"  services: {{db: {{image: 'python:3.13-slim', arguments: {arguments}, port: 5432}}}}\n")
+    with stand_in(tmp_path, stack="endless") as stand, pytest.raises(NotUp) as caught:
+        stand.up("mine")
+    assert "mine-db-1" in str(caught.value)
+    assert "no room for a database" in str(caught.value)
 
 
 def test_down_leaves_nothing(running: tuple[Stand, StackStatus], tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from gym.errors import GymError, ProgramFailed
 from gym.plan import diff
 from gym.plan.model import Plan
 from gym.programs import run_program
-from gym.runtime.compose.compose_errors import explain
+from gym.runtime.compose.compose_errors import ServiceNotReady, explain
 from gym.runtime.compose.containers import PROJECT, Container, list_containers, observed
 from gym.runtime.compose.layout import Layout, State, override_files, write_first_routes
 from gym.runtime.compose.teardown import GRACE_SECONDS, hand_over_sandboxes, restart_containers, stop_containers
@@ -167,6 +167,8 @@ class Converger:
         try:
             with alone_with_compose(self.layout.compose_lock, state.project) as lock:
                 self._telling(watch, lambda: self._run(argv, state, running.append, (lock,)), interrupt)
+        except ServiceNotReady:  # named in a moment, with its last words, as any server that does not come up
+            self._start_what_is_there(watch)
         except GymError:
             if not new:
                 self._start_what_is_there(watch)

@@ -129,3 +129,9 @@ def test_a_number_of_gpus_that_cannot_be_is_reported(tree: ConfigTree, gpus: str
     tree.server("servers/resources/mcqa")
     (problem,) = tree.problems(f"m: {{resources_servers: {{mcqa: {{gpus: {gpus}}}}}}}")
     assert "m.gpus: must be a number, or `all`" in problem
+
+
+def test_a_port_of_the_configuration_is_still_one(tree: ConfigTree) -> None:
+    tree.server("servers/resources/mcqa")
+    tree.write("a.yaml", "port: 7\nm: {resources_servers: {mcqa: {x: '${port}', services_at: ['${port}']}}}")
+    assert instance(tree.load(files=("a.yaml",)), "m").fields["x"] == 7
