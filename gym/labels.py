@@ -65,6 +65,7 @@ HEADER_POLICY_FOR: Final = "x-gym-policy-for"  # the instance whose calls go the
 HEADER_SESSION_TOKEN: Final = "x-gym-session-token"  # claims a recorded session: others need the same one
 HEADER_CAPTURE: Final = "x-gym-capture"  # "own": the caller made the session's id; "here": ask no other replica
 HEADER_CALLS: Final = "x-gym-calls"  # how many calls a trace is of, recorded or not
+HEADER_EPISODE_OVER: Final = "x-gym-episode-over"  # in a tool's reply: the environment has ended the episode
 HEADER_MCP_SESSION: Final = "x-nemo-gym-session-token"
 
 COOKIE_REPLICA: Final = "gym_replica_"  # + slug of the instance: the router's sticky cookie

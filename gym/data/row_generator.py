@@ -29,6 +29,7 @@ class Ability:
     licence: str
     difficulties: tuple[str, ...]  # the easiest first
     splits: tuple[str, ...]
+    tasks: tuple[str, ...] = ()  # the names of what it has, where it has several things
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from gym.server.tools import NAME, RESERVED
 from gym.wire import items, metrics, sse
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import write_any_json, write_json
+from gym.wire.observations import observation_items
 from gym.wire.policy_endpoint import (
     FIELDS,
     URL,
@@ -72,6 +73,10 @@ class RunRow:
         params: dict[str, Any] = self.fields["responses_create_params"]
         return params
 
+    def with_params(self, params: Mapping[str, Any]) -> RunRow:
+        changed = {PARAMS: params}
+        return RunRow(splice(self.body, changed, keys=self.fields), {**self.fields, **changed})
+
 
 class Agent(Server):
     """Subclass it, and annotate `config: MyConfig` to add fields."""
@@ -91,8 +96,7 @@ class Agent(Server):
 
     async def run(self, row: RunRow, rollout: RolloutClient) -> bytes:
         """Seed, respond, verify: the body of the verified rollout."""
-        if self.config.resources_server is not None:
-            await rollout.seed(row.body)
+        row = await self.seed(row, rollout)
         response = await self.respond_to(row, rollout)
         if self.config.skip_verification:
             fields = {
@@ -102,6 +106,13 @@ class Agent(Server):
             }
             return splice(row.body, fields, keys=row.fields)
         return await rollout.verify(row.body, row.fields, response)
+
+    async def seed(self, row: RunRow, rollout: RolloutClient) -> RunRow:
+        """The row of an open session: with the tools and the first observation that the environment has for it."""
+        if self.config.resources_server is None:
+            return row
+        given = await rollout.seed(row.body)
+        return row.with_params(add_seeded(row.params, given)) if given else row
 
     async def respond_to(self, row: RunRow, rollout: RolloutClient) -> dict[str, Any]:
         """The response to a row. Override it where more of the row than its parameters matters."""
@@ -126,7 +137,8 @@ class Agent(Server):
                 break
             for call in calls[: budget.calls_left]:
                 output.append(await self.call_tool(call, rollout))
-            if budget.spend(calls=len(calls), tokens=(usage or {}).get("total_tokens"), idle=not calls):
+            spent = budget.spend(calls=len(calls), tokens=(usage or {}).get("total_tokens"), idle=not calls)
+            if spent or rollout.episode_over:
                 break
         response = {**reply, "output": output, "usage": usage}
         if agent_tools.record:
@@ -247,6 +259,17 @@ def parse_run(body: bytes) -> RunRow:
     if DEFAULTS in fields:
         return parse_run(write_any_json(fill_params(from_json(body))))  # keeps large integers
     return RunRow(body, fields)
+
+
+def add_seeded(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with the environment's tools, which replace the row's of the same name, and its observation."""
+    tools, observed = list(given.get("tools") or ()), observation_items(given.get("observation"))
+    names = {one.get("name") for one in tools}
+    asked = items.input_items(params.get("input"))
+    if observed and asked[-len(observed) :] != observed:  # a rollout that is run again has it already
+        asked = asked + observed
+    own = [one for one in params.get("tools") or () if one.get("name") not in names]
+    return {**params, "input": asked, **({"tools": own + tools} if tools else {})}
 
 
 def without_policy(row: RunRow) -> RunRow:

@@ -85,12 +85,15 @@ class HotRoutes:
     server: str  # the instance's name, for errors
     role: str  # what a bug here is called: "resources", "agent", "model"
     routes: Mapping[tuple[str, str], Handler]
+    find_tool: Callable[[str], Handler | None] | None = None  # of a path no route has: tools known only at run time
     in_flight: int = field(default=0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             path, rollout_id, session = self._split(scope["path"])
             handler = self.routes.get((scope["method"], path))
+            if handler is None and self.find_tool is not None and scope["method"] == "POST":
+                handler = self.find_tool(path)
             if handler is not None:
                 self.in_flight += 1
                 try:

@@ -110,6 +110,10 @@ class Server:
     def extend(self, app: FastAPI) -> None:
         """Add routes of your own that are not tools."""
 
+    def find_tool(self, path: str) -> Handler | None:
+        """What answers a POST to a path that no route has: where tools are known only once a rollout has begun."""
+        return None
+
     def health(self) -> dict[str, Any]:
         return {}
 
@@ -167,7 +171,7 @@ class ServerApp:
         routes = server.routes()
         table = {(route.method, route.path): route.handler for route in routes}
         self.server = server
-        self._hot = HotRoutes(_make_fastapi(server, routes), server.name, server.role, table)
+        self._hot = HotRoutes(_make_fastapi(server, routes), server.name, server.role, table, server.find_tool)
         return self._hot
 
     async def stop(self) -> None:

@@ -12,7 +12,6 @@ from pydantic_core import ErrorDetails
 from gym.errors import GymError, Problem, UserError
 from gym.server.base import ServerApp
 from gym.server.config import Settings
-from gym.server.gymnasium import GymnasiumServer
 from gym.server.resources import Hook, ResourcesServer
 from gym.wire.expected import expected_at
 from gym.wire.failures import RolloutError
@@ -28,7 +27,7 @@ class RowChecker:
     def __init__(self, server: ResourcesServer[Any]) -> None:
         self._server = server
         self._verify = Hook.of(server.verify, VerifyRequest).model
-        seed = Hook.of(server.reset if isinstance(server, GymnasiumServer) else server.seed, Row).model
+        seed = server.row_model
         self._seed = None if seed is Row else seed
         self._has_data = type(server).check_row is not ResourcesServer.check_row
 

@@ -9,9 +9,10 @@ import argparse
 import asyncio
 import hashlib
 import sys
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from itertools import chain, islice
 from random import Random
 from statistics import fmean
@@ -60,7 +61,7 @@ class NoMoreRows(UserError):
 
 
 class Generator(Protocol):
-    """What a server's `generate.py` gives."""
+    """What a server's `generate.py` gives. With `tasks`, their names, `make` takes one of them as a third argument."""
 
     @property
     def licence(self) -> str:
@@ -81,17 +82,23 @@ def make_row(name: str, key: str, asked: str | list[dict[str, Any]], **fields: A
     return {PARAMS: params, "uuid": uuid, **fields, "agent_ref": agent}
 
 
-def generate(generator: Generator, count: int, *, seed: int, split: Split, difficulty: str) -> Iterator[Made]:
+def generate(
+    generator: Generator, count: int, *, seed: int, split: Split, difficulty: str, tasks: Sequence[str] = ()
+) -> Iterator[Made]:
     """`count` different rows, the same for the same arguments. A row's split hangs on its key alone, never on the seed:
     rows for training and for validation cannot overlap.
     """
     if difficulty not in generator.difficulties:
         raise UserError(f"no difficulty {difficulty!r}: it knows {', '.join(generator.difficulties)}")
+    if unknown := [one for one in tasks if one not in tasks_of(generator)]:
+        close = get_close_matches(unknown[0], tasks_of(generator), n=3)
+        raise UserError(f"there is no task {unknown[0]!r}" + (f": {', '.join(close)}?" if close else ""))
     random = Random(f"{seed}:{split}:{difficulty}")
+    make: Callable[..., Made] = generator.make
     seen: set[bytes] = set()
     unused = 0
     while len(seen) < count:
-        made = generator.make(random, difficulty)
+        made = make(random, difficulty, random.choice(tasks)) if tasks else make(random, difficulty)
         if made.split != split or made.digest in seen:
             unused += 1
             if unused == TRIES:
@@ -100,6 +107,11 @@ def generate(generator: Generator, count: int, *, seed: int, split: Split, diffi
         unused = 0
         seen.add(made.digest)
         yield made
+
+
+def tasks_of(generator: Generator) -> tuple[str, ...]:
+    """The names of what it can make rows of, where it makes several things."""
+    return tuple(getattr(generator, "tasks", ()))
 
 
 @dataclass
@@ -214,15 +226,17 @@ def main(generator: Generator, argv: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--split", choices=SPLITS, default="train")
     parser.add_argument("--difficulty", choices=generator.difficulties, default=generator.difficulties[0])
+    parser.add_argument("--task", action="append", default=[], metavar="TASK", help="any of these; else of all")
     parser.add_argument("--describe", action="store_true", help="print what it can make, as JSON")
     asked = parser.parse_args(argv)
     if asked.describe:
         can = {"licence": generator.licence, "difficulties": generator.difficulties, "splits": SPLITS}
+        can |= {"tasks": tasks} if (tasks := tasks_of(generator)) else {}
         sys.stdout.buffer.write(orjson.dumps(can) + b"\n")
         return 0
     try:
-        rows = generate(generator, asked.count, seed=asked.seed, split=asked.split, difficulty=asked.difficulty)
-        for made in rows:
+        place = {"seed": asked.seed, "split": asked.split, "difficulty": asked.difficulty}
+        for made in generate(generator, asked.count, **place, tasks=asked.task):
             sys.stdout.buffer.write(write_large_json(made.row) + b"\n")
     except UserError as error:
         sys.stderr.write(f"{error}\n")

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -20,10 +21,10 @@ from gym.server.resources import Hook, ResourcesConfig, ResourcesServer
 from gym.wire import items
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import write_json
+from gym.wire.observations import Observation
 from gym.wire.rows import ReverifyMode, Row, VerifyRequest, read_body
 
 S = TypeVar("S")
-Observation = str | dict[str, Any] | list[dict[str, Any]] | None
 STEP_ID = "_ng_step_request_id"  # the same id again: the same answer, and no second step
 FEATURES = {"supports_explicit_close": True, "supports_step_idempotency": True}
 
@@ -58,6 +59,8 @@ class Episode(Generic[S]):
     done: bool = False
     last_id: str = ""
     last_reply: bytes = b""
+    shown: Observation = None  # the first observation, where `/seed_session` opened the episode
+    acting: asyncio.Lock = field(default_factory=asyncio.Lock)  # one action at a time
 
 
 class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
@@ -84,6 +87,10 @@ class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
 
     # What the contract asks for.
 
+    @property
+    def row_model(self) -> type[BaseModel]:
+        return self._reset.model
+
     def routes(self) -> list[Route]:
         own = [
             Route("/reset", self._on_reset, "Begin an episode for a row", self._reset.model),
@@ -97,16 +104,21 @@ class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
             await self.leave(state.state)
 
     async def verify(self, rollout: VerifyRequest) -> dict[str, Any]:
+        return await self.replay(rollout)
+
+    async def replay(self, rollout: VerifyRequest, episode: Episode[S] | None = None) -> dict[str, Any]:
+        """The reward of a rollout's replies, played in `episode`, or in one of their own."""
         row = rollout.model_dump(exclude={"response"})
-        state, _ = await self.reset(_typed(self._reset.model, row))
+        played = episode or Episode((await self.reset(_typed(self._reset.model, row)))[0])
         steps: list[Step] = []
         try:
             for output in split_turns(rollout.response.output):
-                steps.append(await self.step(Action(**row, response={"output": output}), state))
+                steps.append(await self.play(played, Action(**row, response={"output": output})))
                 if steps[-1].ends:
                     break
         finally:
-            await self.leave(state)
+            if episode is None:
+                await self.close(played)
         ended = bool(steps) and steps[-1].ends
         reply = {"reward": sum(one.reward for one in steps), "num_steps": len(steps), "terminated": ended}
         return reply if ended else {**reply, "reason": "the episode was not played to its end"}
@@ -120,22 +132,28 @@ class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
         return json_answer({"observation": observation, "info": FEATURES}, self._set_cookie(session.id))
 
     async def _on_step(self, call: Call) -> Answer:
-        episode = self._episode(self.session_id(call))
+        episode = self.find_episode(self.session_id(call))
         action = read_body(Action, call.body)
         step_id = str((action.model_extra or {}).get(STEP_ID) or "")
-        if step_id and step_id == episode.last_id:
+        async with episode.acting:
+            if step_id and step_id == episode.last_id:
+                return Answer(episode.last_reply)
+            if episode.done:
+                raise RolloutError("row", "this episode is over: POST /reset begins another")
+            step = await self.play(episode, action)
+            reply = {**step.to_dict(), **self._reward_fields(step.reward)}
+            episode.last_id, episode.last_reply = step_id, write_json(reply)
             return Answer(episode.last_reply)
-        if episode.done:
-            raise RolloutError("row", "this episode is over: POST /reset begins another")
+
+    async def play(self, episode: Episode[S], action: Action) -> Step:
+        """One step of an episode, which is left where that ends it."""
         step = await self.step(action, episode.state)
-        reply = {**step.to_dict(), **self._reward_fields(step.reward)}
-        episode.last_id, episode.last_reply = step_id, write_json(reply)
         if step.ends:
             episode.done = True
             await self.leave(episode.state)
-        return Answer(episode.last_reply)
+        return step
 
-    def _episode(self, session_id: str) -> Episode[S]:
+    def find_episode(self, session_id: str) -> Episode[S]:
         if not session_id:
             raise RolloutError("row", "a step needs an episode: POST /reset first, and send its cookie along")
         session = self.sessions.find(session_id)
@@ -150,20 +168,6 @@ def _typed(model: type[BaseModel], row: dict[str, Any]) -> BaseModel:
         return read_body(model, to_json(row))
     except ValidationError as error:
         raise RolloutError("row", validation_message(error, model)) from None
-
-
-def observation_items(observation: Any) -> list[items.Item]:
-    """An observation as the model reads it: text is a user message, items are taken as they are."""
-    if observation is None:
-        return []
-    if isinstance(observation, list) and all(
-        isinstance(one, dict) and ("role" in one or "type" in one) for one in observation
-    ):
-        return list(observation)
-    if isinstance(observation, dict) and "role" in observation:
-        return [observation]
-    text = observation if isinstance(observation, str) else write_json(observation).decode()
-    return [{"type": "message", "role": "user", "content": text}]
 
 
 def split_turns(output: Sequence[items.Item]) -> Iterator[list[items.Item]]:

@@ -117,6 +117,11 @@ class ResourcesServer(Server, Generic[S]):
         answer = self.answer if isinstance(self.answer, str) else ""  # a tool, or a method, may be called so
         return dict(pass_and_majority(replies, answer=answer))
 
+    @property
+    def row_model(self) -> type[BaseModel]:
+        """What a row is checked by when a session begins."""
+        return self._seed.model
+
     # What an author may call.
 
     def outgoing(self, *, model_server: str = "", seconds: float = OUTGOING_SECONDS) -> RolloutClient:

@@ -12,7 +12,7 @@ from typing import Any, Self
 import orjson
 
 from gym.http.pool import Headers, HttpClient, NotSent, Reply
-from gym.labels import HEADER_ERROR, HEADER_POLICY, HEADER_ROLLOUT, HEADER_TIMEOUT
+from gym.labels import HEADER_EPISODE_OVER, HEADER_ERROR, HEADER_POLICY, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.server.agent_tools import AgentTools
 from gym.server.budget import Budget
 from gym.server.replicas import Peers, Replica
@@ -49,6 +49,7 @@ class RolloutClient:
         self.resources_server = resources_server
         self.session_open = False  # seeded, and not yet verified: its server holds a state for this rollout
         self.close_path = "/close_session"
+        self.episode_over = False  # its environment has said so, in the reply of a tool
         self.budget: Budget | None = None  # of the whole rollout, where its agent loops more than once
         self.agent_tools: AgentTools | None = None  # the agents that its agent may ask
         self.trace: RunTrace | None = None  # of its calls to `model_server`, where it is recorded
@@ -78,9 +79,11 @@ class RolloutClient:
     def cookies(self) -> dict[str, str]:
         return {name: value for jar in self._cookies.values() for name, value in jar.items()}
 
-    async def seed(self, row: bytes) -> None:
-        await self.post(self.resources_server, "/seed_session", row, kind="resources", hop="seed")
+    async def seed(self, row: bytes) -> dict[str, Any]:
+        """What the session begins with: its `tools` and `observation`, where the environment names any."""
+        reply = await self.post(self.resources_server, "/seed_session", row, kind="resources", hop="seed")
         self.session_open = bool(self._cookies.get(self.resources_server))
+        return read_seeded(reply.body, self.resources_server)
 
     async def ask_model(self, params: Mapping[str, Any], instance: str = "") -> dict[str, Any]:
         """A Responses reply to `params`, by another model than the policy where one is named; else its failure."""
@@ -110,6 +113,7 @@ class RolloutClient:
         reply = await self.send(self.resources_server, f"/{name}", arguments, kind="resources", hop="tools")
         if reply.status >= 400 and (reply.header(_ERROR) or b"resources") not in (b"resources", b"row"):
             raise error_from_reply(reply.status, reply.body, server=self.resources_server, kind="resources")
+        self.episode_over = self.episode_over or reply.header(_OVER) is not None
         return reply.status, reply.body.decode("utf-8", "replace")
 
     async def verify(self, row: bytes, row_keys: Mapping[str, Any], response: Mapping[str, Any]) -> bytes:
@@ -237,6 +241,19 @@ def without_streaming(params: Mapping[str, Any]) -> Mapping[str, Any]:
     return {name: value for name, value in params.items() if name not in STREAMING}
 
 
+def read_seeded(body: bytes, server: str) -> dict[str, Any]:
+    if b'"tools"' not in body and b'"observation"' not in body:
+        return {}
+    try:
+        reply = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return {}
+    tools, observation = (reply.get("tools"), reply.get("observation")) if isinstance(reply, dict) else (None, None)
+    if tools is not None and not (isinstance(tools, list) and all(isinstance(one, dict) for one in tools)):
+        raise RolloutError("resources", "/seed_session answered with `tools` that are no list of tools", server=server)
+    return {key: value for key, value in (("tools", tools), ("observation", observation)) if value}
+
+
 def _nothing_asked() -> RolloutError:
     """An answer to nothing would be rewarded like any other."""
     what = f"{PARAMS}.input is empty, and nothing else in the row says what to ask the model"
@@ -251,6 +268,7 @@ def _policy_ignored(instance: str) -> RolloutError:
 
 STREAMING = ("stream", "stream_options")
 _ERROR = HEADER_ERROR.encode()
+_OVER = HEADER_EPISODE_OVER.encode()
 _POLICY = HEADER_POLICY.encode()
 _ROLLOUT = HEADER_ROLLOUT.encode()
 _TIMEOUT = HEADER_TIMEOUT.encode()

@@ -113,6 +113,11 @@ def collect_tools(owner: object) -> dict[str, Tool]:
     return found
 
 
+def may_be_tool(name: str) -> bool:
+    """Whether a route of that name can be a tool's: the contract uses some names, and clients read few characters."""
+    return name not in RESERVED and NAME.fullmatch(name) is not None
+
+
 def result_to_json(result: Any) -> bytes:
     if isinstance(result, BaseModel):
         return write_any_json(result)
@@ -128,7 +133,7 @@ def _field_name(parameter: str) -> str:
 
 
 def _make_tool(owner: object, name: str, function: Callable[..., Any]) -> Tool:
-    if name in RESERVED or not NAME.fullmatch(name):
+    if not may_be_tool(name):
         raise UserError(
             f"{type(owner).__name__}.{name} cannot be a tool: the contract uses that name", "rename the method"
         )

@@ -8,6 +8,7 @@ from typing import Any, Final
 from gym.cli.data import (
     card,
     download,
+    from_library,
     grow,
     ls,
     overlap,
@@ -36,6 +37,7 @@ commands: Final[dict[str, Callable[..., Any]]] = {
     "sample": sample.command,
     "card": card.command,
     "grow": grow.command,
+    "from": from_library.command,
     "filter": filter_.command,
     "overlap": overlap.command,
 }

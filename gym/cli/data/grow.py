@@ -45,7 +45,7 @@ def command(
         return _list([find_server(name, roots)] if name else list(list_servers(roots)), as_json=as_json)
     if not name or output is None:
         raise UserError("Which environment, and into which file?", "gym data grow NAME -o FILE; gym data grow --list")
-    entry = _find(name, roots)
+    entry = find_maker(name, roots)
     request = RowRequest(rows, seed, split, difficulty, tuple(more or ()))
     with console.busy(f"{name}: its environment"):
         python = cached_python(entry)
@@ -64,7 +64,7 @@ def _write(python: Path, entry: CatalogEntry, request: RowRequest, ability: Abil
     return int(number < request.rows)
 
 
-def _find(name: str, roots: tuple[Path, ...]) -> CatalogEntry:
+def find_maker(name: str, roots: tuple[Path, ...]) -> CatalogEntry:
     entry = find_server(name, roots)
     if not can_grow(entry.directory):
         raise UserError(f"{name} cannot make rows: it has no generate.py", "gym data grow --list shows those that can")

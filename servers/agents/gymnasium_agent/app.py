@@ -10,9 +10,10 @@ from pydantic import Field
 from gym.server import Agent, AgentConfig, RolloutClient
 from gym.server.agent import RunRow
 from gym.server.budget import Budget
-from gym.server.gymnasium import STEP_ID, observation_items
+from gym.server.gymnasium import STEP_ID
 from gym.wire import items
 from gym.wire.failures import RolloutError, reading
+from gym.wire.observations import observation_items
 from gym.wire.splice import splice
 
 

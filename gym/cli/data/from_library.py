@@ -1,0 +1,46 @@
+"""`gym data from`: rows of a library's tasks, made by the environment that has it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gym.cli import console
+from gym.cli.data import grow
+from gym.cli.data.common import Seed
+from gym.cli.server_python import cached_python
+from gym.config import search_roots
+from gym.data.row_generator import ask_ability
+from gym.errors import UserError
+
+Library = Annotated[str, typer.Argument(metavar="LIB", help="The environment that has the library: `gymnasium`.")]
+Tasks = Annotated[list[str] | None, typer.Argument(metavar="[TASK...]", help="Of these tasks alone.")]
+ListTasks = Annotated[bool, typer.Option("--list", help="Which tasks the library has.")]
+
+
+def command(
+    library: Library,
+    tasks: Tasks = None,
+    rows: grow.Rows = 100,
+    seed: Seed = 0,
+    difficulty: grow.Difficulty = "",
+    split: grow.Split = "train",
+    output: grow.Output = None,
+    list_tasks: ListTasks = False,
+) -> int:
+    """Make rows of a library's tasks: gym data from gymnasium FrozenLake-v1 Taxi-v4 --rows 500 -o games.jsonl."""
+    entry = grow.find_maker(library, search_roots(Path.cwd(), os.environ))
+    with console.busy(f"{library}: its environment"):
+        ability = ask_ability(cached_python(entry), entry.directory)
+    if list_tasks:
+        console.show("\n".join(ability.tasks) or f"{library} has one task")
+        return 0
+    if unknown := [one for one in tasks or () if one not in ability.tasks]:
+        raise UserError(f"{library} has no task {unknown[0]!r}", f"gym data from {library} --list")
+    if output is None:
+        raise UserError("Into which file?", f"gym data from {library} ... -o FILE")
+    more = [word for one in tasks or () for word in ("--task", one)]
+    return grow.command(library, more, rows, seed, difficulty, split, output)

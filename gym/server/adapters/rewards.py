@@ -1,0 +1,31 @@
+"""What a library's rewards mean: of this step alone, of all steps so far, or only the last one counts."""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from typing import Any, Literal
+
+from gym.wire.failures import RolloutError
+
+RewardMeaning = Literal["per_step", "cumulative", "final"]
+
+
+class RewardReader:
+    """Of one episode. What it returns adds up to the episode's reward."""
+
+    def __init__(self, meaning: RewardMeaning) -> None:
+        self._meaning = meaning
+        self.total = 0.0
+
+    def read(self, reward: Any, *, ends: bool, what: str) -> float:
+        """`what` names the call that returned `reward`: anything but a finite number is its failure."""
+        if not isinstance(reward, Real) or not math.isfinite(reward):
+            raise RolloutError("resources", f"{what} returned the reward {reward!r}: a finite number", retryable=False)
+        value = float(reward)
+        if self._meaning == "cumulative":
+            value -= self.total
+        elif self._meaning == "final" and not ends:
+            value = 0.0
+        self.total += value
+        return value

@@ -1,0 +1,24 @@
+"""What an environment shows, as items of a conversation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gym.wire import items
+from gym.wire.json_text import write_json
+
+Observation = str | dict[str, Any] | list[dict[str, Any]] | None
+
+
+def observation_items(observation: Any) -> list[items.Item]:
+    """An observation as the model reads it: text is a user message, items are taken as they are."""
+    if observation is None:
+        return []
+    if isinstance(observation, list) and all(
+        isinstance(one, dict) and ("role" in one or "type" in one) for one in observation
+    ):
+        return list(observation)
+    if isinstance(observation, dict) and "role" in observation:
+        return [observation]
+    text = observation if isinstance(observation, str) else write_json(observation).decode()
+    return [{"type": "message", "role": "user", "content": text}]
