@@ -14,6 +14,7 @@ from typing import Final
 
 from gym.config.aliases import KIND, SERVER_TYPES, other_names
 from gym.config.assets import list_folder, unique_paths
+from gym.config.field_checks import FACTS
 from gym.config.model import Frozen
 from gym.config.nodes import Node, did_you_mean, find, plain, walk
 from gym.config.yaml_source import read_yaml
@@ -91,6 +92,17 @@ def own_fields(entry: CatalogEntry) -> dict[str, object]:
     return (
         _fields(entry.config, ServerFolder(entry.type, entry.directory, entry.implementation)) if entry.config else {}
     )
+
+
+def own_facts(entry: CatalogEntry) -> dict[str, Node]:
+    """The keys of its container that a server's own instance has, beside its type or among its fields."""
+    folder = ServerFolder(entry.type, entry.directory)
+    block, fields = _own_block(entry.config, folder) if entry.config else (None, None)
+    found: dict[str, Node] = {}
+    for node in (block, fields):
+        if node is not None and isinstance(node.value, dict):
+            found |= {key: child for key, child in node.value.items() if key in FACTS}
+    return found
 
 
 def find_configs(
@@ -198,14 +210,20 @@ def _entry(folder: ServerFolder) -> CatalogEntry:
 
 
 def _fields(config: Path, folder: ServerFolder) -> dict[str, object]:
+    fields = _own_block(config, folder)[1]
+    found: dict[str, object] = plain(fields) if fields is not None else {}
+    return found
+
+
+def _own_block(config: Path, folder: ServerFolder) -> tuple[Node | None, Node | None]:
+    """The instance that is this server, and its fields."""
     names = (folder.name, *other_names(folder.name, folder.type))
     for instance in _read(config).value.values():
         for name in names:
             fields = find(instance, (folder.type, name))
             if fields is not None and isinstance(fields.value, dict):
-                found: dict[str, object] = plain(fields)
-                return found
-    return {}
+                return instance, fields
+    return None, None
 
 
 def _readme(folder: Path) -> str:

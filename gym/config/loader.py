@@ -35,6 +35,7 @@ from gym.config.nodes import (
 )
 from gym.config.overrides import Override, apply_overrides, overrides_alone, parse_overrides
 from gym.config.policy_model import choose_policy, join_aliases, name_policy
+from gym.config.read_sidecars import check_service_references
 from gym.config.server_sources import satisfied_extras
 from gym.config.stack_builder import Surroundings, apply_replicas, build_instances
 from gym.config.strict import apply_strict, read_strict
@@ -202,6 +203,7 @@ class _Loading:
         if read_strict(tree, self._findings):
             instances = apply_strict(instances, self._folders, self._findings)
         settings = {key: plain(node) for key, node in tree.value.items() if key not in {*names, *doubtful}}
+        check_service_references(instances, settings, self._findings)
         settings["head_server"] = self._head_server(tree)
         settings[KEY] = list(includes.found)
         return self._frozen(instances, settings, includes)

@@ -25,6 +25,7 @@ def wanted_of(plan: Plan, project: str, url: str) -> Wanted:
         url=url,
         router=WantedRouter(**plan.router.model_dump()),
         services=tuple(_wanted_service(one, project) for one in plan.services),
+        sidecars=tuple(one.name for one in plan.sidecars),
     )
 
 

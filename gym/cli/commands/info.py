@@ -18,8 +18,14 @@ from gym.cli.named_images import find_entry
 from gym.cli.options import AsJson
 from gym.cli.replica_table import KINDS
 from gym.cli.summary import example_of, relative
-from gym.config import CatalogEntry, own_fields
+from gym.config import CatalogEntry, own_fields, redact
+from gym.config.catalog import own_facts
+from gym.config.field_checks import FACTS
+from gym.config.late_references import SERVICES
+from gym.config.model import SidecarSpec
+from gym.config.nodes import plain
 from gym.config.packed import packed_at
+from gym.config.read_sidecars import services_of
 from gym.config.strict import VERIFIERS, declares_strict
 
 
@@ -31,7 +37,9 @@ def command(
     entry = find_entry(name)
     if as_json:
         fields = [one._asdict() for one in row_fields(example_of(entry.directory))]
-        console.show_json({**entry.model_dump(mode="json"), "strict": _strict(entry), "row_fields": fields})
+        facts = redact({key: plain(node) for key, node in own_facts(entry).items()})
+        document = {**entry.model_dump(mode="json"), "strict": _strict(entry), "container": facts, "row_fields": fields}
+        console.show_json(document)
         return 0
     facts = [(Text(label, style="bold"), value) for label, value in _facts(entry).items() if value]
     console.show(console.make_table(("", ""), facts))
@@ -77,6 +85,7 @@ def _facts(entry: CatalogEntry) -> dict[str, str]:
         "readme": relative(about) if about.is_file() else "",
         "examples": relative(example) if example.is_file() else "",
         "start": _start(entry),
+        **_container(entry),
     }
 
 
@@ -85,6 +94,21 @@ def _image_facts(directory: Path) -> dict[str, str]:
     if packed is None:
         return {}
     return {"image": packed.reference, "digest": packed.digest, "packed by": f"compose-gym {packed.gym}"}
+
+
+def _container(entry: CatalogEntry) -> dict[str, str]:
+    """The keys that say how its replicas run: those that its configuration has, and those that it may have."""
+    given = {key: plain(node) for key, node in own_facts(entry).items()}
+    services = {f"service {one.name}": _service(one) for one in services_of(entry)}
+    plain_facts = [f"{key}: {json.dumps(redact({key: value})[key])}" for key, value in given.items() if key != SERVICES]
+    others = [key for key in sorted(FACTS) if key not in given]
+    return {"runs with": ", ".join(plain_facts), **services, "may have": f"{', '.join(others)} (docs/instances.md)"}
+
+
+def _service(spec: SidecarSpec) -> str:
+    ways = (("image", spec.image), ("built from", relative(Path(spec.build)) if spec.build else ""))
+    commands = (*ways, ("command", " ".join(spec.command)), ("port", str(spec.port)), ("memory", spec.memory))
+    return ", ".join(f"{name} {value}" for name, value in commands if value)
 
 
 def _strict(entry: CatalogEntry) -> str:

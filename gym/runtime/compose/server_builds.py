@@ -58,6 +58,7 @@ def build_missing(
 def pull_missing(plan: Plan, router: str, present: frozenset[str], host: str) -> None:
     """Images that we do not build must come from a registry; the error names the instance whose image is not there."""
     wanted = {one.container.image: one.name for one in plan.services if one.container.image}
+    wanted |= {one.spec.image: one.name for one in plan.sidecars if one.spec.image}
     for image, name in {router: "router", **wanted}.items():
         if _with_tag(image) in present:
             continue
