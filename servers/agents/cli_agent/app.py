@@ -34,9 +34,10 @@ from gym.wire.splice import splice
 
 VERIFY_SHARE, VERIFY_SECONDS = 0.1, 60.0  # of the rollout's time: kept for the verdict, and the most of it
 KILL_SECONDS: Final = 30.0
+START_SECONDS: Final = 300.0  # until the first answer, at least
+POLL_SECONDS: Final = 1.0
 LONGEST_SECONDS: Final = 86400.0  # that the broker takes
-SHOWN: Final = 4000  # characters of its output that the rollout keeps
-MAX_OUTPUT: Final = 1 << 20
+SHOWN, MAX_OUTPUT = 4000, 1 << 20  # of its output: characters in the rollout, bytes that the broker keeps
 
 
 class CliAgentConfig(AgentConfig):
@@ -163,12 +164,14 @@ class CliAgent(Agent):
         try:
             while not ended.done():
                 now = time.monotonic()
-                own = self.config.program_seconds - (now - began - calls.seconds_waited())
+                own = self.config.program_seconds - calls.seconds_used()
+                if not calls.answered:
+                    own = max(self.config.program_seconds, START_SECONDS) - (now - began)
                 limit = "max_steps" if spent.done() else "program_seconds" if own <= 0 else ""
                 if limit or now >= ends:
                     await job.kill()
                     break
-                pause = min(own, ends - now)
+                pause = min(own, ends - now, POLL_SECONDS)  # the first answer begins another count
                 await asyncio.wait((ended, spent), timeout=pause, return_when=asyncio.FIRST_COMPLETED)
             else:
                 ended.result()

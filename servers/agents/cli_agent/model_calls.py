@@ -44,6 +44,7 @@ class ModelCalls:
         self._in_flight = 0
         self._waited = 0.0  # seconds in which the program had a call in flight
         self._since = 0.0
+        self._first: tuple[float, float] | None = None  # when the first answer came, and `seconds_waited` by then
 
     @property
     def failure(self) -> RolloutError | None:
@@ -52,6 +53,13 @@ class ModelCalls:
 
     def seconds_waited(self) -> float:
         return self._waited + (time.monotonic() - self._since if self._in_flight else 0.0)
+
+    def seconds_used(self) -> float:
+        """By the program itself, since it had its first answer: before it, the policy had no part in anything."""
+        if self._first is None:
+            return 0.0
+        at, waited = self._first
+        return time.monotonic() - at - (self.seconds_waited() - waited)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         method, path = scope["method"], scope["path"].rstrip("/")
@@ -126,6 +134,7 @@ class ModelCalls:
             self._failed.pop(place, None)
             if not path.endswith("count_tokens"):
                 self.answered += 1
+                self._first = self._first or (time.monotonic(), self.seconds_waited())
                 trace.answered += 1
         elif is_infrastructure(reply):
             failure = error_from_reply(reply.status, reply.body, server=self._rollout.model_server, kind="model")
