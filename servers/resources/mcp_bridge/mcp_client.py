@@ -38,7 +38,10 @@ class McpClient:
         if version not in VERSIONS:
             raise self._fail(f"it speaks MCP {version!r}; this bridge speaks {', '.join(VERSIONS)}")
         self._line.version = str(version)
-        await self._line.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        try:
+            await self._line.tell({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        except (LineBroken, LineLate) as broken:
+            raise RolloutError("resources", f"the MCP server: initialized: {broken}", retryable=True) from None
 
     async def list_tools(self) -> Tools:
         """By the server's own names, as a row's `tools` list describes them."""

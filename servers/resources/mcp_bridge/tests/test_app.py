@@ -284,7 +284,8 @@ async def main():
 
 asyncio.run(main())
 """
-    environ = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}  # where this run has its pytest from
+    # Where this run has its pytest from, and where the folder may stay that a killed bridge leaves behind.
+    environ = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", program], env=environ)
     try:
         await holds(lambda: told.exists() or process.poll() is not None)

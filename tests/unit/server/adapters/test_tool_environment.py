@@ -11,8 +11,10 @@ import pytest
 
 from gym.server import Agent, Row
 from gym.server.adapters.tool_environment import BadCall, OpenedTools, ToolEnvironment, ToolReply, name_tools
+from gym.server.score import Score
 from gym.server.testing import Caller, running, scripted_judge
 from gym.wire import items
+from gym.wire.rows import VerifyRequest
 
 ROW = {"responses_create_params": {"input": "open the door"}, "room": "cellar"}
 KEY: dict[str, Any] = {
@@ -189,3 +191,16 @@ def test_names_become_routes_and_stay_apart() -> None:
     tools, names = name_tools(given)
     assert list(tools) == ["fs_read", "fs_read_", "verify_", "tool", "x" * 64, f"{'x' * 61}_05", "ok"]
     assert list(names.values()) == [one["name"] for one in given]
+
+
+class JudgedRooms(Rooms):
+    async def finish(self, state: Room, rollout: VerifyRequest) -> Score:
+        return Score(reward=0.5, reason="the window is open")
+
+
+async def test_what_finish_says_beside_its_reward_is_in_the_reply() -> None:
+    async with running(JudgedRooms.app({}, name="rooms")) as url, Caller(url) as caller:
+        await caller.post("/seed_session", ROW)
+        await caller.post("/look", {})
+        verified = (await caller.post("/verify", finished())).body
+        assert (verified["reward"], verified["reason"], verified["num_calls"]) == (0.75, "the window is open", 1)
