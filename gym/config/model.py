@@ -83,6 +83,7 @@ class Instance(Frozen):
     sandbox: Grant | None = None  # what it may ask the broker for; None: nothing, and it does not know the broker
     sidecars: tuple[SidecarSpec, ...] = ()  # what its `services:` lists
     directory: Path | None = None  # the implementation's folder; None for an `image` instance
+    image_digest: str = ""  # of the packed image that runs instead of the folder
     entrypoint: str = "app.py"
     source_digest: str = ""  # of the files in `directory` that a server runs from
     requirements_digest: str = ""  # "" when the SDK alone is enough

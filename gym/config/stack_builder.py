@@ -25,6 +25,7 @@ from gym.config.field_checks import (
 from gym.config.grants import is_grant, read_grant
 from gym.config.model import ContainerFacts, Instance, Location, ServerRef
 from gym.config.nodes import Findings, Node, did_you_mean, dotted, plain, set_at
+from gym.config.packed import packed_at
 from gym.config.read_sidecars import is_services, read_services
 from gym.config.server_sources import is_foreign, requirements_digest, source_digest
 from gym.wire.sandbox import Grant
@@ -101,7 +102,10 @@ def _build(draft: Draft, drafts: Sequence[Draft], around: Surroundings, findings
     container = _container(draft, facts, directory, around, findings)
     if "num_workers" in fields and "replicas" not in facts:
         del fields["num_workers"]
-    if container.image:
+    packed = packed_at(directory) if directory and not container.image else None
+    if packed is not None:
+        container = container.model_copy(update={"image": packed.image, "build": None})
+    elif container.image:
         directory, foreign = None, False
     else:
         _check_directory(draft, directory, entrypoint, container, around, findings)
@@ -118,6 +122,7 @@ def _build(draft: Draft, drafts: Sequence[Draft], around: Surroundings, findings
         sandbox=_with_build(read_grant((draft.name, "sandbox"), asked, findings), fields) if asked else None,
         sidecars=read_services((draft.name, "services"), beside, bases, findings) if beside else (),
         directory=directory,
+        image_digest=packed.digest if packed else "",
         entrypoint=entrypoint,
         foreign=foreign,
         origin=Location(file=draft.place.file, line=draft.place.line),

@@ -78,6 +78,7 @@ def _to_service(instance: Instance, stack: StackConfig, slug: str, replicas: Map
         implementation=instance.implementation,
         launch=_launch(instance),
         directory=instance.directory,
+        image_digest=instance.image_digest,
         entrypoint=instance.entrypoint,
         requirements_digest=instance.requirements_digest,
         python=_python(instance, stack),

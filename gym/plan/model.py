@@ -28,6 +28,7 @@ class Service(Value):
     implementation: str
     launch: Launch
     directory: Path | None = None
+    image_digest: str = ""  # of the packed image that runs instead of the folder
     entrypoint: str = "app.py"
     requirements_digest: str = ""  # "" when the SDK alone is enough
     python: str = ""  # the version asked for, or an interpreter's path; "" where any will do

@@ -181,6 +181,7 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
         networks=_networks_of(plan, service),
         cpus=service.container.cpus,
         mem_limit=service.container.memory,
+        user=USER if service.image_digest else None,  # whatever its image says: who packed it is not who runs it
         read_only=None if ours or service.launch == "image" else False,  # it may write beside its code
         healthcheck=Healthcheck(test=("CMD", "gym-healthy", "/", "any")) if service.launch == "script" else None,
         labels={labels.INSTANCE: service.name, labels.TYPE: service.type, labels.DIGEST: service.digest},

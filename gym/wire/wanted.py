@@ -39,6 +39,7 @@ class WantedService(Read):
     digest: str = ""
     replicas: int = 1
     strict: bool = False
+    image: str = ""  # digest of the packed image that it runs
 
 
 class WantedRouter(Read):

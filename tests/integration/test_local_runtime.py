@@ -447,7 +447,7 @@ def test_a_new_token_holds_at_once_and_the_one_before_no_more(home: Path, tmp_pa
 def test_a_server_the_local_runtime_cannot_run_is_refused_before_anything_starts(home: Path, tmp_path: Path) -> None:
     image = make_service(tmp_path, "one").model_copy(update={"directory": None, "launch": "image"})
     empty = make_service(tmp_path, "two").model_copy(update={"entrypoint": "main.py"})
-    with pytest.raises(UserError, match="without a folder"):
+    with pytest.raises(UserError, match="the local runtime runs folders"):
         start(home, make_stack(image))
     with pytest.raises(UserError, match=r"two: no main\.py in "):
         start(home, make_stack(empty))

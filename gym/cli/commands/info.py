@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -15,26 +14,29 @@ from rich.text import Text
 from gym.cli import console
 from gym.cli.catalog_page import example_rows, row_fields
 from gym.cli.file_view import code, readme, row_code
+from gym.cli.named_images import find_entry
 from gym.cli.options import AsJson
 from gym.cli.replica_table import KINDS
-from gym.cli.summary import EXAMPLE, relative
-from gym.config import CatalogEntry, find_server, own_fields, redact, search_roots
+from gym.cli.summary import example_of, relative
+from gym.config import CatalogEntry, own_fields, redact
 from gym.config.catalog import own_facts
 from gym.config.field_checks import FACTS
 from gym.config.late_references import SERVICES
 from gym.config.model import SidecarSpec
 from gym.config.nodes import plain
+from gym.config.packed import packed_at
 from gym.config.read_sidecars import services_of
 from gym.config.strict import VERIFIERS, declares_strict
 
 
 def command(
-    name: Annotated[str, typer.Argument(help="A server's name, as `gym list` shows it.")], as_json: AsJson = False
+    name: Annotated[str, typer.Argument(metavar="NAME|IMAGE", help="As `gym list` shows it, or packed.")],
+    as_json: AsJson = False,
 ) -> int:
     """Show what a server is and how to start it, its README, config, row fields and an example row."""
-    entry = find_server(name, search_roots(Path.cwd(), os.environ))
+    entry = find_entry(name)
     if as_json:
-        fields = [one._asdict() for one in row_fields(entry.directory / EXAMPLE)]
+        fields = [one._asdict() for one in row_fields(example_of(entry.directory))]
         facts = redact({key: plain(node) for key, node in own_facts(entry).items()})
         document = {**entry.model_dump(mode="json"), "strict": _strict(entry), "container": facts, "row_fields": fields}
         console.show_json(document)
@@ -51,7 +53,7 @@ def command(
 def _parts(entry: CatalogEntry) -> Iterator[tuple[str, RenderableType]]:
     """Rendered on a terminal; in a file as they are written."""
     terminal = console.out().is_terminal
-    about, example = entry.directory / "README.md", entry.directory / EXAMPLE
+    about, example = entry.directory / "README.md", example_of(entry.directory)
     if about.is_file():
         text = about.read_text("utf-8", errors="replace").rstrip()
         yield relative(about), readme(text) if terminal else text
@@ -67,7 +69,7 @@ def _parts(entry: CatalogEntry) -> Iterator[tuple[str, RenderableType]]:
 
 def _facts(entry: CatalogEntry) -> dict[str, str]:
     directory = entry.directory
-    about, example = directory / "README.md", directory / EXAMPLE
+    about, example = directory / "README.md", example_of(directory)
     return {
         "name": entry.name,
         "type": KINDS[entry.type],
@@ -77,6 +79,7 @@ def _facts(entry: CatalogEntry) -> dict[str, str]:
         "strict": _strict(entry),
         "licence": entry.licence or "",
         "also": ", ".join(entry.aliases),
+        **_image_facts(directory),
         "folder": relative(directory),
         "config": relative(entry.config) if entry.config else "",
         "readme": relative(about) if about.is_file() else "",
@@ -101,6 +104,13 @@ def _service(spec: SidecarSpec) -> str:
     return ", ".join(f"{name} {value}" for name, value in commands if value)
 
 
+def _image_facts(directory: Path) -> dict[str, str]:
+    packed = packed_at(directory)
+    if packed is None:
+        return {}
+    return {"image": packed.reference, "digest": packed.digest, "packed by": f"compose-gym {packed.gym}"}
+
+
 def _strict(entry: CatalogEntry) -> str:
     if entry.type != VERIFIERS:
         return ""
@@ -112,6 +122,8 @@ def _strict(entry: CatalogEntry) -> str:
 
 
 def _start(entry: CatalogEntry) -> str:
+    if packed := packed_at(entry.directory):
+        return f"gym up {packed.reference}"
     if entry.type == "responses_api_models":
         return f"gym up NAMES --model {entry.name}"
     return f"gym up {entry.name}" if entry.config else ""

@@ -107,7 +107,9 @@ def is_ignored(name: str) -> bool:
     """As BuildKit reads the same patterns: `**/` is any folder, the rest begins at the top."""
     last = name.rpartition("/")[2]
     return any(
-        fnmatch.fnmatchcase(last, pattern[3:]) if pattern.startswith("**/") else fnmatch.fnmatchcase(name, pattern)
+        fnmatch.fnmatchcase(last, pattern[3:])
+        if pattern.startswith("**/")
+        else name.count("/") == pattern.count("/") and fnmatch.fnmatchcase(name, pattern)
         for pattern in IGNORED
     )
 

@@ -51,7 +51,7 @@ def build_missing(
     for targets in (base, missing):
         if targets:
             on_build(tuple(one.name for one in targets))
-            _bake(targets, host, folder, secrets)
+            bake_images(targets, host, folder, secrets)
     return tuple(one.tag for one in (*base, *missing))
 
 
@@ -80,13 +80,17 @@ def push_images(tags: Iterable[str], prefix: str, host: str) -> tuple[str, ...]:
     for tag in tags:
         reference = f"{prefix.rstrip('/')}/{tag}"
         run_program(("docker", "tag", tag, reference), env=docker_environ(host))
-        try:
-            run_program(("docker", "push", "--quiet", reference), env=docker_environ(host))
-        except ProgramFailed as error:
-            words = error.output.strip().splitlines()[-1:] or ["no answer"]
-            raise UserError(f"{reference} cannot be pushed: {words[0]}", "Log in: docker login") from None
+        push_image(reference, host)
         pushed.append(reference)
     return tuple(pushed)
+
+
+def push_image(reference: str, host: str) -> None:
+    try:
+        run_program(("docker", "push", "--quiet", reference), env=docker_environ(host))
+    except ProgramFailed as error:
+        words = error.output.strip().splitlines()[-1:] or ["no answer"]
+        raise UserError(f"{reference} cannot be pushed: {words[0]}", "Log in: docker login") from None
 
 
 def _with_tag(image: str) -> str:
@@ -99,7 +103,7 @@ def _explained(failure: ServerBuildFailed) -> InfraError | UserError:
     return explain_python(str(failure), server=failure.image, hint=hint) or failure
 
 
-def _bake(targets: Iterable[BuildTarget], host: str, folder: Path, secrets: Mapping[str, str]) -> None:
+def bake_images(targets: Iterable[BuildTarget], host: str, folder: Path, secrets: Mapping[str, str]) -> None:
     wanted = list(targets)
     document = folder / ("docker-bake.base.json" if wanted[0].name == "base" else "docker-bake.json")
     write_atomically(document, render_bake(wanted, secrets))

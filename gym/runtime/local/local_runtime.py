@@ -252,9 +252,9 @@ def _preparing(plan: Plan, detail: Mapping[str, str]) -> StackStatus:
 
 def _check_startable(plan: Plan) -> None:
     for one in plan.services:
-        if one.directory is None:
+        if one.directory is None or one.container.image:
             raise UserError(
-                f"{one.name} is an image ({one.container.image}) without a folder, and the local runtime runs folders.",
+                f"{one.name} is an image ({one.container.image}), and the local runtime runs folders.",
                 "Use a container engine: gym up … --runtime compose",
             )
         if not (one.directory / one.entrypoint).is_file():

@@ -19,6 +19,7 @@ from gym.server.adapters.rewards import RewardMeaning, RewardReader
 from gym.server.asgi import Answer, Call, Handler
 from gym.server.config import Settings
 from gym.server.resources import Hook, ResourcesConfig, ResourcesServer
+from gym.server.score import Score
 from gym.server.tools import may_be_tool, result_to_json
 from gym.wire import items
 from gym.wire.failures import RolloutError
@@ -88,7 +89,7 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
         """What a call of one of its tools leads to."""
         raise NotImplementedError(f"{type(self).__name__} has no call")
 
-    async def finish(self, state: S, rollout: VerifyRequest) -> float | None:
+    async def finish(self, state: S, rollout: VerifyRequest) -> float | Score | None:
         """A reward on top of those of the calls, where the environment judges the end; None for none."""
         return None
 
@@ -154,9 +155,10 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
 
     async def _outcome(self, session: ToolSession[S], rollout: VerifyRequest) -> dict[str, Any]:
         more = await self.finish(session.state, rollout)
-        if more is not None:
-            session.rewards.read(more, ends=True, what=f"{type(self).__name__}.finish")
-        return {"reward": session.rewards.total, "num_calls": session.calls, "terminated": session.done}
+        fields = more.to_fields() if isinstance(more, Score) else {"reward": more}
+        if fields["reward"] is not None:
+            session.rewards.read(fields["reward"], ends=True, what=f"{type(self).__name__}.finish")
+        return {**fields, "reward": session.rewards.total, "num_calls": session.calls, "terminated": session.done}
 
     async def _on_call(self, call: Call) -> Answer:
         session = self._session(call)
