@@ -89,6 +89,13 @@ def _facts(entry: CatalogEntry) -> dict[str, str]:
     }
 
 
+def _image_facts(directory: Path) -> dict[str, str]:
+    packed = packed_at(directory)
+    if packed is None:
+        return {}
+    return {"image": packed.reference, "digest": packed.digest, "packed by": f"compose-gym {packed.gym}"}
+
+
 def _container(entry: CatalogEntry) -> dict[str, str]:
     """The keys that say how its replicas run: those that its configuration has, and those that it may have."""
     given = {key: plain(node) for key, node in own_facts(entry).items()}
@@ -102,13 +109,6 @@ def _service(spec: SidecarSpec) -> str:
     ways = (("image", spec.image), ("built from", relative(Path(spec.build)) if spec.build else ""))
     commands = (*ways, ("command", " ".join(spec.command)), ("port", str(spec.port)), ("memory", spec.memory))
     return ", ".join(f"{name} {value}" for name, value in commands if value)
-
-
-def _image_facts(directory: Path) -> dict[str, str]:
-    packed = packed_at(directory)
-    if packed is None:
-        return {}
-    return {"image": packed.reference, "digest": packed.digest, "packed by": f"compose-gym {packed.gym}"}
 
 
 def _strict(entry: CatalogEntry) -> str:

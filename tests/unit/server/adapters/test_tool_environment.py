@@ -15,7 +15,11 @@ from gym.server.testing import Caller, running, scripted_judge
 from gym.wire import items
 
 ROW = {"responses_create_params": {"input": "open the door"}, "room": "cellar"}
-KEY = {"name": "door.open", "description": "Opens it.", "parameters": {"type": "object", "properties": {}}}
+KEY: dict[str, Any] = {
+    "name": "door.open",
+    "description": "Opens it.",
+    "parameters": {"type": "object", "properties": {}},
+}
 
 
 class RoomRow(Row):
@@ -37,7 +41,7 @@ class Rooms(ToolEnvironment[Room]):
 
     async def open(self, row: RoomRow) -> OpenedTools[Room]:
         self.made.append(Room(row.room))
-        tools = [KEY, {"name": "look"}] if row.room == "cellar" else [{"name": "look"}]
+        tools: list[dict[str, Any]] = [KEY, {"name": "look"}] if row.room == "cellar" else [{"name": "look"}]
         return OpenedTools(self.made[-1], tools, f"You are in the {row.room}.")
 
     async def call(self, state: Room, name: str, arguments: dict[str, Any]) -> Any:
