@@ -12,6 +12,8 @@ REPLICA: Final = "gym.replica"
 DIGEST: Final = "gym.config-digest"
 OWNER: Final = "gym.owner"
 
+PACK: Final = "gym.pack"  # on the image of a packed environment: its manifest (gym.render.pack), as JSON
+
 # Labels on sandboxes and what belongs to them (networks, images, the helper's volume).
 SANDBOX: Final = "gym.sandbox"  # its id; on other things the role: "network", "helper", "image"
 SANDBOX_ROLLOUT: Final = "gym.rollout"

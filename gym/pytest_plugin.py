@@ -93,6 +93,8 @@ class CaseTest(pytest.Item):
         assert isinstance(self.parent, CaseFile)
         if needs_sandbox(self.path.parents[1]):
             pytest.skip("it needs a sandbox: `gym test` brings one")
+        if needs_services(self.path.parents[1]):
+            pytest.skip("it needs the services of its configuration: `gym test` brings them")
         outcome = self.parent.outcome(self.name)
         if not outcome.passed:
             raise CaseDiffers(f"expected {outcome.expected}, got {outcome.got}: {outcome.reason}")
@@ -139,6 +141,12 @@ def needs_sandbox(folder: Path) -> bool:
     from gym.labels import ENV_SANDBOX_URL  # noqa: PLC0415
 
     return "sandbox" in written_fields(folder) and not os.environ.get(ENV_SANDBOX_URL)
+
+
+def needs_services(folder: Path) -> bool:
+    from gym.config.late_references import find_services  # noqa: PLC0415
+
+    return any(find_services(written_fields(folder)))
 
 
 def written_fields(folder: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from gym.broker.egress.config import EgressConfig
 from gym.broker.errors import RequestRefused
 from gym.errors import UserError
 from gym.labels import ENV_SANDBOX_CONFIG
-from gym.wire.sandbox import OPERATOR, Grant, ProviderName
+from gym.wire.sandbox import OPERATOR, Grant, ProviderName, share_key
 
 ENV_FILE: Final = ENV_SANDBOX_CONFIG
 
@@ -80,9 +80,15 @@ class BrokerCaller(NamedTuple):
     instance: str
     grant: Grant
     operator: bool = False
+    tokens: Mapping[str, str] = {}  # digests of all instances' tokens, to check keys by
 
     def may_see(self, instance: str) -> bool:
         return self.operator or instance == self.instance
+
+    def may_visit(self, instance: str, sandbox: str, key: str) -> bool:
+        """Whether `key` is that of the sandbox, which the instance that owns it gave away."""
+        digest = self.tokens.get(instance, "")
+        return bool(digest and key) and hmac.compare_digest(key, share_key(digest, sandbox))
 
 
 def read_config(environ: Mapping[str, str]) -> BrokerConfig:
@@ -107,12 +113,13 @@ def authenticate(config: BrokerConfig, header: bytes | None) -> BrokerCaller:
     """Compares every digest in constant time, so that the time taken reveals nothing."""
     scheme, _, token = (header or b"").partition(b" ")
     given = sha256(token.strip()).hexdigest() if scheme.lower() == b"bearer" else ""
+    tokens = {name: access.token_sha256 for name, access in config.instances.items()}
     found: BrokerCaller | None = None
     if hmac.compare_digest(given, config.operator_sha256 or "-"):
         found = BrokerCaller(OPERATOR, Grant(images=("*",)), operator=True)
     for name, access in config.instances.items():
         if hmac.compare_digest(given, access.token_sha256):
-            found = BrokerCaller(name, access.grant)
+            found = BrokerCaller(name, access.grant, tokens=tokens)
     if found is None:
         raise RequestRefused("no valid bearer token: send `authorization: Bearer $GYM_SANDBOX_TOKEN`", 401)
     return found

@@ -131,6 +131,18 @@ class SandboxRegistry:
             raise Lost(f"sandbox {sandbox_id} is gone: {gone.why}", own_doing=gone.own_doing)
         raise Unknown(f"no sandbox {sandbox_id[:80]!r}")
 
+    def find_shared(self, named: str, caller: BrokerCaller) -> SandboxEntry:
+        """The caller's own by its ID, or another instance's by ID~KEY: to run commands and move files, no more."""
+        sandbox_id, _, key = named.partition("~")
+        if not key:
+            return self.find(sandbox_id, caller)
+        entry, gone = self._alive.get(sandbox_id), self._gone.get(sandbox_id)
+        if entry is not None and caller.may_visit(entry.instance, sandbox_id, key):
+            return entry
+        if gone is not None and caller.may_visit(gone.instance, sandbox_id, key):
+            raise Lost(f"sandbox {sandbox_id} is gone: {gone.why}", own_doing=gone.own_doing)
+        raise Unknown(f"no sandbox {sandbox_id[:80]!r} that this key opens")
+
     def has(self, sandbox_id: str, caller: BrokerCaller) -> bool:
         entry = self._alive.get(sandbox_id)
         return entry is not None and caller.may_see(entry.instance)

@@ -96,7 +96,8 @@ def wait_after(count: int) -> float:
 
 def find_ended(members: Iterable[StackContainer], wanted: Wanted, notes: ContainerEvents) -> list[StackContainer]:
     """Those that the stack wants and no person stopped, judged by their labels; the lowest numbers first."""
-    sizes = {one.name: one.replicas for one in wanted.services} | dict.fromkeys((ROUTER, CONSOLE, SANDBOX), 1)
+    single = (ROUTER, CONSOLE, SANDBOX, *wanted.sidecars)
+    sizes = {one.name: one.replicas for one in wanted.services} | dict.fromkeys(single, 1)
     found: list[StackContainer] = []
     groups: dict[str, list[StackContainer]] = {}
     for one in members:

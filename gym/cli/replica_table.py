@@ -16,6 +16,7 @@ from gym.cli import console
 from gym.labels import SERVER_PREFIX
 from gym.plan import SANDBOX
 from gym.runtime.protocol import OnStatus, ReplicaStatus, StackStatus
+from gym.wire.stack_names import SERVICE
 
 KINDS = {
     "responses_api_models": "model",
@@ -61,8 +62,8 @@ def _fit(make: Callable[[ShowUrl], Table], terminal: Console) -> Table:
 def _url(one: ReplicaStatus, status: StackStatus) -> str:
     """Where it answers a caller on this machine: a container's own name means nothing outside its network."""
     if status.runtime == "local":
-        return one.url
-    if one.type == SANDBOX:
+        return one.url.removeprefix("http://") if one.type == SERVICE else one.url
+    if one.type in (SANDBOX, SERVICE):
         return ""  # it cannot be reached from outside of its network
     if one.type not in KINDS:
         return status.router

@@ -8,8 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gym.cli.summary import EXAMPLE
-from gym.config import find_server, path_variants, search_roots
+from gym.cli.named_images import find_entry, names_image
+from gym.cli.summary import example_of
+from gym.config import path_variants, search_roots
 from gym.errors import UserError
 
 
@@ -40,10 +41,10 @@ def find_rows(
 
 def _find_input(given: str) -> str:
     """A file of that name wins over a server's; a path of NeMo Gym's tree is found where the server is here."""
-    if Path(given).is_file() or not re.fullmatch(r"[A-Za-z_][\w-]*", given):
+    if Path(given).is_file() or not (re.fullmatch(r"[A-Za-z_][\w-]*", given) or names_image(given)):
         return _find_file(given)
-    entry = find_server(given, search_roots(Path.cwd(), os.environ))
-    example = entry.directory / EXAMPLE
+    entry = find_entry(given)
+    example = example_of(entry.directory)
     if not example.is_file():
         raise UserError(
             f"{given}: that server has no example rows ({example} is not there).",

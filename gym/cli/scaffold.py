@@ -6,8 +6,9 @@ import keyword
 import re
 import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from jinja2 import Environment, StrictUndefined
 
@@ -15,7 +16,45 @@ from gym.errors import UserError
 
 PLACEHOLDER = "__name__"
 SUFFIX = ".j2"
+COMMON, ABOUT = "_common", "about.txt"
+TEMPLATES = {"agent": "agents", "resources": "adapter"}  # kind -> folder of templates/
 VALID_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+class ServerTemplate(NamedTuple):
+    """What `gym new KIND --template NAME` is made of; several folders where templates have files in common."""
+
+    kind: str
+    name: str
+    about: str
+    folders: tuple[Path, ...]
+
+
+def list_templates(templates: Path) -> list[ServerTemplate]:
+    """Agents that are a library, and environments of the shapes that libraries have."""
+    found = []
+    for kind, place in TEMPLATES.items():
+        for path in sorted((templates / place).glob(f"*/{ABOUT}")):
+            common = path.parent.with_name(COMMON)
+            folders = (common, path.parent) if common.is_dir() else (path.parent,)
+            found.append(ServerTemplate(kind, path.parent.name, path.read_text("utf-8").strip(), folders))
+    return found
+
+
+def find_template(name: str, kind: str, known: Sequence[ServerTemplate]) -> ServerTemplate:
+    mine = [one for one in known if one.kind == kind]
+    for one in mine:
+        if _plain(one.name) == _plain(name):
+            return one
+    if not mine:
+        raise UserError(f"There is only one template for a server of the kind {kind}.", "Leave --template out.")
+    there_are = ", ".join(one.name for one in mine)
+    hint = f"There are: {there_are}. Leave --template out for the plain one."
+    raise UserError(f"There is no template '{name}' for a server of the kind {kind}.", hint)
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("_", "-")
 
 
 def check_name(name: str) -> None:
@@ -46,13 +85,17 @@ def render_tree(template: Path, values: Mapping[str, str]) -> dict[Path, str]:
     """Every file of a template folder: where it goes, and its text."""
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701
     files = {}
-    for source in sorted(path for path in template.rglob("*") if path.is_file() and "__pycache__" not in path.parts):
+    for source in sorted(path for path in template.rglob("*") if path.is_file() and not _is_left_out(path)):
         target = Path(str(source.relative_to(template)).replace(PLACEHOLDER, values["name"]))
         text = source.read_text("utf-8")
         if target.suffix == SUFFIX:
             target, text = target.with_suffix(""), environment.from_string(text).render(values)
         files[target] = text
     return files
+
+
+def _is_left_out(path: Path) -> bool:
+    return "__pycache__" in path.parts or path.name == ABOUT
 
 
 def write_tree(folder: Path, files: Mapping[Path, str]) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from gym.cli.audit.subject import AuditFinding
-from gym.cli.summary import EXAMPLE
+from gym.cli.summary import EXAMPLE, example_of
 from gym.cli.verifying import FindPython, audit_server, run_verifier_cases
 from gym.config import CatalogEntry, is_foreign
 from gym.config.yaml_source import read_yaml
@@ -84,7 +84,7 @@ def check_server(
             outcomes += run_verifier_cases(entry, find_python, strict=True) if strict else ()
             findings = audit_server(entry, find_python, quick=True) if audit else ()
         except ProgramFailed as error:
-            problems.append(_last_words(error.output))
+            problems.append(last_words(error.output))
         except GymError as error:
             problems.append(str(error))
     seconds, hints = time.monotonic() - began, tuple(find_hints(entry))
@@ -99,7 +99,7 @@ def find_gaps(entry: CatalogEntry) -> Iterator[str]:
     if entry.config is None:
         yield "no file in configs/"
     yield from _config_problems(entry.directory)
-    example = entry.directory / EXAMPLE
+    example = example_of(entry.directory)
     if example.is_file():
         yield from _row_problems(example)
     elif entry.type == "resources_servers":
@@ -164,9 +164,9 @@ def _run_tests(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequen
             if is_foreign(folder, ENTRYPOINT):
                 env["PYTHONPATH"] = os.pathsep.join([_upstream_tree(entry, Path(scratch)), env.get("PYTHONPATH", "")])
             argv = (*find_pytest(entry), *options)
-            return _last_line(run_program(argv, cwd=folder, env=env, timeout=TEST_SECONDS)), ""
+            return last_line(run_program(argv, cwd=folder, env=env, timeout=TEST_SECONDS)), ""
     except ProgramFailed as error:
-        return _last_line(error.output), error.output
+        return last_line(error.output), error.output
     except GymError as error:
         return "could not run", str(error)
 
@@ -178,12 +178,12 @@ def _upstream_tree(entry: CatalogEntry, scratch: Path) -> str:
     return str(scratch / "tree")
 
 
-def _last_words(output: str) -> str:
+def last_words(output: str) -> str:
     """The end of what a program said: its error, or a traceback's last lines."""
     return "\n".join(output.strip().splitlines()[-8:])
 
 
-def _last_line(output: str) -> str:
+def last_line(output: str) -> str:
     """`3 passed`, without the rule of signs around it and the seconds, which the table has."""
     lines = [line.strip("= ") for line in output.splitlines() if re.search(r"\d+ (passed|failed|error|skipped)", line)]
     return lines[-1].partition(" in ")[0] if lines else "no result"

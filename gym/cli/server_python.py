@@ -48,14 +48,18 @@ def server_python(entry: CatalogEntry, cache: Path) -> Path:
 
 
 def pytest_folder(cache: Path, python: Path) -> Path:
+    return pytest_for(cache, _version_of(python))
+
+
+def pytest_for(cache: Path, version: str) -> Path:
     """pytest and what tests need beside it, installed once for each version of Python."""
     digest = hashlib.sha256(" ".join(PYTEST).encode()).hexdigest()[:8]
-    folder = cache / "pytest" / f"{_version_of(python)}-{digest}"
+    folder = cache / "pytest" / f"{version}-{digest}"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with Path(f"{folder}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not folder.is_dir():
-            _install(folder, python)
+            _install(folder, version)
     return folder
 
 
@@ -63,9 +67,11 @@ def _version_of(python: Path) -> str:
     return run_program([str(python), "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).strip()
 
 
-def _install(folder: Path, python: Path) -> None:
+def _install(folder: Path, version: str) -> None:
     uv = str(find_program("uv", package="uv"))
     half = folder.with_name(f"{folder.name}.half")
     shutil.rmtree(half, ignore_errors=True)
-    run_program([uv, "pip", "install", "--quiet", "--python", str(python), "--target", str(half), *PYTEST])
+    # uv itself runs with this Python; what it installs is for the other.
+    versions = ("--python", sys.executable, "--python-version", version)
+    run_program([uv, "pip", "install", "--quiet", *versions, "--target", str(half), *PYTEST])
     half.rename(folder)

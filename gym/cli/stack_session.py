@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from gym import labels
 from gym.cli import console
+from gym.cli.named_images import open_images
 from gym.cli.options import parse_counts, split_items
 from gym.config import LoadRequest, StackConfig, load_stack, search_roots
 from gym.errors import InfraError, UserError
@@ -178,6 +179,7 @@ def load_request(
     """What the command line says, as the config module takes it."""
     names, overrides = split_items(items or [])
     cwd = Path.cwd()
+    names, packs = open_images(names, environ)
     return LoadRequest(
         names=names,
         model=model,
@@ -186,7 +188,7 @@ def load_request(
         replicas=parse_counts(replicas or [], "--replicas"),
         strict=strict,
         cwd=cwd,
-        roots=search_roots(cwd, environ),
+        roots=(*packs, *search_roots(cwd, environ)),
         environ=dict(environ),
     )
 

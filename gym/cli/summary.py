@@ -12,11 +12,13 @@ from gym.cli import console
 from gym.cli.options import DEFAULT_STACK
 from gym.cli.replica_table import replica_table
 from gym.config import find_server, search_roots
+from gym.config.packed import packed_at
 from gym.errors import UserError
 from gym.plan import Plan
 from gym.runtime.protocol import StackStatus
 
 EXAMPLE = Path("data") / "example.jsonl"
+FLAT_EXAMPLES = ("example.jsonl", "rows.jsonl")  # of a project of three files
 
 
 def show_started(status: StackStatus, plan: Plan) -> None:
@@ -33,14 +35,22 @@ def collect_command(plan: Plan) -> str:
     agents = [service.name for service in plan.services if service.type == "responses_api_agents"]
     asked = [one for one in plan.services if one.type != "responses_api_models"]
     for service in sorted(asked, key=lambda one: one.type != "resources_servers"):
-        example = service.directory / EXAMPLE if service.directory else None
-        if not agents or example is None or not example.is_file():
+        if not agents or service.directory is None:
+            continue
+        example = example_of(service.directory)
+        if not example.is_file():
             continue
         named = _agent_of_rows(example)
         if named in ("", *agents):
             flag = "" if named or len(agents) == 1 else f" --agent {agents[0]}"
-            return f"gym rollouts {_input(example, service.implementation)} -o rollouts.jsonl{flag}"
+            return f"gym rollouts {_input(example, service.directory, service.implementation)} -o rollouts.jsonl{flag}"
     return "gym rollouts ROWS.jsonl -o rollouts.jsonl"
+
+
+def example_of(directory: Path) -> Path:
+    """Where a server's example rows are, or would be."""
+    found = (directory / one for one in (EXAMPLE, *FLAT_EXAMPLES))
+    return next((path for path in found if path.is_file()), directory / EXAMPLE)
 
 
 def _agent_of_rows(example: Path) -> str:
@@ -52,13 +62,16 @@ def _agent_of_rows(example: Path) -> str:
         return ""
 
 
-def _input(example: Path, server: str) -> str:
-    """The server's name, where it means this file."""
+def _input(example: Path, directory: Path, server: str) -> str:
+    """The server's name, or its image's, where it means this file."""
+    packed = packed_at(directory)
+    if packed is not None:
+        return packed.reference
     try:
         entry = find_server(server, search_roots(Path.cwd(), os.environ))
     except UserError:
         return relative(example)
-    return server if entry.directory / EXAMPLE == example else relative(example)
+    return server if example_of(entry.directory) == example else relative(example)
 
 
 def relative(path: Path) -> str:

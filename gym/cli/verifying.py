@@ -12,6 +12,7 @@ from typing import Any
 
 from gym.cli.audit.subject import AuditFinding
 from gym.cli.trial_broker import trial_broker
+from gym.cli.trial_services import fields_with_services, trial_services
 from gym.config import CatalogEntry, own_fields
 from gym.config.strict import declares_strict
 from gym.data.row_servers import known_fields
@@ -47,12 +48,14 @@ def case_fields(entry: CatalogEntry) -> dict[str, Any]:
 
 
 def _run(module: str, entry: CatalogEntry, find_python: FindPython, more: Mapping[str, Any]) -> list[dict[str, Any]]:
-    spec = {"name": entry.name, "fields": case_fields(entry), **more}
     grant = own_fields(entry).get("sandbox")
     with tempfile.TemporaryDirectory() as scratch, ExitStack() as trial:
         out = Path(scratch) / "out.jsonl"
         argv = (str(find_python(entry)), "-m", module, str(entry.directory), str(out))
         access = trial.enter_context(trial_broker(grant)) if isinstance(grant, dict) else {}
+        addresses = trial.enter_context(trial_services(entry, os.environ))
+        fields = {**case_fields(entry), **fields_with_services(entry, addresses)}
+        spec = {"name": entry.name, "fields": fields, **more}
         env = {**os.environ, **access, "PYTHONDONTWRITEBYTECODE": "1"}
         run_program(argv, cwd=entry.directory, env=env, input=json.dumps(spec), timeout=SECONDS)
         return [json.loads(line) for line in out.read_bytes().splitlines()]

@@ -73,7 +73,7 @@ async def _open_output(
 
     def read_and_open() -> OutputFiles:
         identity = options.identity(digest_inputs(files))
-        stack = StackOfRun(targets.digests, options.accept_changes, targets.strict)
+        stack = StackOfRun(targets.digests, options.accept_changes, targets.strict, targets.images)
         return open_output(options.output, identity, fresh=options.fresh, on_done=on_done, stack=stack)
 
     return await asyncio.to_thread(read_and_open)

@@ -44,6 +44,7 @@ class StackOfRun:
     instances: Mapping[str, str] = field(default_factory=dict)
     accept_changes: bool = False
     strict: tuple[str, ...] = ()  # verifiers in their strict mode
+    images: Mapping[str, str] = field(default_factory=dict)  # digests of packed images, by instance
 
 
 def check_sidecar(paths: OutputPaths, identity: Mapping[str, Any], size: int, stack: StackOfRun) -> list[str]:
@@ -106,6 +107,7 @@ def _next_stacks(
         )
     now = {"since": _now(), "digest": digest_stack(instances), "instances": dict(instances)}
     now |= {"strict": list(stack.strict)} if stack.strict else {}
+    now |= {"images": dict(stack.images)} if stack.images else {}
     return [*stacks, now], [f"the stack has changed: {'; '.join(changes)}"] if changes else []
 
 

@@ -60,6 +60,7 @@ class Targets:
         self._document = Discovery(stack="")
         self.digests: dict[str, str] = {}  # by instance, as far as the stack gives them
         self.stack = ""  # the digest of them all
+        self.images: dict[str, str] = {}  # digests of packed images, by the instance that runs one
         self.strict: tuple[str, ...] = ()  # verifiers in their strict mode
         self.held: tuple[HeldCalls, ...] = ()  # calls that wait in model servers, as last read
         self._has_held = read is None
@@ -213,6 +214,7 @@ class Targets:
         self._document = document
         self.digests = {name: one.digest for name, one in document.instances.items()}
         self.stack = digest_stack(self.digests)
+        self.images = {name: one.image for name, one in document.instances.items() if one.image}
         self.strict = tuple(name for name, one in document.instances.items() if one.strict)
         replicas = [one for instance in document.instances.values() for one in instance.replicas]
         urls = {} if self._routes_all else {_host(one.url): one.url for one in replicas}

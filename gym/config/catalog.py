@@ -10,14 +10,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Final
 
 from gym.config.aliases import KIND, SERVER_TYPES, other_names
 from gym.config.assets import list_folder, unique_paths
+from gym.config.field_checks import FACTS
 from gym.config.model import Frozen
 from gym.config.nodes import Node, did_you_mean, find, plain, walk
 from gym.config.yaml_source import read_yaml
 from gym.errors import ConfigError, UserError
 from gym.wire.rows import ServerType
+
+SUFFIXES: Final = (".yaml", ".yml")
 
 
 class CatalogEntry(Frozen):
@@ -41,15 +45,17 @@ class ServerFolder:
 
     type: ServerType
     directory: Path
+    called: str = ""  # by its configuration, where the folder itself may be called anything
 
     @property
     def name(self) -> str:
-        return self.directory.name
+        return self.called or self.directory.name
 
     @cached_property
     def configs(self) -> tuple[Path, ...]:
         """Its YAML files, the one that bears its name first."""
-        files = [one for one in list_folder(self.directory / "configs") if one.suffix in (".yaml", ".yml")]
+        files = [one for one in list_folder(self.directory / "configs") if one.suffix in SUFFIXES]
+        files += [one for one in (self.directory / f"{self.name}{suffix}" for suffix in SUFFIXES) if one.is_file()]
         return tuple(sorted(files, key=lambda one: (one.stem != self.name, one.name)))
 
 
@@ -83,7 +89,20 @@ def _where_else(name: str, entries: Sequence[CatalogEntry]) -> str:
 
 def own_fields(entry: CatalogEntry) -> dict[str, object]:
     """What a server's configuration says of it, as it is written there: nothing merged, nothing filled in."""
-    return _fields(entry.config, ServerFolder(entry.type, entry.directory)) if entry.config else {}
+    return (
+        _fields(entry.config, ServerFolder(entry.type, entry.directory, entry.implementation)) if entry.config else {}
+    )
+
+
+def own_facts(entry: CatalogEntry) -> dict[str, Node]:
+    """The keys of its container that a server's own instance has, beside its type or among its fields."""
+    folder = ServerFolder(entry.type, entry.directory)
+    block, fields = _own_block(entry.config, folder) if entry.config else (None, None)
+    found: dict[str, Node] = {}
+    for node in (block, fields):
+        if node is not None and isinstance(node.value, dict):
+            found |= {key: child for key, child in node.value.items() if key in FACTS}
+    return found
 
 
 def find_configs(
@@ -133,12 +152,25 @@ def _placed_folders(root: Path) -> Iterator[ServerFolder]:
 def _loose_folders(root: Path) -> Iterator[ServerFolder]:
     """A server's folder right below a root, or the root itself; its own configuration says of which type it is."""
     for child in (*list_folder(root), root):
-        config = child / "configs" / f"{child.name}.yaml"
-        if child.name.startswith(".") or not config.is_file():
+        if child.name.startswith("."):
             continue
-        type_ = next((one for one in SERVER_TYPES if _defines(config, one, child.name)), None)
-        if type_ is not None:
-            yield ServerFolder(type_, child)
+        config = child / "configs" / f"{child.name}.yaml"
+        if config.is_file():
+            if type_ := _type_of(config, child.name):
+                yield ServerFolder(type_, child)
+        elif (child / "app.py").is_file():
+            yield from _flat_folder(child)
+
+
+def _flat_folder(folder: Path) -> Iterator[ServerFolder]:
+    """A project of few files: `NAME.yaml` beside its app.py, in a folder of any name."""
+    for config in list_folder(folder):
+        if config.suffix in SUFFIXES and (type_ := _type_of(config, config.stem)):
+            yield ServerFolder(type_, folder, config.stem)
+
+
+def _type_of(config: Path, implementation: str) -> ServerType | None:
+    return next((one for one in SERVER_TYPES if _defines(config, one, implementation)), None)
 
 
 def _defines(config: Path, type_: ServerType, implementation: str) -> bool:
@@ -178,14 +210,20 @@ def _entry(folder: ServerFolder) -> CatalogEntry:
 
 
 def _fields(config: Path, folder: ServerFolder) -> dict[str, object]:
+    fields = _own_block(config, folder)[1]
+    found: dict[str, object] = plain(fields) if fields is not None else {}
+    return found
+
+
+def _own_block(config: Path, folder: ServerFolder) -> tuple[Node | None, Node | None]:
+    """The instance that is this server, and its fields."""
     names = (folder.name, *other_names(folder.name, folder.type))
     for instance in _read(config).value.values():
         for name in names:
             fields = find(instance, (folder.type, name))
             if fields is not None and isinstance(fields.value, dict):
-                found: dict[str, object] = plain(fields)
-                return found
-    return {}
+                return instance, fields
+    return None, None
 
 
 def _readme(folder: Path) -> str:

@@ -39,7 +39,9 @@ FACTS = (
     "launch",
     "sandbox",
     "python_version",
+    "services",
 )
+KNOWN_FACTS = f"beside its type an instance knows: {', '.join(sorted(FACTS))}"
 DOMAINS = frozenset(
     words("math coding agent knowledge instruction_following long_context safety games translation e2e rlhf other")
 )
@@ -189,7 +191,8 @@ def _draft(name: str, node: Node, found: list[Problem]) -> Draft | None:
     beside = {key: child for key, child in node.value.items() if key != type_}
     for key in list(beside):
         if key not in FACTS:
-            hint = did_you_mean(key, [*FACTS, *SERVER_TYPES]) or f"Move it below {type_}, or take it out."
+            close = did_you_mean(key, [*FACTS, *SERVER_TYPES])
+            hint = close or f"Move it below {type_}, or take it out; {KNOWN_FACTS}."
             _tell(found, beside.pop(key), (name, key), "is not a key of a server", hint)
     if not inner.known:
         return None

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from gym.config.aliases import SERVER_TYPES
+from gym.config.late_references import is_of_sidecar
 from gym.config.nodes import (
     BROKEN,
     MAX_DEPTH,
@@ -139,6 +140,8 @@ class Resolver:
         return found
 
     def _follow(self, inner: str, path: Path) -> Node:
+        if is_of_sidecar(inner, path):
+            return Node(f"${{{inner.strip()}}}")
         resolver = _RESOLVER.fullmatch(inner)
         if resolver is not None:
             return self._call(resolver[1], resolver[2], path)
@@ -174,7 +177,7 @@ class Resolver:
     def _call(self, name: str, rest: str, path: Path) -> Node:
         resolver = self._resolvers.get(name)
         if resolver is None:
-            names = [*self._resolvers, "inherit_from", "copy"]
+            names = [*self._resolvers, "service", "inherit_from", "copy"]
             if name in ("inherit_from", "copy"):
                 raise _Unresolved(
                     f"`${{{name}:…}}` must be the whole value of a key", f"Write `key: ${{{name}:path}}`."

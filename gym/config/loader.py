@@ -5,13 +5,13 @@ Reads files and nothing else; the environment is an argument.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gym.config.aliases import SERVER_TYPES
-from gym.config.assets import search_roots, shown_path
+from gym.config.assets import search_roots, shown_path, unique_paths
 from gym.config.catalog import ServerFolder, config_names, find_configs, server_folders
 from gym.config.default_agent import add_default_agents
 from gym.config.directives import expand_directives
@@ -35,6 +35,7 @@ from gym.config.nodes import (
 )
 from gym.config.overrides import Override, apply_overrides, overrides_alone, parse_overrides
 from gym.config.policy_model import choose_policy, join_aliases, name_policy
+from gym.config.read_sidecars import check_service_references
 from gym.config.server_sources import satisfied_extras
 from gym.config.stack_builder import Surroundings, apply_replicas, build_instances
 from gym.config.strict import apply_strict, read_strict
@@ -86,11 +87,18 @@ def _stop_on(findings: Findings) -> None:
         raise ConfigError(findings.problems, hint)
 
 
+def _folders_of(request: LoadRequest) -> Iterator[Path]:
+    """A file that is named is found with its server, wherever the two lie."""
+    for path in (request.cwd / one for one in request.files):
+        yield path.parent.parent if path.parent.name == "configs" else path.parent
+
+
 class _Loading:
     def __init__(self, request: LoadRequest, findings: Findings) -> None:
         self._request = request
         self._findings = findings
-        self._roots = request.roots or search_roots(request.cwd, request.environ)
+        roots = request.roots or search_roots(request.cwd, request.environ)
+        self._roots = unique_paths([*roots, *_folders_of(request)])
         self._folders: tuple[ServerFolder, ...] = tuple(server_folders(self._roots))
 
     def load(self) -> StackConfig:
@@ -195,6 +203,7 @@ class _Loading:
         if read_strict(tree, self._findings):
             instances = apply_strict(instances, self._folders, self._findings)
         settings = {key: plain(node) for key, node in tree.value.items() if key not in {*names, *doubtful}}
+        check_service_references(instances, settings, self._findings)
         settings["head_server"] = self._head_server(tree)
         settings[KEY] = list(includes.found)
         return self._frozen(instances, settings, includes)

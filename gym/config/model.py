@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -47,6 +47,30 @@ class ContainerFacts(Frozen):
     python_version: str | None = None  # "3.12", "3.13.14", ">=3.12" or the path of an interpreter
 
 
+class SidecarHealth(Frozen):
+    """How a sidecar is asked whether it can serve."""
+
+    kind: Literal["tcp", "http", "command", "none"] = "tcp"
+    path: str = "/"  # of an HTTP check
+    command: tuple[str, ...] = ()  # exit code 0: healthy
+
+
+class SidecarSpec(Frozen):
+    """One entry of `services:`: a program beside an instance, such as a database. Only the instance reaches it."""
+
+    name: str
+    port: int
+    image: str | None = None
+    build: str | None = None  # a folder with a Dockerfile
+    arguments: tuple[str, ...] = ()  # in a container, instead of what the image says
+    command: tuple[str, ...] = ()  # on the local runtime, instead of an image
+    health: SidecarHealth = SidecarHealth()
+    env: dict[str, str] = Field(default_factory=dict)
+    volumes: tuple[str, ...] = ()  # "data:/var/lib/postgresql/data", "/srv/site:/site:ro"
+    cpus: float | None = Field(default=None, gt=0)
+    memory: str | None = None
+
+
 class Instance(Frozen):
     """One named, configured server. `fields` is what its implementation is given, container facts taken out."""
 
@@ -57,7 +81,9 @@ class Instance(Frozen):
     references: tuple[ServerRef, ...] = ()
     container: ContainerFacts = ContainerFacts()
     sandbox: Grant | None = None  # what it may ask the broker for; None: nothing, and it does not know the broker
+    sidecars: tuple[SidecarSpec, ...] = ()  # what its `services:` lists
     directory: Path | None = None  # the implementation's folder; None for an `image` instance
+    image_digest: str = ""  # of the packed image that runs instead of the folder
     entrypoint: str = "app.py"
     source_digest: str = ""  # of the files in `directory` that a server runs from
     requirements_digest: str = ""  # "" when the SDK alone is enough

@@ -80,6 +80,8 @@ def collect_secrets(stack: StackConfig) -> dict[str, str]:
     for instance in stack.instances:
         found |= _by_path(instance.fields, instance.name)
         found |= _by_path(instance.container.env, f"{instance.name}.env")
+        for one in instance.sidecars:
+            found |= _by_path(one.env, f"{instance.name}.services.{one.name}.env")
     return found | _by_path(stack.settings, "")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,12 +25,19 @@ from gym.config.field_checks import (
 from gym.config.grants import is_grant, read_grant
 from gym.config.model import ContainerFacts, Instance, Location, ServerRef
 from gym.config.nodes import Findings, Node, did_you_mean, dotted, plain, set_at
+from gym.config.packed import packed_at
+from gym.config.read_sidecars import is_services, read_services
 from gym.config.server_sources import is_foreign, requirements_digest, source_digest
 from gym.wire.sandbox import Grant
 
 _MEMORY = re.compile(r"\d{1,15}(\.\d{1,6})?\s*([bkmgt]|[kmgt]i?b)?", re.I)
 _PYTHON = re.compile(r"(?!3\.1$)(==|~=|[<>]=?)?\s*\d+(\.\d+){1,2}(\s*,\s*(!=|==|~=|[<>]=?)\s*\d+(\.\d+){0,2})*|~?/\S+")
 OURS = frozenset(["python_version"])  # not a field of a server, so a wrong value is an error
+_BLOCKS: dict[str, Callable[[Node], bool]] = {"sandbox": is_grant, "services": is_services}
+_ONE_OF: dict[str, Callable[[Any], bool]] = {
+    "launch": lambda value: value in ("auto", "sdk", "script"),
+    "gpus": lambda value: value == "all" or (not isinstance(value, bool) and str(value).isdecimal()),
+}
 _NEW = {"resources_servers": "resources", "responses_api_agents": "agent", "responses_api_models": "model"}
 _WANTED = {
     "image": "the name of an image, such as `registry.example/mcqa:1.2`",
@@ -42,6 +49,7 @@ _WANTED = {
     "secrets": "a list of names",
     "gpus": "a number, or `all`",
     "launch": "auto, sdk or script",
+    "services": "a mapping of names to services",
     "python_version": 'a version in quotes, such as "3.12" (3.10 without them is the number 3.1), or the path of one',
 }
 
@@ -90,14 +98,18 @@ def _build(draft: Draft, drafts: Sequence[Draft], around: Surroundings, findings
     directory = find_implementation(draft.type, draft.implementation, around.folders)
     foreign = directory is not None and is_foreign(directory, entrypoint)
     fields, facts = _split(draft, foreign)
-    asked = facts.pop("sandbox", None)
+    asked, beside = facts.pop("sandbox", None), facts.pop("services", None)
     container = _container(draft, facts, directory, around, findings)
     if "num_workers" in fields and "replicas" not in facts:
         del fields["num_workers"]
-    if container.image:
+    packed = packed_at(directory) if directory and not container.image else None
+    if packed is not None:
+        container = container.model_copy(update={"image": packed.image, "build": None})
+    elif container.image:
         directory, foreign = None, False
     else:
         _check_directory(draft, directory, entrypoint, container, around, findings)
+    bases = [around.cwd / Path(beside.file).parent, *([directory] if directory else []), around.cwd] if beside else []
     digests = _digests(draft, directory, around, findings)
     _check_domain(draft, findings)
     return Instance(
@@ -108,7 +120,9 @@ def _build(draft: Draft, drafts: Sequence[Draft], around: Surroundings, findings
         references=references,
         container=container,
         sandbox=_with_build(read_grant((draft.name, "sandbox"), asked, findings), fields) if asked else None,
+        sidecars=read_services((draft.name, "services"), beside, bases, findings) if beside else (),
         directory=directory,
+        image_digest=packed.digest if packed else "",
         entrypoint=entrypoint,
         foreign=foreign,
         origin=Location(file=draft.place.file, line=draft.place.line),
@@ -180,14 +194,14 @@ def _container(
 def _accepts(key: str, node: Node) -> bool:
     """Whether a value is what a fact of that name may be."""
     value = plain(node)
-    if key == "sandbox":
-        return is_grant(node)
+    if key in _BLOCKS:
+        return _BLOCKS[key](node)
     if key == "env":
         return isinstance(value, dict) and not any(isinstance(one, (dict, list, type(None))) for one in value.values())
     if key == "secrets":
         return isinstance(value, list) and all(isinstance(one, str) and one for one in value)
-    if key == "launch":
-        return value in ("auto", "sdk", "script")
+    if key in _ONE_OF:
+        return _ONE_OF[key](value)
     if key == "python_version":
         return _PYTHON.fullmatch(str(value)) is not None
     if key == "memory":

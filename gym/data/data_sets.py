@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from gym.config import Instance, Location, StackConfig, path_variants
+from gym.config.packed import pack_of
 from gym.data.licences import LICENCES, NEEDED_FOR, SETTING
 from gym.errors import ConfigError, Problem
 
@@ -85,7 +86,9 @@ class Listed(BaseModel):
     def file(self, roots: Iterable[Path]) -> Path | None:
         """Its rows on this disk; a path of another tree's layout is found where the server is here."""
         variants = (*path_variants(self.data.jsonl_fpath), path_below_data(self.data.jsonl_fpath))
-        found = (root / one for root in roots for one in variants)
+        pack = pack_of(self.instance.directory)
+        places = (pack,) if pack else (*roots, Path(self.where.file).parent)
+        found = (root / one for root in places for one in variants)
         return next((path for path in found if path.is_file()), None)
 
 

@@ -10,6 +10,7 @@ from gym.plan.model import (
     RouterPlan,
     SandboxPlan,
     Service,
+    Sidecar,
 )
 from gym.plan.plan_text import changes_to_text, plan_to_text
 from gym.plan.slugs import assign_slugs, path_segment, slugify
@@ -25,6 +26,7 @@ __all__ = [
     "RouterPlan",
     "SandboxPlan",
     "Service",
+    "Sidecar",
     "assign_slugs",
     "changes_to_text",
     "diff",

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from gym.plan.model import Change, Observed, ObservedService, Plan, SandboxPlan, Service
+from gym.plan.model import Change, Observed, ObservedService, Plan, SandboxPlan, Service, Sidecar
 from gym.wire.stack_names import SANDBOX
 
 
 def diff(plan: Plan, observed: Observed) -> tuple[Change, ...]:
     """Changes in the plan's order, then the removals. `observed.services` is keyed by instance name."""
-    planned = {one.name for one in plan.services} | ({SANDBOX} if plan.sandbox else set())
-    broker = [_broker_change(plan.sandbox, observed.services.get(SANDBOX))] if plan.sandbox else []
+    names = {one.name for one in plan.services} | {one.name for one in plan.sidecars}
+    planned = names | ({SANDBOX} if plan.sandbox else set())
+    broker = [_single_change(SANDBOX, plan.sandbox, observed.services.get(SANDBOX))] if plan.sandbox else []
+    beside = [_single_change(one.name, one, observed.services.get(one.name)) for one in plan.sidecars]
     changes = [_change(one, observed.services.get(one.name)) for one in plan.services]
     gone = [Change(action="remove", service=name, why="no longer in the stack") for name in sorted(observed.services)]
-    return (*broker, *changes, *(one for one in gone if one.service not in planned))
+    return (*broker, *beside, *changes, *(one for one in gone if one.service not in planned))
 
 
-def _broker_change(broker: SandboxPlan, running: ObservedService | None) -> Change:
+def _single_change(name: str, wanted: SandboxPlan | Sidecar, running: ObservedService | None) -> Change:
+    """Of what there is one of."""
     if running is None:
-        return Change(action="create", service=SANDBOX, why="new")
-    if running.digest != broker.digest:
-        return Change(action="replace", service=SANDBOX, why=_what_changed(broker, running))
-    return Change(action="keep", service=SANDBOX)
+        return Change(action="create", service=name, why="new")
+    if running.digest != wanted.digest:
+        return Change(action="replace", service=name, why=_what_changed(wanted, running))
+    return Change(action="keep", service=name)
 
 
 def _change(service: Service, running: ObservedService | None) -> Change:
@@ -33,7 +36,7 @@ def _change(service: Service, running: ObservedService | None) -> Change:
     return Change(action="keep", service=service.name)
 
 
-def _what_changed(service: Service | SandboxPlan, running: ObservedService) -> str:
+def _what_changed(service: Service | SandboxPlan | Sidecar, running: ObservedService) -> str:
     if not running.parts:
         return "changed"
     names = [*service.parts, *(name for name in running.parts if name not in service.parts)]

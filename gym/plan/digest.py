@@ -13,18 +13,25 @@ from gym.plan.model import Service
 def digest_parts(service: Service, *, settings: Mapping[str, Any], sdk: str) -> dict[str, str]:
     """Short digests by the words in which a diff names them. None covers the number of replicas."""
     container = service.container.model_dump(exclude={"replicas", "python_version"})
+    # A packed server is its image, wherever that was unpacked, and whatever this Python has of what it requires.
+    packed = bool(service.image_digest)
     parts: dict[str, Any] = {
         "configuration": [service.name, service.type, service.implementation, service.fields, service.needs],
         "settings": settings,
         "container": container,
-        "sources": [str(service.directory), service.entrypoint, service.launch, service.source_digest],
-        "requirements": service.requirements_digest,
+        "sources": [
+            "" if packed else str(service.directory),
+            service.entrypoint,
+            service.launch,
+            service.source_digest,
+        ],
+        "requirements": "" if packed else service.requirements_digest,
     }
     if service.python:
         parts["Python"] = service.python
     if service.sandbox is not None:
         parts["sandbox"] = service.sandbox.model_dump(mode="json")
-    if service.launch == "sdk":
+    if service.launch == "sdk" and not packed:
         parts["SDK version"] = sdk
     return {name: digest_value(value)[:12] for name, value in parts.items()}
 

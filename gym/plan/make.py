@@ -10,6 +10,7 @@ from gym.config.model import ContainerFacts, Instance, StackConfig
 from gym.errors import UserError
 from gym.plan.digest import digest_of, digest_parts
 from gym.plan.model import Launch, Plan, RouterPlan, Service
+from gym.plan.plan_sidecars import plan_sidecars
 from gym.plan.sandbox_plan import plan_sandbox
 from gym.plan.slugs import assign_slugs
 from gym.plan.visible_settings import settings_for
@@ -38,6 +39,7 @@ def make_plan(
     return Plan(
         stack=name,
         services=tuple(_with_digest(one, stack, sdk) for one in sort_by_needs(services)),
+        sidecars=plan_sidecars(stack),
         router=router,
         sandbox=plan_sandbox(stack, sdk),
         settings=stack.settings,
@@ -76,6 +78,7 @@ def _to_service(instance: Instance, stack: StackConfig, slug: str, replicas: Map
         implementation=instance.implementation,
         launch=_launch(instance),
         directory=instance.directory,
+        image_digest=instance.image_digest,
         entrypoint=instance.entrypoint,
         requirements_digest=instance.requirements_digest,
         python=_python(instance, stack),

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gym.config.model import ContainerFacts
+from gym.config.model import ContainerFacts, SidecarSpec
 from gym.wire.rows import ServerType
 from gym.wire.sandbox import Grant, ProviderName
 
@@ -28,6 +28,7 @@ class Service(Value):
     implementation: str
     launch: Launch
     directory: Path | None = None
+    image_digest: str = ""  # of the packed image that runs instead of the folder
     entrypoint: str = "app.py"
     requirements_digest: str = ""  # "" when the SDK alone is enough
     python: str = ""  # the version asked for, or an interpreter's path; "" where any will do
@@ -67,9 +68,25 @@ class SandboxPlan(Value):
     digest: str = ""
 
 
+class Sidecar(Value):
+    """A program beside an instance, which alone reaches it."""
+
+    instance: str
+    instance_slug: str
+    slug: str  # as an instance's; the name that the instance knows it by, too
+    spec: SidecarSpec
+    parts: dict[str, str] = Field(default_factory=dict)
+    digest: str = ""
+
+    @property
+    def name(self) -> str:
+        return f"{self.instance}.{self.spec.name}"
+
+
 class Plan(Value):
     stack: str
     services: tuple[Service, ...]
+    sidecars: tuple[Sidecar, ...] = ()
     router: RouterPlan = RouterPlan()
     sandbox: SandboxPlan | None = None  # None: no instance asked for sandboxes
     settings: dict[str, Any] = Field(default_factory=dict)
@@ -77,6 +94,9 @@ class Plan(Value):
 
     def service(self, name: str) -> Service | None:
         return next((one for one in self.services if one.name == name), None)
+
+    def sidecars_of(self, instance: str) -> tuple[Sidecar, ...]:
+        return tuple(one for one in self.sidecars if one.instance == instance)
 
 
 class ObservedService(Value):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gym.plan.model import Change, Plan, SandboxPlan, Service
+from gym.plan.model import Change, Plan, SandboxPlan, Service, Sidecar
 
 KINDS = {"responses_api_models": "model", "resources_servers": "resources", "responses_api_agents": "agent"}
 MARKS = {"create": "+", "replace": "~", "scale": "*", "keep": " ", "remove": "-"}
@@ -23,6 +23,7 @@ def plan_to_text(plan: Plan) -> str:
             *_strict(plan),
             "",
             *_columns(rows),
+            *_sidecars(plan),
             "",
         ]
     )
@@ -41,6 +42,16 @@ def _broker(broker: SandboxPlan) -> str:
 def _strict(plan: Plan) -> list[str]:
     names = [one.name for one in plan.services if one.strict]
     return [f"strict: {', '.join(names)}"] if names else []
+
+
+def _sidecars(plan: Plan) -> list[str]:
+    rows = [(one.name, str(one.spec.port), _what_runs(one), one.digest[:12]) for one in plan.sidecars]
+    return ["", *_columns([("SERVICE", "PORT", "RUNS", "DIGEST"), *rows])] if rows else []
+
+
+def _what_runs(sidecar: Sidecar) -> str:
+    """In a container, or else as a process."""
+    return sidecar.spec.image or sidecar.spec.build or sidecar.spec.command[0]
 
 
 def _row(service: Service) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from gym.render.compose_model import (
     ComposeFile,
     ComposeNetwork,
     ComposeService,
+    Condition,
     Deploy,
     Device,
     Healthcheck,
@@ -23,6 +24,14 @@ from gym.render.compose_model import (
     Reservations,
     Resources,
     Secret,
+)
+from gym.render.compose_sidecars import (
+    network_with_sidecars,
+    sidecar_networks,
+    sidecar_secrets,
+    sidecar_services,
+    sidecar_volumes,
+    wait_for_sidecars,
 )
 from gym.render.compose_yaml import compose_to_yaml
 from gym.render.host_urls import HOST, texts_of
@@ -62,7 +71,7 @@ class ComposeFacts(Value):
     home: str
     owner: str
     base_image: str
-    images: dict[str, str]  # instance -> image
+    images: dict[str, str]  # instance, or sidecar -> image
     router_image: str = ROUTER_IMAGE
     secrets: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # instance -> names of its secrets
     static_digest: str = ""  # of what the router reads once: another one means another router
@@ -78,15 +87,18 @@ def render_compose(plan: Plan, facts: ComposeFacts) -> str:
 def compose_file(plan: Plan, facts: ComposeFacts) -> ComposeFile:
     servers = {service_name(one.slug, facts.project): _server(plan, one, facts) for one in plan.services}
     token = (TOKEN,) if plan.router.needs_token else ()
-    names = sorted({name for one in plan.services for name in _secret_names(one, facts)} | set(token))
+    asked = (*(_secret_names(one, facts) for one in plan.services), *map(sidecar_secrets, plan.sidecars))
+    names = sorted({name for each in asked for name in each} | set(token))
     broker = {SANDBOX: _broker(plan, facts)} if plan.sandbox else {}
+    beside = sidecar_services(plan, facts.project, facts.images)
     return ComposeFile(
         name=facts.project,
         labels={labels.STACK: plan.stack, labels.STACK_DIR: facts.home, labels.OWNER: facts.owner},
         service=_hardened(plan),
         server=ComposeService(read_only=True, tmpfs=("/tmp",), healthcheck=Healthcheck(test=("CMD", "gym-healthy"))),
-        services={ROUTER: _router(plan, facts), CONSOLE: _console(plan, facts, token), **broker, **servers},
-        networks=_networks(plan),
+        services={ROUTER: _router(plan, facts), CONSOLE: _console(plan, facts, token), **broker, **servers, **beside},
+        networks=_networks(plan) | sidecar_networks(plan),
+        volumes=sidecar_volumes(plan),
         secrets={name: Secret(file=f"./secrets/{name}") for name in names},
     )
 
@@ -165,14 +177,27 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
         volumes=tuple(volumes),
         extra_hosts=(f"{HOST}:host-gateway",) if _reaches_host(service) else None,
         deploy=_deploy(service),
-        depends_on=(SANDBOX,) if service.sandbox else None,
-        networks=(NETWORK, SANDBOXES) if service.sandbox else None,
+        depends_on=_depends_on(plan, service, facts.project),
+        networks=_networks_of(plan, service),
         cpus=service.container.cpus,
         mem_limit=service.container.memory,
+        user=USER if service.image_digest else None,  # whatever its image says: who packed it is not who runs it
         read_only=None if ours or service.launch == "image" else False,  # it may write beside its code
         healthcheck=Healthcheck(test=("CMD", "gym-healthy", "/", "any")) if service.launch == "script" else None,
         labels={labels.INSTANCE: service.name, labels.TYPE: service.type, labels.DIGEST: service.digest},
     )
+
+
+def _depends_on(plan: Plan, service: Service, project: str) -> tuple[str, ...] | dict[str, Condition] | None:
+    waits = wait_for_sidecars(plan, service, project)
+    if not waits or not service.sandbox:
+        return waits or ((SANDBOX,) if service.sandbox else None)
+    return {SANDBOX: Condition(condition="service_started"), **waits}
+
+
+def _networks_of(plan: Plan, service: Service) -> tuple[str, ...] | None:
+    more = (*((SANDBOXES,) if service.sandbox else ()), *network_with_sidecars(plan, service))
+    return (NETWORK, *more) if more else None
 
 
 def sandbox_secret(service: Service) -> str:

@@ -73,6 +73,16 @@ class Port(Element):
         return f"{host}:{self.published}:{self.target}"
 
 
+class Condition(Element):
+    condition: Literal["service_started", "service_healthy"]
+
+
+class Joined(Element):
+    """How a service is known on one network, beside its name."""
+
+    aliases: tuple[Name, ...] = ()
+
+
 class ComposeService(Element):
     base: Base | None = Field(default=None, exclude=True)  # whose settings it begins with
     image: str | None = None
@@ -88,14 +98,15 @@ class ComposeService(Element):
     pids_limit: int | None = None
     user: str | None = None
     group_add: tuple[str, ...] | None = None
-    depends_on: tuple[Name, ...] | None = None
+    depends_on: tuple[Name, ...] | dict[Name, Condition] | None = None
     init: bool | None = None
     restart: str | None = None
     read_only: bool | None = None
     tmpfs: tuple[str, ...] | None = None
     cap_drop: tuple[str, ...] | None = None
+    cap_add: tuple[str, ...] | None = None
     security_opt: tuple[str, ...] | None = None
-    networks: tuple[Name, ...] | None = None
+    networks: tuple[Name, ...] | dict[Name, Joined] | None = None
     sysctls: dict[str, int] | None = None
     logging: Logging | None = None
     stop_grace_period: Duration | None = None
@@ -105,6 +116,10 @@ class ComposeService(Element):
 
 class ComposeNetwork(Element):
     internal: bool | None = None
+    labels: dict[str, str] | None = None
+
+
+class ComposeVolume(Element):
     labels: dict[str, str] | None = None
 
 
@@ -121,6 +136,7 @@ class ComposeFile(Element):
     server: ComposeService
     services: dict[Name, ComposeService]
     networks: dict[Name, ComposeNetwork]
+    volumes: dict[Name, ComposeVolume] = Field(default_factory=dict)
     secrets: dict[Name, Secret] = Field(default_factory=dict)
 
 

@@ -40,9 +40,11 @@ def compose_to_yaml(file: ComposeFile, *, header: str = "") -> str:
     bases = {"service": service, "server": server}
     services = {name: _with_base(one, bases, labels) for name, one in file.services.items()}
     networks = {name: {**_escape(to_tree(one)), "labels": labels} for name, one in file.networks.items()}
+    volumes = {name: {"labels": labels} for name in file.volumes}
     secrets = {name: _escape(to_tree(one)) for name, one in file.secrets.items()}
     tree = {"name": file.name, "x-labels": labels, "x-service": service, "x-server": server, "services": services}
-    sections = {**tree, "networks": networks, **({"secrets": secrets} if secrets else {})}
+    beside = {"volumes": volumes, "secrets": secrets}
+    sections = {**tree, "networks": networks, **{key: each for key, each in beside.items() if each}}
     text = yaml.dump(sections, Dumper=_ComposeDumper, sort_keys=False, allow_unicode=True, width=WIDTH)
     return _comment(header.splitlines()) + _spaced(text)
 

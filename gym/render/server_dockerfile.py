@@ -9,7 +9,8 @@ from typing import Final
 from gym.plan.model import Service
 from gym.render.launch_document import upstream_name
 
-# What no server runs from: an edited test builds nothing, and whole data sets stay with the collector.
+# What no server runs from: an edited test builds nothing, and whole data sets stay with the collector. Secrets of who
+# works in the folder (the state of a stack, env.yaml) and what was collected there belong into no image.
 IGNORED: Final = (
     "**/__pycache__",
     "**/*.pyc",
@@ -18,6 +19,10 @@ IGNORED: Final = (
     "**/.pytest_cache",
     "**/.mypy_cache",
     "**/.ruff_cache",
+    "**/.gym",
+    "**/.env",
+    "env.yaml",
+    "rollouts*.json*",
     "tests",
     "data/train*",
     "data/validation*",

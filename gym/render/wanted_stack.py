@@ -25,12 +25,15 @@ def wanted_of(plan: Plan, project: str, url: str) -> Wanted:
         url=url,
         router=WantedRouter(**plan.router.model_dump()),
         services=tuple(_wanted_service(one, project) for one in plan.services),
+        sidecars=tuple(one.name for one in plan.sidecars),
     )
 
 
 def plan_of_wanted(wanted: Wanted) -> Plan:
     """As much of the plan as routes depend on."""
-    services = tuple(Service.model_validate(one.model_dump(exclude={"host", "strict"})) for one in wanted.services)
+    services = tuple(
+        Service.model_validate(one.model_dump(exclude={"host", "strict", "image"})) for one in wanted.services
+    )
     return Plan(stack=wanted.stack, services=services, router=RouterPlan(**wanted.router.model_dump()))
 
 
@@ -66,7 +69,9 @@ class Leavers:
 
 def _wanted_service(service: Service, project: str) -> WantedService:
     fields = service.model_dump(include={"name", "slug", "type", "implementation", "launch", "digest", "replicas"})
-    return WantedService(**fields, host=service_name(service.slug, project), strict=service.strict)
+    return WantedService(
+        **fields, host=service_name(service.slug, project), strict=service.strict, image=service.image_digest
+    )
 
 
 def _instance(wanted: Wanted, service: WantedService, seen: Iterable[Sight], leaving: Collection[str]) -> InstanceView:
@@ -82,6 +87,7 @@ def _instance(wanted: Wanted, service: WantedService, seen: Iterable[Sight], lea
         state=_state(replicas),
         sdk=service.launch == "sdk",
         strict=service.strict,
+        image=service.image,
     )
 
 

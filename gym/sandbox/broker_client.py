@@ -19,6 +19,7 @@ import secrets
 import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from hashlib import sha256
 from typing import Any, Final, Protocol, Self, TypeVar
 from urllib.parse import quote
 
@@ -33,7 +34,7 @@ from gym.sandbox.processes import SandboxJob, Shell
 from gym.sandbox.sandbox_errors import FileProblem, SandboxEnded, failure
 from gym.sandbox.sandbox_handle import Sandbox
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import HEADER_EPOCH, HEADER_REQUEST, Build, SandboxInfo, SandboxSpec
+from gym.wire.sandbox import HEADER_EPOCH, HEADER_REQUEST, Build, SandboxInfo, SandboxSpec, share_key
 
 T = TypeVar("T")
 
@@ -57,6 +58,7 @@ class Sandboxes:
         self.owner = owner or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
         self._lease = lease_seconds
         self._authorization = f"Bearer {token}".encode()
+        self._token_digest = sha256(token.encode()).hexdigest()
         self._http = HttpClient()
         self._http.expect_health(self.url)
         self._epoch = b""
@@ -117,6 +119,15 @@ class Sandboxes:
     async def fork(self, parent: str, *, rollout: str = "", timeout: float = CREATE_SECONDS) -> Sandbox:
         body = {"rollout": rollout, "owner": self.owner}
         return await self._track(self._make(f"/sandboxes/{parent}/fork", body, timeout))
+
+    async def visit(self, handle: Mapping[str, Any]) -> Sandbox:
+        """The sandbox of another instance that gave its `share()` away. It stays that instance's to remove."""
+        named = f"{handle.get('id', '')}~{handle.get('key', '')}"
+        info = SandboxInfo.model_validate_json((await self.call("GET", f"/sandboxes/{quote(named)}")).body)
+        return Sandbox(self, info, str(handle.get("key", "")))
+
+    def key_of(self, sandbox: str) -> str:
+        return share_key(self._token_digest, sandbox)
 
     async def begin_build(self, build: Build) -> None:
         """Starts the build of an image in the background; a `create` that needs it waits for it."""

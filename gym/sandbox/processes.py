@@ -40,6 +40,8 @@ class SandboxClient(Protocol):
 
     async def remove(self, sandbox: str) -> None: ...
 
+    def key_of(self, sandbox: str) -> str: ...
+
 
 class SandboxJob:
     """A command that runs in the background."""

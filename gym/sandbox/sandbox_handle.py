@@ -16,6 +16,7 @@ from urllib.parse import urlencode
 import orjson
 from pydantic import TypeAdapter
 
+from gym.http.streams import Incoming
 from gym.sandbox.processes import MARGIN, SandboxClient, SandboxJob, Shell
 from gym.sandbox.sandbox_errors import FileProblem, failure
 from gym.wire.failures import RolloutError
@@ -31,11 +32,12 @@ FILES = TypeAdapter(tuple[FileInfo, ...])
 class Sandbox:
     """`async with` removes it at the end."""
 
-    def __init__(self, client: SandboxClient, info: SandboxInfo) -> None:
+    def __init__(self, client: SandboxClient, info: SandboxInfo, key: str = "") -> None:
         self._client = client
         self.info = info
         self.id = info.id
-        self._path = f"/sandboxes/{info.id}"
+        self.route_id = f"{info.id}~{key}" if key else info.id  # as the broker's paths name it
+        self._path = f"/sandboxes/{self.route_id}"
 
     async def __aenter__(self) -> Self:
         return self
@@ -126,14 +128,12 @@ class Sandbox:
 
     async def get_to(self, path: str, target: Path, *, user: str | None = None, max_bytes: int = MAX_BYTES) -> None:
         async with self._client.streaming("GET", self._at("files", path, user)) as incoming:
-            with target.open("wb") as file:
-                async for piece in incoming.pieces(max_bytes):
-                    await asyncio.to_thread(file.write, piece)
+            await write_pieces(incoming, target, max_bytes)
 
     async def put_tree(self, path: str, source: Path | bytes, *, user: str | None = None) -> None:
-        """A directory of this machine, or a tar (gzip or not), below `path`."""
-        if isinstance(source, bytes):
-            await self._put_tar(path, source, user)
+        """A directory of this machine, or a tar (gzip or not; bytes, or a file of this machine), below `path`."""
+        if isinstance(source, bytes) or await asyncio.to_thread(source.is_file):
+            await self._put_tar(path, source if isinstance(source, bytes) else read_file(source), user)
             return
         with tempfile.TemporaryFile() as packed:
             await asyncio.to_thread(pack, source, packed)
@@ -144,6 +144,10 @@ class Sandbox:
         """A tree as `put_tree` takes it. `most` bytes: a file with holes is small only there."""
         async with self._client.streaming("GET", self._at("tree", path, user)) as incoming:
             return await incoming.whole(max_bytes)
+
+    async def get_tar_to(self, path: str, target: Path, *, user: str | None = None, max_bytes: int = MAX_BYTES) -> None:
+        async with self._client.streaming("GET", self._at("tree", path, user)) as incoming:
+            await write_pieces(incoming, target, max_bytes)
 
     async def stat(self, path: str, *, user: str | None = None) -> FileInfo:
         return FileInfo.model_validate_json((await self._client.call("GET", self._at("stat", path, user))).body)
@@ -173,6 +177,10 @@ class Sandbox:
     async def extend(self, seconds: float) -> None:
         """It expires `seconds` from now."""
         await self._change("ttl", {"seconds": seconds})
+
+    def share(self) -> dict[str, str]:
+        """What another instance opens it by (`Sandboxes.visit`), for commands and files; it cannot remove it."""
+        return {"id": self.id, "provider": self.info.provider, "key": self._client.key_of(self.id)}
 
     async def inspect(self) -> SandboxInfo:
         reply = await self._client.call("GET", self._path)
@@ -220,6 +228,12 @@ def to_request(command: str | Sequence[str] | ExecRequest, options: Mapping[str,
         return command.model_copy(update=dict(options)) if options else command
     words = {"shell": command} if isinstance(command, str) else {"argv": tuple(command)}
     return ExecRequest.model_validate({**words, **options})
+
+
+async def write_pieces(incoming: Incoming, target: Path, max_bytes: int) -> None:
+    with target.open("wb") as file:
+        async for piece in incoming.pieces(max_bytes):
+            await asyncio.to_thread(file.write, piece)
 
 
 async def read_file(path: Path) -> AsyncIterator[bytes]:

@@ -134,9 +134,13 @@ class RolloutClient:
     async def leave(self) -> None:
         """Closes the session and drops the trace."""
         await self.close_session()
+        await self.drop_trace()
+
+    async def drop_trace(self) -> None:
+        trace, self.trace = self.trace, None
         replica = self._replicas.get(self.model_server)
-        if self.trace is not None and replica is not None:
-            await self.trace.drop(self._http, replica.url)
+        if trace is not None and replica is not None:
+            await trace.drop(self._http, replica.url)
 
     async def close_session(self) -> None:
         """For a rollout that is not verified: its session's state (a sandbox, say) is freed now, not at its TTL."""
@@ -201,6 +205,8 @@ class RolloutClient:
 
     async def _bind(self, instance: str, kind: FailureKind) -> Replica:
         replica = await self._peers.pick(instance, kind)
+        if instance in self._replicas:  # another call of this rollout was first
+            return self._replicas[instance]
         replica.bound += 1
         self._replicas[instance] = replica
         return replica

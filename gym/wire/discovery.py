@@ -32,6 +32,7 @@ class InstanceView(View):
     state: str = "healthy"  # starting | healthy | degraded | down
     sdk: bool = False  # it answers /healthz at any time, also while it works
     strict: bool = False  # a verifier in its strict mode
+    image: str = ""  # digest of the packed image that it runs
 
 
 class Discovery(View):

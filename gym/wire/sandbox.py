@@ -6,7 +6,9 @@ Requests refuse unknown keys: a misspelt field that was meant to change the isol
 from __future__ import annotations
 
 import base64
+import hmac
 import re
+from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
@@ -29,6 +31,11 @@ def parse_size(given: Any) -> Any:
     if found is None:
         raise ValueError(f"{given!r} is not a size: write 512m, 2g or a number of bytes")
     return int(float(found[1]) * UNITS[found[2].lower()])
+
+
+def share_key(token_sha256: str, sandbox: str) -> str:
+    """What lets other instances into one sandbox: made of its owner's token, so that the broker has nothing to keep."""
+    return hmac.new(token_sha256.encode(), b"share " + sandbox.encode(), sha256).hexdigest()
 
 
 def show_size(size: int) -> str:

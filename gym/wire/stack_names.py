@@ -10,6 +10,7 @@ from typing import Final
 ROUTER: Final = "router"
 CONSOLE: Final = "console"
 SANDBOX: Final = "sandbox"  # the broker
+SERVICE: Final = "service"  # what a sidecar is, beside servers
 NETWORK: Final = "stack"
 PORT: Final = 8000  # where every server listens inside its container
 PROJECT_MAX: Final = 36

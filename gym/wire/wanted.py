@@ -39,6 +39,7 @@ class WantedService(Read):
     digest: str = ""
     replicas: int = 1
     strict: bool = False
+    image: str = ""  # digest of the packed image that it runs
 
 
 class WantedRouter(Read):
@@ -53,6 +54,7 @@ class Wanted(Read):
     url: str  # of the router, as callers on this machine see it
     router: WantedRouter
     services: tuple[WantedService, ...] = ()
+    sidecars: tuple[str, ...] = ()  # as their containers are labelled; nothing is routed to them
     down: bool = False  # then nothing is: whatever still runs is on its way out
 
     @property

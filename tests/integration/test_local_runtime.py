@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from urllib.error import HTTPError
@@ -40,21 +41,31 @@ from tests.support.stacks import (
 )
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Home of one stack for the tests that only say which servers it has: supervisor, console and router stay."""
+    path = tmp_path_factory.mktemp("shared") / ".gym" / "test"
+    yield path
+    LocalRuntime().down(path)
+
+
 def read_discovery(home: Path) -> Discovery:
     return Discovery.model_validate_json((home / "discovery.json").read_bytes())
 
 
-def test_up_returns_when_every_server_answers_at_its_own_address_and_by_the_router(home: Path, tmp_path: Path) -> None:
-    status = start(home, make_stack(make_service(tmp_path, "ours"), make_service(tmp_path, "theirs", script=True)))
+def test_up_returns_when_every_server_answers_at_its_own_address_and_by_the_router(
+    shared: Path, tmp_path: Path
+) -> None:
+    status = start(shared, make_stack(make_service(tmp_path, "ours"), make_service(tmp_path, "theirs", script=True)))
 
     assert status.healthy
     assert call(replica(status, "ours-1").url)["replica"] == "ours-1"
     assert call(f"{status.router}/s/ours")["cwd"] == str(tmp_path / "servers" / "ours")
     assert call(f"{status.router}/s/theirs", "/x")["pid"] == replica(status, "theirs-1").pid
-    discovery = read_discovery(home)
+    discovery = read_discovery(shared)
     assert discovery.router == status.router
     assert [one.healthy for view in discovery.instances.values() for one in view.replicas] == [True, True]
-    assert LocalRuntime().status(home) is not None
+    assert LocalRuntime().status(shared) is not None
 
 
 def test_down_leaves_no_process_and_no_discovery_and_may_be_repeated(home: Path, tmp_path: Path) -> None:
@@ -69,12 +80,12 @@ def test_down_leaves_no_process_and_no_discovery_and_may_be_repeated(home: Path,
     assert not LocalRuntime().down(home)
 
 
-def test_a_foreign_server_gets_the_addresses_of_the_others(home: Path, tmp_path: Path) -> None:
-    theirs = make_service(tmp_path, "theirs", script=True, needs=("one", "many"))
-    plan = make_stack(make_service(tmp_path, "one"), make_service(tmp_path, "many", replicas=2), theirs)
-    status = start(home, plan)
+def test_a_foreign_server_gets_the_addresses_of_the_others(shared: Path, tmp_path: Path) -> None:
+    asking = make_service(tmp_path, "asking", script=True, needs=("one", "many"))
+    plan = make_stack(make_service(tmp_path, "one"), make_service(tmp_path, "many", replicas=2), asking)
+    status = start(shared, plan)
 
-    config = call(replica(status, "theirs-1").url, "/config")["config"]
+    config = call(replica(status, "asking-1").url, "/config")["config"]
     one = config["one"]["resources_servers"]["test"]
     assert f"http://{one['host']}:{one['port']}" == replica(status, "one-1").url
     many = config["many"]["resources_servers"]["test"]
@@ -82,12 +93,12 @@ def test_a_foreign_server_gets_the_addresses_of_the_others(home: Path, tmp_path:
 
 
 def test_the_same_plan_again_starts_nothing_and_a_changed_server_is_the_only_one_replaced(
-    home: Path, tmp_path: Path
+    shared: Path, tmp_path: Path
 ) -> None:
     same = make_service(tmp_path, "same")
-    before = start(home, make_stack(same, make_service(tmp_path, "other", color="red")))
-    again = start(home, make_stack(same, make_service(tmp_path, "other", color="red")))
-    after = start(home, make_stack(same, make_service(tmp_path, "other", color="blue")))
+    before = start(shared, make_stack(same, make_service(tmp_path, "other", color="red")))
+    again = start(shared, make_stack(same, make_service(tmp_path, "other", color="red")))
+    after = start(shared, make_stack(same, make_service(tmp_path, "other", color="blue")))
 
     assert pids(again) == pids(before)
     assert replica(after, "same-1").pid == replica(before, "same-1").pid
@@ -96,32 +107,32 @@ def test_the_same_plan_again_starts_nothing_and_a_changed_server_is_the_only_one
     assert call(replica(before, "other-1").url)["fields"]["color"] == "blue"
 
 
-def test_a_server_that_is_no_longer_in_the_plan_ends_and_a_new_one_starts(home: Path, tmp_path: Path) -> None:
-    old = replica(start(home, make_stack(make_service(tmp_path, "old"))), "old-1")
+def test_a_server_that_is_no_longer_in_the_plan_ends_and_a_new_one_starts(shared: Path, tmp_path: Path) -> None:
+    old = replica(start(shared, make_stack(make_service(tmp_path, "old"))), "old-1")
     leaving = identity_of(old.pid)
-    status = start(home, make_stack(make_service(tmp_path, "new")))
+    status = start(shared, make_stack(make_service(tmp_path, "new")))
 
     assert [one.replica for one in status.replicas] == ["new-1", "console", "router"]
     assert all_gone([leaving])
-    assert list(read_discovery(home).instances) == ["new"]
+    assert list(read_discovery(shared).instances) == ["new"]
 
 
-def test_scale_adds_and_drops_replicas_and_touches_no_other(home: Path, tmp_path: Path) -> None:
-    before = start(home, make_stack(make_service(tmp_path, "some")))
-    more = LocalRuntime().scale(home, {"some": 3}, lambda status: None, timeout=TIMEOUT)
+def test_scale_adds_and_drops_replicas_and_touches_no_other(shared: Path, tmp_path: Path) -> None:
+    before = start(shared, make_stack(make_service(tmp_path, "some")))
+    more = LocalRuntime().scale(shared, {"some": 3}, lambda status: None, timeout=TIMEOUT)
     third = identity_of(replica(more, "some-3").pid)
-    less = LocalRuntime().scale(home, {"some": 2}, lambda status: None, timeout=TIMEOUT)
+    less = LocalRuntime().scale(shared, {"some": 2}, lambda status: None, timeout=TIMEOUT)
 
     assert more.healthy
     assert len(more.replicas) == 5
     assert pids(less) == {name: pid for name, pid in pids(more).items() if name != "some-3"}
     assert replica(less, "some-1").pid == replica(before, "some-1").pid
     assert all_gone([third])
-    assert [one.id for one in read_discovery(home).instances["some"].replicas] == ["some-1", "some-2"]
+    assert [one.id for one in read_discovery(shared).instances["some"].replicas] == ["some-1", "some-2"]
 
 
-def test_restart_under_load_loses_no_request(home: Path, tmp_path: Path) -> None:
-    status = start(home, make_stack(make_service(tmp_path, "busy")))
+def test_restart_under_load_loses_no_request(shared: Path, tmp_path: Path) -> None:
+    status = start(shared, make_stack(make_service(tmp_path, "busy")))
     before, url = replica(status, "busy-1").pid, replica(status, "busy-1").url
     seen: set[int] = set()
     errors: list[str] = []
@@ -138,7 +149,7 @@ def test_restart_under_load_loses_no_request(home: Path, tmp_path: Path) -> None
     for caller in callers:
         caller.start()
     until(lambda: before in seen)
-    after = replica(LocalRuntime().restart(home, ("busy",), lambda status: None, timeout=TIMEOUT), "busy-1").pid
+    after = replica(LocalRuntime().restart(shared, ("busy",), lambda status: None, timeout=TIMEOUT), "busy-1").pid
     until(lambda: after in seen)
     over.set()
     for caller in callers:
@@ -148,26 +159,26 @@ def test_restart_under_load_loses_no_request(home: Path, tmp_path: Path) -> None
     assert seen == {before, after}
 
 
-def test_a_killed_replica_comes_back_at_the_same_address(home: Path, tmp_path: Path) -> None:
+def test_a_killed_replica_comes_back_at_the_same_address(shared: Path, tmp_path: Path) -> None:
     plan = make_stack(make_service(tmp_path, "one"), make_service(tmp_path, "two", script=True))
-    before = start(home, plan)
+    before = start(shared, plan)
     for name in ("one-1", "two-1"):
         pid = replica(before, name).pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
 
     def is_back() -> bool:
-        now = LocalRuntime().status(home)
+        now = LocalRuntime().status(shared)
         return now is not None and now.healthy and all(replica(now, name).restarts for name in ("one-1", "two-1"))
 
     until(is_back)
     assert call(replica(before, "one-1").url)["pid"] != replica(before, "one-1").pid
     assert call(replica(before, "two-1").url, "/x")["pid"] != replica(before, "two-1").pid
-    assert "ended by SIGKILL" in (home / "logs" / "supervisor.log").read_text()
+    assert "ended by SIGKILL" in (shared / "logs" / "supervisor.log").read_text()
 
 
-def test_what_a_server_started_ends_with_it(home: Path, tmp_path: Path) -> None:
-    status = start(home, make_stack(make_service(tmp_path, "parent", child=True)))
+def test_what_a_server_started_ends_with_it(shared: Path, tmp_path: Path) -> None:
+    status = start(shared, make_stack(make_service(tmp_path, "parent", child=True)))
     child = identity_of(call(replica(status, "parent-1").url)["child"])
     parent = replica(status, "parent-1").pid
     assert parent is not None
@@ -267,18 +278,18 @@ def test_a_server_that_ends_at_its_start_is_reported_at_once_with_its_last_words
 
 
 def test_a_server_that_is_late_is_named_the_others_stay_up_and_it_is_routed_once_it_is_healthy(
-    home: Path, tmp_path: Path
+    shared: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "slow").touch()
     late = make_service(tmp_path, "late", ill_while=str(tmp_path / "slow"))
     fine = make_service(tmp_path, "fine")
-    start(home, make_stack(fine))  # first, and so a few seconds for the other are enough on any machine
+    start(shared, make_stack(fine))  # first, and so a few seconds for the other are enough on any machine
     with pytest.raises(NotUp) as failure:
-        start(home, make_stack(fine, late), timeout=5)
+        start(shared, make_stack(fine, late), timeout=5)
 
     assert "late-1: not healthy after 5 s (status 503 on /healthz); its last line:" in failure.value.what
     assert "--timeout" in failure.value.hint
-    now = LocalRuntime().status(home)
+    now = LocalRuntime().status(shared)
     assert now is not None
     assert replica(now, "late-1").state == "starting"
     until(lambda: answers(f"{now.router}/s/fine", "fine-1"))
@@ -286,16 +297,16 @@ def test_a_server_that_is_late_is_named_the_others_stay_up_and_it_is_routed_once
     until(lambda: answers(f"{now.router}/s/late", "late-1"))
 
 
-def test_a_failed_change_leaves_the_rest_of_a_running_stack_alone(home: Path, tmp_path: Path) -> None:
+def test_a_failed_change_leaves_the_rest_of_a_running_stack_alone(shared: Path, tmp_path: Path) -> None:
     fine = make_service(tmp_path, "fine")
-    before = start(home, make_stack(fine, make_service(tmp_path, "other")))
+    before = start(shared, make_stack(fine, make_service(tmp_path, "other")))
     with pytest.raises(NotUp, match=r"other-1: ended ([3-9]|\d\d) times while it started"):
-        start(home, make_stack(fine, make_service(tmp_path, "other", crash=True)))
-    now = LocalRuntime().status(home)
+        start(shared, make_stack(fine, make_service(tmp_path, "other", crash=True)))
+    now = LocalRuntime().status(shared)
 
     assert replica(now, "fine-1").pid == replica(before, "fine-1").pid
     assert replica(now, "other-1").state in ("restarting", "starting")
-    assert start(home, make_stack(fine, make_service(tmp_path, "other"))).healthy
+    assert start(shared, make_stack(fine, make_service(tmp_path, "other"))).healthy
 
 
 def test_a_port_in_use_is_reported_with_its_holder_and_nothing_is_started(home: Path, tmp_path: Path) -> None:
@@ -310,14 +321,14 @@ def test_a_port_in_use_is_reported_with_its_holder_and_nothing_is_started(home: 
     assert recorded(home) == []
 
 
-def test_a_port_held_by_another_stack_is_reported_with_its_folder(home: Path, tmp_path: Path) -> None:
-    first = start(home, make_stack(make_service(tmp_path, "one")))
+def test_a_port_held_by_another_stack_is_reported_with_its_folder(shared: Path, tmp_path: Path) -> None:
+    first = start(shared, make_stack(make_service(tmp_path, "one")))
     port = int(first.router.rpartition(":")[2])
     with pytest.raises(UserError, match=rf"port {port} on 127.0.0.1 is in use") as said:
         start(tmp_path / "other", make_stack(make_service(tmp_path, "one"), port=port))
 
     if sys.platform == "linux":
-        assert f"(the stack in {home})" in said.value.what
+        assert f"(the stack in {shared})" in said.value.what
 
 
 def port_beside_the_kernels_choice() -> int:
@@ -331,11 +342,11 @@ def port_beside_the_kernels_choice() -> int:
     raise AssertionError("no port is free")
 
 
-def test_the_router_moves_to_another_port_and_the_servers_stay(home: Path, tmp_path: Path) -> None:
+def test_the_router_moves_to_another_port_and_the_servers_stay(shared: Path, tmp_path: Path) -> None:
     service = make_service(tmp_path, "one")
-    before = start(home, make_stack(service))
+    before = start(shared, make_stack(service))
     port = port_beside_the_kernels_choice()
-    after = start(home, make_stack(service, port=port))
+    after = start(shared, make_stack(service, port=port))
 
     assert after.router == f"http://127.0.0.1:{port}"
     assert call(f"{after.router}/s/one")["pid"] == replica(before, "one-1").pid
@@ -355,23 +366,27 @@ def test_a_stack_whose_folder_is_removed_ends(home: Path, tmp_path: Path) -> Non
     until(lambda: all_gone(running))
 
 
-def test_a_configuration_too_long_for_the_environment_arrives_and_lies_on_no_disk(home: Path, tmp_path: Path) -> None:
+def test_a_configuration_too_long_for_the_environment_arrives_and_lies_on_no_disk(shared: Path, tmp_path: Path) -> None:
     secret = "canary-" * 20_000
-    status = start(home, make_stack(make_service(tmp_path, "one", api_key=secret)))
+    status = start(shared, make_stack(make_service(tmp_path, "one", api_key=secret)))
 
     assert call(replica(status, "one-1").url)["fields"]["api_key"] == secret
-    texts = files_below(home)
+    texts = files_below(shared)
     assert len(texts) > 8
     assert not [path for path, text in texts.items() if b"canary" in text]
 
 
-def test_secrets_are_in_no_file_and_on_no_command_line(home: Path, tmp_path: Path) -> None:
+def test_secrets_are_in_no_file_and_on_no_command_line(shared: Path, tmp_path: Path) -> None:
     service = make_service(tmp_path, "one", api_key="canary-4711-4711")
-    status = start(home, make_stack(service, hf_token="canary-0815-0815"), secrets={"one.api_key": "canary-4711-4711"})
+    status = start(
+        shared, make_stack(service, hf_token="canary-0815-0815"), secrets={"one.api_key": "canary-4711-4711"}
+    )
 
     assert call(replica(status, "one-1").url)["fields"]["api_key"] == "canary-4711-4711"
-    files = [path for path, text in files_below(home).items() if b"canary" in text]
-    lines = [Path(f"/proc/{one.pid}/cmdline").read_bytes() for one in recorded(home)] if Path("/proc").is_dir() else []
+    files = [path for path, text in files_below(shared).items() if b"canary" in text]
+    lines = (
+        [Path(f"/proc/{one.pid}/cmdline").read_bytes() for one in recorded(shared)] if Path("/proc").is_dir() else []
+    )
     assert files == []
     assert not any(b"canary" in line for line in lines)
 
@@ -395,13 +410,13 @@ def test_logs_are_merged_followed_across_a_restart_and_end_with_the_stack(home: 
     assert [line for line in lines if line.startswith("two-1 | --- two-1 starts: pid ")]
 
 
-def test_logs_of_one_replica_have_no_prefix_and_an_unknown_name_gets_the_nearest(home: Path, tmp_path: Path) -> None:
-    start(home, make_stack(make_service(tmp_path, "weather", replicas=2)))
-    (line,) = LocalRuntime().logs(home, ("weather-2",), follow=False, tail=1)
+def test_logs_of_one_replica_have_no_prefix_and_an_unknown_name_gets_the_nearest(shared: Path, tmp_path: Path) -> None:
+    start(shared, make_stack(make_service(tmp_path, "weather", replicas=2)))
+    (line,) = LocalRuntime().logs(shared, ("weather-2",), follow=False, tail=1)
 
     assert line.startswith("--- weather-2 starts: pid ")
     with pytest.raises(UserError, match="no server of this stack is called `wether`") as unknown:
-        list(islice(LocalRuntime().logs(home, ("wether",), follow=False, tail=1), 1))
+        list(islice(LocalRuntime().logs(shared, ("wether",), follow=False, tail=1), 1))
     assert "weather" in unknown.value.hint
 
 
@@ -447,7 +462,7 @@ def test_a_new_token_holds_at_once_and_the_one_before_no_more(home: Path, tmp_pa
 def test_a_server_the_local_runtime_cannot_run_is_refused_before_anything_starts(home: Path, tmp_path: Path) -> None:
     image = make_service(tmp_path, "one").model_copy(update={"directory": None, "launch": "image"})
     empty = make_service(tmp_path, "two").model_copy(update={"entrypoint": "main.py"})
-    with pytest.raises(UserError, match="without a folder"):
+    with pytest.raises(UserError, match="the local runtime runs folders"):
         start(home, make_stack(image))
     with pytest.raises(UserError, match=r"two: no main\.py in "):
         start(home, make_stack(empty))
@@ -475,9 +490,9 @@ def test_a_server_with_requirements_of_its_own_runs_in_an_environment_of_its_own
     assert "making its environment" in seen
 
 
-def test_two_stacks_live_side_by_side(home: Path, tmp_path: Path) -> None:
+def test_two_stacks_live_side_by_side(shared: Path, tmp_path: Path) -> None:
     other = tmp_path / ".gym" / "other"
-    first = start(home, make_stack(make_service(tmp_path, "one")))
+    first = start(shared, make_stack(make_service(tmp_path, "one")))
     start(other, make_stack(make_service(tmp_path, "one")))
     running = recorded(other)
 

@@ -51,6 +51,7 @@ class FakeVLLM:
     asked: list[tuple[str, Body]] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     words: dict[str, int] = field(default_factory=dict)
+    made: list[tuple[list[int], list[int]]] = field(default_factory=list)  # prompt and generation of each chat reply
     url: str = ""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -111,6 +112,7 @@ class FakeVLLM:
     def _chat(self, body: Body) -> Body:
         said = self.says(body["messages"])
         prompt, generation = self.prompt(body), self.ids(_generated(said) + END)
+        self.made.append((prompt, generation))
         message = self._message(said)
         finish = said.finish or ("tool_calls" if said.calls else "stop")
         choice: Body = {"index": 0, "message": message, "finish_reason": finish, "logprobs": None}

@@ -22,7 +22,7 @@ from tests.support.sandbox_broker import TOKEN, BrokerProcess, Running, listenin
 ROOT = Path(__file__).parents[2]
 SWE = ROOT / "servers" / "resources" / "swe"
 GRANT = Grant(images=("python:3.13-slim", "host"), build=True, warm=0, max_memory=4 << 30)
-TYPES = {"resources": "resources_servers", "agents": "responses_api_agents"}
+TYPES = {"resources": "resources_servers", "agents": "responses_api_agents", "models": "responses_api_models"}
 
 
 class Process(NamedTuple):
@@ -64,6 +64,7 @@ def server(
     document: Mapping[str, Any] | None = None,
     broker: BrokerProcess | Running | None = None,
     python: str = sys.executable,
+    token: str = TOKEN,
 ) -> Iterator[Process]:
     """`python -m gym.server.serve app.py`, healthy; ended at the end."""
     listener = listening_socket()
@@ -79,7 +80,7 @@ def server(
         "GYM_DRAIN_SECONDS": "5",
     }
     if broker is not None:
-        environ |= {"GYM_SANDBOX_URL": broker.url, "GYM_SANDBOX_TOKEN": TOKEN}
+        environ |= {"GYM_SANDBOX_URL": broker.url, "GYM_SANDBOX_TOKEN": token}
     with log.open("ab") as file:
         process = subprocess.Popen(
             [python, "-m", "gym.server.serve", "app.py"],

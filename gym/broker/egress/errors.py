@@ -10,7 +10,3 @@ class EgressDenied(Exception):
         super().__init__(why)
         self.why = why
         self.gateway = gateway
-
-
-class ConnectionLost(ConnectionError):
-    """One side of a connection went away."""

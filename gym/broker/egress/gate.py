@@ -15,15 +15,14 @@ from typing import Any, Final
 
 from gym.broker.egress.config import EgressConfig
 from gym.broker.egress.gateway import AuditNote, Gateway, Resolve
-from gym.broker.egress.relay import ADDRESS, PROXY, PROXY_PORT, Relay, relay_argv
 from gym.broker.egress.rules import EgressRules, resolve_name
 from gym.broker.provider import Channel, EgressSettings, Process, Tags
+from gym.sandbox.relay import ADDRESS, LISTEN_PORTS, PROXY, PROXY_PORT, Relay, relay_argv
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, Network
 
 log = logging.getLogger("gym.broker")
 
-HELPER: Final = "/.gym/helper"
 LIVES: Final = 86400.0  # seconds of one relay; the next takes its place
 OPEN_SECONDS: Final = 15.0
 GONE_SECONDS: Final = 5.0
@@ -126,7 +125,7 @@ async def run_relay_forever(gateway: Gateway, channel: Channel, listening: async
 async def run_relay(gateway: Gateway, channel: Channel, listening: asyncio.Future[None]) -> None:
     """Runs one relay until its command ends. When cancelled, it ends the command first."""
     relay = Relay(gateway)
-    request = ExecRequest(argv=relay_argv(HELPER), cwd="/", timeout=LIVES, max_output=1024)
+    request = ExecRequest(argv=relay_argv(ADDRESS, LISTEN_PORTS), cwd="/", timeout=LIVES, max_output=1024)
     process = await channel.start(request, relay.take)
     running = asyncio.create_task(relay.run(process))
     try:

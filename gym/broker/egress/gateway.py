@@ -11,12 +11,12 @@ from typing import Any, Final, Protocol
 from gym.broker.egress import dns
 from gym.broker.egress.client_hello import ClientHello, read_hello
 from gym.broker.egress.config import EgressConfig
-from gym.broker.egress.errors import ConnectionLost, EgressDenied
-from gym.broker.egress.relay import ADDRESS, DNS_STREAM, HTTP, PROXY, TLS, RelayConnection
+from gym.broker.egress.errors import EgressDenied
 from gym.broker.egress.request_head import Body, HttpRequest, read_request
 from gym.broker.egress.rules import EgressRules, choose_addresses, resolve_name
 from gym.broker.egress.tunnel import BufferedReader, ByteStream, Tunnel, dial
 from gym.broker.provider import Tags
+from gym.sandbox.relay import ADDRESS, DNS_STREAM, HTTP, PROXY, TLS, ConnectionLost, RelayConnection
 from gym.wire.addresses import is_address, plain_host
 
 ESTABLISHED: Final = b"HTTP/1.1 200 Connection established\r\n\r\n"

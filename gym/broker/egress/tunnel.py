@@ -9,9 +9,10 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from gym.broker.egress.errors import ConnectionLost, EgressDenied
+from gym.broker.egress.errors import EgressDenied
 from gym.broker.egress.request_head import Body
 from gym.http.keepalive import keep_transport_alive
+from gym.sandbox.relay import ConnectionLost
 
 HALF_SECONDS: Final = 15.0  # for the other side, after one side has closed
 READ: Final = 65536

@@ -66,12 +66,16 @@ class Request:
 
     @property
     def name(self) -> str:
-        return f"{self.method} /{'/'.join(self.parts)}"
+        return f"{self.method} /{'/'.join(part.partition('~')[0] for part in self.parts)}"
 
     def header(self, name: str) -> str:
         return self.headers.get(name.encode(), b"").decode("latin-1")[: LONGEST_NAME + 1]
 
     def entry(self) -> SandboxEntry:
+        """The sandbox of the path, for commands and files: it may be another instance's, under its key."""
+        return self.broker.registry.find_shared(self.parts[1], self.caller)
+
+    def own_entry(self) -> SandboxEntry:
         return self.broker.registry.find(self.parts[1], self.caller)
 
     def requester(self, rollout: str = "", owner: str = "", request_id: str = "") -> Requester:

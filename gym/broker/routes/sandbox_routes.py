@@ -97,7 +97,7 @@ async def inspect(request: Request) -> Answer:
 async def remove(request: Request) -> Answer:
     """Idempotent: succeeds also when the sandbox is already removed."""
     try:
-        entry = request.entry()
+        entry = request.own_entry()
     except Lost:
         return json_answer({"id": request.parts[1], "removed": True})
     task = request.broker.remove(entry, f"{request.caller.instance} asked for it")
@@ -109,7 +109,7 @@ async def remove(request: Request) -> Answer:
 
 async def fork(request: Request) -> Answer:
     asked, body = await request.parse(ForkRequest)
-    entry, request_id = request.entry(), request.request_id()
+    entry, request_id = request.own_entry(), request.request_id()
     tags = entry.tags
     fixed = id_of_request(request.caller.instance, f"{entry.id} {request_id}") if request_id else ""
     requester = request.requester(asked.rollout or tags.rollout, asked.owner or tags.owner, fixed)
@@ -123,7 +123,7 @@ async def fork(request: Request) -> Answer:
 
 
 async def seal(request: Request) -> Answer:
-    entry = request.entry()
+    entry = request.own_entry()
     await entry.channel_for()
     if not entry.sealed:
         await entry.sandbox.seal()
@@ -134,7 +134,7 @@ async def seal(request: Request) -> Answer:
 
 async def extend(request: Request) -> Answer:
     asked, _ = await request.parse(SecondsRequest)
-    entry = request.entry()
+    entry = request.own_entry()
     await request.broker.extend(request.caller, entry, asked.seconds)
     return model_answer(entry.info())
 

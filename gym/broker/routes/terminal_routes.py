@@ -85,7 +85,7 @@ def read_wish(broker: Broker, scope: Scope) -> tuple[SandboxEntry, ExecRequest, 
     command = query.get("command") or SHELL
     request = ExecRequest(shell=command, env=env, timeout=LONGEST_SECONDS, user=query.get("user"), max_output=1 << 16)
     size = None if query.get("tty") == "0" else (int(sizes[0]), int(sizes[1]))
-    return broker.registry.find(parts[1], caller), request, size
+    return broker.registry.find_shared(parts[1], caller), request, size
 
 
 @asynccontextmanager

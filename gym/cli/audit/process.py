@@ -32,6 +32,7 @@ from gym.server.testing import Answered, Scripted, read_lines
 from gym.wire import items
 
 TIMED = 200
+WATCHED, WATCHED_QUICKLY = 10_000, 500  # verifies whose memory is watched
 EXAMPLES = Path("data") / "example.jsonl"
 Check = Callable[[], Awaitable[list[AuditFinding]]]
 MakeChecks = Callable[[AuditSubject, bool], dict[str, Check]]
@@ -135,7 +136,7 @@ def _chosen(checks: Mapping[str, Check], only: Sequence[str]) -> list[Check]:
 def _checks(subject: AuditSubject, quick: bool) -> dict[str, Check]:
     """In the order of the report; the memory's last, since it takes longest."""
     times = FEW if subject.is_slow else 50 if quick else TIMED
-    memory = partial(watch_memory, subject, 500 if quick else 10_000, seconds=15.0 if quick else 120.0)
+    memory = partial(watch_memory, subject, WATCHED_QUICKLY if quick else WATCHED, seconds=15.0 if quick else 120.0)
     return {
         **_rewards(subject, quick),
         "lone surrogates": _alone(partial(take_surrogates, subject)),

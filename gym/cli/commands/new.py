@@ -10,7 +10,15 @@ import typer
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.scaffold import check_name, class_name, render_tree, write_tree
+from gym.cli.scaffold import (
+    ServerTemplate,
+    check_name,
+    class_name,
+    find_template,
+    list_templates,
+    render_tree,
+    write_tree,
+)
 from gym.cli.summary import relative
 from gym.config import list_servers, search_roots
 from gym.errors import UserError
@@ -22,10 +30,18 @@ FOLDERS: dict[Kind, str] = {"resources": "resources", "agent": "agents", "model"
 
 def command(
     kind: Annotated[Kind, typer.Argument(help="What the server is.")],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its name: a-z, 0-9 and _.")],
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name: a-z, 0-9 and _.")] = None,
+    template: Annotated[str | None, typer.Option(metavar="TEMPLATE", help="A library or a shape.")] = None,
+    list_all: Annotated[bool, typer.Option("--list-templates", help="Show what --template takes.")] = False,
     to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="The folder that it is made in.")] = None,
 ) -> int:
     """Make a new server from a template, in ./servers when there is such a folder, else in ./NAME."""
+    known = list_templates(asset_dir("templates"))
+    if list_all:
+        return _show_templates([one for one in known if one.kind == kind])
+    if name is None:
+        raise UserError("The server needs a name.", f"For example: gym new {kind} my_{kind}")
+    chosen = None if template is None else find_template(template, kind, known)
     check_name(name)
     taken = [one for one in list_servers(search_roots(Path.cwd(), os.environ)) if name in (one.name, *one.aliases)]
     if taken:
@@ -33,11 +49,24 @@ def command(
     folder = (_parent(kind) if to is None else to.absolute()) / name
     title = name.replace("_", " ").capitalize()
     values = {"name": name, "class_name": class_name(name), "title": title, "path": relative(folder)}
-    write_tree(folder, render_tree(asset_dir("templates") / kind, values))
+    write_tree(folder, _render(kind, chosen, values))
     console.show(Text.assemble(("made     ", "bold"), relative(folder)))
     console.show(Text.assemble(("test it  ", "bold"), f"gym test {name}"))
     console.show(Text.assemble(("run it   ", "bold"), _run_line(kind, name)))
     console.show(Text.assemble(("next     ", "bold"), f"read {relative(folder / 'README.md')}"))
+    return 0
+
+
+def _render(kind: Kind, chosen: ServerTemplate | None, values: dict[str, str]) -> dict[Path, str]:
+    if chosen is None:
+        return render_tree(asset_dir("templates") / kind, values)
+    values = {**values, "library": chosen.about}
+    return {name: text for folder in chosen.folders for name, text in render_tree(folder, values).items()}
+
+
+def _show_templates(known: list[ServerTemplate]) -> int:
+    for one in known:
+        console.show(Text.assemble((f"{one.name:<18}", "bold"), one.about))
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,8 @@ import typer
 from rich.text import Text
 
 from gym.cli import console
+from gym.cli.image_tests import check_image
+from gym.cli.named_images import OpenedImage, names_image, open_named_image
 from gym.cli.selftest import Report, check_server
 from gym.cli.server_python import cached_python, pytest_command
 from gym.config import CatalogEntry, find_server, list_servers, own_fields, search_roots
@@ -26,7 +29,7 @@ SandboxProvider = Annotated[
 
 
 def command(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Servers.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME|IMAGE", help="Servers.")] = None,
     all_servers: Annotated[bool, typer.Option("--all", help="Every server that `gym list` shows.")] = False,
     strict: Annotated[bool, typer.Option("--strict", help="Oracle cases in strict mode too.")] = False,
     sandbox: SandboxProvider = None,
@@ -34,11 +37,11 @@ def command(
     """Run the tests and verifier cases of servers, each in its own environment. With --all, also a quick audit."""
     if sandbox is not None:
         return _test_provider(sandbox, names or [])
-    entries = _find_entries(names or [], all_servers=all_servers)
+    images = {one.entry.directory: one for one in map(open_named_image, filter(names_image, names or []))}
+    entries = _find_entries(names or [], images, all_servers=all_servers)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        check = partial(check_server, find_pytest=pytest_command, find_python=cached_python)
-        slow_first = sorted(entries, key=_is_quick)
-        runs = {one.directory: pool.submit(check, one, audit=all_servers, strict=strict) for one in slow_first}
+        check = partial(_check, images=images, audit=all_servers, strict=strict)
+        runs = {one.directory: pool.submit(check, one) for one in sorted(entries, key=_is_quick)}
         for number, run in enumerate(as_completed(runs.values()), 1):
             report = run.result()
             _show_problems(report)
@@ -49,6 +52,12 @@ def command(
     columns = ("SERVER", "", "TESTS", "CASES", "AUDIT", "TIME")
     console.show(console.make_table(columns, map(_row, reports), right=("TIME",)))
     return int(not all(report.passed for report in reports))
+
+
+def _check(entry: CatalogEntry, images: Mapping[Path, OpenedImage], *, audit: bool, strict: bool) -> Report:
+    if image := images.get(entry.directory):
+        return check_image(image, strict=strict)
+    return check_server(entry, pytest_command, cached_python, audit=audit, strict=strict)
 
 
 def _is_quick(entry: CatalogEntry) -> bool:
@@ -67,13 +76,14 @@ def _test_provider(provider: ProviderName, names: list[str]) -> int:
     return try_provider(provider)
 
 
-def _find_entries(names: list[str], *, all_servers: bool) -> list[CatalogEntry]:
+def _find_entries(names: list[str], images: Mapping[Path, OpenedImage], *, all_servers: bool) -> list[CatalogEntry]:
     roots = search_roots(Path.cwd(), os.environ)
     if all_servers:
         return list(list_servers(roots))
     if not names:
-        raise UserError("Which server? None is named.", "gym test NAME, or gym test --all")
-    return [find_server(name, roots) for name in names]
+        raise UserError("Which server? None is named.", "gym test NAME, gym test IMAGE, or gym test --all")
+    servers = [find_server(name, roots) for name in names if not names_image(name)]
+    return [*servers, *(one.entry for one in images.values())]
 
 
 def _show_problems(report: Report) -> None:

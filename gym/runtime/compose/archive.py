@@ -87,6 +87,7 @@ def describe_saved(manifest: Manifest) -> list[str]:
     lines = [
         f"{one.name}: {manifest.images[one.name]} ({one.launch}, {one.replicas}x)" for one in manifest.plan.services
     ]
+    lines += [f"{one.name}: {manifest.images[one.name]} (service)" for one in manifest.plan.sidecars]
     lines += [f"merges the Compose file {name}" for name in manifest.overrides]
     return lines + [f"gives the secret {name}" for name in manifest.secrets]
 

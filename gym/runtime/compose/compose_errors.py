@@ -11,6 +11,10 @@ from gym.errors import GymError, InfraError, ProgramFailed, UserError
 POOLS: Final = '{"default-address-pools": [{"base": "10.200.0.0/16", "size": 26}]}'
 
 
+class ServiceNotReady(InfraError):
+    """A service that a server waits for is not healthy: Compose did not start the server."""
+
+
 def explain(error: ProgramFailed, overrides: tuple[Path, ...]) -> GymError:
     """The engine's complaint in our words; what we do not know is passed on with its last line first."""
     output = error.output
@@ -30,6 +34,8 @@ def explain(error: ProgramFailed, overrides: tuple[Path, ...]) -> GymError:
         return InfraError(
             "The engine's disk is full.", "docker system df shows by what; docker builder prune frees the build cache."
         )
+    if found := re.search(r"dependency failed to start: (?:container )?(.+)", output):
+        return ServiceNotReady(f"A service is not ready: {found[1]}", "gym logs shows why.")
     if "range of CPUs is from" in output:
         return UserError(f"An instance asks for more CPUs than there are. {_last_line(output)}", "Lower its `cpus:`.")
     if overrides and not re.search(r"daemon", output, re.IGNORECASE):

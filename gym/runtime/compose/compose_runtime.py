@@ -44,6 +44,7 @@ from gym.runtime.compose.stack_lock import (
 from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
 from gym.runtime.compose.wait import StackHealth, retry_now
 from gym.runtime.compose.work import wait_for_compose, working
+from gym.runtime.gpus import check_gpus, count_engine_gpus, count_gpus
 from gym.runtime.lateness import start_seconds
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.local.listeners import listen_for_router
@@ -101,6 +102,7 @@ class ComposeRuntime:
         place = prepare_home(home)
         layout = Layout(place.path)
         with one_command(place), connect(engine.host) as client:
+            check_gpus(prepared.plan, _engine_gpus(client, engine.host), "the container engine")
             wait_for_compose(layout.compose_lock, layout.read_state().project)
             before = containers_of(client, layout)
             converger = Converger(
@@ -271,6 +273,10 @@ def _start_timeout(client: docker.DockerClient, plan: Plan, timeout: float | Non
     if timeout is not None:
         return timeout
     return start_seconds(more + sum(one.replicas for one in plan.services), int(client.info()["NCPU"]))
+
+
+def _engine_gpus(client: docker.DockerClient, host: str) -> int:
+    return count_engine_gpus(client.info(), here=count_gpus(), local=host.startswith("unix:"))
 
 
 def _watch(client: docker.DockerClient, layout: Layout, plan: Plan) -> StackHealth:

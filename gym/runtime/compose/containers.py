@@ -139,7 +139,7 @@ def status_of(
         type=container.labels.get(labels.TYPE, "") or container.service,
         implementation=service.implementation if service else container.image.partition(":")[0],
         state="unhealthy" if says_blocked(container, facts) else state_of(container, answers=answers),
-        url="" if container.service == ROUTER else container.url,
+        url=_url_of(container, plan),
         container=container.name,
         restarts=facts.restarts if facts else 0,
         uptime_seconds=max(0.0, time.time() - facts.started_at)
@@ -147,6 +147,13 @@ def status_of(
         else 0.0,
         detail=detail_of(container, facts, plan),
     )
+
+
+def _url_of(container: Container, plan: Plan | None) -> str:
+    sidecar = next((one for one in plan.sidecars if one.name == container.instance), None) if plan else None
+    if sidecar is not None:
+        return f"{sidecar.slug}:{sidecar.spec.port}"
+    return "" if container.service == ROUTER else container.url
 
 
 def as_inspected(container: Container, facts: Inspected | None) -> Container:

@@ -21,9 +21,9 @@ from gym.errors import GymError, ProgramFailed
 from gym.plan import diff
 from gym.plan.model import Plan
 from gym.programs import run_program
-from gym.runtime.compose.compose_errors import explain
+from gym.runtime.compose.compose_errors import ServiceNotReady, explain
 from gym.runtime.compose.containers import PROJECT, Container, list_containers, observed
-from gym.runtime.compose.layout import Layout, State, write_first_routes
+from gym.runtime.compose.layout import Layout, State, override_files, write_first_routes
 from gym.runtime.compose.teardown import GRACE_SECONDS, hand_over_sandboxes, restart_containers, stop_containers
 from gym.runtime.compose.wait import StackHealth, wait_until_healthy
 from gym.runtime.compose.work import Working, alone_with_compose
@@ -102,11 +102,16 @@ class Converger:
         self._retire(staying, [one for one in staying if one.id in left])
         if watch.plan.sandbox is not None and any(one.service == SANDBOX for one in stale):
             hand_over_sandboxes(self.client, stale)
-            self._compose_up(
-                watch, state, "--no-deps", SANDBOX
-            )  # by itself: Compose would also replace what depends on it
+            self._replace_alone(watch, state, [SANDBOX])
+        beside = {one.name for one in watch.plan.sidecars}
+        if sidecars := sorted({one.service for one in stale if one.instance in beside}):
+            self._replace_alone(watch, state, sidecars)
         self._compose_up(watch, state, "--remove-orphans")
         self._leave(())
+
+    def _replace_alone(self, watch: StackHealth, state: State, services: list[str]) -> None:
+        """Compose would also replace what depends on them."""
+        self._compose_up(watch, state, "--no-deps", *services)
 
     def _retire(self, containers: list[Container], leaving: list[Container]) -> None:
         """Those that leave get no new requests, and finish the others before they are stopped. They leave once those
@@ -162,6 +167,8 @@ class Converger:
         try:
             with alone_with_compose(self.layout.compose_lock, state.project) as lock:
                 self._telling(watch, lambda: self._run(argv, state, running.append, (lock,)), interrupt)
+        except ServiceNotReady:  # named in a moment, with its last words, as any server that does not come up
+            self._start_what_is_there(watch)
         except GymError:
             if not new:
                 self._start_what_is_there(watch)
@@ -172,8 +179,9 @@ class Converger:
         import docker.errors  # noqa: PLC0415
 
         for one in watch.containers():
-            wanted = one.service in (ROUTER, CONSOLE, SANDBOX) or watch.plan.service(one.instance) is not None
-            if wanted and one.state in ("created", "exited"):
+            known = {ROUTER, CONSOLE, SANDBOX, *(each.name for each in watch.plan.sidecars)}
+            known |= {each.name for each in watch.plan.services}
+            if {one.service, one.instance} & known and one.state in ("created", "exited"):
                 with suppress(docker.errors.APIError):
                     self.client.api.start(one.id)
 
@@ -216,7 +224,11 @@ def _is_converged(plan: Plan, containers: list[Container]) -> bool:
 
 
 def compose_argv(layout: Layout, state: State, *words: str) -> tuple[str, ...]:
-    files = ("--file", str(layout.compose), *(part for path in state.overrides for part in ("--file", path)))
+    files = (
+        "--file",
+        str(layout.compose),
+        *(part for path in override_files(layout, state) for part in ("--file", path)),
+    )
     return ("docker", "compose", "--project-name", state.project, *files, *words)
 
 

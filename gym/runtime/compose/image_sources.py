@@ -13,7 +13,7 @@ import gym
 from gym.config import portable_requirements, requirements_digest
 from gym.errors import UserError
 from gym.files import asset_dir
-from gym.plan.model import Plan, Service
+from gym.plan.model import Plan, Service, Sidecar
 from gym.render.server_dockerfile import IGNORED
 
 PYTHON_IMAGE: Final = "python:3.13-slim"
@@ -44,12 +44,13 @@ class ImageSources(NamedTuple):
     template: str  # of a server's Dockerfile
     base_files: Mapping[str, Path]
     base_digests: tuple[str, ...]
-    servers: Mapping[str, ServerSource]  # by instance; one whose image is prebuilt has none
+    servers: Mapping[str, ServerSource]  # by instance, or sidecar; one whose image is prebuilt has none
 
 
 def read_image_sources(plan: Plan, build: Path, cache: Path) -> ImageSources:
     files = _base_files()
     servers = {one.name: _read_server(one) for one in plan.services if not one.container.image}
+    servers |= {one.name: _read_sidecar(one, Path(one.spec.build)) for one in plan.sidecars if one.spec.build}
     return ImageSources(
         build=build,
         cache=cache,
@@ -106,7 +107,9 @@ def is_ignored(name: str) -> bool:
     """As BuildKit reads the same patterns: `**/` is any folder, the rest begins at the top."""
     last = name.rpartition("/")[2]
     return any(
-        fnmatch.fnmatchcase(last, pattern[3:]) if pattern.startswith("**/") else fnmatch.fnmatchcase(name, pattern)
+        fnmatch.fnmatchcase(last, pattern[3:])
+        if pattern.startswith("**/")
+        else name.count("/") == pattern.count("/") and fnmatch.fnmatchcase(name, pattern)
         for pattern in IGNORED
     )
 
@@ -129,6 +132,13 @@ def _read_server(service: Service) -> ServerSource:
         overrides=overrides,
         portable=portable,
     )
+
+
+def _read_sidecar(sidecar: Sidecar, folder: Path) -> ServerSource:
+    own = folder / "Dockerfile"
+    if not own.is_file():
+        raise UserError(f"{sidecar.name}: build: {folder} has no Dockerfile.", "Name a folder with a Dockerfile.")
+    return ServerSource(folder, own, own.read_text("utf-8"), tuple(digest_tree(folder)), "", "", None)
 
 
 def _base_files() -> dict[str, Path]:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from gym import labels
 from gym.files import write_atomically
-from gym.plan.model import Plan, Service
+from gym.plan.model import Plan, Service, Sidecar
 from gym.render.bake import BuildTarget, StackImages
 from gym.render.server_dockerfile import render_dockerfile, render_ignore
 from gym.runtime.compose.image_sources import ImageSources, ServerSource
@@ -42,6 +42,14 @@ def plan_images(plan: Plan, sources: ImageSources, pins: Pins | None = None) -> 
         targets.setdefault((known or target).name, target)
         by_instance[service.name] = target.tag
         texts |= files
+    for one in plan.sidecars:
+        if one.spec.image:
+            by_instance[one.name] = one.spec.image
+            continue
+        target = _sidecar_target(one, sources)
+        known = next((other for other in targets.values() if other.tag == target.tag), None)
+        targets.setdefault((known or target).name, target)
+        by_instance[one.name] = target.tag
     return StackImages(base.tag, by_instance, base, tuple(targets.values()), texts, sources.base_files)
 
 
@@ -103,6 +111,20 @@ def _server_target(
         },
     )
     return target, made.texts
+
+
+def _sidecar_target(sidecar: Sidecar, sources: ImageSources) -> BuildTarget:
+    """From the same image as our base, and not from the base itself: another SDK builds no database again."""
+    source = sources.servers[sidecar.name]
+    assert source.own is not None
+    return BuildTarget(
+        name=sidecar.slug,
+        context=str(source.context),
+        dockerfile=str(source.own),
+        tag=f"gym-service-{sidecar.spec.name}:{_digest([sources.python, source.own_text, *source.tree])}",
+        args={"BASE_IMAGE": sources.python},
+        labels={LABEL_ROLE: "service", LABEL_SOURCE: str(source.context), labels.OWNER: sources.owner},
+    )
 
 
 class _Dockerfile(NamedTuple):

@@ -29,6 +29,7 @@ from gym.render.compose import (
     sandbox_secret,
 )
 from gym.render.console_document import console_document
+from gym.render.override_file import adapt_override
 from gym.render.routes import next_discovery, router_text
 from gym.render.traefik import traefik_static
 from gym.render.wanted_stack import discovery_of, wanted_of
@@ -206,6 +207,27 @@ def _compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
         engine_group=socket.group if socket else None,
         static_digest=hashlib.sha256(static_text(plan).encode()).hexdigest()[:12],
     )
+
+
+def override_files(layout: Layout, state: State) -> list[str]:
+    """The user's Compose files as Compose is to read them: each his own, or a copy in which names were filled in.
+
+    Relative paths mean the same in both: they begin at the stack's own folder.
+    """
+    plan = layout.read_plan()
+    return [_adapted(layout, plan, state.project, number, path) for number, path in enumerate(state.overrides, 1)]
+
+
+def _adapted(layout: Layout, plan: Plan | None, project: str, number: int, path: str) -> str:
+    try:
+        text = adapt_override(Path(path).read_text("utf-8"), plan, project) if plan else None
+    except (OSError, UnicodeDecodeError):  # Compose says it best
+        text = None
+    if text is None:
+        return path
+    copy = layout.home / "adapted" / f"{number}-{Path(path).name}"
+    write_atomically(copy, text)
+    return str(copy)
 
 
 def restore(layout: Layout, earlier: State) -> None:

@@ -10,7 +10,9 @@ from gym import labels
 from gym.config import redact_text
 from gym.errors import UserError
 from gym.plan.model import Plan, RouterPlan, Value
+from gym.plan.plan_sidecars import reach_in_secrets, reach_sidecars
 from gym.render.compose import TOKEN
+from gym.render.compose_sidecars import address_in_container
 from gym.render.host_urls import HostUrl, find_host_urls, reach_host, rewrite_urls
 from gym.runtime.compose.image_sources import ImageSources
 from gym.runtime.compose.images import plan_images
@@ -30,8 +32,10 @@ class HostFacts(Value):
 
 def prepare(plan: Plan, secrets: Mapping[str, str], facts: HostFacts) -> Prepared:
     """Sandboxes by the engine, URLs of this machine as containers reach them, secrets by name, images by content."""
-    rewritten = reach_host(_choose_docker(plan))
+    _check_sidecars(plan)
+    rewritten = reach_sidecars(reach_host(_choose_docker(plan)), address_in_container)
     by_path = {path: rewrite_urls(value) for path, value in secrets.items() if path != labels.ENV_TOKEN}
+    by_path = reach_in_secrets(plan, by_path, address_in_container)
     named, values = replace_secrets(rewritten, by_path)
     return Prepared(
         plan=named,
@@ -72,6 +76,15 @@ def _choose_docker(plan: Plan) -> Plan:
             "Leave it out, or run the servers as processes as well: gym up ... --runtime local",
         )
     return plan.model_copy(update={"sandbox": plan.sandbox.model_copy(update={"provider": "docker"})})
+
+
+def _check_sidecars(plan: Plan) -> None:
+    for one in plan.sidecars:
+        if not (one.spec.image or one.spec.build):
+            raise UserError(
+                f"{one.name} has neither `image` nor `build`, and on the compose runtime services are containers.",
+                "Write one of them, or run it as a process: gym up ... --runtime local",
+            )
 
 
 def _host_notices(found: tuple[HostUrl, ...], facts: HostFacts) -> Iterator[str]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from gym.plan.model import Plan, Service
+from gym.plan.model import Plan, Service, Sidecar
 
 PREFIX: Final = "secret://"
 FOUND: Final = re.compile(rf"{PREFIX}([a-z0-9][a-z0-9_-]*)")
@@ -21,8 +21,9 @@ def replace_secrets(plan: Plan, secrets: Mapping[str, str]) -> tuple[Plan, dict[
     names = _name_values(secrets)
     by_path = {path: f"{PREFIX}{names[value]}" for path, value in secrets.items() if value}
     services = tuple(_replace_in_service(one, by_path) for one in plan.services)
+    sidecars = tuple(_replace_in_sidecar(one, by_path) for one in plan.sidecars)
     settings = {key: by_path.get(key, _replace(value, key, by_path)) for key, value in plan.settings.items()}
-    changed = plan.model_copy(update={"services": services, "settings": settings})
+    changed = plan.model_copy(update={"services": services, "sidecars": sidecars, "settings": settings})
     return changed, {name: value for value, name in names.items()}
 
 
@@ -52,6 +53,12 @@ def _replace_in_service(service: Service, by_path: Mapping[str, str]) -> Service
             "container": service.container.model_copy(update={"env": env}),
         }
     )
+
+
+def _replace_in_sidecar(sidecar: Sidecar, by_path: Mapping[str, str]) -> Sidecar:
+    path = f"{sidecar.instance}.services.{sidecar.spec.name}.env"
+    env = {key: by_path.get(f"{path}.{key}", value) for key, value in sidecar.spec.env.items()}
+    return sidecar.model_copy(update={"spec": sidecar.spec.model_copy(update={"env": env})})
 
 
 def _replace(tree: Any, path: str, by_path: Mapping[str, str]) -> Any:

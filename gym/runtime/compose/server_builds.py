@@ -51,13 +51,14 @@ def build_missing(
     for targets in (base, missing):
         if targets:
             on_build(tuple(one.name for one in targets))
-            _bake(targets, host, folder, secrets)
+            bake_images(targets, host, folder, secrets)
     return tuple(one.tag for one in (*base, *missing))
 
 
 def pull_missing(plan: Plan, router: str, present: frozenset[str], host: str) -> None:
     """Images that we do not build must come from a registry; the error names the instance whose image is not there."""
     wanted = {one.container.image: one.name for one in plan.services if one.container.image}
+    wanted |= {one.spec.image: one.name for one in plan.sidecars if one.spec.image}
     for image, name in {router: "router", **wanted}.items():
         if _with_tag(image) in present:
             continue
@@ -79,13 +80,17 @@ def push_images(tags: Iterable[str], prefix: str, host: str) -> tuple[str, ...]:
     for tag in tags:
         reference = f"{prefix.rstrip('/')}/{tag}"
         run_program(("docker", "tag", tag, reference), env=docker_environ(host))
-        try:
-            run_program(("docker", "push", "--quiet", reference), env=docker_environ(host))
-        except ProgramFailed as error:
-            words = error.output.strip().splitlines()[-1:] or ["no answer"]
-            raise UserError(f"{reference} cannot be pushed: {words[0]}", "Log in: docker login") from None
+        push_image(reference, host)
         pushed.append(reference)
     return tuple(pushed)
+
+
+def push_image(reference: str, host: str) -> None:
+    try:
+        run_program(("docker", "push", "--quiet", reference), env=docker_environ(host))
+    except ProgramFailed as error:
+        words = error.output.strip().splitlines()[-1:] or ["no answer"]
+        raise UserError(f"{reference} cannot be pushed: {words[0]}", "Log in: docker login") from None
 
 
 def _with_tag(image: str) -> str:
@@ -98,7 +103,7 @@ def _explained(failure: ServerBuildFailed) -> InfraError | UserError:
     return explain_python(str(failure), server=failure.image, hint=hint) or failure
 
 
-def _bake(targets: Iterable[BuildTarget], host: str, folder: Path, secrets: Mapping[str, str]) -> None:
+def bake_images(targets: Iterable[BuildTarget], host: str, folder: Path, secrets: Mapping[str, str]) -> None:
     wanted = list(targets)
     document = folder / ("docker-bake.base.json" if wanted[0].name == "base" else "docker-bake.json")
     write_atomically(document, render_bake(wanted, secrets))

@@ -13,7 +13,7 @@ from gym.errors import InfraError
 from gym.runtime.compose.containers import PROJECT, Container, list_containers
 from gym.runtime.compose.image_sources import owner
 from gym.runtime.sandbox_access import HAND_OVER
-from gym.wire.stack_names import SANDBOX
+from gym.wire.stack_names import SANDBOX, SERVICE
 
 if TYPE_CHECKING:
     import docker
@@ -91,9 +91,9 @@ def stop_seconds(container: Container, seconds: float) -> float:
 def _remove(client: docker.DockerClient, filters: list[str], grace: float, *, also: str = "") -> bool:
     both = [[one, also] if also and not one.startswith(PROJECT) else [one] for one in filters]
     containers = {one.id: one for each in both for one in list_containers(client, *each)}
-    brokers = [one for one in containers.values() if one.labels.get(labels.TYPE) == SANDBOX]
-    # Servers may still use their sandboxes while they drain; the broker removes all of them before it ends.
-    for group in ([one for one in containers.values() if one not in brokers], brokers):
+    used = [one for one in containers.values() if one.labels.get(labels.TYPE) in (SANDBOX, SERVICE)]
+    # Servers may still use them while they drain; the broker removes all sandboxes before it ends.
+    for group in ([one for one in containers.values() if one not in used], used):
         stop_containers(client, group, grace)
     networks = {one["Id"]: one for each in both for one in client.api.networks(filters={"label": each})}
     volumes = {

@@ -15,6 +15,7 @@ from gym.plan.model import Plan
 
 SAFE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
+VOLUME: Final = re.compile(r"[A-Za-z0-9_-]+:/[^:]+(:r[ow])?")  # of the stack itself
 IMAGE: Final = re.compile(r"[a-z0-9][A-Za-z0-9._/:@-]{0,255}")
 LIMIT: Final = re.compile(r"(?=.*[1-9])[0-9]+(\.[0-9]+)?[a-zA-Z]{0,2}")
 OWN_LABELS: Final = ("gym.", "com.docker.")
@@ -123,6 +124,11 @@ def manifest_problems(plan: Plan, images: Mapping[str, str]) -> Iterator[str]:
             yield f"the server {service.name!r} has the slug {service.slug!r}"
         if service.name not in images:
             yield f"the server {service.name!r} has no image"
+    for sidecar in plan.sidecars:
+        if not SLUG.fullmatch(sidecar.slug) or not SLUG.fullmatch(sidecar.instance_slug):
+            yield f"the service {sidecar.name!r} has the slug {sidecar.slug!r}"
+        if sidecar.name not in images:
+            yield f"the service {sidecar.name!r} has no image"
     for image in images.values():
         if not IMAGE.fullmatch(image):
             yield f"{image!r} is not a name of an image"
@@ -134,6 +140,10 @@ def plan_findings(plan: Plan, base_image: str) -> Iterator[str]:
     for service in plan.services:
         if service.container.gpus:
             yield f"{service.name}.gpus: {service.container.gpus} (devices of this machine)"
+    for sidecar in plan.sidecars:
+        for volume in sidecar.spec.volumes:
+            if not VOLUME.fullmatch(volume):
+                yield f"{sidecar.name}.volumes: {volume} (files of this machine)"
 
 
 def override_findings(name: str, text: str) -> Iterator[str]:

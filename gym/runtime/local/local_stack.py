@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from gym.errors import GymError, UserError
 from gym.plan import diff
-from gym.plan.model import Observed, Service
+from gym.plan.model import Observed, Service, Sidecar
 from gym.runtime.local.child_process import Adopted, ProcessSpec, Reaper
 from gym.runtime.local.fd_store import FdStore
 from gym.runtime.local.home import Home, folder_id, unwritable
@@ -25,6 +25,7 @@ from gym.runtime.local.process_logs import rotate
 from gym.runtime.local.publish import Publisher
 from gym.runtime.local.remains import Remains
 from gym.runtime.local.replica_process import World
+from gym.runtime.local.sidecar_processes import make_folders, order_with_addresses, sidecar_role, sidecar_spec
 from gym.runtime.local.specs import (
     CONSOLE,
     ROUTER,
@@ -154,6 +155,9 @@ class LocalStack:
         self._members.bind(order.plan)
         surplus = await self._members.leave(set(self._members) - set(all_ids(order.plan)))
         await self._start_broker(order, former, deadline, changed=changes.get(SANDBOX) == "replace")
+        await self._start_sidecars(
+            order, deadline, [one for one in order.plan.sidecars if changes[one.name] == "replace"]
+        )
         self._start_missing(order)
         if former is not None and former.token != order.token:  # which only the console knows, from its start
             self._members[CONSOLE].restart(console_spec(order, self._home))
@@ -186,9 +190,10 @@ class LocalStack:
         await self.apply(order.model_copy(update={"plan": plan}), timeout)
 
     async def stop(self) -> None:
-        """Drain and end everything at once; only the sandbox broker waits, for servers that still use its sandboxes."""
+        """Drain and end everything at once; only the broker and sidecars wait, for servers that still use them."""
         self._ending = True
-        for names in (set(self._members) - {SANDBOX}, {SANDBOX} & set(self._members)):
+        last = {SANDBOX, *(one.slug for one in self.order.plan.sidecars)} if self.order else {SANDBOX}
+        for names in (set(self._members) - last, last & set(self._members)):
             await self._members.end(names)
         self.order = None
         self._publisher.withdraw()
@@ -235,6 +240,19 @@ class LocalStack:
             self._members[SANDBOX].restart(spec)
         await settles(self._members[SANDBOX], deadline, self.next_change)
 
+    async def _start_sidecars(self, order: StackOrder, deadline: StartDeadline, replaced: Sequence[Sidecar]) -> None:
+        """Before the servers, which may ask them at their start; at the same port where they were before."""
+        self._ensure_sidecars(order)
+        for one in replaced:
+            self._members[one.slug].restart(self._sidecar_spec(order, one))
+        for one in order.plan.sidecars:
+            await settles(self._members[one.slug], deadline, self.next_change)
+
+    def _ensure_sidecars(self, order: StackOrder) -> None:
+        make_folders(self._home, order.plan)
+        for one in order.plan.sidecars:
+            self._members.ensure(sidecar_role(one), self._sidecar_spec(order, one))
+
     def _hand_over_sandboxes(self) -> None:
         """The broker ends, another one follows: its sandboxes stay for that one."""
         process = self._members[SANDBOX]
@@ -254,6 +272,7 @@ class LocalStack:
             self._members.bind(order.plan)
             self._start_missing(order, nudge=False)
         groups: list[tuple[str, Sequence[str]]] = [(one.digest, one.replica_ids()) for one in order.plan.services]
+        groups = [*((one.digest, (one.slug,)) for one in order.plan.sidecars), *groups]
         if order.plan.sandbox is not None:
             groups.insert(0, (order.plan.sandbox.digest, (SANDBOX,)))
         for digest, names in groups:
@@ -280,6 +299,8 @@ class LocalStack:
         owner = next((one for one in order.plan.services if name in one.replica_ids()), None)
         if owner is not None:
             spec, member = self._spec(order, owner, name), service_member(owner, name)
+        elif sidecar := next((one for one in order.plan.sidecars if one.slug == name), None):
+            spec, member = self._sidecar_spec(order, sidecar), sidecar_role(sidecar)
         elif name in (ROUTER, CONSOLE) or (name == SANDBOX and order.plan.sandbox):
             spec, member = own_parts(order, self._home)[name]
         else:
@@ -293,6 +314,7 @@ class LocalStack:
             self._members.nudge()
         for spec, member in own_parts(order, self._home).values():
             self._members.ensure(member, spec)
+        self._ensure_sidecars(order)
         for service in order.plan.services:
             for replica in service.replica_ids():
                 self._members.ensure(service_member(service, replica), self._spec(order, service, replica), service)
@@ -312,10 +334,19 @@ class LocalStack:
                 return
 
     def _replace(self, order: StackOrder, name: str) -> None:
-        owner = next((one for one in order.plan.services if name in one.replica_ids()), None)
         if name == SANDBOX:
             self._hand_over_sandboxes()
-        self._members[name].restart(self._spec(order, owner, name) if owner else own_parts(order, self._home)[name][0])
+        self._members[name].restart(self._spec_of(order, name))
+
+    def _spec_of(self, order: StackOrder, name: str) -> ProcessSpec:
+        if owner := next((one for one in order.plan.services if name in one.replica_ids()), None):
+            return self._spec(order, owner, name)
+        if sidecar := next((one for one in order.plan.sidecars if one.slug == name), None):
+            return self._sidecar_spec(order, sidecar)
+        return own_parts(order, self._home)[name][0]
+
+    def _sidecar_spec(self, order: StackOrder, sidecar: Sidecar) -> ProcessSpec:
+        return sidecar_spec(order, self._home, sidecar, int(self._members.address(sidecar.slug)[1]))
 
     async def _wait_healthy(self, names: Sequence[str], deadline: StartDeadline) -> None:
         order = self._running()
@@ -334,7 +365,8 @@ class LocalStack:
         addresses = addresses_for(order, service, address(replica), replicas, address(ROUTER))
         if service.sandbox is not None:
             addresses[SANDBOX] = address(SANDBOX)
-        return service_spec(order, self._home, service, replica, addresses)
+        order = order_with_addresses(order, {one.slug: int(address(one.slug)[1]) for one in order.plan.sidecars})
+        return service_spec(order, self._home, order.plan.service(service.name) or service, replica, addresses)
 
     def _running(self) -> StackOrder:
         if self.order is None:

@@ -7,7 +7,7 @@ import functools
 import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from gym.plan.model import Observed, ObservedService, Plan, SandboxPlan, Service
+from gym.plan.model import Observed, ObservedService, Plan, SandboxPlan, Service, Sidecar
 from gym.render.launch_document import Address
 from gym.runtime.local.child_process import Adopted, ProcessSpec
 from gym.runtime.local.fd_store import FdStore
@@ -58,6 +58,9 @@ class Members:
         for name in (CONSOLE, *([SANDBOX] if plan.sandbox else [])):
             if name not in self._sockets:
                 self.hold(name, listen_on_loopback())
+        for sidecar in plan.sidecars:
+            if sidecar.slug not in self._sockets:
+                self.hold(sidecar.slug, reserve_port())
         for service in plan.services:
             bind = reserve_port if binds_itself(service) else listen_on_loopback
             for replica in service.replica_ids():
@@ -88,7 +91,7 @@ class Members:
         """Started if it is not there, or `found` running."""
         if spec.id in self._processes:
             return
-        hand_over = service is None or not binds_itself(service)
+        hand_over = not member.binds and (service is None or not binds_itself(service))
         process = ReplicaProcess(member, spec, self._sockets[spec.id], self._world, hand_over=hand_over, found=found)
         self._processes[spec.id] = process
         self._tasks[spec.id] = self._group.create_task(process.run(), name=spec.id)
@@ -136,12 +139,13 @@ class Members:
 def observe(plan: Plan, members: Members) -> Observed:
     """What processes were made from, not what was asked for: a change may have come to half of them."""
     found = {one.name: _observed(one, one.replica_ids(), members) for one in plan.services}
+    found |= {one.name: _observed(one, (one.slug,), members) for one in plan.sidecars}
     if plan.sandbox is not None:
         found[SANDBOX] = _observed(plan.sandbox, (SANDBOX,), members)
     return Observed(services=found)
 
 
-def _observed(wanted: Service | SandboxPlan, names: Sequence[str], members: Members) -> ObservedService:
+def _observed(wanted: Service | SandboxPlan | Sidecar, names: Sequence[str], members: Members) -> ObservedService:
     digests = {process.spec.digest for process in members.of(names)}
     digest = digests.pop() if len(digests) == 1 else ""  # mixed: replace
     parts = wanted.parts if digest == wanted.digest else {}

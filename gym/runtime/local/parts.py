@@ -26,7 +26,8 @@ from gym.wire.stack_names import SANDBOX
 
 def all_ids(plan: Plan) -> list[str]:
     own = [CONSOLE, ROUTER, SANDBOX] if plan.sandbox else [CONSOLE, ROUTER]
-    return [*(replica for one in plan.services for replica in one.replica_ids()), *own]
+    beside = (one.slug for one in plan.sidecars)
+    return [*(replica for one in plan.services for replica in one.replica_ids()), *beside, *own]
 
 
 def own_parts(order: StackOrder, home: Home) -> dict[str, tuple[ProcessSpec, ReplicaRole]]:
@@ -43,6 +44,7 @@ def own_parts(order: StackOrder, home: Home) -> dict[str, tuple[ProcessSpec, Rep
 def choose(plan: Plan, names: Sequence[str]) -> list[Sequence[str]]:
     """The replicas of each that was named, as an instance or by itself; of all of them when none was."""
     groups: dict[str, Sequence[str]] = {one.name: one.replica_ids() for one in plan.services}
+    groups |= {one.name: (one.slug,) for one in plan.sidecars}
     groups |= {ROUTER: (ROUTER,), CONSOLE: (CONSOLE,)} | ({SANDBOX: (SANDBOX,)} if plan.sandbox else {})
     singles = {name: (name,) for name in all_ids(plan)}
     for name in names:

@@ -133,11 +133,12 @@ def _known(home: Home) -> dict[str, tuple[str, ...]]:
         plan = orjson.loads(home.plan.read_bytes())
         services, own = plan["services"], (*OWN, SANDBOX) if plan.get("sandbox") else OWN
     except (OSError, ValueError, KeyError):
-        services, own = [], OWN
+        plan, services, own = {}, [], OWN
     named = {
         one["name"]: tuple(f"{one['slug']}-{number}" for number in range(1, one["replicas"] + 1)) for one in services
     }
-    return named | {name: (name,) for name in own}
+    beside = {f"{one['instance']}.{one['spec']['name']}": (one["slug"],) for one in plan.get("sidecars", ())}
+    return named | beside | {name: (name,) for name in own}
 
 
 def _unknown(name: str, known: list[str]) -> tuple[str, str]:

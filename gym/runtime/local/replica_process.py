@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from gym.labels import BLOCKED, EXIT_BLOCKED
@@ -45,6 +45,8 @@ STOPPED = "stopped by a signal (SIGSTOP)"
 SILENT_DRAIN = 5.0  # for one that gives no answer any more: its event loop would have to turn to finish anything
 KILL_AFTER_DRAIN = 2.0  # a server that obeys its drain deadline still has to unwind
 
+HealthCheck = Callable[[ProcessSpec, tuple[str, int], float], Awaitable[str]]  # within seconds: "", or why it is not
+
 log = logging.getLogger("gym.supervisor")
 
 
@@ -58,6 +60,8 @@ class ReplicaRole:
     implementation: str
     health_path: str = "/healthz"
     wrong: frozenset[int] = ONLY_OK  # statuses that mean it is not healthy
+    binds: bool = False  # it is no server of ours: it is told its port
+    check: HealthCheck | None = None  # instead of a GET
 
 
 @dataclass(frozen=True)
@@ -285,6 +289,8 @@ class ReplicaProcess:
         return why
 
     async def _probe(self, timeout: float) -> str:
+        if self.member.check is not None:
+            return await self.member.check(self.spec, self.address, timeout)
         return await probe(self.address, self.member.health_path, wrong=self.member.wrong, timeout=timeout)
 
     def _end_if_hung(self, process: Process, why: str, limit: float) -> None:

@@ -187,8 +187,11 @@ def redacted_plan(plan: Plan) -> dict[str, Any]:
     tree: dict[str, Any] = plan.model_dump(mode="json")
     broker = tree["sandbox"] or {"settings": {}}
     values = {"services": [_values_of(one) for one in tree["services"]], "broker": broker["settings"]}
+    values["sidecars"] = [one["spec"]["env"] for one in tree["sidecars"]]
     hidden = redact({"settings": tree["settings"], **values})
     tree["settings"], broker["settings"] = hidden["settings"], hidden["broker"]
+    for sidecar, env in zip(tree["sidecars"], hidden["sidecars"], strict=True):
+        sidecar["spec"]["env"] = env
     for service, values in zip(tree["services"], hidden["services"], strict=True):
         service["fields"] = values["fields"]
         service["container"]["env"] = values["env"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -19,7 +19,9 @@ from gym.server.adapters.rewards import RewardMeaning, RewardReader
 from gym.server.asgi import Answer, Call, Handler
 from gym.server.config import Settings
 from gym.server.resources import Hook, ResourcesConfig, ResourcesServer
+from gym.server.score import Score
 from gym.server.tools import may_be_tool, result_to_json
+from gym.wire import items
 from gym.wire.failures import RolloutError
 from gym.wire.observations import Observation, observation_items
 from gym.wire.rows import ReverifyMode, Row, VerifyRequest
@@ -87,7 +89,7 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
         """What a call of one of its tools leads to."""
         raise NotImplementedError(f"{type(self).__name__} has no call")
 
-    async def finish(self, state: S, rollout: VerifyRequest) -> float | None:
+    async def finish(self, state: S, rollout: VerifyRequest) -> float | Score | None:
         """A reward on top of those of the calls, where the environment judges the end; None for none."""
         return None
 
@@ -118,7 +120,7 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
             return await self._outcome(state, rollout)
         again: ToolSession[S] = await self._seed(rollout.model_dump_json(exclude={"response"}).encode(), None)
         try:
-            for call in rollout.function_calls:
+            for call in calls_made(rollout.response.output):
                 await self.make_call(again, str(call.get("name")), str(call.get("arguments") or "{}").encode())
             return await self._outcome(again, rollout)
         finally:
@@ -153,9 +155,10 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
 
     async def _outcome(self, session: ToolSession[S], rollout: VerifyRequest) -> dict[str, Any]:
         more = await self.finish(session.state, rollout)
-        if more is not None:
-            session.rewards.read(more, ends=True, what=f"{type(self).__name__}.finish")
-        return {"reward": session.rewards.total, "num_calls": session.calls, "terminated": session.done}
+        fields = more.to_fields() if isinstance(more, Score) else {"reward": more}
+        if fields["reward"] is not None:
+            session.rewards.read(fields["reward"], ends=True, what=f"{type(self).__name__}.finish")
+        return {**fields, "reward": session.rewards.total, "num_calls": session.calls, "terminated": session.done}
 
     async def _on_call(self, call: Call) -> Answer:
         session = self._session(call)
@@ -190,6 +193,12 @@ def name_tools(given: Iterable[Mapping[str, Any]]) -> tuple[dict[str, dict[str, 
         described = {"description": one.get("description") or "", "parameters": one.get("parameters") or empty}
         tools[name] = {"type": "function", "name": name, **described, "strict": bool(one.get("strict"))}
     return tools, names
+
+
+def calls_made(output: Sequence[items.Item]) -> list[items.Item]:
+    """The calls that were answered: what a budget cut off was never made."""
+    answered = {one.get("call_id") for one in output if one.get("type") == "function_call_output"}
+    return [one for one in items.function_calls(output) if one.get("call_id") in answered]
 
 
 def _read_arguments(body: bytes) -> dict[str, Any] | None:

@@ -26,7 +26,10 @@ class Gymnasium(TextEnvironment[gymnasium.Env[Any, Any]]):
         if spec is None:
             raise RolloutError("row", f"environment: gymnasium has no {row.environment!r}")
         drawn = {"render_mode": "ansi"} if "ansi" in modes_of(spec) else {}
-        environment = gymnasium.make(spec, **drawn, **row.settings)
+        try:
+            environment = gymnasium.make(spec, **drawn, **row.settings)
+        except (TypeError, ValueError, gymnasium.error.Error) as error:
+            raise RolloutError("row", f"settings: {row.environment} takes none such: {error}") from None
         observation, _ = environment.reset(seed=row.seed)
         return environment, draw(environment, observation)
 

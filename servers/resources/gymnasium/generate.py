@@ -10,7 +10,8 @@ from gym.server.generating import Made, main
 ASK = """You play {task}, step by step. Each message shows where things stand. Think, then write one action between \
 <action> and </action>. {words}"""
 WORDS = {
-    "FrozenLake": "Go from S to G over the ice F, not into a hole H. 0 is left, 1 down, 2 right, 3 up.",
+    "FrozenLake": "Go from S to G over the ice F, not into a hole H. 0 is left, 1 down, 2 right, 3 up. "
+    "The ice is slippery: you may slide to a side.",
     "CliffWalking": "Go from x to T, not over the cliff C. 0 is up, 1 right, 2 down, 3 left. Each step costs 1.",
     "Taxi": "Fetch the passenger (blue letter) and bring them to the purple one. 0 is down, 1 up, 2 right, 3 left, "
     "4 takes them in, 5 lets them out.",

@@ -84,7 +84,7 @@ class Swe(ResourcesServer[State]):
     def advertise(self, state: Any) -> dict[str, Any]:
         if not isinstance(state, State):
             return {}
-        handle = {"id": state.box.id, "provider": state.box.info.provider, "workdir": state.folder}
+        handle = {**state.box.share(), "workdir": state.folder}
         return {"instance_id": state.task.instance_id, "sandbox_handle": handle}
 
     # Tools.

@@ -15,11 +15,11 @@ from gym.broker.egress.client_hello import read_hello
 from gym.broker.egress.config import EgressConfig
 from gym.broker.egress.errors import EgressDenied
 from gym.broker.egress.gateway import Gateway, check_hello
-from gym.broker.egress.relay import PROXY
 from gym.broker.egress.request_head import read_request
 from gym.broker.egress.rules import EgressRules, choose_addresses, fits
 from gym.broker.egress.tunnel import OutsideConnection
 from gym.broker.provider import Tags
+from gym.sandbox.relay import PROXY
 from gym.wire.addresses import is_public, plain_host
 from tests.support.sandbox_egress import BAD, GOOD, Seen, origin, resolve
 

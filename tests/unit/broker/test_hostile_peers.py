@@ -17,13 +17,13 @@ import pytest
 from gym.broker.bounded_output import BoundedOutput
 from gym.broker.channel import frames
 from gym.broker.channel.channel import PipeChannel, open_channel
-from gym.broker.egress.relay import DATA, HEAD, MAX_WAITING, OPEN, RESET, Relay, RelayConnection
 from gym.broker.errors import RequestRefused
 from gym.broker.providers.docker.hijack import FRAME, KEPT_WORDS, Attached
 from gym.broker.routes.command_routes import UnsentOutput
 from gym.broker.routes.terminal_routes import UNREAD, TerminalOutput
 from gym.broker.tar import BLOCK, TarReader, read_entries
 from gym.http.websocket import BINARY, WebSocketProtocol, encode
+from gym.sandbox.relay import DATA, HEAD, MAX_WAITING, OPEN, RESET, Relay, RelayConnection
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest
 
@@ -166,7 +166,7 @@ class Deaf:
 
 async def test_a_relay_whose_frame_has_no_end_is_ended_and_none_of_it_is_kept() -> None:
     relay = Relay(Door())
-    running = asyncio.create_task(relay.run(Deaf()))  # type: ignore[arg-type]  # as far as a relay looks at it
+    running = asyncio.create_task(relay.run(Deaf()))
     await asyncio.sleep(0)
     relay.take(1, HEAD.pack(DATA, 1, 0xFFFFFFFF))
     for _ in range(1000):
@@ -178,7 +178,7 @@ async def test_a_relay_whose_frame_has_no_end_is_ended_and_none_of_it_is_kept() 
 
 async def test_a_relay_that_asks_and_never_listens_is_ended() -> None:
     relay = Relay(Door())
-    running = asyncio.create_task(relay.run(Deaf()))  # type: ignore[arg-type]
+    running = asyncio.create_task(relay.run(Deaf()))
     await asyncio.sleep(0)
     question = HEAD.pack(ord("U"), 1, 2) + b"\x04?"
     for _ in range(40):

@@ -9,8 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
-from gym.cli.scaffold import check_name, class_name, nearest_name, render_tree, write_tree
+from gym.cli.scaffold import (
+    check_name,
+    class_name,
+    find_template,
+    list_templates,
+    nearest_name,
+    render_tree,
+    write_tree,
+)
 from gym.errors import UserError
+from gym.files import asset_dir
 
 
 @pytest.mark.parametrize(
@@ -74,3 +83,29 @@ def test_a_template_cannot_use_a_value_that_is_not_given(tmp_path: Path) -> None
     (tmp_path / "app.py.j2").write_text("{{ nmae }}\n")
     with pytest.raises(UndefinedError):
         render_tree(tmp_path, {"name": "mine"})
+
+
+def test_every_agent_template_is_a_whole_server_of_code_that_is_python() -> None:
+    known = [one for one in list_templates(asset_dir("templates")) if one.kind == "agent"]
+    assert {"langgraph", "mcp", "openai-agents", "pydantic-ai", "smolagents"} <= {one.name for one in known}
+    values = {"name": "mine", "class_name": "Mine", "title": "Mine", "path": "mine"}
+    for one in known:
+        files: dict[Path, str] = {}
+        for folder in one.folders:
+            files |= render_tree(folder, {**values, "library": one.about})
+        assert {"app.py", "README.md", "requirements.txt", "configs/mine.yaml"} <= {str(name) for name in files}
+        for path, text in files.items():
+            if path.suffix == ".py":
+                compile(text, str(path), "exec")
+        assert len(files[Path("app.py")].splitlines()) <= 80
+        assert one.about in files[Path("README.md")]
+
+
+def test_a_template_that_there_is_not_is_refused_with_those_there_are() -> None:
+    known = list_templates(asset_dir("templates"))
+    assert find_template("Pydantic_AI", "agent", known).name == "pydantic-ai"
+    assert find_template("tool-environment", "resources", known).name == "tool_environment"
+    for name, kind, there in (("nope", "agent", "langgraph"), ("mcp", "resources", "scorer"), ("mcp", "model", "out")):
+        with pytest.raises(UserError, match="template") as caught:
+            find_template(name, kind, known)
+        assert there in caught.value.hint

@@ -146,25 +146,16 @@ def test_a_failing_test_is_shown_with_its_reason(entry: CatalogEntry) -> None:
     assert "assert (1 + 1) == 3" in report.output
 
 
-def test_async_tests_run_without_any_settings(entry: CatalogEntry) -> None:
-    (entry.directory / "tests" / "test_app.py").write_text("async def test_it():\n    assert True\n")
-    assert check_server(entry, own_pytest).tests == "1 passed"
-
-
-def test_property_tests_depend_on_no_clock_and_no_chance(entry: CatalogEntry) -> None:
-    asked = (
-        "from hypothesis import settings\n\n\ndef test_it():\n    assert (settings().deadline, settings().derandomize)"
-    )
-    (entry.directory / "tests" / "test_app.py").write_text(f"{asked} == (None, True)\n")
-    assert check_server(entry, own_pytest).tests == "1 passed"
-
-
-def test_tests_that_take_minutes_are_left_out_and_their_mark_is_known(entry: CatalogEntry) -> None:
-    (entry.directory / "tests" / "test_long.py").write_text(
-        "import pytest\n\n@pytest.mark.long\ndef test_it() -> None:\n    assert False\n"
+def test_tests_need_no_settings_of_their_own(entry: CatalogEntry) -> None:
+    """Async ones run; property tests depend on no clock and no chance; those that take minutes are left out."""
+    (entry.directory / "tests" / "test_app.py").write_text(
+        "import pytest\nfrom hypothesis import settings\n\n"
+        "async def test_async():\n    assert True\n\n"
+        "def test_property():\n    assert (settings().deadline, settings().derandomize) == (None, True)\n\n"
+        "@pytest.mark.long\ndef test_long():\n    assert False\n"
     )
     report = check_server(entry, own_pytest, own_python)
-    assert (report.passed, report.tests) == (True, "1 passed, 1 deselected")
+    assert (report.passed, report.tests) == (True, "2 passed, 1 deselected")
 
 
 def test_a_server_s_own_settings_hold(entry: CatalogEntry) -> None:

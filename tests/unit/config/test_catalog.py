@@ -104,3 +104,34 @@ def test_every_unknown_name_is_reported_with_near_names(tree: ConfigTree) -> Non
     said = str(caught.value)
     assert "There is no server `mqca`\n    Did you mean `mcqa`?" in said
     assert "There is no server `simple_agnt`" in said
+
+
+LETTERS = "letters: {resources_servers: {letters: {description: Counts}}}\n"
+
+
+def test_a_project_of_three_files_is_found_whatever_its_folder_is_called(tree: ConfigTree) -> None:
+    for name, text in {"letters.yaml": LETTERS, "app.py": "", "rows.jsonl": "", "other.yaml": "a: 1\n"}.items():
+        tree.write(f"my-project/{name}", text)
+    for root in (tree.root, tree.root / "my-project"):
+        (found,) = list_servers([root])
+        assert (found.name, found.implementation, found.description) == ("letters", "letters", "Counts")
+        assert found.directory == tree.root / "my-project"
+        assert found.config == tree.root / "my-project" / "letters.yaml"
+        assert find_server("letters", [root]) == found
+
+
+def test_a_configuration_without_a_server_beside_it_is_no_project(tree: ConfigTree) -> None:
+    tree.write("notes/letters.yaml", LETTERS)
+    assert list_servers([tree.root, tree.root / "notes"]) == ()
+
+
+def test_a_file_that_is_named_is_found_with_its_server_wherever_they_lie(tree: ConfigTree) -> None:
+    tree.usual_servers()
+    elsewhere = tree.root.parent / f"{tree.root.name}-elsewhere"
+    for place in (elsewhere / "flat", elsewhere / "deep" / "letters"):
+        config = place / ("letters.yaml" if place.name == "flat" else "configs/letters.yaml")
+        config.parent.mkdir(parents=True)
+        config.write_text(LETTERS)
+        (place / "app.py").write_text("")
+        stack = tree.load(model="scripted", files=(str(config),))
+        assert instance(stack, "letters").directory == place

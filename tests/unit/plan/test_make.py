@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -177,3 +178,17 @@ def test_a_wider_router_replaces_the_model_servers_that_may_use_private_endpoint
     }
     changed = {name for name, digest in digests["127.0.0.1"].items() if digest != digests["0.0.0.0"][name]}
     assert changed == {"policy_model"}
+
+
+def test_a_packed_server_is_its_image_wherever_it_was_unpacked_and_whatever_started_it() -> None:
+    here: dict[str, Any] = {
+        "container": ContainerFacts(image="gym-pack-mcqa:0123"),
+        "image_digest": "sha256:4567",
+        "directory": Path("/cache/here"),
+        "requirements_digest": "r1",
+    }
+    there = {**here, "directory": Path("/cache/there"), "requirements_digest": "r2"}
+    other = {**here, "container": ContainerFacts(image="gym-pack-mcqa:89ab")}
+    found = digest_with(changed("mcqa", **here), sdk="one")
+    assert found == digest_with(changed("mcqa", **there), sdk="two")
+    assert found != digest_with(changed("mcqa", **other), sdk="one")

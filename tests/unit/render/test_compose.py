@@ -163,3 +163,11 @@ def test_whatever_a_server_is_given_comes_out_of_the_yaml_as_it_went_in(fields: 
     assert {key: document[key] for key in fields if key not in ("host", "port")} == {
         key: value for key, value in fields.items() if key not in ("host", "port")
     }
+
+
+def test_a_packed_server_is_bounded_as_one_that_was_built_and_never_runs_as_its_images_user() -> None:
+    packed = service("mcqa", container=ContainerFacts(image="gym-pack-mcqa:0123"), image_digest="sha256:4567")
+    found = rendered(plan_of(packed))["services"]["mcqa"]
+    built = rendered(plan_of(service("mcqa")))["services"]["mcqa"]
+    assert found["user"] == "10001:10001"
+    assert {**found, "user": None, "image": None} == {**built, "user": None, "image": None}

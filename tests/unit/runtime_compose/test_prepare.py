@@ -16,9 +16,9 @@ import pytest
 import yaml
 
 from gym import labels
-from gym.config.model import ContainerFacts
+from gym.config.model import ContainerFacts, SidecarSpec
 from gym.errors import UserError
-from gym.plan import Plan, RouterPlan, SandboxPlan
+from gym.plan import Plan, RouterPlan, SandboxPlan, Sidecar
 from gym.runtime.compose.image_sources import read_image_sources
 from gym.runtime.compose.prepare import HostFacts, prepare
 from gym.runtime.compose.stack_lock import Lock, Locked
@@ -181,13 +181,27 @@ def prebuilt(cwd: Path) -> list[str]:
     return ["mine"]
 
 
-@pytest.mark.parametrize("configure", [sandboxes, host_paths, replicas_and_secrets, prebuilt])
+def services_beside(cwd: Path) -> list[str]:
+    fields = (
+        "        domain: other\n        redis: ${service:redis}\n        redis_password: ${oc.env:STORE_PASSWORD}\n"
+    )
+    folder = write_server(cwd, "mine", FINE, config=fields)
+    (folder / "redis").mkdir()
+    (folder / "redis" / "Dockerfile").write_text("ARG BASE_IMAGE\nFROM ${BASE_IMAGE}\n")
+    with (folder / "configs" / "mine.yaml").open("a") as file:
+        file.write("  services:\n    redis: {build: redis, port: 6379, volumes: ['data:/data'], env: ")
+        file.write('{REDIS_PASSWORD: "${oc.env:STORE_PASSWORD}"}}\n    mail: {image: "mail:1", port: 25}\n')
+    return ["mine"]
+
+
+@pytest.mark.parametrize("configure", [sandboxes, host_paths, replicas_and_secrets, prebuilt, services_beside])
 def test_what_render_prints_is_what_up_gives_to_compose(
     configure: object, tmp_path: Path, docker_environ: dict[str, str]
 ) -> None:
     """To the byte, but for the port: `gym up` takes a free one, and `gym render` the one that was asked for."""
     assert callable(configure)
     words = configure(tmp_path)
+    docker_environ["STORE_PASSWORD"] = "sk-canary-of-the-store"
     rendered = gym("render", *words, "--target", "compose", cwd=tmp_path, env=docker_environ)
     assert rendered.returncode == 0, rendered.stderr
     assert not (tmp_path / ".gym").exists(), "rendering writes nothing"
@@ -199,6 +213,33 @@ def test_what_render_prints_is_what_up_gives_to_compose(
     router = gym("render", *words, "--target", "traefik", cwd=tmp_path, env=docker_environ).stdout
     written = (tmp_path / ".gym" / "gym" / "traefik" / "static.yml").read_text()
     assert router.startswith(f"# static.yml\n{written}---\n# dynamic/stack.yml\n")
+
+
+def test_a_service_is_reached_by_its_instance_and_shares_its_secret(tmp_path: Path) -> None:
+    spec = SidecarSpec(name="redis", port=6379, image="redis:7", env={"REDIS_PASSWORD": "the-password"})
+    one = Sidecar(instance="mine", instance_slug="mine", slug="mine-redis", spec=spec)
+    fields = {"redis": "${service:redis}", "password": "the-password", "url": "redis://:the-password@${service:redis}"}
+    plan = plan_of(service("mine", directory=write_folder(tmp_path), fields=fields), sidecars=(one,))
+    paths = {"mine.services.redis.env.REDIS_PASSWORD": "the-password", "mine.password": "the-password"}
+    prepared = prepare(plan, {**paths, "mine.url": fields["url"]}, facts_for(plan, tmp_path))
+    named = prepared.plan.sidecars[0].spec.env["REDIS_PASSWORD"].removeprefix("secret://")
+    assert prepared.plan.services[0].fields == {
+        "redis": "mine-redis:6379",
+        "password": f"secret://{named}",
+        "url": "secret://mine-url",
+    }
+    assert prepared.secrets == {named: "the-password", "mine-url": "redis://:the-password@mine-redis:6379"}
+    assert prepared.images is not None
+    assert prepared.images.by_instance["mine.redis"] == "redis:7"
+    assert "the-password" not in prepared.plan.model_dump_json()
+
+
+def test_a_service_without_an_image_is_refused(tmp_path: Path) -> None:
+    spec = SidecarSpec(name="redis", port=6379, command=("redis-server",))
+    one = Sidecar(instance="mine", instance_slug="mine", slug="mine-redis", spec=spec)
+    plan = plan_of(service("mine", directory=write_folder(tmp_path)), sidecars=(one,))
+    with pytest.raises(UserError, match=r"mine.redis has neither `image` nor `build`"):
+        prepare(plan, {}, facts_for(plan, tmp_path))
 
 
 def test_a_lock_changes_how_images_are_built_and_not_what_is_started(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import orjson
@@ -157,22 +159,36 @@ async def test_an_unknown_instance_names_itself(http: HttpClient) -> None:
         await make_rollout(http, Peers("", {}, http)).seed(b"{}")
 
 
+class Listing(Server):
+    """The discovery document, over HTTP."""
+
+    def routes(self) -> list[Route]:
+        return [Route("/discovery", self.tell, method="GET")]
+
+    async def tell(self, _: Call) -> Answer:
+        replicas = tuple(
+            ReplicaView(id=f"tally-{at}", url=url) for at, url in enumerate(self.settings.document["urls"])
+        )
+        view = InstanceView(type="resources_servers", implementation="tally", replicas=replicas)
+        return Answer(Discovery(stack="t", instances={"tally": view}).model_dump_json().encode())
+
+
 async def test_the_document_may_live_behind_a_url(http: HttpClient) -> None:
-    class Console(Server):
-        def routes(self) -> list[Route]:
-            return [Route("/discovery", self.tell, method="GET")]
-
-        async def tell(self, _: Call) -> Answer:
-            view = InstanceView(
-                type="resources_servers",
-                implementation="tally",
-                replicas=(ReplicaView(id="tally-1", url="http://there:1"),),
-            )
-            return Answer(Discovery(stack="t", instances={"tally": view}).model_dump_json().encode())
-
-    async with running(Console.app({}, name="console")) as url:
+    async with running(Listing.app({}, name="console", document={"urls": ["http://there:1"]})) as url:
         peers = Peers(f"{url}/discovery", {"tally": "http://nowhere:1"}, http)
         assert (await peers.pick("tally", "resources")).url == "http://there:1"
+
+
+async def test_calls_that_begin_at_once_go_to_one_replica(http: HttpClient) -> None:
+    async with AsyncExitStack() as stack:
+        one, two = [await stack.enter_async_context(running(Tally.app({}, name="tally"))) for _ in range(2)]
+        listing = Listing.app({}, name="console", document={"urls": [one, two]})
+        url = await stack.enter_async_context(running(listing))
+        peers = Peers(f"{url}/discovery", {"tally": one}, http)
+        async with make_rollout(http, peers) as rollout, asyncio.TaskGroup() as group:
+            for _ in range(8):
+                group.create_task(rollout.send("tally", "/close_session", b"", kind="resources", hop="tools"))
+        assert [replica.bound for replica in await peers.replicas("tally")] == [0, 0]
 
 
 async def test_a_broken_document_leaves_what_is_known(tmp_path: Path, http: HttpClient) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from gym.cli.audit import process
 from gym.cli.audit.process import BLOCKED, audit
 from gym.cli.audit.subject import AuditFinding
 from gym.errors import UserError
@@ -172,6 +173,12 @@ def make_case(name: str = "right", answer: str = "blue", **more: Any) -> Case:
     }
     fields = {"kind": "full_reward", "expected_reward": 1.0, "oracle": True, "request": request}
     return Case.model_validate({"name": name, **fields, **more})
+
+
+@pytest.fixture(autouse=True)
+def watch_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough for a server that keeps every rollout to be found, and a third of what `quick` watches."""
+    monkeypatch.setattr(process, "WATCHED_QUICKLY", 150)
 
 
 async def findings_of(

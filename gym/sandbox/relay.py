@@ -1,16 +1,18 @@
-"""The broker's side of a relay: connections and datagrams of one sandbox, over the pipes of one command in it."""
+"""The outer side of a relay: connections and datagrams of one sandbox, over the pipes of one command in it.
+
+The broker's egress gate holds one; so does an agent whose program inside calls a model (`gym.sandbox.inside_port`).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from gym.broker.egress.errors import ConnectionLost
-from gym.broker.provider import Process
 from gym.wire.failures import RolloutError
 
+HELPER: Final = "/.gym/helper"
 HEAD: Final = struct.Struct("<BII")  # type, line, length
 WINDOW: Final = 131072  # bytes of one line that may be under way each way
 MAX_CONNECTIONS: Final = 64
@@ -24,6 +26,18 @@ PROXY_PORT: Final = 3128
 LISTEN_PORTS: Final = (("tcp", PROXY_PORT), ("tcp", 80), ("tcp", 443), ("tcp", 53), ("udp", 53))
 LISTEN_PORT_BYTES: Final = tuple(bytes([number]) for number in range(len(LISTEN_PORTS)))
 PROXY, HTTP, TLS, DNS_STREAM, DNS = range(5)
+
+
+class ConnectionLost(ConnectionError):
+    """One side of a connection went away."""
+
+
+class RelayCommand(Protocol):
+    """The command inside; what it writes is fed to `Relay.take`."""
+
+    async def write(self, data: bytes) -> None: ...
+
+    async def wait(self) -> object: ...
 
 
 class RelayFrame(NamedTuple):
@@ -40,8 +54,8 @@ class RelayHandler(Protocol):
     def ask(self, port_index: int, data: bytes, answer: Callable[[bytes], None]) -> None: ...
 
 
-def relay_argv(helper: str) -> tuple[str, ...]:
-    return (helper, "--relay", ADDRESS, *(f"{kind}:{port}" for kind, port in LISTEN_PORTS))
+def relay_argv(address: str, ports: Sequence[tuple[str, int]], helper: str = HELPER) -> tuple[str, ...]:
+    return (helper, "--relay", address, *(f"{kind}:{port}" for kind, port in ports))
 
 
 class Relay:
@@ -65,13 +79,13 @@ class Relay:
         for frame in self._frames():
             self._obey(frame)
 
-    async def run(self, process: Process) -> None:
+    async def run(self, process: RelayCommand) -> None:
         writing = asyncio.create_task(self._write(process))
         ending = asyncio.ensure_future(process.wait())
         try:
             await asyncio.wait((ending, self._broken), return_when=asyncio.FIRST_COMPLETED)
             if not ending.done():
-                raise RolloutError("sandbox", f"the egress relay in the sandbox {self._broken.result()}")
+                raise RolloutError("sandbox", f"the relay in the sandbox {self._broken.result()}")
             ending.result()
         finally:
             self._break("has ended")
@@ -96,7 +110,7 @@ class Relay:
     def forget(self, connection: int) -> None:
         self._connections.pop(connection, None)
 
-    async def _write(self, process: Process) -> None:
+    async def _write(self, process: RelayCommand) -> None:
         while True:
             await self._more.wait()
             self._more.clear()

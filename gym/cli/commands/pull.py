@@ -1,0 +1,29 @@
+"""`gym pull`: a packed environment comes from its registry, and what its configuration asks for is shown."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from gym.cli import console
+from gym.cli.named_images import list_findings, open_named_image, trust_image
+
+Image = Annotated[str, typer.Argument(metavar="IMAGE", help="An image that `gym push` pushed.")]
+Trust = Annotated[bool, typer.Option("--trust", help="Start it although it reads this machine; until it changes.")]
+
+
+def command(image: Image, trust: Trust = False) -> int:
+    """Pull a packed environment, also where an older one of that name is here.
+
+    Example: gym pull registry.example.org/team/mcqa:1.2
+    """
+    opened = open_named_image(image, fetch=True)
+    for one in list_findings(opened, os.environ):
+        console.note(f"{'trusted' if trust else 'asks for'}: {one}", style="yellow")
+    if trust:
+        trust_image(opened)
+    console.note(f"{image} is {opened.packed.digest}")
+    console.note(f"read it: gym info {image} · start it: gym up {image}")
+    return 0

@@ -1,0 +1,103 @@
+"""`gym test IMAGE`: a packed environment's tests and verifier cases, inside its image, bounded as its servers are.
+
+No network, no rights, nothing of this machine but pytest: who packed an image is not who tests it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shlex
+import time
+from typing import Any, Final
+
+from gym.cli.named_images import OpenedImage
+from gym.cli.selftest import (
+    ENTRYPOINT,
+    NO_SETTINGS,
+    OPTIONS,
+    PLUGINS,
+    SETTINGS,
+    TEST_SECONDS,
+    Report,
+    find_gaps,
+    last_line,
+    last_words,
+)
+from gym.cli.server_python import BOOT, pytest_for
+from gym.cli.verifying import case_fields
+from gym.config import CatalogEntry, is_foreign, own_fields
+from gym.config.strict import declares_strict
+from gym.engine import docker_environ, engine_host
+from gym.errors import GymError, ProgramFailed
+from gym.programs import run_program
+from gym.render.compose import MEMORY, PIDS, USER
+from gym.render.pack import FOLDER
+from gym.server.cases import CASES, CaseOutcome
+from gym.venvs import cache_dir
+
+TOOLS: Final = "/opt/gym-pytest"
+VERSION: Final = "import sys; print('%d.%d' % sys.version_info[:2])"
+
+
+def check_image(opened: OpenedImage, *, strict: bool = False) -> Report:
+    began, entry = time.monotonic(), opened.entry
+    tests, output = _run_tests(opened, entry)
+    problems, hints = list(find_gaps(entry)), []
+    outcomes: tuple[CaseOutcome, ...] = ()
+    if isinstance(own_fields(entry).get("sandbox"), dict):
+        hints.append("its verifier cases ask for sandboxes, which a single image has not; a checkout of it runs them")
+    else:
+        try:
+            outcomes = _run_cases(opened, entry, strict=False)
+            outcomes += _run_cases(opened, entry, strict=True) if strict else ()
+        except ProgramFailed as error:
+            problems.append(last_words(error.output))
+    seconds = time.monotonic() - began
+    return Report(opened.packed.reference, tuple(problems), tests, output, seconds, outcomes, hints=tuple(hints))
+
+
+def _run_tests(opened: OpenedImage, entry: CatalogEntry) -> tuple[str, str]:
+    if not (entry.directory / "tests").is_dir():
+        return "no tests", ""
+    foreign = is_foreign(entry.directory, ENTRYPOINT)
+    folder = f"{FOLDER}/{opened.packed.server}"
+    own = any((entry.directory / name).is_file() for name in SETTINGS)
+    options = (*OPTIONS, *(() if foreign else PLUGINS), *(() if own else NO_SETTINGS), f"--rootdir={folder}", "tests")
+    tree = f"/tmp/tree/{entry.type}"  # as selftest does for servers written against nemo_gym  # noqa: S108
+    before = f"mkdir -p {tree} && ln -s {shlex.quote(folder)} {tree}/ && export PYTHONPATH=/tmp/tree && "
+    command = f"{before if foreign else ''}exec {shlex.join(('python', '-c', BOOT, TOOLS, *options))}"
+    try:
+        version = _in_image(opened, f"exec python -c {shlex.quote(VERSION)}").strip()
+        tools = pytest_for(cache_dir(os.environ), version)
+        return last_line(_in_image(opened, command, "--volume", f"{tools}:{TOOLS}:ro")), ""
+    except ProgramFailed as error:
+        return last_line(error.output), error.output
+    except GymError as error:
+        return "could not run", str(error)
+
+
+def _run_cases(opened: OpenedImage, entry: CatalogEntry, *, strict: bool) -> tuple[CaseOutcome, ...]:
+    if not (entry.directory / CASES).is_file() or (strict and not declares_strict(entry.directory)):
+        return ()
+    spec = {"name": entry.name, "fields": case_fields(entry), "strict": strict}
+    run = f"python -m gym.server.cases {shlex.quote(f'{FOLDER}/{opened.packed.server}')} /tmp/out.jsonl"
+    lines = _in_image(opened, f"{run} >&2 && cat /tmp/out.jsonl", input=json.dumps(spec)).splitlines()
+    found: list[dict[str, Any]] = [json.loads(line) for line in lines if line]
+    return tuple(CaseOutcome(**one) for one in found)
+
+
+def _in_image(opened: OpenedImage, command: str, *more: str, input: str = "") -> str:
+    """In the pack's own folder; what is still there after an error or Ctrl-C is removed."""
+    name, host = f"gym-test-{secrets.token_hex(6)}", engine_host()
+    bounds = ("--network", "none", "--read-only", "--tmpfs", "/tmp", "--user", USER, "--cap-drop", "ALL")  # noqa: S108
+    limits = ("--security-opt", "no-new-privileges", "--memory", MEMORY, "--pids-limit", str(PIDS))
+    place = ("--workdir", f"{FOLDER}/{opened.packed.server}", "--env", "HYPOTHESIS_STORAGE_DIRECTORY=/tmp/hypothesis")
+    start = ("docker", "run", "--rm", "--interactive", "--init", "--name", name, *bounds, *limits, *place, *more)
+    argv = (*start, "--entrypoint", "sh", opened.packed.image, "-c", command)
+    try:
+        return run_program(argv, env=docker_environ(host), input=input, timeout=TEST_SECONDS)
+    except BaseException:
+        run_program(("docker", "rm", "--force", name), env=docker_environ(host))
+        raise
