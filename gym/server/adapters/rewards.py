@@ -17,6 +17,7 @@ class RewardReader:
     def __init__(self, meaning: RewardMeaning) -> None:
         self._meaning = meaning
         self.total = 0.0
+        self._of_library = 0.0  # what it has said itself, without rewards of our own
 
     def read(self, reward: Any, *, ends: bool, what: str) -> float:
         """`what` names the call that returned `reward`: anything but a finite number is its failure."""
@@ -24,8 +25,13 @@ class RewardReader:
             raise RolloutError("resources", f"{what} returned the reward {reward!r}: a finite number", retryable=False)
         value = float(reward)
         if self._meaning == "cumulative":
-            value -= self.total
+            value -= self._of_library
         elif self._meaning == "final" and not ends:
             value = 0.0
+        self._of_library += value
+        return self.add(value)
+
+    def add(self, value: float) -> float:
+        """A reward of our own, whatever the library's mean."""
         self.total += value
         return value

@@ -131,8 +131,7 @@ class TextEnvironment(GymnasiumServer[Game[E]], Generic[E]):
             step = await self._act(state, chosen, last=last)
         else:
             said = f"No action was found in that reply. {self.config.action.instruction}"
-            step = Step(said, reward=self.config.missing_action_reward)
-            state.rewards.total += step.reward
+            step = Step(said, reward=state.rewards.add(self.config.missing_action_reward))
         if last and not step.ends:
             step = step._replace(truncated=True, info={**(step.info or {}), "reason": "max_turns"})
         shown = self._shown(step.observation)

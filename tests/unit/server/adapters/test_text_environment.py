@@ -143,6 +143,12 @@ async def test_what_rewards_mean_is_configured(meaning: str, expected: list[floa
         assert [(await act(caller, "1"))["reward"] for _ in range(3)] == expected
 
 
+async def test_a_missing_action_costs_the_same_where_rewards_are_sums() -> None:
+    async with playing(action={"take": "tag"}, missing_action_reward=-0.5, rewards="cumulative") as (caller, _):
+        said = ("<action>1</action>", "hm", "<action>1</action>")
+        assert [(await act(caller, text))["reward"] for text in said] == [1.0, -0.5, 0.0]
+
+
 async def test_the_last_turn_is_the_final_one_where_the_last_reward_counts() -> None:
     async with playing(rewards="final", max_turns=2) as (caller, _):
         assert [(await act(caller, "1"))["reward"] for _ in range(2)] == [0.0, 1.0]
