@@ -11,6 +11,13 @@ from gym.wire.failures import RolloutError
 RewardMeaning = Literal["per_step", "cumulative", "final"]
 
 
+def check_reward(reward: Any, what: str) -> float:
+    """The reward as a float. Anything but a finite number is a failure of `what`, which returned it."""
+    if not isinstance(reward, Real) or not math.isfinite(reward):
+        raise RolloutError("resources", f"{what} returned the reward {reward!r}: a finite number", retryable=False)
+    return float(reward)
+
+
 class RewardReader:
     """Of one episode. What it returns adds up to the episode's reward."""
 
@@ -20,10 +27,8 @@ class RewardReader:
         self._of_library = 0.0  # what it has said itself, without rewards of our own
 
     def read(self, reward: Any, *, ends: bool, what: str) -> float:
-        """`what` names the call that returned `reward`: anything but a finite number is its failure."""
-        if not isinstance(reward, Real) or not math.isfinite(reward):
-            raise RolloutError("resources", f"{what} returned the reward {reward!r}: a finite number", retryable=False)
-        value = float(reward)
+        """`what` names the call that returned `reward`."""
+        value = check_reward(reward, what)
         if self._meaning == "cumulative":
             value -= self._of_library
         elif self._meaning == "final" and not ends:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field
 
-from gym.server.adapters.rewards import RewardReader
+from gym.server.adapters.rewards import check_reward
 from gym.server.adapters.text_format import TextFormat
 from gym.server.resources import ResourcesConfig, ResourcesServer
 from gym.server.workers import WorkerRaised, Workers
@@ -60,5 +60,5 @@ class Scorer(ResourcesServer[None]):
                 raise RolloutError("resources", f"{self.scoring}.score: {error}", retryable=False) from None
             return {"reward": 0.0, "reason": error.message, "extracted_answer": answer}
         fields = dict(found) if isinstance(found, Mapping) else {"reward": found}
-        reward = RewardReader("per_step").read(fields.get("reward"), ends=True, what=f"{self.scoring}.score")
+        reward = check_reward(fields.get("reward"), f"{self.scoring}.score")
         return {**fields, "reward": reward, "extracted_answer": answer}

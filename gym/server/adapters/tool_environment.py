@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import orjson
 
 from gym.labels import HEADER_EPISODE_OVER
-from gym.server.adapters.rewards import RewardMeaning, RewardReader
+from gym.server.adapters.rewards import RewardMeaning, RewardReader, check_reward
 from gym.server.asgi import Answer, Call, Handler
 from gym.server.config import Settings
 from gym.server.resources import Hook, ResourcesConfig, ResourcesServer
@@ -157,7 +157,7 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
         more = await self.finish(session.state, rollout)
         fields = more.to_fields() if isinstance(more, Score) else {"reward": more}
         if fields["reward"] is not None:
-            session.rewards.read(fields["reward"], ends=True, what=f"{type(self).__name__}.finish")
+            session.rewards.add(check_reward(fields["reward"], f"{type(self).__name__}.finish"))
         return {**fields, "reward": session.rewards.total, "num_calls": session.calls, "terminated": session.done}
 
     async def _on_call(self, call: Call) -> Answer:
