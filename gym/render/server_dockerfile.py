@@ -27,7 +27,6 @@ IGNORED: Final = (
     "data/train*",
     "data/validation*",
 )
-CONSTRAINTS: Final = "/opt/gym/server.txt"
 STARTER: Final = "/usr/local/bin/gym-script"
 
 
@@ -71,7 +70,7 @@ def render_dockerfile(
         overrides=overrides,
         locked=locked,
         portable=portable,
-        constraints="" if foreign else CONSTRAINTS,
+        shared_versions=not foreign,
         command=json.dumps(["gym-with-secrets", *command] if foreign else command),
     )
 

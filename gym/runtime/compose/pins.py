@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -28,6 +29,18 @@ class Pins(NamedTuple):
         return hashlib.sha256("\n".join([self.digest, *lines]).encode()).hexdigest()[:24]
 
 
+def shared_versions(installed: Iterable[str]) -> list[str]:
+    """The versions that servers share, of packages that only another platform installs: here the image's own count."""
+    own = {_name(line) for line in installed}
+    lines = (asset_dir("requirements") / "server.txt").read_text("utf-8").splitlines()
+    pinned = (line.removesuffix("\\").strip() for line in lines if "==" in line and not line.startswith((" ", "#")))
+    return [line for line in pinned if _name(line) not in own]
+
+
+def _name(line: str) -> str:
+    return re.sub(r"[-_.]+", "-", line.partition("==")[0].strip()).lower()
+
+
 def hash_requirements(
     service: Service, requirements: Path, overrides: Path | None, installed: Iterable[str], python: str, cache: Path
 ) -> tuple[str, ...]:
@@ -42,7 +55,9 @@ def hash_requirements(
         exact.write_text("".join(f"{line}\n" for line in installed if "==" in line))
         given = ["--constraint", str(exact)]
         if service.launch != "script":
-            given += ["--constraint", str(asset_dir("requirements") / "server.txt"), "--find-links", str(links)]
+            shared = Path(folder, "shared.txt")
+            shared.write_text("\n".join(shared_versions(installed)), "utf-8")
+            given += ["--constraint", str(shared), "--find-links", str(links)]
             given += ["--no-emit-package", DISTRIBUTION]
         if overrides is not None:
             given += ["--override", str(overrides)]

@@ -22,6 +22,7 @@ from gym.runtime.interpreters import explain_python, find_python, wanted_python
 from gym.runtime.wheel import sdk_wheel
 from gym.venvs import MARK, alone, install_environment
 
+NO_SOLUTION = "No solution found"  # uv's words where requirements contradict one another
 AT_ONCE = 4  # uv itself works in parallel
 
 Report = Callable[[Mapping[str, str]], None]  # instance -> what is being done for it
@@ -133,7 +134,20 @@ def _make_for(name: str, environment: Environment, cache: Path) -> None:
 def _make(environment: Environment, folder: Path) -> None:
     # Requirements may name paths; they are meant from the server's folder.
     words = None if environment.lines is None else "\n".join(environment.lines)
-    install_environment(folder, _what(environment), environment.python, cwd=environment.directory, requirements=words)
+
+    def install(what: list[str]) -> None:
+        install_environment(folder, what, environment.python, cwd=environment.directory, requirements=words)
+
+    try:
+        install([*_what(environment), *_shared_versions(environment)])
+    except ProgramFailed as error:
+        if environment.wheel is None or NO_SOLUTION not in error.output:
+            raise
+        install(_what(environment))  # wants other versions than servers share; the SDK's own requirements still hold
+
+
+def _shared_versions(environment: Environment) -> list[str]:
+    return ["--constraint", str(asset_dir("requirements") / "server.txt")] if environment.wheel is not None else []
 
 
 def _what(environment: Environment) -> list[str]:
@@ -145,5 +159,5 @@ def _what(environment: Environment) -> list[str]:
     if overrides.is_file():
         asked += ["--override", str(overrides)]
     if environment.wheel is not None:
-        asked += [str(environment.wheel), "--constraint", str(asset_dir("requirements") / "server.txt")]
+        asked.append(str(environment.wheel))
     return asked

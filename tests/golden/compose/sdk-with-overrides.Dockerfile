@@ -3,7 +3,7 @@ FROM gym-base:0123456789ab
 USER root
 COPY requirements.txt overrides.txt /opt/gym/
 RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,id=gym-uv,target=/var/cache/uv \
-    gym-online uv pip install --quiet --compile-bytecode -c /opt/gym/server.txt --override /opt/gym/overrides.txt -r /opt/gym/requirements.txt
+    gym-install --override /opt/gym/overrides.txt -r /opt/gym/requirements.txt
 USER gym
 COPY . ./
 CMD ["python", "-m", "gym.server.serve", "app.py"]

@@ -3,7 +3,7 @@ FROM gym-base:0123456789ab
 USER root
 COPY requirements.txt /opt/gym/requirements.txt
 RUN --mount=type=secret,id=index --mount=type=secret,id=ca --mount=type=cache,id=gym-uv,target=/var/cache/uv \
-    gym-online uv pip install --quiet --compile-bytecode -c /opt/gym/server.txt -r /opt/gym/requirements.txt
+    gym-install -r /opt/gym/requirements.txt
 USER gym
 COPY . ./
 CMD ["python", "-m", "gym.server.serve", "app.py"]

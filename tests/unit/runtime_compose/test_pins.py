@@ -11,7 +11,7 @@ import pytest
 from gym.errors import UserError
 from gym.plan.model import Plan
 from gym.render.bake import BuildTarget, StackImages
-from gym.runtime.compose.pins import LABEL_LOCKED, Pins
+from gym.runtime.compose.pins import LABEL_LOCKED, Pins, shared_versions
 from gym.runtime.compose.stack_lock import MISSING, Lock, base_digests, check_lock, pins_of
 from tests.support.compose_plans import plan_of, service, write_folder, write_images
 
@@ -33,6 +33,17 @@ def test_the_base_image_installs_nothing_without_a_hash() -> None:
     assert "--require-hashes -r /opt/gym/uv.txt" in text
     assert "--require-hashes -r /opt/gym/sdk.txt" in text
     assert not [line for line in installs if re.search(r'"[a-z]+[<>=]', line)]
+
+
+def test_the_versions_of_an_image_count_before_those_that_servers_share() -> None:
+    every = shared_versions(())
+    assert any(line.startswith("mcp==2.") for line in every)
+    assert all(re.fullmatch(r"[a-z0-9.-]+==[^ ]+( ; .+)?", line) for line in every), every
+    left = shared_versions(("mcp==1.26.0", "Typing_Extensions==4.0.0"))
+    assert {line.partition("==")[0] for line in every} - {line.partition("==")[0] for line in left} == {
+        "mcp",
+        "typing-extensions",
+    }
 
 
 class Engine:

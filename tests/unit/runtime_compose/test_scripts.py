@@ -7,9 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from gym.files import asset_dir
 
 SCRIPTS = asset_dir("compose") / "base"
+INSTALL = "uv pip install --quiet --compile-bytecode "
+SHARED = "-c /opt/gym/server.txt -r wanted.txt"
 KEYS = ("NEMO_GYM_CONFIG_DICT", "TOKEN", "MODE")
 SHOW = f"import json, os; print(json.dumps({{key: os.environ.get(key) for key in {KEYS}}}))"
 
@@ -56,3 +60,26 @@ def test_a_command_goes_online_with_the_hosts_settings_only_where_there_are_any(
     argv = ["bash", str(SCRIPTS / "gym-online"), "bash", "-c", "echo $UV_CACHE_DIR"]
     done = subprocess.run(argv, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=True)
     assert done.stdout == "/var/cache/uv\n"
+
+
+@pytest.mark.parametrize(("fits", "calls"), [(True, [SHARED]), (False, [SHARED, "-r wanted.txt compose-gym"])])
+def test_packages_have_the_shared_versions_where_they_fit(tmp_path: Path, fits: bool, calls: list[str]) -> None:
+    online = tmp_path / "gym-online"
+    refusal = "" if fits else 'case "$*" in *server.txt*) exit 1;; esac'
+    online.write_text(f'#!/bin/bash\necho "$@" >> {tmp_path}/calls\n{refusal}\n')
+    online.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    argv = ["bash", str(SCRIPTS / "gym-install"), "-r", "wanted.txt"]
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
+    asked = [line.removeprefix(INSTALL) for line in (tmp_path / "calls").read_text().splitlines()]
+    assert asked == calls
+    assert ("not in the versions that servers share" in done.stderr) is not fits
+
+
+def test_packages_that_fit_in_no_versions_are_an_error(tmp_path: Path) -> None:
+    online = tmp_path / "gym-online"
+    online.write_text("#!/bin/bash\nexit 2\n")
+    online.chmod(0o755)
+    argv = ["bash", str(SCRIPTS / "gym-install"), "-r", "wanted.txt"]
+    done = subprocess.run(argv, env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
