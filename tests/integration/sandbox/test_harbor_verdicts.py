@@ -38,8 +38,8 @@ LEFT = {
 }
 BROKEN = {
     "no shell is left": "rm -f /bin/bash /usr/bin/bash",
-    "a shell that does nothing": "printf '#!/bin/sh\\nexit 0\\n' > /tmp/x; chmod 755 /tmp/x; cp --remove-destination /tmp/x /bin/bash",
-    "a shell that never ends": "printf '#!/bin/sh\\nsleep 1000\\n' > /tmp/x; chmod 755 /tmp/x; cp --remove-destination /tmp/x /bin/bash",
+    "a shell that does nothing": "printf '#!/bin/sh\\nexit 0\\n' > /tmp/x; chmod 755 /tmp/x; mv -f /tmp/x /bin/bash",
+    "a shell that never ends": "printf '#!/bin/sh\\nsleep 1000\\n' > /tmp/x; chmod 755 /tmp/x; mv -f /tmp/x /bin/bash",
 }
 
 
