@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
+from gym import labels
 from gym.errors import UserError
 
-DEFAULT_STACK = "gym"
+DEFAULT_STACK: Final = labels.DEFAULT_STACK
 
 
 def _stack_name(context: typer.Context, value: str) -> str:

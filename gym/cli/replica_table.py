@@ -13,16 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from gym.cli import console
+from gym.cli.server_kinds import KINDS
 from gym.labels import SERVER_PREFIX
 from gym.plan import SANDBOX
 from gym.runtime.protocol import OnStatus, ReplicaStatus, StackStatus
 from gym.wire.stack_names import SERVICE
-
-KINDS = {
-    "responses_api_models": "model",
-    "resources_servers": "resources",
-    "responses_api_agents": "agent",
-}
 
 ShowUrl = Callable[[ReplicaStatus, StackStatus], str]
 

@@ -10,7 +10,8 @@ from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName, Strict
 from gym.cli.planning import plan_stack
 from gym.cli.rendering import Target, render_plan
-from gym.cli.stack_session import find_session, home_here, load_named
+from gym.cli.stack_request import load_named
+from gym.cli.stack_session import find_session, home_here
 from gym.config import collect_secrets
 from gym.plan import changes_to_text
 

@@ -15,7 +15,8 @@ from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replic
 from gym.cli.planning import plan_stack
 from gym.cli.replica_table import live_status
 from gym.cli.sandbox.build_progress import show_builds
-from gym.cli.stack_session import StackSession, choose_runtime, load_named, open_session, read_token
+from gym.cli.stack_request import load_named, read_token
+from gym.cli.stack_session import StackSession, choose_runtime, open_session
 from gym.cli.summary import show_started
 from gym.config import StackConfig, collect_secrets
 from gym.errors import GymError, NotUp, UserError
