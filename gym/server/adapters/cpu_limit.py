@@ -1,7 +1,8 @@
 """A limit on the CPU time of code that runs in the event loop: pure Python that never ends is interrupted.
 
-Its timer counts wall time and looks at the thread's CPU time when it rings, so a busy machine changes no reward (nor
-does the time count for which it kept the thread from a core), and the watchdog keeps its own timers. What holds the interpreter's lock for ever is left to the watchdog.
+Its timer counts wall time and looks at the thread's CPU time when it rings, so a busy machine changes no reward: the
+time for which others had the core is no waiting. The watchdog keeps its own timers. What holds the interpreter's lock
+for ever is left to it.
 """
 
 from __future__ import annotations
@@ -35,8 +36,7 @@ class CpuLimit:
     def __enter__(self) -> None:
         if not self._works:
             return
-        self._cpu, self._began = time.thread_time(), time.monotonic()
-        self._kept: float | None = None
+        self._cpu, self._began = time.thread_time(), time.monotonic() - _kept_from_cores()
         self._before = signal.signal(signal.SIGALRM, self._look)
         signal.setitimer(signal.ITIMER_REAL, min(self._seconds, self._wall, LOOK_SECONDS), LOOK_SECONDS)
 
@@ -50,9 +50,7 @@ class CpuLimit:
     def _look(self, _: int, __: FrameType | None) -> None:
         if time.thread_time() - self._cpu >= self._seconds:
             raise CpuLimitReached(self._seconds, waited=False)
-        kept = _kept_from_cores()
-        self._kept = kept if self._kept is None else self._kept
-        if time.monotonic() - self._began - (kept - self._kept) >= self._wall:
+        if time.monotonic() - _kept_from_cores() - self._began >= self._wall:
             raise CpuLimitReached(self._wall, waited=True)
 
 

@@ -30,7 +30,7 @@ def test_waiting_is_ended_by_the_time_that_went_by() -> None:
 
 
 def test_time_that_others_had_the_core_is_not_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_limit, "_kept_from_cores", time.monotonic)  # all of it, since the first look
+    monkeypatch.setattr(cpu_limit, "_kept_from_cores", time.monotonic)  # all of it
     with pytest.raises(CpuLimitReached) as ended, CpuLimit(0.05, wall=0.3):
         spin()
     assert not ended.value.waited
