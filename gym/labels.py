@@ -10,6 +10,7 @@ INSTANCE: Final = "gym.instance"
 TYPE: Final = "gym.type"
 REPLICA: Final = "gym.replica"
 DIGEST: Final = "gym.config-digest"
+SETTINGS: Final = "gym.settings"  # a digest of the file that it reads at its start
 OWNER: Final = "gym.owner"
 
 PACK: Final = "gym.pack"  # on the image of a packed environment: its manifest (gym.render.pack), as JSON

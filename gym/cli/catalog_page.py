@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gym.cli.server_kinds import KINDS
 from gym.config import CatalogEntry
 from gym.errors import UserError
+from gym.wire.server_types import KINDS
 
 HEADINGS = {"resources": "Environments", "agent": "Agents", "model": "Models"}
 LONGEST = 60

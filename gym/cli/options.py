@@ -65,6 +65,12 @@ Strict = Annotated[
         "--strict", help="Every verifier's strict mode: to train against; without, to compare with published numbers."
     ),
 ]
+Overrides = Annotated[
+    list[Path] | None, typer.Option("-f", "--override", metavar="FILE", help="A Compose file, merged over ours.")
+]
+Port = Annotated[
+    int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The router's port; 0 lets the kernel choose.")
+]
 Servers = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Instances; all of them when none.")]
 
 

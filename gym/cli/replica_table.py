@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.server_kinds import KINDS
 from gym.labels import SERVER_PREFIX
 from gym.plan import SANDBOX
 from gym.runtime.protocol import OnStatus, ReplicaStatus, StackStatus
+from gym.wire.server_types import KINDS
 from gym.wire.stack_names import SERVICE
 
 ShowUrl = Callable[[ReplicaStatus, StackStatus], str]

@@ -15,7 +15,6 @@ from gym.cli import console
 from gym.cli.catalog_page import example_rows, row_fields, shorten
 from gym.cli.example_files import example_of, relative
 from gym.cli.named_images import find_entry
-from gym.cli.server_kinds import KINDS
 from gym.config import CatalogEntry, own_fields, redact
 from gym.config.catalog import own_facts
 from gym.config.instance_keys import FACTS
@@ -23,6 +22,7 @@ from gym.config.late_references import SERVICES
 from gym.config.nodes import plain
 from gym.config.packed import packed_at
 from gym.config.strict import VERIFIERS, declares_strict
+from gym.wire.server_types import KINDS
 
 if TYPE_CHECKING:
     from gym.config.model import SidecarSpec
