@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
 from places import PlaceConfig, Places
 from pydantic import Field
 from tasks import HarborRow, HarborVerify, Task, task_of
 from verifying import Verifier
 
+from gym.errors import UserError
 from gym.sandbox.broker_client import Sandboxes
 from gym.sandbox.work_tools import WorkConfig, WorkPlace, WorkServer, rollout_id
 from gym.wire.failures import RolloutError
@@ -66,8 +66,12 @@ class HarborServer(WorkServer[State]):
             return await self.verifier.verify(state.task, state.box, state.folder, rollout_id())
 
     async def _prepare(self, rows: Path) -> None:
-        lines = (await asyncio.to_thread(rows.read_bytes)).splitlines()
-        tasks = [task_of(HarborRow.model_validate(orjson.loads(line))) for line in lines if line.strip()]
+        try:
+            lines = (await asyncio.to_thread(rows.read_bytes)).splitlines()
+            tasks = [task_of(HarborRow.model_validate_json(line)) for line in lines if line.strip()]
+        except (OSError, ValueError, RolloutError) as error:
+            what = f"prepare: {rows}: {error}"
+            raise UserError(what, "name a file of rows: gym data from harbor FOLDER... -o FILE") from None
         sources = [source for task in tasks for source in (task.source, task.verifier_source)]
         if await self.places.has_no_images():
             return
