@@ -20,7 +20,7 @@ from gym.errors import GymError, NotUp, UserError
 from gym.plan import RouterPlan, make_plan
 from gym.runtime.protocol import Runtime
 from gym.runtime.status import StackStatus
-from gym.testing.reaper import Reaper
+from gym.testing.stack_reaper import StackReaper
 
 LOG_LINES = 200
 NAME = "test"
@@ -133,7 +133,7 @@ class _Running:
         self.home = home
         self.runtime = runtime
         self.status = StackStatus(stack=NAME, runtime=name, router="")
-        self._reaper = Reaper(home, name)
+        self._reaper = StackReaper(home, name)
 
     @contextmanager
     def removed_unless_started(self) -> Iterator[None]:

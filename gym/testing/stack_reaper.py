@@ -1,6 +1,6 @@
 """Ends a test's stack when the process that started it is gone: what a killed test leaves behind, nobody would end.
 
-    python -m gym.testing.reaper HOME RUNTIME
+    python -m gym.testing.stack_reaper HOME RUNTIME
 
 It reads from a pipe whose other end the test holds: a line means that all is done, and the end of the pipe that the
 test was killed.
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 DONE = b"done\n"
 
 
-class Reaper:
+class StackReaper:
     def __init__(self, home: Path, runtime: RuntimeName) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "gym.testing.reaper", str(home), runtime],
+            [sys.executable, "-m", "gym.testing.stack_reaper", str(home), runtime],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
