@@ -9,7 +9,7 @@ from typing import Any, Final
 import verifiers as vf
 from conversation import as_messages, make_state
 from pydantic import Field
-from rubrics import RAISED, has_group_functions, is_never_the_answer, watch_rubric
+from rubrics import RAISED, Unweighted, has_group_functions, is_never_the_answer, watch_rubric
 from verifiers.types import ClientConfig
 
 from gym.errors import UserError
@@ -102,20 +102,25 @@ class VerifiersLegacy(PlayedEnvironment):
         self, row: LegacyTask | LegacyPlay, reward: Any, metrics: Any, raised: dict[str, Exception]
     ) -> dict[str, Any]:
         """Where a function has raised, whose fault that was; else the reward, and every function's own number."""
-        if raised:
-            name, error = next(iter(raised.items()))
+        paying = {name: error for name, error in raised.items() if not isinstance(error, Unweighted)}
+        if paying:
+            name, error = next(iter(paying.items()))
             if is_never_the_answer(error) or await self.is_broken(row):
                 what = f"{name} of {self.config.environment} raised {type(error).__name__}: {error}"
                 raise RolloutError("resources", what[:1000], retryable=is_never_the_answer(error))
             reason = f"{name} cannot read it: {type(error).__name__}: {error}"
             return {"reward": 0.0, "reason": reason[:500]}
-        found = {name: check_reward(value, f"the metric {name}") for name, value in (metrics or {}).items()}
+        found = {
+            name: check_reward(value, f"the metric {name}")
+            for name, value in (metrics or {}).items()
+            if name not in raised
+        }
         return {"reward": check_reward(reward, "the rubric"), "metrics": found}
 
     async def is_broken(self, row: LegacyTask | LegacyPlay) -> bool:
         RAISED.set(raised := {})
         await self.scored(row, [{"role": "assistant", "content": ""}])
-        return bool(raised)
+        return any(not isinstance(one, Unweighted) for one in raised.values())
 
     async def scored(self, row: LegacyTask | LegacyPlay, messages: list[dict[str, Any]]) -> Any:
         """The state of a conversation that is over, with its scores."""

@@ -18,9 +18,13 @@ NEVER_THE_ANSWER: Final = (OSError, MemoryError, ImportError, NotImplementedErro
 CLIENT_GAVE_UP: Final = frozenset(("APIError", "TransportError"))  # of openai; httpx: a judge's model, say
 
 
+class Unweighted(Exception):
+    """What a function has raised that pays nothing."""
+
+
 def watch_rubric(rubric: vf.Rubric) -> None:
     for one in leaves(rubric):
-        one.funcs = [watched(function) for function in one.funcs]
+        one.funcs = [watched(function, weight) for function, weight in zip(one.funcs, one.weights, strict=True)]
 
 
 def leaves(rubric: vf.Rubric) -> Iterator[vf.Rubric]:
@@ -37,7 +41,8 @@ def has_group_functions(rubric: vf.Rubric) -> bool:
     return any(one._is_group_func(function) for one in leaves(rubric) for function in one.funcs)
 
 
-def watched(function: Callable[..., Any]) -> Callable[..., Any]:
+def watched(function: Callable[..., Any], weight: float) -> Callable[..., Any]:
+    """One without a weight changes no reward: its number is left out, and that is all."""
     name = getattr(function, "__name__", repr(function))
 
     @functools.wraps(function)
@@ -49,7 +54,7 @@ def watched(function: Callable[..., Any]) -> Callable[..., Any]:
         except Exception as error:
             raised = RAISED.get()
             if raised is not None:
-                raised.setdefault(name, error)
+                raised.setdefault(name, error if weight else Unweighted(error))
             raise
 
     return call

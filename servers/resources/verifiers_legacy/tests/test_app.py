@@ -171,6 +171,13 @@ async def test_a_function_that_is_broken_is_a_failure_and_not_the_packages_zero(
     assert (reply.body["error"]["kind"], reply.body["error"]["retryable"]) == ("resources", False)
 
 
+async def test_a_metric_that_is_broken_costs_its_own_number_alone(environment: Any) -> None:
+    fields, row = environment("vf.SingleTurnEnv(dataset=data, rubric=vf.Rubric([right, word], [1.0, 0.0]))")
+    async with stack(fields, says("yes")) as caller:
+        body = (await caller.post("/run", row)).body
+    assert (body["reward"], body["metrics"]) == (1.0, {"right": 1.0, "num_turns": 1.0})
+
+
 async def test_an_answer_that_a_function_cannot_read_is_worth_nothing(environment: Any) -> None:
     fields, row = environment(SINGLE, 'return float(int(completion[-1]["content"] or 1) > 0)')
     async with stack(fields, says("yes")) as caller:
