@@ -14,21 +14,19 @@ import copy
 import importlib
 import json
 import os
-import socket
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from gym.http.pool import HttpClient
-from gym.labels import ENV_LISTEN
+from tests.bench.served_process import cpu_seconds, rss_mib, served
 
 FOLDER = Path(__file__).parents[2] / "servers" / "resources" / "workplace_assistant"
-TICK = os.sysconf("SC_CLK_TCK")
 COPIES = 50  # of the baseline; its weight grows in a straight line
 
 
@@ -37,7 +35,7 @@ def main() -> int:
     parser.add_argument("--sessions", type=int, default=10_000)
     parser.add_argument("--concurrency", type=int, default=1)
     options = parser.parse_args()
-    with served() as (pid, url):
+    with served(FOLDER, {}) as (pid, url):
         asyncio.run(measure(pid, url, options.sessions, options.concurrency))
     return 0
 
@@ -117,49 +115,6 @@ def baseline() -> tuple[float, float]:
         kept.append([[copy.copy(row) for row in table] for table in (*rows, seed.visits)])
         times.append(time.perf_counter() - begun)
     return statistics.median(times) * 1000, (rss_mib(os.getpid()) - before) / COPIES
-
-
-@contextmanager
-def served() -> Iterator[tuple[int, str]]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
-    environment = {**os.environ, ENV_LISTEN: address}
-    process = subprocess.Popen([sys.executable, "-m", "gym.server.serve", "app.py"], cwd=FOLDER, env=environment)
-    try:
-        asyncio.run(wait_until_ready(f"http://{address}"))
-        yield process.pid, f"http://{address}"
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-async def wait_until_ready(url: str) -> None:
-    http = HttpClient()
-    ends = time.monotonic() + 30
-    while True:
-        try:
-            if (await http.request("GET", f"{url}/healthz", timeout=5)).status == 200:
-                break
-        except OSError:
-            if time.monotonic() > ends:
-                raise
-        await asyncio.sleep(0.05)
-    await http.aclose()
-
-
-def rss_mib(pid: int) -> float:
-    output = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
-    return int(output.stdout) / 1024
-
-
-def cpu_seconds(pid: int) -> float:
-    """Of a process on Linux; 0 elsewhere."""
-    path = Path(f"/proc/{pid}/stat")
-    if not path.exists():
-        return 0.0
-    fields = path.read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICK
 
 
 if __name__ == "__main__":

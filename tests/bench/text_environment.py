@@ -15,23 +15,21 @@ import importlib
 import json
 import os
 import random
-import socket
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from gym.http.pool import HttpClient
-from gym.labels import ENV_CONFIG, ENV_INSTANCE, ENV_LISTEN
+from gym.labels import ENV_CONFIG, ENV_INSTANCE
 from gym.server.config import Settings
 from gym.server.gymnasium import Action
 from gym.wire.items import message
+from tests.bench.served_process import cpu_seconds, rss_mib, served
 
 FOLDER = Path(__file__).parents[2] / "servers" / "resources" / "textarena"
-TICK = os.sysconf("SC_CLK_TCK")
 MOVES = ("[up]", "[left]", "[down]", "[right]")
 PER_GAME = 40
 SETTINGS: Any = {"rewards": "final", "action": {"take": "tag"}}
@@ -51,7 +49,7 @@ def main() -> int:
     print(f"{options.environment}: {options.steps} steps in games of {PER_GAME}, CPU of one step")
     print(f"library alone      {library:7.3f} ms")
     print(f"adapter, no HTTP   {adapter:7.3f} ms  {above:+.3f} ms, {adapter / library:.1f} times the library")
-    with served() as (pid, url):
+    with served(FOLDER, configured()) as (pid, url):
         asyncio.run(play_served(pid, url, options, library))
     return 0
 
@@ -142,46 +140,9 @@ def act_text(number: int) -> str:
     return f"I think about it.\n<action>{MOVES[number % 4]}</action>"
 
 
-@contextmanager
-def served() -> Iterator[tuple[int, str]]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+def configured() -> dict[str, str]:
     document = {"textarena": {"resources_servers": {"textarena": {"entrypoint": "app.py", **SETTINGS}}}}
-    config = {ENV_CONFIG: json.dumps(document), ENV_INSTANCE: "textarena"}
-    environment = {**os.environ, ENV_LISTEN: address, **config}
-    process = subprocess.Popen([sys.executable, "-m", "gym.server.serve", "app.py"], cwd=FOLDER, env=environment)
-    try:
-        asyncio.run(wait_until_ready(f"http://{address}"))
-        yield process.pid, f"http://{address}"
-    finally:
-        process.terminate()
-        process.wait(30)
-
-
-async def wait_until_ready(url: str) -> None:
-    http = HttpClient()
-    ends = time.monotonic() + 60
-    while True:
-        try:
-            if (await http.request("GET", f"{url}/healthz", timeout=5)).status == 200:
-                break
-        except OSError:
-            if time.monotonic() > ends:
-                raise
-        await asyncio.sleep(0.05)
-    await http.aclose()
-
-
-def rss_mib(pid: int) -> float:
-    output = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
-    return int(output.stdout) / 1024
-
-
-def cpu_seconds(pid: int) -> float:
-    """Of a process on Linux."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICK
+    return {ENV_CONFIG: json.dumps(document), ENV_INSTANCE: "textarena"}
 
 
 if __name__ == "__main__":

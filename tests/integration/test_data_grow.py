@@ -74,7 +74,7 @@ def test_fewer_rows_than_were_asked_for_are_kept_and_reported(root: Path) -> Non
 def test_what_can_be_made_is_listed(root: Path) -> None:
     done = gym("data", "grow", "sums", "--list", "--json", cwd=root)
     assert json.loads(done.stdout) == {
-        "sums": {"licence": "MIT", "difficulties": ["small", "large"], "splits": list(SPLITS)}
+        "sums": {"licence": "MIT", "difficulties": ["small", "large"], "splits": list(SPLITS), "tasks": []}
     }
 
 

@@ -14,7 +14,7 @@ from gym.wire.failures import RolloutError
 
 class GymnasiumRow(Row):
     environment: str  # an id of the package's registry
-    seed: int | None = None
+    seed: int | None = Field(default=None, ge=0)
     settings: dict[str, Any] = Field(default_factory=dict)  # of `gymnasium.make`
 
 

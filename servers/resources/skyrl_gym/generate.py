@@ -14,7 +14,7 @@ SHAPES = (
     ("Ann has {a} marbles. She gets {b} a day for {c} days. How many has she then?", lambda a, b, c: a + b * c),
 )
 SIZES = {"easy": 9, "medium": 60, "hard": 900}
-HASHES = "Think, and end with the number behind ####, as in: #### 42"
+HASHES = "Think, and end with four # signs, a blank and the number."
 ANSWER = "Think, and end with a line `Answer: N`, N being the number."
 
 
