@@ -1,68 +1,63 @@
-"""Any OpenEnv environment, unmodified, by its address: a WebSocket for each rollout."""
+"""Any OpenEnv environment, unmodified, as a game of text: a session of its own for each rollout."""
 
-import json
 from typing import Any
 
-from connection import Connection, Refused
+from playing import (
+    OpenEnvEpisode,
+    OpenEnvRow,
+    OpenEnvSettings,
+    client_of,
+    read_done,
+    read_json_action,
+    shown,
+)
 from pydantic import Field
+from sessions import EndedByAction, Refused
 
-from gym.server import Row
 from gym.server.adapters.text_environment import TextEnvironment, TextEnvironmentConfig
+from gym.server.asgi import Answer, Call
+from gym.server.base import json_answer
 from gym.server.gymnasium import Step
-from gym.wire.failures import RolloutError
-from gym.wire.json_text import write_json
 
 
-class OpenEnvConfig(TextEnvironmentConfig):
-    url: str  # of the environment: http://host:8000, or http://${service:NAME} of one that is started along
-    action_field: str = ""  # the field of its action that the text goes into; without one the text is the action, as JSON
-    observation_field: str = ""  # the field of its observation that the model is shown; without one all of it, as JSON
-    reply_seconds: float = Field(default=60.0, gt=0)
-    open_seconds: float = Field(default=60.0, gt=0)  # to connect and reset, and to wait for a place where all are taken
+class OpenEnvConfig(OpenEnvSettings, TextEnvironmentConfig):
+    action_field: str = ""  # of its action: the text goes into it; without one the text is the action, as JSON
+    fixed_fields: dict[str, Any] = Field(default_factory=dict)  # what every action holds besides
 
 
-class OpenEnvRow(Row):
-    reset: dict[str, Any] = Field(default_factory=dict)  # what its `reset` is given: `seed`, `episode_id`, its own
-
-
-class OpenEnv(TextEnvironment[Connection]):
+class OpenEnv(TextEnvironment[OpenEnvEpisode]):
     config: OpenEnvConfig
     bad_action = (Refused,)
 
-    async def open(self, row: OpenEnvRow) -> tuple[Connection, Any]:
-        connection = await Connection.open(self.config.url, row.reset, seconds=self.config.open_seconds)
-        return connection, self.shown(connection.first)
+    async def start(self) -> None:
+        self.client = self.own(client_of(self.name, self.config))
 
-    async def act(self, environment: Connection, action: str) -> Step:
-        reply = await environment.step(self.to_action(action), seconds=self.config.reply_seconds)
-        reward = 0.0 if reply.get("reward") is None else reply["reward"]
-        return Step(self.shown(reply), reward, terminated=bool(reply.get("done")))
+    async def open(self, row: OpenEnvRow) -> tuple[OpenEnvEpisode, str]:
+        session = await self.client.begin(row.reset, seconds=self.config.open_seconds)
+        try:
+            first = shown(session.first, self.config.observation_field)
+            return OpenEnvEpisode.of(session, self.config, self.config.rewards), first
+        except BaseException:
+            await session.aclose()
+            raise
 
-    async def discard(self, environment: Connection) -> None:
-        await environment.aclose()
+    async def act(self, environment: OpenEnvEpisode, action: str) -> Step:
+        try:
+            reply = await environment.step({**self.to_action(action), **self.config.fixed_fields})
+        except EndedByAction as error:
+            info = {"reason": str(error)}
+            return Step("The episode is over.", environment.unchanged, terminated=True, info=info)
+        observation = shown(reply, self.config.observation_field)
+        return Step(observation, environment.reward_of(reply), terminated=read_done(reply))
+
+    async def discard(self, environment: OpenEnvEpisode) -> None:
+        await environment.session.aclose()
 
     def to_action(self, text: str) -> dict[str, Any]:
-        if self.config.action_field:
-            return {self.config.action_field: text}
-        try:
-            action = json.loads(text)
-        except ValueError as error:
-            raise Refused(f"it is no JSON: {error}") from None
-        if not isinstance(action, dict):
-            raise Refused("it is no JSON object")
-        return action
+        return {self.config.action_field: text} if self.config.action_field else read_json_action(text)
 
-    def shown(self, reply: dict[str, Any]) -> str:
-        observation = reply.get("observation") or {}
-        if not self.config.observation_field:
-            kept = {key: value for key, value in observation.items() if key != "metadata"}
-            return write_json(kept).decode()
-        if self.config.observation_field not in observation:
-            known = ", ".join(observation)
-            what = f"observation_field: the environment shows no {self.config.observation_field!r}, but {known}"
-            raise RolloutError("resources", what, retryable=False)
-        found = observation[self.config.observation_field]
-        return found if isinstance(found, str) else write_json(found).decode()
+    async def _on_reverify_mode(self, _: Call) -> Answer:
+        return json_answer("stateless" if self.config.repeatable else "unsupported")
 
 
 app = OpenEnv.app()
