@@ -28,8 +28,10 @@ from gym.wire.stack_names import SERVICE
 DRAIN_SECONDS = 10.0
 BAD_STATUS = frozenset(range(400, 600))
 # What a program of this machine may need; not the keys that a user's shell holds.
-INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
-INHERITED += ("SSL_CERT_FILE", "SSL_CERT_DIR")
+INHERITED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR"),
+)
 
 
 def sidecar_role(sidecar: Sidecar) -> ReplicaRole:

@@ -48,8 +48,16 @@ class OpenEnvClient:
         await self._http.close()
 
     async def begin(self, reset: dict[str, Any], *, seconds: float) -> OpenEnvSession:
-        """A session that is reset. Where every place is taken it waits for one."""
-        return await self._open("reset", reset, seconds)
+        """A session that is reset. Where every place is taken it waits for one.
+
+        A reset that fails, and fails again although one without any fields goes well, is the row's fault.
+        """
+        try:
+            return await self._open("reset", reset, seconds)
+        except EnvironmentFailed as error:
+            if reset and await self._resets({}, seconds) and not await self._resets(reset, seconds):
+                raise RolloutError("row", f"reset: the environment does not take it: {error.said}") from None
+            raise
 
     async def ends_sessions(self, action: dict[str, Any], *, seconds: float) -> bool:
         """Whether the environment ends a session over that action where nothing has happened in it yet."""
@@ -77,6 +85,14 @@ class OpenEnvClient:
         if not isinstance(schema, dict):
             raise RolloutError("resources", f"{address} has no schema of an action", retryable=False)
         return schema
+
+    async def _resets(self, reset: dict[str, Any], seconds: float) -> bool:
+        try:
+            session = await self._open("reset", reset, seconds)
+        except EnvironmentFailed:
+            return False
+        await session.aclose()
+        return True
 
     async def _open(self, kind: str, data: dict[str, Any], seconds: float) -> OpenEnvSession:
         why = "it did not answer"

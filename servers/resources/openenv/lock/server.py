@@ -32,6 +32,8 @@ class Lock(Environment[Try, Told, State]):
         self._left = 0
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, tries: int = TRIES, **other: Any) -> Told:
+        if not isinstance(seed, int | None) or not isinstance(tries, int) or tries < 1:
+            raise ValueError(f"seed is a whole number, and tries is one from 1 on: {seed!r:.80}, {tries!r:.80}")
         self._secret, self._left = secret_of(seed or 0), tries
         self._state = State(episode_id=episode_id)
         said = f"The lock has {PLACES} digits, each from 1 to {DIGITS}. You have {tries} tries."

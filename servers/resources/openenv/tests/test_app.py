@@ -262,7 +262,8 @@ async def test_fixed_fields_are_a_part_of_each_action(environments: str) -> None
 async def test_what_cannot_begin_says_whose_fault_it_is(environments: str) -> None:
     async with playing(f"{environments}/odd", **WORDS) as caller:
         assert failure(await caller.post("/reset", row(over=True))) == ("row", False)
-        assert failure(await caller.post("/reset", row(text="raise"))) == ("resources", False)
+        assert failure(await caller.post("/reset", row(text="raise"))) == ("row", False)
+        assert failure(await caller.post("/reset", row(text="raise once"))) == ("resources", False)
         assert failure(await caller.post("/reset", row(paid="much"))) == ("resources", False)
         assert failure(await caller.post("/reset", {**row(), "reset": [1]})) == ("row", False)
     async with playing(f"{environments}/odd", action_field="word", observation_field="picture") as caller:

@@ -70,7 +70,10 @@ class Odd(Environment[Word, Observation, State]):
     ) -> Observation:
         self._said, self._begun = [], True
         if text == "raise":
-            raise RuntimeError("no reset today")
+            raise RuntimeError("no such text")
+        if text == "raise once" and not FAILED.is_set():
+            FAILED.set()
+            raise RuntimeError("no power")
         return Anything(text=text, reward=paid, done=over)
 
     def step(self, action: Word, timeout_s: float | None = None, **other: Any) -> Observation:
@@ -144,6 +147,7 @@ class Tools(MCPEnvironment):
 
 
 HANGING = threading.Event()
+FAILED = threading.Event()
 PAID = {
     "one": 1.0,
     "half": 0.5,
