@@ -13,6 +13,7 @@ from gym import labels
 from gym.programs import find_program, run_program
 
 MARK = ".complete"
+UV = "UV"  # where programs that install something find the uv that this package brings
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:

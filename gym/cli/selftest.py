@@ -18,8 +18,9 @@ from gym.cli.verifying import FindPython, audit_server, run_verifier_cases
 from gym.config import CatalogEntry, is_foreign
 from gym.config.yaml_source import read_yaml
 from gym.errors import GymError, ProgramFailed
-from gym.programs import run_program
+from gym.programs import find_program, run_program
 from gym.server.cases import CASES, CaseOutcome, load_cases, missing_kinds
+from gym.venvs import UV
 from gym.wire.rows import Row
 
 EXAMPLE_ROWS = 5
@@ -161,6 +162,7 @@ def _run_tests(entry: CatalogEntry, find_pytest: Callable[[CatalogEntry], Sequen
     try:
         with tempfile.TemporaryDirectory() as scratch:  # tests leave nothing in the server's folder
             env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HYPOTHESIS_STORAGE_DIRECTORY": scratch}
+            env[UV] = str(find_program("uv", package="uv"))
             if is_foreign(folder, ENTRYPOINT):
                 env["PYTHONPATH"] = os.pathsep.join([_upstream_tree(entry, Path(scratch)), env.get("PYTHONPATH", "")])
             argv = (*find_pytest(entry), *options)

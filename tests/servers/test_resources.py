@@ -44,6 +44,7 @@ VARIANTS = {
     "format_verification": {"citation_format", "freeform_formatting"},
     "instruction_following": {"ifbench"},
     "nvarc": {"nvarc_inductive", "nvarc_transductive"},
+    "openenv": {"openenv_tools"},
     "structeval": {"structeval_nonrenderable"},
     "equivalence_llm_judge": {"lc_judge", "nl2bash-equivalency"},
     "xstest": {"xstest_wildguard"},

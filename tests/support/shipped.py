@@ -16,6 +16,7 @@ from packaging.requirements import Requirement
 from gym.config import find_server, own_fields
 from gym.config.default_agent import add_default_agents
 from gym.config.nodes import plain
+from gym.config.read_sidecars import services_of
 from gym.config.yaml_source import read_yaml
 from gym.server import ServerApp
 from gym.server.serve import load_app
@@ -59,8 +60,11 @@ def shipped_app(
 
 def why_not_here(name: str) -> str:
     """What keeps a server from running in the tests' own process; empty for most."""
-    if "sandbox" in own_fields(find_server(name, [SERVERS.parent])):
+    entry = find_server(name, [SERVERS.parent])
+    if "sandbox" in own_fields(entry):
         return "it needs a sandbox: `gym test` brings one"
+    if services_of(entry):
+        return "it needs its services: `gym test` starts them"
     missing = _missing_packages(name)
     return f"`gym test` runs it in its own environment, which has {missing}" if missing else ""
 

@@ -16,17 +16,22 @@ from gym.config.model import SidecarHealth
 from gym.errors import UserError
 from gym.plan.model import Plan, Sidecar
 from gym.plan.plan_sidecars import reach_in_secrets, reach_sidecars
+from gym.programs import find_program
 from gym.runtime.local.child_process import ProcessSpec
 from gym.runtime.local.home import Home
 from gym.runtime.local.probe import SILENCE, probe
 from gym.runtime.local.replica_process import ReplicaRole
 from gym.runtime.local.specs import StackOrder
+from gym.venvs import UV
 from gym.wire.stack_names import SERVICE
 
 DRAIN_SECONDS = 10.0
 BAD_STATUS = frozenset(range(400, 600))
 # What a program of this machine may need; not the keys that a user's shell holds.
-INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH")
+INHERITED = (
+    *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"),
+    *("SSL_CERT_FILE", "SSL_CERT_DIR"),
+)
 
 
 def sidecar_role(sidecar: Sidecar) -> ReplicaRole:
@@ -43,6 +48,7 @@ def sidecar_spec(order: StackOrder, home: Home, sidecar: Sidecar, port: int) -> 
         argv=tuple(fill_own(list(sidecar.spec.command), port, str(folder))),
         env={
             **{name: order.environ[name] for name in INHERITED if name in order.environ},
+            UV: str(find_program("uv", package="uv")),
             **fill_own(sidecar.spec.env, port, str(folder)),
             labels.ENV_DISCOVERY: str(home.discovery),  # by which a later command knows it as this stack's
             labels.ENV_REPLICA: sidecar.slug,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -38,7 +39,10 @@ def test_it_is_told_its_port_and_its_folder_and_inherits_no_keys(tmp_path: Path)
     spec = spec_of(tmp_path, one, PATH="/bin", OPENAI_API_KEY="sk-secret")
     folder = tmp_path / "services" / "mine-db"
     assert (spec.argv, spec.cwd) == (("db", "-p", "7000", "-d", f"{folder}/data"), folder)
+    uv = spec.env["UV"]
+    assert (Path(uv).name, os.access(uv, os.X_OK)) == ("uv", True)
     assert spec.env == {
+        "UV": uv,
         "PATH": "/bin",
         "PGPORT": "7000",
         "PASSWORD": "x",
