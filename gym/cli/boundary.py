@@ -21,6 +21,7 @@ import typer
 
 from gym import __version__
 from gym.cli import console
+from gym.cli.interrupted import tell_what_is_left
 from gym.errors import GymError, InfraError
 
 KNOWN, BUG, INTERRUPTED, TERMINATED = 1, 3, 130, 143
@@ -58,6 +59,7 @@ def exit_code(call: Callable[[], int]) -> int:
     except Terminated:
         return TERMINATED
     except KeyboardInterrupt:
+        tell_what_is_left()
         return INTERRUPTED
     except BrokenPipeError:
         # The reader has left (`gym list | head`). Keep the interpreter from flushing into nowhere at its end.
