@@ -100,6 +100,12 @@ def note(text: str, style: str = "dim") -> None:
     err().print(Text(text, style=style))
 
 
+def prompt(text: str) -> None:
+    """Before what a person types in the same line."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
 def note_in_new_line(text: str) -> None:
     """After Ctrl-C: the terminal has written `^C` wherever the cursor stood."""
     if sys.stderr.isatty():
