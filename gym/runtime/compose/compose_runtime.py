@@ -28,7 +28,9 @@ from gym.runtime.compose.layout import (
     restore,
     state_of,
     write_compose,
+    write_compose_files,
     write_down,
+    write_first_routes,
     write_stack,
 )
 from gym.runtime.compose.making import data_roots, make_images
@@ -48,9 +50,10 @@ from gym.runtime.gpus import check_gpus, count_engine_gpus, count_gpus
 from gym.runtime.lateness import start_seconds
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.local.listeners import listen_for_router
-from gym.runtime.protocol import OnStatus, Prepared, StackStatus
+from gym.runtime.protocol import Prepared
 from gym.runtime.sandbox_access import remove_leftovers
 from gym.runtime.signals import ignore_interrupts
+from gym.runtime.status import OnStatus, StackStatus
 from gym.runtime.upstream_folders import forget_upstreams
 from gym.venvs import cache_dir
 
@@ -113,6 +116,13 @@ class ComposeRuntime:
                 plan = _with_free_port(client, prepared.plan, layout.read_plan(), before)
                 self._build(converger, prepared)
                 return _converge(converger, plan, prepared.secrets, state_of(layout.home, prepared, self.overrides))
+
+    def write(self, home: Path, prepared: Prepared) -> None:
+        """All of a stack's folder but its images: what `docker compose up` in it starts."""
+        layout = Layout(prepare_home(home).path)
+        write_stack(layout, prepared.plan, prepared.secrets, state_of(layout.home, prepared, self.overrides))
+        write_first_routes(layout, prepared.plan)
+        write_compose_files(layout)
 
     def build(self, home: Path, prepared: Prepared, on_status: OnStatus, *, push: str = "") -> tuple[str, ...]:
         """Build what is missing and start nothing. What was built; with `push`, what all of it is called there."""

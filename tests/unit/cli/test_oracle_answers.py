@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gym.cli.oracle_answers import add_oracle_answers, answer_of
-from gym.cli.stack_session import load_named
+from gym.cli.stack_request import load_named
 from gym.config.model import Instance, StackConfig
 from gym.errors import UserError
 from gym.server.cases import Case
