@@ -10,8 +10,8 @@ import typer
 
 from gym.cli import console
 from gym.cli.case_file import append_case, find_cases_file
+from gym.cli.example_files import relative
 from gym.cli.rollout_case import find_rollout, rollout_to_case
-from gym.cli.summary import relative
 
 Rollouts = Annotated[Path, typer.Argument(metavar="ROLLOUTS", help="What `gym rollouts` wrote.")]
 Key = Annotated[str, typer.Option("--key", metavar="KEY", help="Which one: `_gym.key`, or the beginning of it.")]
