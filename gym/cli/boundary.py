@@ -43,6 +43,9 @@ def exit_code(call: Callable[[], int]) -> int:
     except Terminated:
         return TERMINATED
     except KeyboardInterrupt:
+        from gym.cli.interrupted import tell_what_is_left  # noqa: PLC0415  (rich)
+
+        tell_what_is_left()
         return INTERRUPTED
     except BrokenPipeError:
         # The reader has left (`gym list | head`). Keep the interpreter from flushing into nowhere at its end.

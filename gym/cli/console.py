@@ -100,6 +100,19 @@ def note(text: str, style: str = "dim") -> None:
     err().print(Text(text, style=style))
 
 
+def prompt(text: str) -> None:
+    """Before what a person types in the same line."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
+
+
+def note_in_new_line(text: str) -> None:
+    """After Ctrl-C: the terminal has written `^C` wherever the cursor stood."""
+    if sys.stderr.isatty():
+        sys.stderr.write("\n")
+    note(text)
+
+
 def busy(what: str) -> AbstractContextManager[object]:
     """A sign of life beside the result while something takes long; in a file or a pipe nothing."""
     terminal = err()

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from gym.engine import connect
 from gym.errors import GymError, InfraError, ProgramFailed
 from gym.labels import ENV_PATH, ROUTER_PORT
-from gym.programs import find_program, run_program
+from gym.programs import find_program, install_command, run_program
 from gym.runtime.compose import find_engine
 from gym.runtime.compose.engine_checks import examine_engine
 from gym.runtime.gpus import DEVICES, count_engine_gpus, count_gpus
@@ -57,9 +57,7 @@ def check_program(name: str, word: str, package: str) -> MachineFinding:
         path = find_program(name, package=package)
         words = run_program((str(path), word), timeout=10).split()
     except GymError as error:
-        return MachineFinding(
-            "fail", name, error.what.splitlines()[0], error.hint or f"pip install --force-reinstall {package}"
-        )
+        return MachineFinding("fail", name, error.what.splitlines()[0], error.hint or install_command(package))
     return MachineFinding("ok", name, f"{_version_in(words)} ({path})")
 
 

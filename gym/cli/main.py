@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "save": ("Carry and pin", "Write a built stack to one file."),
     "load": ("Carry and pin", "Bring up a saved stack; needs no network."),
     "ask": ("Collect", "Ask an agent one question, or one row, and read the conversation."),
+    "play": ("Collect", "Be the policy yourself: one row, its tools, the verifier's word."),
     "rollouts": ("Collect", "Collect verified rollouts over a data set."),
     "view": ("Collect", "Read rollouts in a browser, or write them as a page."),
     "data": ("Data sets", "Check, measure, collate, fetch and make data sets."),
@@ -41,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "new": ("Write servers", "Make a new server from a template."),
     "migrate": ("Write servers", "Copy servers of a NeMo Gym checkout into our layout."),
     "test": ("Write servers", "Run a server's own tests and verifier cases in its own environment."),
+    "case": ("Write servers", "Make verifier cases of rollouts."),
     "audit": ("Write servers", "Measure how good an environment's verifier is."),
     "config": ("Look inside", "Print the merged, checked configuration, secrets masked."),
     "render": ("Look inside", "Print what a runtime would be given."),
@@ -49,7 +51,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 QUICK = {"list": 0, "ps": 0, "info": 1}  # name -> how many words follow it; its page is in gym.cli.pages
-GROUPS = frozenset({"data", "sandbox"})  # commands of several words: the module has `commands`, each a function
+GROUPS = frozenset({"case", "data", "sandbox"})  # commands of several words: the module has `commands`, each a function
 
 
 def run(argv: Sequence[str] | None = None) -> int:

@@ -18,11 +18,15 @@ INSTEAD = {
     "start": "gym up NAMES",
     "stop": "gym down",
     "status": "gym ps",
-    "prepare": "gym rollouts checks rows as it reads them",
+    "prepare": "gym data prepare joins data sets; gym rollouts needs none of it and checks rows as it reads them",
     "init": "gym new resources NAME",
     "collect": "gym rollouts INPUT -o OUTPUT",
     "eval": "gym up NAMES, then gym rollouts INPUT -o OUTPUT",
     "serve": "gym up NAMES",
+    "validate": "gym data validate FILES",
+    "download": "gym data download NAME",
+    "kill": "gym down",
+    "servers": "gym list shows what can be started, gym ps what runs",
 }
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -16,6 +16,7 @@ from rich.text import Text
 from gym.cli import console
 from gym.cli.failure_reasons import commonest_reasons
 from gym.collect import BadRow, Event, Notice, OnEvent, Progress, Summary
+from gym.collect.events import EXIT_STOPPED
 
 PLAIN_SECONDS = 10.0
 JSON_SECONDS = 1.0
@@ -34,7 +35,7 @@ def _follow() -> Iterator[OnEvent]:
     if not terminal.is_terminal:
         yield _PlainReporter().report
         return
-    view = _BarReporter()
+    view = _BarReporter(terminal)
     with Live(get_renderable=view.render, console=terminal, refresh_per_second=8, transient=True):
         yield view.report
 
@@ -96,6 +97,7 @@ def _facts(summary: Summary) -> dict[str, str]:
         "earlier": f"{progress.resumed:,} rollouts were there already" if progress.resumed else "",
         "took": f"{console.format_duration(progress.elapsed)}, {_mean_rate(progress):.1f} rollouts/s",
         "ended": summary.reason,
+        "stack": "runs on; gym down stops it" if summary.exit_code == EXIT_STOPPED else "",
         "go on": "run the same command to resume; what is done stays done" if summary.reason else "",
     }
 
@@ -116,14 +118,15 @@ class _PlainReporter:
 
 
 class _BarReporter:
-    def __init__(self) -> None:
+    def __init__(self, terminal: Console) -> None:
+        self._terminal = terminal  # the one that holds the bar: another would write into its line
         self._progress = Progress()
 
     def report(self, event: Event) -> None:
         if isinstance(event, Progress):
             self._progress = event
         else:
-            show_remark(event)
+            self._terminal.print(Text(remark(event), style="yellow"))
 
     def render(self) -> RenderableType:
         progress = self._progress

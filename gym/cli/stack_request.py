@@ -31,6 +31,10 @@ def load_named(
             "Nothing is named: give at least one server, or a configuration file with -c.",
             "`gym list` shows the servers; try: gym up simple_weather --model scripted",
         )
+    if any(one.fields.get("oracle") is True for one in stack.instances):
+        from gym.cli.oracle_answers import add_oracle_answers  # here: it loads what runs cases
+
+        return add_oracle_answers(stack)
     return stack
 
 

@@ -44,6 +44,7 @@ class CollectOptions(AttemptOptions):
     repeats: int = 1
     shard: tuple[int, int] = (1, 1)  # (i, n): this run takes part i of n
     params: Mapping[str, Any] = field(default_factory=dict)  # shallow overrides of responses_create_params
+    fill_tools: bool = False  # of the resources server, into rows that list none
     fresh: bool = False
     skip_bad_rows: bool = False
     accept_changes: bool = False  # a resume may go on with another stack than the one it began with
@@ -68,6 +69,7 @@ class CollectOptions(AttemptOptions):
             "shard": f"{self.shard[0]}/{self.shard[1]}",
             "agent": self.agent,
             "params": dict(self.params),
+            **({"tools": "auto"} if self.fill_tools else {}),
         }
 
 

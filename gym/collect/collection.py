@@ -15,7 +15,9 @@ from gym.collect.collector import Collector
 from gym.collect.concurrency import allow_connections
 from gym.collect.events import EXIT_STOPPED, Notice, OnEvent, Summary
 from gym.collect.output_files import OutputFiles, open_output
+from gym.collect.row_tools import read_tools
 from gym.collect.sidecar import StackOfRun
+from gym.collect.stack_settings import StackSettings, read_settings
 from gym.collect.stop import Stopped, StopSwitch
 from gym.collect.tally import Tally
 from gym.collect.targets import Targets
@@ -51,19 +53,26 @@ async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: Sto
         targets = Targets(http, options.stack_url, options.token, routed=options.through_router)
         await targets.connect()
         targets.check_agent(options.agent)
+        settings = await read_settings(targets)
+        tools = await read_tools(targets, settings, fill=options.fill_tools)
         try:
-            output = await _open_output(options, files, targets, tally, stop)
+            output = await _open_output(options, files, targets, settings, tally, stop)
         except Stopped:
             return Summary(EXIT_STOPPED, tally.progress(), options.output, reason="stopped before it began")
         stack.callback(output.close)
         for notice in output.notices:
             on_event(Notice(notice))
         attempts = Attempts(http, targets, options)
-        return await Collector(options, files, targets, attempts, output, tally, on_event).run(stop)
+        return await Collector(options, files, targets, attempts, output, tally, on_event, tools).run(stop)
 
 
 async def _open_output(
-    options: CollectOptions, files: tuple[str, ...], targets: Targets, tally: Tally, stop: StopSwitch
+    options: CollectOptions,
+    files: tuple[str, ...],
+    targets: Targets,
+    settings: StackSettings,
+    tally: Tally,
+    stop: StopSwitch,
 ) -> OutputFiles:
     """Reads back what an earlier run wrote. That may take minutes: it runs in a thread, and Ctrl-C stops it."""
 
@@ -73,7 +82,8 @@ async def _open_output(
 
     def read_and_open() -> OutputFiles:
         identity = options.identity(digest_inputs(files))
-        stack = StackOfRun(targets.digests, options.accept_changes, targets.strict, targets.images)
+        accept = options.accept_changes
+        stack = StackOfRun(targets.digests, accept, targets.strict, targets.images, settings.instances)
         return open_output(options.output, identity, fresh=options.fresh, on_done=on_done, stack=stack)
 
     return await asyncio.to_thread(read_and_open)

@@ -23,6 +23,7 @@ from gym.collect.output_files import OutputFiles
 from gym.collect.progress_report import ProgressReport
 from gym.collect.provenance import differences
 from gym.collect.result_file import write_result
+from gym.collect.row_tools import RowTools
 from gym.collect.run_replies import failure_line, rollout_line
 from gym.collect.sink import Sink
 from gym.collect.stop import Stopped, StopSwitch
@@ -50,6 +51,7 @@ class Collector:
         output: OutputFiles,
         tally: Tally,
         on_event: OnEvent,
+        tools: RowTools,
     ) -> None:
         self._options = options
         self._files = files
@@ -58,7 +60,9 @@ class Collector:
         self._output = output
         self._tally = tally
         self._on_event = on_event
-        self._reader = TaskReader(_rules(options, targets), done=output.done)
+        self._tools = tools
+        self._warned: set[str] = set()  # agents
+        self._reader = TaskReader(_rules(options, targets, tools), done=output.done)
         self._bad_rows: list[Problem] = []
         self._stopping = False
         self._exit_code = events.EXIT_DONE
@@ -77,6 +81,7 @@ class Collector:
                 raise ConfigError(
                     fold_problems(self._bad_rows, _MAX_SHOWN), "fix them, or go on without them: --skip-bad-rows"
                 )
+            self._warn_of_tools()
             await self._collect(feed, stop)
         finally:
             await feed.aclose()
@@ -164,6 +169,7 @@ class Collector:
             await asyncio.sleep(_TICK_SECONDS)
             self._set_total(feed)
             self._on_event(self._progress())
+            self._warn_of_tools()
             if changes := differences(known, self._targets.digests):
                 known = self._targets.digests
                 self._on_event(Notice(f"the stack has changed; each line names its own: {'; '.join(changes)}"))
@@ -185,6 +191,12 @@ class Collector:
         if not self._options.skip_bad_rows:
             self._end(events.EXIT_FAILED, f"a row is bad, no more were taken: {problem}")
         return self._options.skip_bad_rows
+
+    def _warn_of_tools(self) -> None:
+        """Once for each agent, as soon as a row of it was read that offers no tool."""
+        for agent in list(self._tools.missing.keys() - self._warned):
+            self._warned.add(agent)
+            self._on_event(Notice(self._tools.warning(agent)))
 
     def _report_pause(self, agent: str, reason: str) -> None:
         text = f"paused: {reason}" if reason else f"{agent} works again"
@@ -231,6 +243,7 @@ class Collector:
         return metrics if isinstance(metrics, dict) and metrics.get("agent_metrics") else None
 
     def _sum_up(self, metrics_file: Path | None) -> Summary:
+        self._warn_of_tools()
         if self._tally.nothing_succeeded:
             self._end(events.EXIT_FAILED, "no rollout succeeded")
         progress = self._progress()
@@ -260,7 +273,7 @@ class Collector:
             self._tally.total = self._reader.total
 
 
-def _rules(options: CollectOptions, targets: Targets) -> TaskRules:
+def _rules(options: CollectOptions, targets: Targets, tools: RowTools) -> TaskRules:
     return TaskRules(
         agents=frozenset(targets.agents),
         agent=options.agent,
@@ -268,4 +281,5 @@ def _rules(options: CollectOptions, targets: Targets) -> TaskRules:
         repeats=options.repeats,
         shard=options.shard,
         params=tuple(options.params.items()),
+        tools=tools,
     )

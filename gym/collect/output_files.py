@@ -16,7 +16,7 @@ import orjson
 from gym.collect.keys import DoneKeys, parse_key
 from gym.collect.result_file import result_file
 from gym.collect.run_replies import STAMP
-from gym.collect.sidecar import OutputPaths, StackOfRun, check_sidecar
+from gym.collect.sidecar import OutputPaths, StackOfRun, begins_anew, check_sidecar
 from gym.errors import InfraError, UserError
 
 _FIELD = b'"' + STAMP.encode() + b'":'
@@ -63,7 +63,8 @@ def _open(
     rollouts = _lock(paths)
     failures = -1
     try:
-        if fresh and (moved := _move_aside(paths)):
+        anew = fresh or begins_anew(paths, identity, os.fstat(rollouts).st_size)
+        if anew and (moved := _move_aside(paths)):
             notices.append(f"the old files are now {', '.join(one.name for one in moved)}")
             if not paths.rollouts.exists():
                 moved_away, rollouts = rollouts, _lock(paths)

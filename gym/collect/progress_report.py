@@ -43,4 +43,5 @@ class ProgressReport:
         progress = self._progress().to_dict()
         progress["paused_reason"] = progress["paused_reason"][:500]
         body = orjson.dumps({**self._who, "progress": progress, **more})
-        return await self._targets.post_console("/collections", body)
+        reply = await self._targets.ask_console("/collections", body)
+        return reply.status if reply else 0

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gym.collect.settings_changes import Settings, describe_changes
 from gym.data.row_parsing import PARAMS
 from gym.http.pool import Reply
 from gym.labels import HEADER_SDK
@@ -93,14 +94,17 @@ def digest_stack(instances: Mapping[str, str]) -> str:
     return hashlib.sha256(repr(known).encode()).hexdigest()[:16] if known else ""
 
 
-def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Instances that have changed. One that was added since had no part in the earlier rollouts."""
+def differences(
+    before: Mapping[str, str], now: Mapping[str, str], then_set: Settings | None = None, now_set: Settings | None = None
+) -> list[str]:
+    """Instances that have changed, with the settings that did. One that was added had no part in earlier rollouts."""
     found = []
     for name, digest in sorted(before.items()):
         if name not in now:
             found.append(f"{name}: is not in this stack")
         elif digest and now[name] and digest != now[name]:
-            found.append(f"{name}: {digest[:12]} then, {now[name][:12]} now")
+            changes = describe_changes((then_set or {}).get(name) or {}, (now_set or {}).get(name) or {})
+            found.append(f"{name}: {changes or 'has changed (its digest is another one)'}")
     return found
 
 

@@ -45,6 +45,7 @@ class StackOfRun:
     accept_changes: bool = False
     strict: tuple[str, ...] = ()  # verifiers in their strict mode
     images: Mapping[str, str] = field(default_factory=dict)  # digests of packed images, by instance
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # what the instances are set to
 
 
 def check_sidecar(paths: OutputPaths, identity: Mapping[str, Any], size: int, stack: StackOfRun) -> list[str]:
@@ -56,6 +57,16 @@ def check_sidecar(paths: OutputPaths, identity: Mapping[str, Any], size: int, st
     now = {**earlier, "pid": os.getpid(), "gym": __version__, "stacks": stacks}
     write_result(paths.run, orjson.dumps(now, option=orjson.OPT_INDENT_2))
     return notices
+
+
+def begins_anew(paths: OutputPaths, identity: Mapping[str, Any], size: int) -> bool:
+    """Failures alone bind no options: those of another run make room, rollouts would not."""
+    if size or not (paths.failures.exists() and paths.failures.stat().st_size):
+        return False
+    try:
+        return bool(orjson.loads(paths.run.read_bytes())["identity"] != dict(identity))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _read(paths: OutputPaths, identity: Mapping[str, Any], size: int) -> dict[str, Any]:
@@ -99,7 +110,9 @@ def _next_stacks(
     before: dict[str, str] = stacks[-1]["instances"] if stacks else {}
     if before == instances:
         return stacks, []
-    changes = [*differences(before, instances), *(_strictness(stacks[-1], stack) if stacks else ())]
+    settings = stacks[-1].get("settings") or {} if stacks else {}
+    changes = list(differences(before, instances, settings, stack.settings))
+    changes += _strictness(stacks[-1], stack) if stacks else ()
     if changes and not allowed:
         raise UserError(
             f"{paths.rollouts} was collected from another stack\n    " + "\n    ".join(changes),
@@ -108,6 +121,7 @@ def _next_stacks(
     now = {"since": _now(), "digest": digest_stack(instances), "instances": dict(instances)}
     now |= {"strict": list(stack.strict)} if stack.strict else {}
     now |= {"images": dict(stack.images)} if stack.images else {}
+    now |= {"settings": dict(stack.settings)} if stack.settings else {}
     return [*stacks, now], [f"the stack has changed: {'; '.join(changes)}"] if changes else []
 
 

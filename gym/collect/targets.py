@@ -147,14 +147,15 @@ class Targets:
             return None
         return reply if reply.status == 200 else None
 
-    async def post_console(self, path: str, body: bytes) -> int:
-        """The console's status; 0 when it does not answer. Nothing depends on it."""
-        url = self._base + path
+    async def ask_console(
+        self, path: str, body: bytes | None = None, *, seconds: float = _CONSOLE_SECONDS
+    ) -> Reply | None:
+        """The reply of whatever answers below the router, the console by itself; None when nothing does."""
+        method, url = "GET" if body is None else "POST", self._base + path
         try:
-            reply = await self._http.request("POST", url, body=body, headers=self._auth, timeout=_CONSOLE_SECONDS)
-            return reply.status
+            return await self._http.request(method, url, body=body or b"", headers=self._auth, timeout=seconds)
         except (OSError, TimeoutError):
-            return 0
+            return None
 
     async def probe(self, names: Collection[str]) -> str:
         """The first problem of these instances now; "" when all of them answer."""
@@ -168,14 +169,12 @@ class Targets:
 
     async def _refresh_held(self) -> None:
         """From the console, which asks every server now and then; an older one has no such route."""
-        if not self._has_held:
-            return
+        reply = await self.ask_console("/held") if self._has_held else None
+        self._has_held = self._has_held and (reply is None or reply.status not in (404, 405))
+        body = reply.body if reply and reply.status == 200 else b'{"held": []}'
         try:
-            reply = await self._http.request("GET", f"{self._base}/held", headers=self._auth, timeout=_CONSOLE_SECONDS)
-            self._has_held = reply.status not in (404, 405)
-            held = orjson.loads(reply.body)["held"] if reply.status == 200 else ()
-            self.held = tuple(HeldCalls(**one) for one in held)
-        except (OSError, TimeoutError, ValueError, KeyError, TypeError):
+            self.held = tuple(HeldCalls(**one) for one in orjson.loads(body)["held"])
+        except (ValueError, KeyError, TypeError):
             self.held = ()
 
     async def _ask(self, name: str, replica: AgentReplica) -> str:

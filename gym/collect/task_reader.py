@@ -12,6 +12,7 @@ import orjson
 from pydantic_core import from_json
 
 from gym.collect.keys import DoneKeys, RowIndex, format_key, row_digest
+from gym.collect.row_tools import NoTools, RowTools
 from gym.config.aliases import known_as
 from gym.config.redaction import redact
 from gym.data.line_source import Line
@@ -56,6 +57,7 @@ class TaskRules:
     repeats: int = 1
     shard: tuple[int, int] = (1, 1)
     params: tuple[tuple[str, Any], ...] = ()
+    tools: RowTools = field(default_factory=RowTools)
 
 
 class TaskReader:
@@ -106,7 +108,7 @@ class TaskReader:
         part, parts = self._rules.shard
         if index % parts != part - 1:
             return []
-        raw, fields = self._prepare(line.raw, row, agent)
+        raw, fields = self._prepare(line, row, agent)
         masked = mask_row(raw, secret)
         where = f"{line.file}:{line.number}"
         return [
@@ -142,15 +144,19 @@ class TaskReader:
         self._given.count(task + 1, self._rules.repeats)
         return task, counted
 
-    def _prepare(self, raw: bytes, row: dict[str, Any], agent: str) -> tuple[bytes, dict[str, Any]]:
+    def _prepare(self, line: Line, row: dict[str, Any], agent: str) -> tuple[bytes, dict[str, Any]]:
         """The row's bytes, untouched unless something in them must go, and what is to be added."""
-        fields: dict[str, Any] = {}
+        raw, fields = line.raw, dict[str, Any]()
+        try:
+            changed = self._rules.tools.add_to(row, agent)
+        except NoTools as error:
+            raise bad_line(line, str(error), key=f"{PARAMS}.tools", hint="list them in the row") from None
         if not isinstance(row.get(AGENT_REF), dict):
             row.pop(AGENT_REF, None)
             fields[AGENT_REF] = {"type": "responses_api_agents", "name": agent}
         if self._rules.params:
             row[PARAMS] = {**row[PARAMS], **dict(self._rules.params)}
-        if self._rules.params or _lost_fields(raw, row):
+        if changed or self._rules.params or _lost_fields(raw, row):
             raw = orjson.dumps(row)
         return raw, fields
 

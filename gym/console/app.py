@@ -70,6 +70,7 @@ def make_app(deps: Deps) -> Starlette:
         Route("/", console.front),
         Route("/servers", console.servers),
         Route("/discovery", console.discovery),
+        Route("/settings", console.settings),
         Route("/global_config_dict_yaml", console.global_config),
         Route("/server_instances", console.server_instances),
         Route("/auth", console.auth),
@@ -123,6 +124,10 @@ class Console:
     async def discovery(self, request: Request) -> Response:
         found = await self._deps.sources.discovery()
         return Response(found.model_dump_json(), headers=NO_STORE, media_type="application/json")
+
+    async def settings(self, request: Request) -> Response:
+        """What a collection keeps beside its rollouts, to say later what has changed."""
+        return _json(views.settings_view(self._deps.sources.config()))
 
     async def global_config(self, request: Request) -> Response:
         """A JSON string that holds YAML: both kinds of client that exist can read it."""
@@ -242,7 +247,17 @@ class Console:
         return Response(failure.to_body(), failure.status, {**NO_STORE, **headers}, "application/json")
 
     async def nowhere(self, request: Request) -> Response:
-        pages = ["/", "/servers", "/discovery", "/collections", "/held", "/vanished", "/rollouts", "/shares"]
+        pages = [
+            "/",
+            "/servers",
+            "/discovery",
+            "/settings",
+            "/collections",
+            "/held",
+            "/vanished",
+            "/rollouts",
+            "/shares",
+        ]
         pages += ["/metrics", "/global_config_dict_yaml", "/server_instances", "/admin/models/NAME/upstreams"]
         return _json({"error": f"nothing at {request.url.path[:200]}", "try": pages}, status=404)
 

@@ -35,6 +35,7 @@ class ServerFacts(BaseModel):
     directory: str = ""
     entrypoint: str = "app.py"
     needs: tuple[str, ...] = ()
+    parts: dict[str, str] = Field(default_factory=dict)  # digests of what it is made of, by their names
 
 
 class ConsoleConfig(BaseModel):

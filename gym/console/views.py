@@ -66,6 +66,19 @@ def servers_view(
     }
 
 
+def settings_view(config: ConsoleConfig) -> dict[str, Any]:
+    """`/settings`: the fields of every instance, secrets masked, and the digests of what else it is made of."""
+    tree = redact(config.config)
+    found = {}
+    for name, facts in config.servers.items():
+        block = tree.get(name)
+        by_type = block.get(facts.type) if isinstance(block, Mapping) else None
+        fields = by_type.get(facts.implementation) if isinstance(by_type, Mapping) else None
+        shown = {key: value for key, value in (fields or {}).items() if key != "entrypoint"}
+        found[name] = {"type": facts.type, "fields": shown, "parts": facts.parts}
+    return {"instances": found}
+
+
 def server_instances_view(
     discovery: Discovery, config: ConsoleConfig, probes: Mapping[str, Probe], origin: Origin, *, now: float
 ) -> list[dict[str, Any]]:

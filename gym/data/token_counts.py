@@ -12,6 +12,7 @@ import orjson
 
 from gym.data.byte_weights import weigh
 from gym.errors import UserError
+from gym.programs import install_command
 
 ESTIMATE: Final = "estimate"
 # In fifths of a token, fitted to cl100k on the example rows of all servers: half of them within 6 %, nine of ten within
@@ -109,5 +110,5 @@ def _import(package: str, wanted: str) -> Any:
     except ImportError:
         raise UserError(
             f"--tokenizer {wanted} needs the package {package}, which is not installed here",
-            f"pip install {package}; or leave --tokenizer out for an estimate",
+            f"{install_command(package)}; or leave --tokenizer out for an estimate",
         ) from None

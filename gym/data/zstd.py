@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import BinaryIO, cast
 
 from gym.errors import UserError
+from gym.programs import install_command
 
 
 def open_zstd(file: str) -> BinaryIO:
@@ -15,5 +16,6 @@ def open_zstd(file: str) -> BinaryIO:
         with suppress(ImportError):
             return cast(BinaryIO, importlib.import_module(name).open(file, "rb"))
     raise UserError(
-        f"{file} is compressed with zstd, and this Python has no zstd", "pip install backports.zstd, or unzstd it"
+        f"{file} is compressed with zstd, and this Python has no zstd",
+        f"{install_command('backports.zstd')}, or unzstd it",
     )

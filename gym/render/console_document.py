@@ -27,4 +27,5 @@ def _facts(service: Service) -> dict[str, Any]:
         "directory": str(service.directory or ""),
         "entrypoint": service.entrypoint,
         "needs": list(service.needs),
+        "parts": dict(service.parts),
     }

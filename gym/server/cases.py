@@ -18,10 +18,12 @@ from typing import Any, Literal
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import from_json
 
 from gym import labels
 from gym.errors import GymError, UserError
 from gym.server.base import ServerApp
+from gym.server.case_rows import ExampleRows
 from gym.server.errors import validation_message
 from gym.server.serve import load_app
 from gym.server.testing import ANSWER_SECONDS, Answered, Caller, Scripted, ScriptedJudge, running, scripted_judge
@@ -101,13 +103,17 @@ def load_cases(path: Path) -> tuple[Case, ...]:
             f"{path} cannot be read: {error.strerror}", "`gym new resources NAME` writes one to start from"
         ) from None
     cases: dict[str, Case] = {}
+    rows = ExampleRows(path)
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
+        where = f"{path}:{number}"
         try:
-            case = Case.model_validate_json(line)
+            case = Case.model_validate(rows.fill(from_json(line), where))
         except ValidationError as error:
-            raise UserError(f"{path}:{number}: {validation_message(error)}") from None
+            raise UserError(f"{where}: {validation_message(error)}") from None
+        except ValueError as error:
+            raise UserError(f"{where}: no JSON: {error}", "a case is one JSON object a line") from None
         if case.name in cases:
             raise UserError(f"{path}:{number}: a second case called {case.name!r}")
         cases[case.name] = case

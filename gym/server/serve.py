@@ -25,6 +25,7 @@ from gym.errors import GymError, UserError
 from gym.http.keepalive import keep_alive
 from gym.server.blocked_replies import answer_waiting, failure_of_blocked, failure_of_others, refuse_callers
 from gym.server.config import Settings, read_settings
+from gym.server.hidden_gym import refuse_openai_gym
 from gym.server.refusing import PROGRAMS, Refusing, Rules
 from gym.server.watchdog import Blocked, Watchdog
 
@@ -48,6 +49,7 @@ def load_app(path: Path) -> Any:
     """The `app` of a file; its folder is importable, as when the file is run as a script."""
     if not path.is_file():
         raise UserError(f"no {path.name} in {path.resolve().parent}", "write one that ends with `app = MyServer.app()`")
+    refuse_openai_gym()
     sys.path.insert(0, str(path.resolve().parent))
     spec = importlib.util.spec_from_file_location("app", path)
     assert spec is not None

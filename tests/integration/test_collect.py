@@ -489,3 +489,35 @@ async def test_a_program_may_stop_listening_at_any_time() -> None:
         agent.control(broken={"status": 500, "healthz": True})
         with pytest.raises(InfraError, match="nothing got better"):
             await gather(collect(agent.url, rows, options=AttemptOptions(max_pause=0.05, backoff=0.001)))
+
+
+SETTINGS = {"agent": {"fields": {"resources_server": {"name": "calc"}}}, "calc": {"fields": {}}}
+TOOLS = [{"type": "function", "name": name} for name in ("add", "subtract", "divide")]
+
+
+def notices(events: list[Event]) -> list[str]:
+    return [one.text for one in events if isinstance(one, Notice)]
+
+
+def test_tools_that_rows_do_not_list_are_missed_aloud_once_and_filled_in_on_request(tmp_path: Path) -> None:
+    with fake_agent(settings=SETTINGS, tools=TOOLS) as agent:
+        rows, events = [{"n": n} for n in range(3)], list[Event]()
+        assert run(options(agent, tmp_path, rows), events).exit_code == 0
+        missed = "add and 2 more are never offered to the model: rows of agent list no tools."
+        assert [one.startswith(missed) for one in notices(events)] == [True]
+        assert not any("tools" in one["responses_create_params"] for one in read(tmp_path / "X.jsonl"))
+        with pytest.raises(UserError, match='tools: nothing then, "auto" now'):
+            run(options(agent, tmp_path, rows, fill_tools=True))
+        events.clear()
+        run(options(agent, tmp_path, rows, fill_tools=True, fresh=True), events)
+        assert [one for one in notices(events) if "tools" in one] == []
+        assert [one["responses_create_params"]["tools"] for one in read(tmp_path / "X.jsonl")] == [TOOLS] * 3
+
+
+def test_tools_that_cannot_be_read_stop_a_run_only_where_they_are_asked_for(tmp_path: Path) -> None:
+    with fake_agent(settings=SETTINGS, statuses={"/tools": 503}) as agent:
+        assert run(options(agent, tmp_path, [{}])).exit_code == 0
+        with pytest.raises(InfraError, match="calc does not tell its tools: GET /tools was answered 503"):
+            run(options(agent, tmp_path, [{}], fill_tools=True))
+    with fake_agent() as agent, pytest.raises(InfraError, match="an older gym started it"):
+        run(options(agent, tmp_path, [{}], fill_tools=True, fresh=True))

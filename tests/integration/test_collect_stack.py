@@ -172,7 +172,7 @@ def test_a_resume_against_a_changed_stack_is_refused_until_it_is_accepted(stack:
     refused = stack.rollouts(rows, "-o", output)
     assert refused.returncode == 1
     assert "another stack" in refused.stderr
-    assert "policy_model: " in refused.stderr
+    assert "policy_model: latency_seconds: 0 -> 0.001\n" in refused.stderr
     assert "--accept-changes" in refused.stderr
     accepted = stack.rollouts(rows, "-o", output, "--accept-changes")
     assert accepted.returncode == 0, accepted.stderr

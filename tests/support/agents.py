@@ -46,6 +46,9 @@ class Fake:
     token: str = ""
     routes: bool = False  # one for each replica
     mute: bool = False  # knows no /aggregate_metrics
+    settings: dict[str, Any] = field(default_factory=dict)  # of its instances, by name
+    tools: list[Any] = field(default_factory=list)  # of every resources server
+    statuses: dict[str, int] = field(default_factory=dict)  # of paths that it does not know
     allowed: int = 1 << 60  # so many runs go on; those that come later wait until more are
 
     async def answer(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, bytes] | None:
@@ -56,8 +59,8 @@ class Fake:
             path = "/" + path.split("/", 3)[3]
         if path == "/run":
             return await self.run(headers, body)
-        if path == "/discovery":
-            return 200, orjson.dumps(self.discovery())
+        if path in (known := self.documents()):
+            return 200, orjson.dumps(known[path])
         if path == "/healthz":
             return (503 if self.broken.get("healthz") else 200), b"{}"
         if path == "/control":
@@ -72,7 +75,12 @@ class Fake:
             self.aggregated.append(len(rows))
             metrics = {"mean/reward": sum(row["reward"] for row in rows) / len(rows), "made_by": "agent"}
             return 200, orjson.dumps({"agent_metrics": metrics, "key_metrics": {}, "group_level_metrics": []})
-        return 404, b"{}"
+        return self.statuses.get(path, 404), b"{}"
+
+    def documents(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"/discovery": self.discovery()}
+        found |= {"/settings": {"instances": self.settings}} if self.settings else {}
+        return found | ({"/tools": self.tools} if self.tools else {})
 
     def begin(self) -> None:
         self.runs += 1
@@ -205,6 +213,9 @@ async def serve(descriptor: int, options: dict[str, Any]) -> None:
         delay=options.get("delay", 0.0),
         token=options.get("token", ""),
         routes=options.get("routes", False),
+        settings=options.get("settings", {}),
+        tools=options.get("tools", []),
+        statuses=options.get("statuses", {}),
         allowed=options.get("allowed", 1 << 60),
     )
     server = await asyncio.get_running_loop().create_server(lambda: Connection(fake), sock=listener, backlog=4096)

@@ -76,4 +76,6 @@ def _parent(kind: Kind) -> Path:
 
 
 def _run_line(kind: Kind, name: str) -> str:
-    return f"gym up simple_weather --model {name}" if kind == "model" else f"gym up {name} --model scripted"
+    if kind == "model":
+        return f"gym up simple_weather --model {name}"
+    return f"gym up {name} --model {'oracle' if kind == 'resources' else 'scripted'}"

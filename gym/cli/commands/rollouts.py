@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -47,6 +47,10 @@ Drain = Annotated[float, typer.Option("--drain", metavar="SECONDS", help="To fin
 Params = Annotated[
     str, typer.Option("--params", metavar="JSON", help="Over every row's create params: '{\"temperature\": 1}'.")
 ]
+Tools = Annotated[
+    Literal["auto"] | None,
+    typer.Option("--tools", metavar="auto", help="Offer a server's tools in rows that list none."),
+]
 Shard = Annotated[str, typer.Option("--shard", metavar="I/N", help="Only part I of N.")]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Move earlier output aside and start from the first row.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad-rows", help="List malformed rows and go on.")]
@@ -74,6 +78,7 @@ def command(
     max_pause: MaxPause = 600,
     drain: Drain = 30,
     params: Params = "{}",
+    tools: Tools = None,
     shard: Shard = "1/1",
     fresh: Fresh = False,
     skip_bad_rows: SkipBad = False,
@@ -100,6 +105,7 @@ def command(
         drain=drain,
         shard=parse_shard(shard),
         params=parse_params(params),
+        fill_tools=tools == "auto",
         fresh=fresh,
         skip_bad_rows=skip_bad_rows,
         accept_changes=accept_changes,

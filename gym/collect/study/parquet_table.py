@@ -13,6 +13,7 @@ from gym.collect.run_replies import STAMP
 from gym.collect.study.chats import Conversation
 from gym.collect.study.recorded import Recorded
 from gym.errors import UserError
+from gym.programs import install_command
 
 _GROUP = 1000
 
@@ -33,7 +34,7 @@ def _load() -> tuple[Any, Any]:
     try:
         return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ImportError:
-        raise UserError("Parquet files need pyarrow, which is not installed", "pip install pyarrow") from None
+        raise UserError("Parquet files need pyarrow, which is not installed", install_command("pyarrow")) from None
 
 
 def _schema(arrow: Any) -> Any:

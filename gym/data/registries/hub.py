@@ -24,8 +24,8 @@ from gym.data.registries.splits import PARQUET, files_of_split, list_splits
 from gym.data.registries.transfer import Remote, Retries, fetch_file
 from gym.data.whole_files import whole_file
 from gym.errors import GymError, InfraError, UserError
+from gym.programs import install_command
 
-INSTALL: Final = "pip install 'compose-gym[hub]'"
 KIND: Final = "dataset"
 CONVERTED: Final = "refs/convert/parquet"  # where the hub itself puts a parquet copy
 _OUTSIDE: Final = frozenset({"httpx", "httpx2", "httpcore", "httpcore2", "requests", "urllib3"})
@@ -214,7 +214,9 @@ def _load() -> Any:
     try:
         return importlib.import_module("huggingface_hub")
     except ImportError:
-        raise UserError("A Hugging Face hub needs huggingface_hub, which is not installed", INSTALL) from None
+        raise UserError(
+            "A Hugging Face hub needs huggingface_hub, which is not installed", install_command("huggingface_hub")
+        ) from None
 
 
 def _copy_lines(path: Path, out: Any) -> None:

@@ -13,6 +13,7 @@ import orjson
 
 from gym.data.row_parsing import AGENT_REF, PARAMS
 from gym.errors import InfraError, UserError
+from gym.programs import install_command
 
 _BATCH = 1000
 _OBJECTS = (PARAMS, AGENT_REF)
@@ -62,5 +63,5 @@ def need_pyarrow() -> Any:
         return importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise UserError(
-            "This split is stored as parquet, and pyarrow, which reads it, is not installed", "pip install pyarrow"
+            "This split is stored as parquet, and pyarrow, which reads it, is not installed", install_command("pyarrow")
         ) from None

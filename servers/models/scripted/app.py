@@ -36,6 +36,8 @@ class ScriptedConfig(ModelConfig):
     fallback: Literal["auto", "done", "error"] = "auto"
     latency_seconds: float = Field(default=0.0, ge=0)
     answers: Path | None = None
+    oracle: bool = False  # `gym up` fills in the next field
+    oracle_answers: list[dict[str, Any]] = Field(default_factory=list)
     recording: Path | None = None
     upstream: UpstreamConfig | None = None
     return_token_id_information: bool = False
@@ -47,7 +49,7 @@ class Scripted(Model):
 
     async def start(self) -> None:
         self.rules = compile_rules(self.config.rules)
-        self.answers = Answers.load(_absolute("answers", self.config.answers)) if self.config.answers else None
+        self.answers = _load_answers(self.config)
         self.path = _recording_path(self.config)
         self.recording = Recording.load(self.path) if self.config.mode == "replay" else None
         self.upstream = _open_upstream(self.config) if self.config.mode == "record" else None
@@ -97,6 +99,12 @@ class Scripted(Model):
         async with self.writing:
             await asyncio.to_thread(append_line, self.path, request_digest(request), request, reply)
         return reply
+
+
+def _load_answers(config: ScriptedConfig) -> Answers | None:
+    if config.answers:
+        return Answers.load(_absolute("answers", config.answers))
+    return Answers.of(config.oracle_answers) if config.oracle_answers else None
 
 
 def _open_upstream(config: ScriptedConfig) -> Upstream:

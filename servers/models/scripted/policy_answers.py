@@ -5,7 +5,7 @@ A prompt that no line begins with is a judge's: it gets the texts of the line th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,16 +36,20 @@ class Answers:
 
     @classmethod
     def load(cls, path: Path) -> Answers:
-        lines: dict[str, Line] = {}
-        lengths: set[int] = set()
         try:
-            entries = [orjson.loads(line) for line in path.read_bytes().splitlines() if line.strip()]
-            for one in entries:
-                asked = input_items(one["input"])
-                lengths.add(len(asked))
-                lines[_digest(asked)] = Line(tuple(one["turns"]), tuple(one.get("judge") or ()))
+            return cls.of([orjson.loads(line) for line in path.read_bytes().splitlines() if line.strip()])
         except (OSError, orjson.JSONDecodeError, KeyError, TypeError) as error:
             raise UserError(f"answers: {path} cannot be read: {error}", "a line is {input, turns, judge}") from None
+
+    @classmethod
+    def of(cls, entries: Iterable[Mapping[str, Any]]) -> Answers:
+        """Of two lines with one prompt the first is said."""
+        lines: dict[str, Line] = {}
+        lengths: set[int] = set()
+        for one in entries:
+            asked = input_items(one["input"])
+            lengths.add(len(asked))
+            lines.setdefault(_digest(asked), Line(tuple(one["turns"]), tuple(one.get("judge") or ())))
         return cls(lines, tuple(sorted(lengths, reverse=True)))
 
     def answer(self, params: Mapping[str, Any]) -> list[Item] | None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import pty
 import re
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -59,8 +61,9 @@ def test_all_problems_of_a_configuration_are_shown(capsys: pytest.CaptureFixture
     assert "b.yaml:7: y.z: missing value" in text
 
 
-def test_ctrl_c_is_130_and_a_termination_143_without_a_word(capsys: pytest.CaptureFixture[str]) -> None:
+def test_ctrl_c_is_130_and_a_termination_143_without_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_code(raising(KeyboardInterrupt())) == INTERRUPTED
+    assert capsys.readouterr().err.startswith("interrupted; ")
     assert exit_code(raising(Terminated())) == TERMINATED
     assert capsys.readouterr().err == ""
 
@@ -100,3 +103,57 @@ def test_a_sigterm_ends_a_command_the_way_ctrl_c_does_and_the_handler_goes_again
     with interruptible():
         assert exit_code(wait_for_it) == TERMINATED
     assert signal.getsignal(signal.SIGTERM) == before
+
+
+def held(folder: Path, *names: str) -> None:
+    for name in names:
+        (home := folder / ".gym" / name).mkdir(parents=True)
+        (home / "session.json").write_text('{"runtime": "local"}')
+
+
+def test_ctrl_c_says_that_nothing_is_left_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held(tmp_path, "gym")  # a stack that was stopped
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert exit_code(raising(KeyboardInterrupt())) == INTERRUPTED
+    assert capsys.readouterr().err == "interrupted; nothing is left running\n"
+
+
+def test_ctrl_c_says_which_stacks_run_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def status(_self: object, home: Path) -> object:
+        if home.name == "broken":
+            raise InfraError("the engine does not answer")
+        return home
+
+    held(tmp_path, "gym", "mine", "broken")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gym.runtime.local.local_runtime.LocalRuntime.status", status)
+    assert exit_code(raising(KeyboardInterrupt())) == INTERRUPTED
+    told = capsys.readouterr().err
+    assert "stack 'gym' runs on: gym ps shows it, gym down stops it" in told
+    assert "stack 'mine' runs on: gym ps --stack mine shows it, gym down --stack mine stops it" in told
+    assert "whether stack 'broken' runs is unknown: gym ps --stack broken" in told
+
+
+def test_what_ctrl_c_says_stands_in_a_line_of_its_own(tmp_path: Path) -> None:
+    """On a terminal, which has echoed `^C` behind whatever stood there."""
+    script = (
+        "import sys\n"
+        "from gym.cli.boundary import exit_code\n"
+        "def work():\n    sys.stderr.write('half a line^C'); sys.stderr.flush(); raise KeyboardInterrupt\n"
+        "sys.exit(exit_code(work))"
+    )
+    leader, follower = pty.openpty()
+    try:
+        done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, stderr=follower)
+        shown = os.read(leader, 4096).decode().splitlines()
+    finally:
+        os.close(leader)
+        os.close(follower)
+    assert done.returncode == INTERRUPTED
+    assert shown[0] == "half a line^C"
+    assert "interrupted; nothing is left running" in shown[1]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import io
+import re
 from pathlib import Path
 
 import pytest
 from rich.console import Console, RenderableType
+from rich.live import Live
 
 from gym.cli import console
 from gym.cli.progress import _BarReporter, _PlainReporter, follow_progress, progress_line, show_summary
 from gym.cli.replica_table import _LiveView, live_status, replica_table
 from gym.collect import BadRow, Notice, Progress, Summary
-from gym.collect.events import AgentProgress, HeldCalls
+from gym.collect.events import EXIT_STOPPED, AgentProgress, HeldCalls
 from gym.errors import Problem
 from gym.runtime.status import ReplicaStatus, StackStatus
 
@@ -140,7 +142,7 @@ def test_a_bad_row_that_ends_the_run_is_reported_once_by_its_error(capsys: pytes
 
 
 def test_the_bar_says_why_it_stands_still() -> None:
-    reporter = _BarReporter()
+    reporter = _BarReporter(Console())
     reporter.report(PROGRESS)
     assert "120/400" in shown(reporter.render())
     reporter.report(Progress(paused_reason="policy_model answers 502"))
@@ -150,6 +152,25 @@ def test_the_bar_says_why_it_stands_still() -> None:
     assert line in " ".join(shown(reporter.render()).split())
     reporter.report(Progress(stopping=True))
     assert "Ctrl-C once more" in shown(reporter.render())
+
+
+def test_what_is_said_beside_the_bar_stands_in_a_line_of_its_own() -> None:
+    terminal = Console(file=io.StringIO(), force_terminal=True, width=100)
+    reporter = _BarReporter(terminal)
+    with Live(get_renderable=reporter.render, console=terminal, auto_refresh=False) as live:
+        reporter.report(PROGRESS)
+        live.refresh()
+        reporter.report(Notice("stopping: 30 s for the rollouts under way"))
+    assert isinstance(terminal.file, io.StringIO)
+    before, notice, _ = terminal.file.getvalue().partition("stopping: 30 s")
+    assert notice
+    assert "120/400" in before
+    assert re.search(r"\r\x1b\[2K(\x1b\[[0-9;]*m)?$", before), repr(before[-40:])  # the bar's line was cleared first
+
+
+def test_a_stopped_collection_says_that_its_stack_runs_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    show_summary(Summary(EXIT_STOPPED, PROGRESS, tmp_path / "out.jsonl", reason="stopped"))
+    assert re.search(r"^stack +runs on; gym down stops it$", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_a_summary_is_a_table_by_agent_and_where_things_are(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from gym.cli.scaffold import (
 )
 from gym.errors import UserError
 from gym.files import asset_dir
+from gym.server.cases import CASES, load_cases, missing_kinds
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,25 @@ def test_a_template_that_there_is_not_is_refused_with_those_there_are() -> None:
     known = list_templates(asset_dir("templates"))
     assert find_template("Pydantic_AI", "agent", known).name == "pydantic-ai"
     assert find_template("tool-environment", "resources", known).name == "tool_environment"
-    for name, kind, there in (("nope", "agent", "langgraph"), ("mcp", "resources", "scorer"), ("mcp", "model", "out")):
+    for name, kind, there in (
+        ("nope", "agent", "langgraph"),
+        ("langgraph", "resources", "scorer"),
+        ("mcp", "model", "out"),
+    ):
         with pytest.raises(UserError, match="template") as caught:
             find_template(name, kind, known)
         assert there in caught.value.hint
+
+
+def test_every_environment_template_is_a_whole_server_that_names_the_least_of_its_cases(tmp_path: Path) -> None:
+    known = [one for one in list_templates(asset_dir("templates")) if one.kind == "resources"]
+    assert {"session", "mcp", "multi_turn", "scorer"} <= {one.name for one in known}
+    plain = asset_dir("templates") / "resources"
+    for folder in (plain, *(one.folders[-1] for one in known)):
+        values = {"name": "mine", "class_name": "Mine", "title": "Mine", "path": "mine", "library": ""}
+        write_tree(tmp_path / folder.name, render_tree(folder, values))
+        readme = " ".join((tmp_path / folder.name / "README.md").read_text().split())
+        assert "2 of the kind `full_reward`, 2 `zero_reward`, 2 `adversarial` and 1 `malformed`" in readme
+        assert "--model oracle" in readme
+        assert list(missing_kinds(load_cases(tmp_path / folder.name / CASES))) == []
+        assert '"row": ' in (tmp_path / folder.name / CASES).read_text()

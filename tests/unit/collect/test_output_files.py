@@ -106,11 +106,19 @@ def test_a_run_that_collected_nothing_binds_no_later_one(path: Path) -> None:
         opened(path)
 
 
-def test_options_of_failures_bind_as_well(path: Path) -> None:
+def test_failures_alone_bind_no_options_and_are_kept_aside(path: Path) -> None:
+    """`--agent`, added after every row of the first run failed."""
     opened(path)
     OutputPaths.beside(path).failures.write_bytes(failure(1, terminal=True))
+    assert opened(path).notices == []
+    output = opened(path, agent="math")
+    assert "the old files are now" in output.notices[0]
+    assert len(output.done) == 0
+    (aside,) = path.parent.glob("X.*_failures.jsonl")
+    assert aside.read_bytes() == failure(1, terminal=True)
+    path.write_bytes(rollout(1))
     with pytest.raises(UserError, match="other options"):
-        opened(path, repeats=4)
+        opened(path)
 
 
 def with_stack(path: Path, accept: bool = False, **instances: str) -> OutputFiles:
@@ -130,7 +138,7 @@ def test_a_resume_against_a_changed_stack_is_refused_and_names_what_differs(path
     with_stack(path, mcqa="a1", model="b1")
     path.write_bytes(rollout(1))
     with_stack(path, mcqa="a1", model="b1", another="c1")
-    with pytest.raises(UserError, match=r"another stack\n    model: b1 then, b2 now\n") as caught:
+    with pytest.raises(UserError, match=r"another stack\n    model: has changed \(its") as caught:
         with_stack(path, mcqa="a1", model="b2", another="c1")
     assert "--accept-changes" in caught.value.hint
     assert "the stack has changed: model" in with_stack(path, True, mcqa="a1", model="b2", another="c1").notices[0]
@@ -138,6 +146,24 @@ def test_a_resume_against_a_changed_stack_is_refused_and_names_what_differs(path
     run = orjson.loads(OutputPaths.beside(path).run.read_bytes())
     assert [one["instances"]["model"] for one in run["stacks"]] == ["b1", "b1", "b2"]
     assert len({one["digest"] for one in run["stacks"]}) == 3
+
+
+def test_a_changed_stack_is_told_by_its_settings_not_by_digests(path: Path) -> None:
+    def of(digest: str, parts: str, **fields: Any) -> StackOfRun:
+        settings = {"agent": {"fields": fields, "parts": {"configuration": str(fields), "sources": parts}}}
+        return StackOfRun({"agent": digest}, settings=settings)
+
+    def resume(stack: StackOfRun) -> None:
+        open_output(path, IDENTITY, fresh=False, on_done=lambda *_: None, stack=stack).close()
+
+    resume(of("d1", "s1", max_steps=100, judge={"name": "a", "texts": ["x"]}))
+    path.write_bytes(rollout(1))
+    with pytest.raises(UserError) as caught:
+        resume(of("d2", "s1", max_steps=7, judge={"name": "b", "texts": ["x"]}, strict=True))
+    told = "agent: max_steps: 100 -> 7, judge.name: a -> b, strict: default -> true"
+    assert caught.value.what.splitlines()[1:] == [f"    {told}"]
+    with pytest.raises(UserError, match=r"agent: its sources changed\n"):
+        resume(of("d3", "s2", max_steps=100, judge={"name": "a", "texts": ["x"]}))
 
 
 def test_rollouts_of_an_unknown_run_are_refused(path: Path) -> None:

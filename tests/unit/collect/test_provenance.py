@@ -112,4 +112,7 @@ def test_a_stack_has_one_digest_that_no_order_changes() -> None:
 def test_only_what_the_earlier_rollouts_could_have_used_makes_a_difference() -> None:
     assert differences({"a": "1"}, {"a": "1", "new": "2"}) == []
     assert differences({"a": "1"}, {"a": ""}) == differences({"a": ""}, {"a": "1"}) == []
-    assert differences({"a": "1", "b": "2"}, {"b": "3"}) == ["a: is not in this stack", "b: 2 then, 3 now"]
+    assert differences({"a": "1", "b": "2"}, {"b": "3"}) == [
+        "a: is not in this stack",
+        "b: has changed (its digest is another one)",
+    ]

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gym.collect.keys import DoneKeys, parse_key
+from gym.collect.row_tools import RowTools
 from gym.collect.task_reader import Task, TaskReader, TaskRules
 from gym.data.line_source import Line, lines_of_rows
 from gym.errors import Problem
@@ -183,3 +184,44 @@ def test_a_broken_line_that_holds_a_key_is_not_shown() -> None:
     found = problem('{"policy_api_key": "' + KEY + '", oops')
     assert "not JSON" in found
     assert KEY not in found
+
+
+TOOLS = ({"type": "function", "name": "add"}, {"type": "function", "name": "subtract"})
+
+
+def with_tools(tools: object = None, **fields: Any) -> dict[str, Any]:
+    return {**ROW, **fields, "responses_create_params": {"input": "hi", **({"tools": tools} if tools else {})}}
+
+
+def test_rows_without_tools_get_those_of_their_server_on_request() -> None:
+    known = RowTools({"math": TOOLS, "code": ()}, fill=True)
+    own, none = with_tools([{"name": "own"}]), {"responses_create_params": {"input": "hi", "tools": []}}
+    by_default = {**ROW, "responses_create_params_defaults": {"tools": [{"name": "own"}]}}
+    given = [ROW, own, none, by_default, {**ROW, "agent_ref": {"name": "code"}}]
+    found = [one["responses_create_params"].get("tools") for one in bodies(given, tools=known)]
+    assert found == [list(TOOLS), [{"name": "own"}], [], None, []]
+    assert not known.missing
+
+
+def test_the_key_of_a_row_stays_whatever_tools_it_gets() -> None:
+    (bare,), (filled,) = tasks([ROW]), tasks([ROW], tools=RowTools({"math": TOOLS}, fill=True))
+    assert bare.key == filled.key
+    assert b"subtract" in filled.written
+    assert b"subtract" not in bare.written
+
+
+def test_a_row_may_ask_for_the_tools_of_its_server() -> None:
+    (body,) = bodies([with_tools("auto")], tools=RowTools({"math": TOOLS}))
+    assert body["responses_create_params"] == {"input": "hi", "tools": list(TOOLS)}
+    found = problem(with_tools("auto"), tools=RowTools(unread={"math": "calc does not tell its tools"}))
+    assert found.startswith("data.jsonl:1: responses_create_params.tools: calc does not tell its tools")
+    assert "list them in the row" in problem(with_tools("auto"))
+
+
+def test_tools_that_no_row_of_an_agent_offers_are_missed_once() -> None:
+    known = RowTools({"math": TOOLS, "code": TOOLS}, elsewhere=frozenset({"code"}))
+    tasks([ROW, ROW, with_tools([{"name": "own"}], n=1), {**ROW, "agent_ref": {"name": "code"}}], tools=known)
+    assert list(known.missing) == ["math"]
+    warning = known.warning("math")
+    assert warning.startswith("add and 1 more are never offered to the model: rows of math list no tools.")
+    assert warning.endswith("--tools auto")

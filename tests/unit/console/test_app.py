@@ -257,3 +257,13 @@ async def test_a_url_that_does_not_answer_leaves_the_console_well(tmp_path: Path
 def _state(view: dict[str, Any], name: str) -> str:
     (state,) = {one["state"] for one in view["servers"] if one["name"] == name}
     return str(state)
+
+
+async def test_settings_are_the_fields_of_every_instance_without_secrets(bench: Bench, visitor: Visitor) -> None:
+    view = parsed(await visitor.get("/settings"))["instances"]
+    assert list(view) == [one.name for one in bench.plan.services]
+    agent = view["mcqa_simple_agent"]
+    assert agent["fields"]["resources_server"]["name"] == "mcqa"
+    assert agent["parts"] == bench.plan.services[list(view).index("mcqa_simple_agent")].parts
+    assert "entrypoint" not in agent["fields"]
+    assert "hush" not in json.dumps(view)

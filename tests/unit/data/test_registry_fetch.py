@@ -12,6 +12,7 @@ from gym.data.data_sets import DataSet, Listed
 from gym.data.registries import UploadOptions, choose_place, fetch, parse_address, read_access
 from gym.data.registries.mlflow import ModelRegistry
 from gym.errors import UserError
+from gym.programs import install_command
 from tests.support.hub import Hub
 from tests.support.mlflow_registry import Registry
 
@@ -93,5 +94,5 @@ def test_pyarrow_is_missed_before_anything_is_fetched(
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(UserError, match="parquet") as caught:
         fetch(listed(huggingface_identifier=HUB), tmp_path / "t.jsonl", {"hf_endpoint": hub.url}, environ={})
-    assert caught.value.hint == "pip install pyarrow"
+    assert caught.value.hint == install_command("pyarrow")
     assert hub.faults.ranges(".parquet") == []

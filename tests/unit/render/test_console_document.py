@@ -8,7 +8,8 @@ from tests.support.plans import stack
 
 
 def test_the_console_gets_everything_but_the_secrets() -> None:
-    document = console_document(make_plan(stack(), name="mine"))
+    plan = make_plan(stack(), name="mine")
+    document = console_document(plan)
     assert "canary" not in json.dumps(document)
     assert document["stack"] == "mine"
     assert document["config"]["policy_model"]["responses_api_models"]["openai"]["openai_api_key"] == "****"
@@ -22,4 +23,5 @@ def test_the_console_gets_everything_but_the_secrets() -> None:
         "directory": "/gym/servers/mcqa_simple_agent",
         "entrypoint": "app.py",
         "needs": ["mcqa", "policy_model"],
+        "parts": next(one.parts for one in plan.services if one.name == "mcqa_simple_agent"),
     }

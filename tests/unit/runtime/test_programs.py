@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gym.errors import ProgramFailed, UserError
-from gym.programs import NOT_FOUND, TIMED_OUT, find_program, run_program, stream_program
+from gym.programs import NOT_FOUND, TIMED_OUT, find_program, install_command, run_program, stream_program
 from tests.support.docker import eventually
 
 
@@ -91,7 +91,7 @@ def test_a_program_that_is_nowhere_comes_with_the_command_that_gets_it() -> None
     with pytest.raises(UserError) as missing:
         find_program("surely-nowhere", package="some-package")
 
-    assert missing.value.hint.endswith("-m pip install some-package")
+    assert missing.value.hint == f"Install it: {install_command('some-package')}"
 
 
 def test_the_words_of_a_program_in_a_session_of_its_own_come_back_too() -> None:
@@ -121,3 +121,16 @@ def test_a_program_in_a_session_of_its_own_goes_on_when_its_caller_is_killed(tmp
     )
     assert subprocess.run([sys.executable, "-c", caller], check=False).returncode == -signal.SIGKILL
     eventually(done.exists, bool)
+
+
+@pytest.mark.parametrize(
+    ("python", "has_pip", "command"),
+    [
+        ("/w/.venv/bin/python", True, "/w/.venv/bin/python -m pip install 'pyarrow[x]'"),
+        ("/w/.venv/bin/python", False, "uv pip install --python /w/.venv/bin/python 'pyarrow[x]'"),
+        ("/h/pipx/venvs/compose-gym/bin/python", True, "pipx inject compose-gym 'pyarrow[x]'"),
+        ("/h/uv/tools/compose-gym/bin/python", False, "uv tool install 'compose-gym[cli]' --with 'pyarrow[x]'"),
+    ],
+)
+def test_a_package_is_installed_by_what_this_environment_has(python: str, has_pip: bool, command: str) -> None:
+    assert install_command("pyarrow[x]", python=Path(python), has_pip=has_pip) == command

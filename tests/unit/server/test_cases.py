@@ -207,3 +207,41 @@ def test_what_a_file_lacks_is_counted() -> None:
         "0 adversarial cases, 2 at least",
     ]
     assert "0 zero_reward cases, 2 at least" not in list(missing_kinds(cases, constant=True))
+
+
+def written(folder: Path, *lines: object) -> Path:
+    rows = [{"responses_create_params": {"input": "1+2"}, "expected": 3, "agent_ref": {"name": "an_agent"}}]
+    (folder / "example.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+    (folder / "cases.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    return folder / "cases.jsonl"
+
+
+ANSWER = {"response": {"output": [items.message("3")]}}
+
+
+def test_a_case_may_name_the_row_that_it_answers(tmp_path: Path) -> None:
+    case = {"name": "a", "kind": "full_reward", "row": 0, "request": ANSWER, "expected_reward": 1.0}
+    other = {**case, "name": "b", "request": {**ANSWER, "expected": 4}}
+    first, second = load_cases(written(tmp_path, case, other))
+    assert first.request == {"responses_create_params": {"input": "1+2"}, "expected": 3, **ANSWER}
+    assert second.request["expected"] == 4
+    bare = {key: value for key, value in case.items() if key != "request"}
+    assert load_cases(written(tmp_path, bare))[0].request["expected"] == 3
+
+
+@pytest.mark.parametrize("number", [1, -1, "0", True, None])
+def test_a_row_that_is_not_there_is_named(tmp_path: Path, number: object) -> None:
+    case = {"name": "a", "kind": "full_reward", "row": number, "request": ANSWER, "expected_reward": 1.0}
+    with pytest.raises(UserError, match=r"cases\.jsonl:1: row: .*example\.jsonl has rows 0 to 0"):
+        load_cases(written(tmp_path, case))
+    path = written(tmp_path, case)
+    (tmp_path / "example.jsonl").unlink()
+    with pytest.raises(UserError, match="has no row"):
+        load_cases(path)
+
+
+def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    path.write_text("{\n")
+    with pytest.raises(UserError, match=r"cases\.jsonl:1: no JSON"):
+        load_cases(path)

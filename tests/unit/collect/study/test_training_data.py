@@ -11,6 +11,7 @@ import pytest
 
 from gym.collect.study.training_data import Exported, ExportOptions, Form, export_rollouts
 from gym.errors import UserError
+from gym.programs import install_command
 from tests.support.recordings import ran, row, write_collection
 
 TOOL = {"type": "function", "name": "add", "parameters": {"type": "object", "properties": {}}, "strict": True}
@@ -119,7 +120,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path, monkeypatc
     paths = write_collection(tmp_path / "x.jsonl", [ran(0)])
     with pytest.raises(UserError) as caught:
         export(paths.rollouts, "parquet", tmp_path)
-    assert caught.value.hint == "pip install pyarrow"
+    assert caught.value.hint == install_command("pyarrow")
     assert not (tmp_path / "out.parquet").exists()
 
 

@@ -1,0 +1,1 @@
+"""`gym play`: a person in the place of the model."""
