@@ -54,6 +54,15 @@ class Prepared(Value):
     notices: tuple[str, ...] = ()  # what a user should read before the stack starts
 
 
+class Inside(Value):
+    """How to run a command where a server runs."""
+
+    replica: str
+    argv: tuple[str, ...]
+    env: dict[str, str] | None = Field(default=None, repr=False)  # may hold secrets; None: as it is here
+    cwd: Path | None = None
+
+
 OnStatus = Callable[[StackStatus], None]
 
 
@@ -85,6 +94,10 @@ class Runtime(Protocol):
 
     def status(self, home: Path) -> StackStatus | None: ...
 
+    def inside(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
+        """`words`, or a shell, beside the server of that name: with its files, its packages and its variables."""
+        ...
+
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]: ...
 
     def restart(
@@ -96,4 +109,4 @@ class Runtime(Protocol):
     ) -> StackStatus: ...
 
 
-__all__ = ["Change", "OnStatus", "Prepared", "ReplicaState", "ReplicaStatus", "Runtime", "StackStatus"]
+__all__ = ["Change", "Inside", "OnStatus", "Prepared", "ReplicaState", "ReplicaStatus", "Runtime", "StackStatus"]

@@ -19,6 +19,7 @@ from gym.plan.model import Change, Observed, Plan
 from gym.programs import find_program
 from gym.runtime.gpus import check_gpus, count_gpus
 from gym.runtime.identity import Identity, is_alive
+from gym.runtime.local.beside import beside
 from gym.runtime.local.control import ask
 from gym.runtime.local.home import Home, one_command, prepare_home
 from gym.runtime.local.launch import CarriedOn, find_supervisor, launch_supervisor, supervisor_ended, wait_until_gone
@@ -29,7 +30,7 @@ from gym.runtime.local.sandbox_provider import SandboxFacts, choose_provider, re
 from gym.runtime.local.server_environments import prepare_environments
 from gym.runtime.local.sidecar_processes import check_sidecars, forget_folders
 from gym.runtime.local.specs import StackOrder
-from gym.runtime.protocol import OnStatus, Prepared, ReplicaStatus, StackStatus
+from gym.runtime.protocol import Inside, OnStatus, Prepared, ReplicaStatus, StackStatus
 from gym.runtime.sandbox_access import keep_tokens, remove_leftovers
 from gym.runtime.signals import end_as_by_ctrl_c, ignore_interrupts
 from gym.runtime.upstream_folders import forget_upstreams, prepare_upstreams
@@ -86,9 +87,9 @@ class LocalRuntime:
             return _apply(place, order, on_status, timeout, fresh=fresh)
 
     def down(self, home: Path) -> bool:
-        if not home.is_dir():
-            return False
         place = Home(home.resolve())
+        if not home.is_dir():
+            return sweep(place) > 0
         if _stop(place):
             remove_leftovers(place.path)
             forget_upstreams(place.path)
@@ -106,6 +107,19 @@ class LocalRuntime:
         place = Home(home.resolve())
         seen = _look(place)
         return StackStatus.model_validate(seen["status"]) if seen else _orphans(place)
+
+    def inside(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
+        place = Home(home.resolve())
+        connection = find_supervisor(place) if place.path.is_dir() else None
+        if connection is None:
+            raise not_running(place)
+        connection.settimeout(SILENCE_SECONDS)
+        try:
+            found = Inside.model_validate(next(ask(connection, "spec", name=name))["done"])
+        except (OSError, StopIteration) as error:
+            what = f"the supervisor of the stack in {place.path} does not say how {name} runs."
+            raise InfraError(what, "An earlier gym started it: gym down, then gym up NAMES") from error
+        return beside(found, words, os.environ)
 
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]:
         place = Home(home.resolve())
@@ -147,9 +161,13 @@ def _change(home: Path, on_status: OnStatus, verb: str, **content: Any) -> Stack
     place = Home(home.resolve())
     connection = find_supervisor(place) if place.path.is_dir() else None
     if connection is None:
-        raise UserError(f"the stack in {place.path} does not run.", "Start it: gym up NAMES")
+        raise not_running(place)
     with one_command(place):
         return _follow(place, connection, on_status, verb, **content)
+
+
+def not_running(home: Home) -> UserError:
+    return UserError(f"the stack in {home.path} does not run.", "Start it: gym up NAMES")
 
 
 def _follow(home: Home, connection: socket.socket, on_status: OnStatus, verb: str, **content: Any) -> StackStatus:
