@@ -21,6 +21,7 @@ import typer
 
 from gym import __version__
 from gym.cli import console
+from gym.cli.sign_of_life import LIFE
 from gym.errors import GymError, InfraError
 
 KNOWN, BUG, INTERRUPTED, TERMINATED = 1, 3, 130, 143
@@ -44,9 +45,16 @@ def guarded(function: Callable[..., int]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def command(*args: Any, **kwargs: Any) -> None:
-        raise typer.Exit(exit_code(lambda: function(*args, **kwargs)))
+        with LIFE.of_command(_typed_words(function)):
+            raise typer.Exit(exit_code(lambda: function(*args, **kwargs)))
 
     return command
+
+
+def _typed_words(function: Callable[..., int]) -> str:
+    """`gym data validate`, for what is said of it while it works."""
+    words = function.__module__.removeprefix("gym.cli.").removeprefix("commands.").split(".")
+    return " ".join(("gym", *words))
 
 
 def exit_code(call: Callable[[], int]) -> int:

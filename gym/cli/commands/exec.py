@@ -9,6 +9,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, StackName
+from gym.cli.sign_of_life import LIFE
 from gym.cli.stack_session import find_session
 from gym.programs import become_program
 
@@ -26,4 +27,5 @@ def command(name: Server, words: Words = None, stack: StackName = DEFAULT_STACK)
     inside = session.runtime.inside(session.home, name, tuple(words or ()), terminal=terminal)
     if terminal and not words:
         console.note(f"a shell beside {inside.replica}{f' in {inside.cwd}' if inside.cwd else ''}; `exit` leaves it")
-    become_program(inside.argv, cwd=inside.cwd, env=inside.env)
+    with LIFE.hidden():
+        become_program(inside.argv, cwd=inside.cwd, env=inside.env)
