@@ -166,7 +166,8 @@ def sweep(home: Home) -> int:
     leaders = dict.fromkeys((*written, *(one for _, one in find_processes(home, record))))
     found = [member for leader in leaders for member in find_session(leader, marker(home))]
     end_processes(found, SWEEP_GRACE_SECONDS)
-    home.state.unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        home.state.unlink()
     forget_note(home)
     return len(supervisors) + len(found)
 
