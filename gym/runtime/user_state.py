@@ -11,9 +11,9 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Final, Literal
+from typing import IO, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+import orjson
 
 from gym.files import write_atomically
 
@@ -22,9 +22,7 @@ HOMES: Final = "stacks"  # a note for each folder in which a stack was started
 RUNNING: Final = "running"  # a note for each local stack, from its start to its end
 
 
-class KnownHome(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
+class KnownHome(NamedTuple):
     home: Path
     stack: str
     runtime: Literal["local", "compose"]
@@ -79,21 +77,27 @@ def remember_home(home: Path, stack: str, runtime: Literal["local", "compose"]) 
     """Before anything is started there. A user without a writable state folder has stacks all the same."""
     known = KnownHome(home=home.resolve(), stack=stack, runtime=runtime, owner=owner())
     with contextlib.suppress(OSError):
-        write_atomically(note_of(HOMES, known.home), known.model_dump_json())
+        write_atomically(note_of(HOMES, known.home), orjson.dumps(known._asdict(), default=str).decode())
 
 
 def known_homes() -> Iterator[KnownHome]:
     """Folders of this user that are still there."""
     for path in notes(HOMES):
-        with contextlib.suppress(OSError, ValidationError):
-            known = KnownHome.model_validate_json(path.read_bytes())
-            if known.owner == owner() and known.home.is_dir():
-                yield known
+        known = _read_home(path)
+        if known and known.owner == owner() and known.home.is_dir():
+            yield known
 
 
 def forget_lost_homes() -> None:
     """Notes about folders that are gone."""
     for path in notes(HOMES):
-        with contextlib.suppress(OSError, ValidationError):
-            if not KnownHome.model_validate_json(path.read_bytes()).home.is_dir():
-                path.unlink()
+        if (known := _read_home(path)) and not known.home.is_dir():
+            path.unlink(missing_ok=True)
+
+
+def _read_home(path: Path) -> KnownHome | None:
+    try:
+        found = orjson.loads(path.read_bytes())
+        return KnownHome(Path(found["home"]), found["stack"], found["runtime"], found["owner"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.options import DEFAULT_STACK, StackName, TypedStack
+from gym.cli.options import DEFAULT_STACK, StackName
 from gym.cli.stack_session import StackSession, find_session, make_runtime, sweep_leftovers
+from gym.cli.typed_stack import TypedStack
 from gym.errors import GymError, UserError
 
 Everything = Annotated[bool, typer.Option("--all", help="Every stack that `gym ls` shows.")]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import typer
 
-from gym.cli.boundary import guarded
+from gym.cli.app import _as_command
 from gym.cli.replica_table import _LineReporter
 from gym.cli.sign_of_life import ERASE, LIFE, SignOfLife
 from gym.runtime.protocol import ReplicaStatus, StackStatus
@@ -84,7 +84,7 @@ def test_a_command_is_watched_and_called_as_it_is_typed(
 
     command.__module__ = "gym.cli.data.validate"
     with pytest.raises(typer.Exit) as ended:
-        guarded(command)()
+        _as_command(command)()
     assert ended.value.exit_code == 7
 
 
