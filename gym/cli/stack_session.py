@@ -10,15 +10,15 @@ import orjson
 
 from gym.cli import console
 from gym.cli.typed_stack import TypedStack
-from gym.engine import find_engine
 from gym.errors import InfraError, UserError
 from gym.files import write_atomically
 from gym.runtime.local.home import prepare_home
 from gym.runtime.user_state import remember_home
 
 if TYPE_CHECKING:
-    from gym.runtime.protocol import Runtime, StackStatus
+    from gym.runtime.protocol import Runtime
     from gym.runtime.stack_list import FoundStack
+    from gym.runtime.status import StackStatus
 
 RuntimeName = Literal["compose", "local"]
 STATE_DIR = ".gym"
@@ -165,6 +165,8 @@ def choose_runtime(wanted: RuntimeName | None) -> tuple[RuntimeName, str]:
     """The runtime's name and one line on why: what was asked for, else compose when an engine answers, else local."""
     if wanted:
         return wanted, f"runtime: {wanted}"
+    from gym.engine import find_engine  # noqa: PLC0415  (as below)
+
     facts = find_engine()
     if isinstance(facts, InfraError):
         return "local", f"runtime: local, each server a process on this machine ({facts.what.rstrip('.')})"

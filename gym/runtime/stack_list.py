@@ -18,7 +18,7 @@ from gym.runtime.identity import is_alive
 from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
 from gym.runtime.local.pid_file import StackNote, find_processes, forget_note, read_notes
-from gym.runtime.protocol import ReplicaState
+from gym.runtime.status import ReplicaState
 from gym.runtime.user_state import owner
 from gym.wire.stack_names import ROUTER
 

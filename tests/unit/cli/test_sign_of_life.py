@@ -12,7 +12,7 @@ import typer
 from gym.cli.app import _as_command
 from gym.cli.replica_table import _LineReporter
 from gym.cli.sign_of_life import ERASE, LIFE, SignOfLife
-from gym.runtime.protocol import ReplicaStatus, StackStatus
+from gym.runtime.status import ReplicaStatus, StackStatus
 from tests.support.cli import Terminal
 
 HASTY = "from gym.cli.sign_of_life import SignOfLife, LIFE; LIFE.__init__(terminal=0.05, pipe=0.05)\n"
