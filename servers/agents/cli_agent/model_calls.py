@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import math
 import secrets
 import time
 from collections.abc import Mapping
@@ -36,6 +37,7 @@ class ModelCalls:
     def __init__(self, rollout: RolloutClient, model: str, params: Mapping[str, Any], max_calls: int | None) -> None:
         self.key = f"gym-{secrets.token_hex(16)}"
         self.answered = 0
+        self.max_seconds = math.inf  # of the program itself, as `seconds_used` counts them
         self.spent = asyncio.Event()  # it has asked once more than it may
         self._rollout, self._model, self._max_calls = rollout, model, max_calls
         self._sampling = {name: params[name] for name in SAMPLING if params.get(name) is not None}
