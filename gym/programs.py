@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Generator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NoReturn
 
 from gym.errors import ProgramFailed, UserError
 
@@ -90,6 +92,19 @@ def stream_program(
         if process.returncode not in fine:
             words.seek(0)
             raise ProgramFailed(argv, process.returncode, words.read().decode(errors="replace"))
+
+
+def become_program(argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> NoReturn:
+    """This process goes on as that program: with our terminal, and its exit code is ours."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # this interpreter ignores it, and it would stay ignored
+    try:
+        if cwd is not None:
+            os.chdir(cwd)
+        os.execvpe(argv[0], list(argv), dict(os.environ if env is None else env))
+    except OSError as error:
+        raise ProgramFailed(argv, NOT_FOUND, f"{error.strerror}: {argv[0]}") from error
 
 
 def find_program(name: str, *, package: str) -> Path:

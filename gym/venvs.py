@@ -42,6 +42,16 @@ def install_environment(
     (folder / MARK).touch()
 
 
+def is_made(folder: Path) -> bool:
+    """Whether an environment is there, for one who is about to use it: its mark tells when that was last."""
+    mark = folder / MARK
+    try:
+        os.utime(mark)
+    except OSError:  # another user's, or a file system that cannot be written
+        return mark.is_file()
+    return True
+
+
 def _without_own_venv() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key not in ("VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME")}
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import faulthandler
+import os
+import shutil
 import signal
+import tempfile
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -22,6 +25,13 @@ TEST_SECONDS = 600.0  # far beyond the slowest: what hangs costs this much, and 
 LONG_TIMES = 4  # for those that download
 
 collect_ignore = ["support/upstream_tree"]  # its tests run in the environment of the servers they belong to
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where stacks are noted down: no test finds those of the person who runs it, nor leaves a note among them."""
+    folder = tempfile.mkdtemp(prefix="gym-test-state-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    os.environ["XDG_STATE_HOME"] = folder
 
 
 @contextmanager

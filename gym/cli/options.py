@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from gym import labels
+from gym.cli.typed_stack import TypedStack
 from gym.errors import UserError
 
 DEFAULT_STACK: Final = labels.DEFAULT_STACK
@@ -17,11 +18,13 @@ DEFAULT_STACK: Final = labels.DEFAULT_STACK
 
 def _stack_name(context: typer.Context, value: str) -> str:
     """`gym --stack x ps` and `gym ps --stack x` mean the same; the name becomes a folder, so its letters are few."""
-    outer = next((params["stack"] for params in _around(context) if "stack" in params), DEFAULT_STACK)
-    name = str(outer) if value == DEFAULT_STACK else value
+    outer: str = next((params["stack"] for params in _around(context) if "stack" in params), DEFAULT_STACK)
+    source = context.get_parameter_source("stack")
+    name = outer if value == DEFAULT_STACK else value
     if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", name):
         raise typer.BadParameter("a stack's name is up to 40 of a-z, 0-9, - and _, e.g. gym or eval-2")
-    return name
+    typed = isinstance(outer, TypedStack) or (source is not None and not source.name.startswith("DEFAULT"))
+    return TypedStack(name) if typed else name
 
 
 def _around(context: typer.Context) -> Iterator[dict[str, Any]]:

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from gym.cli import console
 from gym.cli.failure_reasons import commonest_reasons
+from gym.cli.sign_of_life import LIFE
 from gym.collect import BadRow, Event, Notice, OnEvent, Progress, Summary
 from gym.collect.events import EXIT_STOPPED
 
@@ -25,7 +26,7 @@ JSON_SECONDS = 1.0
 @contextmanager
 def follow_progress(*, bad_rows: bool = True, as_json: bool = False) -> Iterator[OnEvent]:
     """Without `bad_rows` they are not shown one by one: a run that ends on them lists them in its error."""
-    with _follow_json() if as_json else _follow() as report:
+    with LIFE.hidden(), _follow_json() if as_json else _follow() as report:
         yield lambda event: report(event) if bad_rows or not isinstance(event, BadRow) else None
 
 

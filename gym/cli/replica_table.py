@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gym.cli import console
+from gym.cli.sign_of_life import LIFE
 from gym.labels import SERVER_PREFIX
 from gym.runtime.status import OnStatus, ReplicaStatus, StackStatus
 from gym.wire.server_types import KINDS
@@ -76,14 +77,17 @@ def _no_url(one: ReplicaStatus, status: StackStatus) -> str:
 
 @contextmanager
 def live_status(what: str) -> Iterator[OnStatus]:
-    """A table that follows the stack on a terminal; elsewhere a plain line whenever a replica's state changes."""
+    """A table that follows the stack on a terminal; elsewhere a plain line whenever a replica's state changes, and when
+    none has for ten seconds."""
     terminal = console.err()
     if not terminal.is_terminal:
-        yield _LineReporter().report
+        lines = _LineReporter(what)
+        with console.busy(lines.summary):
+            yield lines.report
         return
     view = _LiveView(what)
     # Transient: the table of a stack that is up is replaced by the command's own summary.
-    with Live(get_renderable=view.render, console=terminal, refresh_per_second=12, transient=True):
+    with LIFE.hidden(), Live(get_renderable=view.render, console=terminal, refresh_per_second=12, transient=True):
         yield view.report
 
 
@@ -118,8 +122,16 @@ class _LiveView:
 
 
 class _LineReporter:
-    def __init__(self) -> None:
+    def __init__(self, what: str) -> None:
+        self.what = what
         self.last: dict[str, str] = {}
+
+    def summary(self) -> str:
+        """`starting stack 'gym': 3 of 5 healthy, not yet mcqa-1 (starting), router (starting)`."""
+        others = [f"{name} ({state})" for name, state in self.last.items() if state != "healthy"]
+        counted = f": {len(self.last) - len(others)} of {len(self.last)} healthy" if self.last else ""
+        waiting = f", not yet {', '.join(others)}" if others else ""
+        return f"{self.what}{counted}{waiting}"
 
     def report(self, status: StackStatus) -> None:
         for one in status.replicas:

@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import orjson
 
 from gym.cli import console
+from gym.cli.typed_stack import TypedStack
 from gym.errors import InfraError, UserError
 from gym.files import write_atomically
 from gym.runtime.local.home import prepare_home
+from gym.runtime.user_state import remember_home
 
 if TYPE_CHECKING:
     from gym.runtime.protocol import Runtime
+    from gym.runtime.stack_list import FoundStack
     from gym.runtime.status import StackStatus
 
 RuntimeName = Literal["compose", "local"]
@@ -48,6 +51,7 @@ def open_session(
         )
     prepare_home(home)
     write_atomically(home / SESSION_FILE, orjson.dumps({"runtime": runtime}).decode())
+    remember_home(home, stack, runtime)
     return StackSession(home, chosen)
 
 
@@ -66,15 +70,39 @@ def find_session(stack: str) -> StackSession:
         home = folder / STATE_DIR / stack
         if runtime := _recorded_runtime(home):
             return StackSession(home, make_runtime(runtime))
+    found = _elsewhere(stack)
+    if len(found) == 1 and isinstance(stack, TypedStack):
+        return StackSession(found[0].home, make_runtime(found[0].runtime))
     others = sorted({found.parent.name for found in cwd.glob(f"{STATE_DIR}/*/{SESSION_FILE}")})
     known = f" Known here: {', '.join(others)} (name one with --stack)." if others else ""
-    raise UserError(
-        f"No stack '{stack}' in {cwd} or any folder above it.{known}",
-        "Start one: gym up simple_weather --model scripted",
-    )
+    raise UserError(f"No stack '{stack}' in {cwd} or any folder above it.{known}{_where(found)}", _way_there(found))
+
+
+def _elsewhere(stack: str) -> list[FoundStack]:
+    from gym.runtime.stack_list import list_stacks  # noqa: PLC0415 (who is in the stack's folder need not ask the engine)
+
+    return [one for one in list_stacks().stacks if one.stack == stack]
+
+
+def _where(found: list[FoundStack]) -> str:
+    """` One runs in /home/ada/eval (compose, port 11000).`"""
+    places = [f"{one.folder} ({one.runtime}{f', port {one.port}' if one.port else ''})" for one in found]
+    if not places:
+        return ""
+    return f" One runs in {places[0]}." if len(places) == 1 else f" {len(places)} run: {'; '.join(places)}."
+
+
+def _way_there(found: list[FoundStack]) -> str:
+    if not found:
+        return "Start one: gym up simple_weather --model scripted"
+    if len(found) == 1:
+        return f"Go there (cd {found[0].folder}), or name it from here: --stack {found[0].stack}"
+    return "Go to its folder, or stop it from here: gym down --folder FOLDER. `gym ls` shows all of yours."
 
 
 def running(session: StackSession) -> StackStatus:
+    if not session.home.is_dir():
+        raise UserError(f"{session.home} is gone, and its stack still runs.", "Stop it: gym down --stack NAME")
     status = session.runtime.status(session.home)
     if status is None:
         raise UserError(f"The stack of {session.home} does not run.", "Start it: gym up NAMES")

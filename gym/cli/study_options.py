@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.status import Status
 from rich.text import Text
 
 from gym.cli import console
@@ -42,13 +41,14 @@ def rerun_options(stack: str, url: str, token_file: Path | None, concurrency: in
 
 @contextmanager
 def count_up(what: str) -> Iterator[OnProgress]:
-    """A line that counts on a terminal; elsewhere nothing."""
-    terminal = console.err()
-    if not terminal.is_terminal:
-        yield lambda done, differing: None
-        return
-    with Status(what, console=terminal) as status:
-        yield lambda done, differing: status.update(f"{what} {done:,}, {differing:,} differ")
+    """A line that counts on a terminal; elsewhere one every ten seconds."""
+    counted = [0, 0]
+
+    def report(done: int, differing: int) -> None:
+        counted[:] = done, differing
+
+    with console.busy(lambda: f"{what} {counted[0]:,}, {counted[1]:,} differ"):
+        yield report
 
 
 def show_differences(result: RerunResult) -> None:

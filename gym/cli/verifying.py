@@ -36,9 +36,16 @@ def run_verifier_cases(
 
 
 def audit_server(
-    entry: CatalogEntry, find_python: FindPython, *, quick: bool, only: Sequence[str] = (), strict: bool = False
+    entry: CatalogEntry,
+    find_python: FindPython,
+    *,
+    quick: bool,
+    only: Sequence[str] = (),
+    strict: bool = False,
+    progress: Path | None = None,
 ) -> tuple[AuditFinding, ...]:
-    options = {"quick": quick, "only": list(only), "strict": strict}
+    """`progress` is a file whose text says, while the audit works, which check it has come to."""
+    options = {"quick": quick, "only": list(only), "strict": strict, "progress": str(progress or "")}
     return tuple(AuditFinding(**one) for one in _run("gym.cli.audit.process", entry, find_python, options))
 
 

@@ -22,6 +22,15 @@ class Prepared(Value):
     notices: tuple[str, ...] = ()  # what a user should read before the stack starts
 
 
+class Inside(Value):
+    """How to run a command where a server runs."""
+
+    replica: str
+    argv: tuple[str, ...]
+    env: dict[str, str] | None = Field(default=None, repr=False)  # may hold secrets; None: as it is here
+    cwd: Path | None = None
+
+
 class Runtime(Protocol):
     """Makes a plan real below `home` (`.gym/<stack>`). Every verb is safe to repeat."""
 
@@ -49,6 +58,10 @@ class Runtime(Protocol):
         ...
 
     def status(self, home: Path) -> StackStatus | None: ...
+
+    def inside(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
+        """`words`, or a shell, beside the server of that name: with its files, its packages and its variables."""
+        ...
 
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]: ...
 

@@ -32,6 +32,18 @@ def test_compose_is_chosen_when_an_engine_answers_and_a_stack_collects_as_everyw
     assert status["runtime"] == "compose"
     assert f"{status['router']}/s/mcqa" in up.stdout
 
+    listed = json.loads(gym("ls", "--json", cwd=folder.parent, env=engine()).stdout)
+    mine = next(one for one in listed if one["folder"] == str(folder))
+    assert (mine["stack"], mine["runtime"], mine["state"]) == ("gym", "compose", "healthy")
+    assert status["router"].endswith(f":{mine['port']}")
+    logs = gym("logs", cwd=folder, env=engine()).stdout.splitlines()
+    assert all(" | " in line for line in logs)
+    assert "router" in {line.partition(" | ")[0].strip() for line in logs}
+    beside = gym(
+        "exec", "mcqa", "--", "sh", "-c", "echo $GYM_REPLICA$NEMO_GYM_CONFIG_PATH; exit 7", cwd=folder, env=engine()
+    )
+    assert (beside.stdout, beside.returncode) == ("mcqa\n", 7)
+
     done = gym("rollouts", "mcqa", "-o", "out.jsonl", cwd=folder, env=engine())
     assert done.returncode == 0, done.stderr
     assert (folder / "out.jsonl").read_text("utf-8").count("\n") == 5

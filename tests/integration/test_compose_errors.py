@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from gym.cli.machine_checks import check_stacks
 from gym.config.model import ContainerFacts
 from gym.errors import GymError, NotUp, StartFailed, UserError
 from gym.plan import Plan, RouterPlan
 from gym.runtime.compose.engine_checks import examine_engine
+from gym.runtime.compose.image_leftovers import find_image_leftovers, remove_image
 from gym.runtime.compose.server_builds import ServerBuildFailed
+from gym.runtime.user_state import remember_home
 from tests.support.docker import Stand, call, engine_client, stand_in, write_server
 
 pytestmark = pytest.mark.docker
@@ -191,14 +194,38 @@ def test_doctor_counts_what_is_there_and_finds_a_stack_whose_folder_is_gone(
     write_server(stand.cwd, "fine", HEALTHY)
     stand.up("fine")
     findings = {one.name: one for one in examine_engine()}
-    asked = {"container engine", "networks", "engine's disk", "limits", "images", "stacks", "sandboxes"}
-    assert asked == set(findings)
-    assert findings["stacks"].found == "1 of yours on this engine"
+    assert {"container engine", "networks", "engine's disk", "limits", "images", "sandboxes"} == set(findings)
     assert findings["container engine"].level == "ok"
-    stand.home.rename(stand.home.with_name("moved"))
+    assert check_stacks().found == f"1 of yours: demo in {stand.cwd} (compose, healthy)"
+    moved = stand.home.with_name("moved")
+    stand.home.rename(moved)
     try:
-        finding = next(one for one in examine_engine() if one.name == "stacks")
-        assert str(stand.home) in finding.found
-        assert finding.fix == "gym down --sweep"
+        finding = check_stacks()
+        assert "its folder is gone" in finding.found
+        assert finding.fix == f"gym down --stack demo --folder {stand.cwd}"
+        assert stand.runtime.down(stand.home)
+        assert left_over(stand) == 0
+        assert check_stacks().found == "0 of yours"
     finally:
-        stand.home.with_name("moved").rename(stand.home)
+        moved.rename(stand.home)
+
+
+def test_prune_takes_no_image_that_a_stack_uses_or_would_start_from(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GYM_OWNER", f"tidy-{stand.cwd.name}")
+    monkeypatch.setenv("XDG_STATE_HOME", str(stand.cwd / "state"))
+    write_server(stand.cwd, "tidied", HEALTHY)
+    stand.up("tidied")
+    with engine_client() as client:
+        assert find_image_leftovers(client, everything=True) == []
+        remember_home(stand.home, stand.stack, "compose")
+        stand.runtime.down(stand.home)
+        assert find_image_leftovers(client, everything=True) == []
+        (stand.home / "state.json").unlink()  # of a folder that no stack starts from any more
+        assert find_image_leftovers(client, everything=False) == []  # it is the latest of its server
+        (image,) = find_image_leftovers(client, everything=True)
+        assert image.name.startswith("gym-tidied:")
+        assert image.bytes > 0
+        assert remove_image(client, image)
+        assert find_image_leftovers(client, everything=True) == []

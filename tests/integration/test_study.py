@@ -148,6 +148,7 @@ def test_a_tool_and_a_verifier_that_changed_are_found_out(folder: Path) -> None:
     assert [one["where"] for one in verified["differences"]] == ["s.jsonl:1", "s.jsonl:2", "s.jsonl:3"]
     assert {(one["recorded"], one["now"]) for one in verified["differences"]} == {("1", "0")}
     compared = gym("compare", name, "s_now.jsonl", cwd=folder)
+    assert compared.stdout.startswith("No clear difference: B is worse by 1.0000, which may be chance.\n")
     assert "0 better, 3 worse" in compared.stdout
     assert "s_now.jsonl:1" in compared.stdout
     pairs = gym("profile", "s_now.jsonl", "--inputs", "s_materialized_inputs.jsonl", cwd=folder)

@@ -24,6 +24,7 @@ from gym.cli.audit.subject import AT_ONCE, AuditFinding, AuditSubject, finding, 
 from gym.cli.audit.surface import pay_all_options, pay_harmless, pay_right_then_wrong, refuse_near_misses
 from gym.cli.audit.worthless_answers import WorthlessAnswer, worthless_answers
 from gym.errors import UserError
+from gym.files import write_atomically
 from gym.server.base import ServerApp
 from gym.server.cases import CASES, Bench, Case, load_cases, start, started
 from gym.server.resources import ResourcesServer
@@ -35,6 +36,7 @@ TIMED = 200
 WATCHED, WATCHED_QUICKLY = 10_000, 500  # verifies whose memory is watched
 EXAMPLES = Path("data") / "example.jsonl"
 Check = Callable[[], Awaitable[list[AuditFinding]]]
+Tell = Callable[[str], object]  # which check comes now
 MakeChecks = Callable[[AuditSubject, bool], dict[str, Check]]
 STRICT = "strict"
 SURFACE = ("all options", "right then wrong", "harmless changes", "near misses")
@@ -57,7 +59,8 @@ def main(folder: Path, out: Path, spec: Mapping[str, Any]) -> int:
         )
     rows = tuple(read_lines(folder / EXAMPLES)) if (folder / EXAMPLES).is_file() else ()
     options = {"quick": spec["quick"], "only": spec.get("only", ()), "strict": spec.get("strict", False)}
-    findings = asyncio.run(audit(app, spec["name"], spec["fields"], cases, rows, **options))
+    tell = partial(write_atomically, Path(spec["progress"])) if spec.get("progress") else None
+    findings = asyncio.run(audit(app, spec["name"], spec["fields"], cases, rows, **options, tell=tell))
     out.write_bytes(b"".join(orjson.dumps(asdict(one)) + b"\n" for one in findings))
     return 0
 
@@ -76,6 +79,7 @@ async def audit(
     quick: bool,
     only: Sequence[str] = (),
     strict: bool = False,
+    tell: Tell | None = None,
 ) -> list[AuditFinding]:
     """All findings, or those of the checks `only`. Cases of another configuration than the first oracle's stay out.
 
@@ -87,7 +91,7 @@ async def audit(
     async with started(app, name, first) as bench:
         has_strict = _has_strict(bench)
         subject = _subject(bench, cases, rows, is_strict=strict)
-        findings = await _find(subject, _checks, quick, only)
+        findings = await _find(subject, _checks, quick, only, tell)
     if strict or plain.get(STRICT):
         return findings
     findings = [_shown_only(one) if one.check in SURFACE else one for one in findings]
@@ -96,18 +100,23 @@ async def audit(
     async with started(app, name, {**plain, STRICT: True}) as bench:
         subject = _subject(bench, cases, rows, is_strict=True)
         again = [one for one in only if one in _rewards(subject, quick)]
-        return findings if only and not again else findings + await _find(subject, _rewards, quick, again)
+        return findings if only and not again else findings + await _find(subject, _rewards, quick, again, tell)
 
 
 def _shown_only(found: AuditFinding) -> AuditFinding:
     return replace(found, passed=True, binding=False)
 
 
-async def _find(subject: AuditSubject, make: MakeChecks, quick: bool, only: Sequence[str]) -> list[AuditFinding]:
+async def _find(
+    subject: AuditSubject, make: MakeChecks, quick: bool, only: Sequence[str], tell: Tell | None
+) -> list[AuditFinding]:
     findings = [await score_oracles(subject)]
     if subject.bench.verify_seconds > SLOW:
         subject = replace(subject, oracles=subject.oracles[:1] if quick else subject.oracles, at_once=FEW)
-    for check in _chosen(make(subject, quick), only):
+    chosen = _chosen(make(subject, quick), only)
+    for number, (name, check) in enumerate(chosen.items(), 1):
+        if tell is not None:
+            tell(f"{name}, {number} of {len(chosen)}{' in strict mode' if subject.is_strict else ''}")
         findings += await check()
     return [replace(one, mode="strict") for one in findings] if subject.is_strict else findings
 
@@ -127,10 +136,10 @@ def _has_strict(bench: Bench) -> bool:
     return isinstance(server, ResourcesServer) and STRICT in type(server.config).model_fields
 
 
-def _chosen(checks: Mapping[str, Check], only: Sequence[str]) -> list[Check]:
+def _chosen(checks: Mapping[str, Check], only: Sequence[str]) -> dict[str, Check]:
     if unknown := [one for one in only if one not in checks]:
         raise UserError(f"no check is called {unknown[0]!r}.", f"There are: {', '.join(checks)}")
-    return [checks[one] for one in only or checks]
+    return {one: checks[one] for one in only or checks}
 
 
 def _checks(subject: AuditSubject, quick: bool) -> dict[str, Check]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -40,13 +41,21 @@ def command(
     if strict and not declares_strict(entry.directory):
         console.note(f"{entry.name} has one mode: it is audited in that.")
         strict = False
-    with console.busy(f"auditing {entry.name}: " + ("seconds" if quick else "up to some minutes")):
-        findings = audit_server(entry, cached_python, quick=quick, only=only or (), strict=strict)
+    with tempfile.TemporaryDirectory() as scratch:
+        progress = Path(scratch) / "progress"
+        with console.busy(lambda: f"auditing {entry.name}: {_read(progress) or 'its environment'}"):
+            findings = audit_server(
+                entry, cached_python, quick=quick, only=only or (), strict=strict, progress=progress
+            )
     if as_json:
         console.show_json([asdict(one) for one in findings])
     else:
         console.show(console.make_table(("CHECK", "DEFAULT", "STRICT", "FOUND"), table_rows(findings)))
     return int(not all(one.passed for one in findings))
+
+
+def _read(path: Path) -> str:
+    return path.read_text("utf-8") if path.is_file() else ""
 
 
 def table_rows(findings: Iterable[AuditFinding]) -> list[tuple[str | Text, ...]]:

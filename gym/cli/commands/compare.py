@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from gym.cli import console
 from gym.cli.options import AsJson
 from gym.cli.study_options import show_facts, show_some
 from gym.collect.study.comparison import By, RolloutComparison, compare_rollouts
 from gym.collect.study.recorded import find_rollouts
+
+CHANCE = 0.05  # a p-value from here on: the usual border
 
 Before = Annotated[Path, typer.Argument(metavar="A.jsonl", help="The collection before.")]
 After = Annotated[Path, typer.Argument(metavar="B.jsonl", help="The collection after.")]
@@ -25,7 +28,8 @@ FlipAt = Annotated[float, typer.Option("--flip-at", metavar="REWARD", help="Roll
 def command(before: Before, after: After, by: Pairing = None, flip_at: FlipAt = 0.5, as_json: AsJson = False) -> int:
     """Compare two collections, paired by task: gym compare before.jsonl after.jsonl."""
     paths = find_rollouts(before).rollouts, find_rollouts(after).rollouts
-    compared = compare_rollouts(*paths, by=by, flip_at=flip_at)
+    with console.busy(f"comparing {before} and {after}"):
+        compared = compare_rollouts(*paths, by=by, flip_at=flip_at)
     if as_json:
         console.show_json(asdict(compared))
     else:
@@ -34,6 +38,8 @@ def command(before: Before, after: After, by: Pairing = None, flip_at: FlipAt = 
 
 
 def _show(compared: RolloutComparison) -> None:
+    console.show(Text(verdict(compared), style="bold"))
+    console.show()
     if compared.flips:
         columns = ("FLIPPED", "A", "B", "IN A", "IN B")
         rows = [
@@ -51,6 +57,19 @@ def _show(compared: RolloutComparison) -> None:
             "flips": f"{compared.better:,} better, {compared.worse:,} worse",
         }
     )
+
+
+def verdict(compared: RolloutComparison) -> str:
+    """What one wants to know, before the figures that it stands on."""
+    by = f"by {abs(compared.difference):.4f}"
+    if compared.interval is None:
+        return f"One task alone says nothing: B - A = {compared.difference:+.4f}."
+    if compared.difference == 0:
+        return "B is as good as A."
+    which = "better" if compared.difference > 0 else "worse"
+    if compared.p_value < CHANCE:
+        return f"B is {which} {by}; chance does not explain it."
+    return f"No clear difference: B is {which} {by}, which may be chance."
 
 
 def _interval(compared: RolloutComparison) -> str:

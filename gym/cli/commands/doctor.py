@@ -16,7 +16,8 @@ MARKS = {"ok": ("ok  ", "green"), "warn": ("warn", "yellow"), "fail": ("fail", "
 
 def command(as_json: AsJson = False) -> int:
     """Check this machine; exit code 1 when something that is needed is missing."""
-    findings = run_checks(os.environ)
+    with console.busy("checking this machine and its engine"):
+        findings = run_checks(os.environ)
     if as_json:
         console.show_json([finding._asdict() for finding in findings])
     else:

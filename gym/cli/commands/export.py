@@ -31,7 +31,8 @@ def command(
 ) -> int:
     """Write training data: gym export X.jsonl --to sft -o sft.jsonl."""
     options = ExportOptions(form=to, output=output, min_reward=min_reward, margin=margin, skip_bad_rows=skip_bad_rows)
-    exported = export_rollouts(find_rollouts(rollouts).rollouts, options)
+    with console.busy(f"reading {rollouts}"):
+        exported = export_rollouts(find_rollouts(rollouts).rollouts, options)
     for line in exported.left_out[:MAX_SHOWN]:
         console.note(f"left out: {line}", style="yellow")
     console.show(f"{exported.written:,} {_unit(to)} from {exported.read:,} rollouts in {output}{_rest(to, exported)}")

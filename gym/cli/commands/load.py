@@ -46,7 +46,8 @@ def command(
     if trust:
         for one in find_loosened(found):
             console.note(f"trusted: {one}", style="yellow")
-    manifest = load_stack_file(source, home, trust=trust)
+    with console.busy(f"loading {source}"):
+        manifest = load_stack_file(source, home, trust=trust)
     console.note(f"loaded {len(manifest.images)} servers of stack '{manifest.plan.stack}'")
     if no_start:
         return 0

@@ -8,6 +8,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, Servers, StackName
+from gym.cli.sign_of_life import LIFE
 from gym.cli.stack_session import find_session
 
 
@@ -20,9 +21,10 @@ def command(
     """Print the logs of instances or single replicas: gym logs mcqa, gym logs mcqa-2 -f."""
     session = find_session(stack)
     silent = True
-    for line in session.runtime.logs(session.home, tuple(names or ()), follow=follow, tail=tail):
-        silent = False
-        console.show_line(line.rstrip("\n"))
+    with LIFE.hidden():
+        for line in session.runtime.logs(session.home, tuple(names or ()), follow=follow, tail=tail):
+            silent = False
+            console.show_line(line.rstrip("\n"))
     if silent and tail:
         console.note("Nothing was logged yet; -f waits for more.")
     return 0

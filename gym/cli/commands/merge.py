@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from gym.cli import console
 from gym.cli.study_options import show_facts
 from gym.collect.study.shards import Merged, merge_shards
 
@@ -17,7 +18,8 @@ Partial = Annotated[bool, typer.Option("--partial", help="Even if shards or roll
 
 def command(output: Output, shards: Shards, partial: Partial = False) -> int:
     """Join shards: gym merge all.jsonl shard-*.jsonl."""
-    merged = merge_shards(output, shards, partial=partial)
+    with console.busy(f"joining {len(shards)} shards"):
+        merged = merge_shards(output, shards, partial=partial)
     show_facts(
         {
             "merged": f"{merged.shards:,} shards, {merged.rollouts:,} rollouts",

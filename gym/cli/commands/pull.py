@@ -19,7 +19,8 @@ def command(image: Image, trust: Trust = False) -> int:
 
     Example: gym pull registry.example.org/team/mcqa:1.2
     """
-    opened = open_named_image(image, fetch=True)
+    with console.busy(f"pulling {image}"):
+        opened = open_named_image(image, fetch=True)
     for one in list_findings(opened, os.environ):
         console.note(f"{'trusted' if trust else 'asks for'}: {one}", style="yellow")
     if trust:

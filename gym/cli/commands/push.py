@@ -20,6 +20,7 @@ def command(image: Image) -> int:
     Example: gym push registry.example.org/team/mcqa:1.2
     """
     read_pack(image)
-    push_image(image, engine_host())
+    with console.busy(f"pushing {image}"):
+        push_image(image, engine_host())
     console.note(f"pushed {image} ({read_pack(image)[1]})")
     return 0

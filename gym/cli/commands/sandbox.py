@@ -20,6 +20,7 @@ from gym.cli.sandbox.broker_channel import find_broker
 from gym.cli.sandbox.leftovers import find_leftovers
 from gym.cli.sandbox.show import exit_code, sandbox_table, show_output
 from gym.cli.sandbox.terminal import attach_terminal
+from gym.cli.sign_of_life import LIFE
 from gym.cli.stack_session import find_session
 from gym.errors import UserError
 
@@ -58,7 +59,8 @@ def exec_(
     broker = find_broker(find_session(stack))
     request: dict[str, Any] = {"argv": words, "timeout": timeout, "user": user, "cwd": cwd, "max_output": MOST_OUTPUT}
     lines = stream_exec(broker, find_sandbox(broker, sandbox), request, sys.stdin.buffer.read() if stdin else b"")
-    return exit_code(show_output(lines), timeout)
+    with LIFE.hidden():
+        return exit_code(show_output(lines), timeout)
 
 
 def attach(
@@ -69,7 +71,8 @@ def attach(
 ) -> int:
     """Open a terminal in a sandbox; it ends with its shell."""
     broker = find_broker(find_session(stack))
-    return attach_terminal(broker, find_sandbox(broker, sandbox), tuple(words or ()), user)
+    with LIFE.hidden():
+        return attach_terminal(broker, find_sandbox(broker, sandbox), tuple(words or ()), user)
 
 
 def rm(

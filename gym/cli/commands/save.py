@@ -20,7 +20,9 @@ def command(output: Target = Path("stack.tar"), stack: StackName = DEFAULT_STACK
 
     Example: gym up mcqa && gym save -o mcqa.tar
     """
-    manifest = save_stack(find_session(stack).home, output)
+    home = find_session(stack).home
+    with console.busy(f"writing {output}"):
+        manifest = save_stack(home, output)
     megabytes = output.stat().st_size / 2**20
     console.note(f"{output}: {len(manifest.images)} servers, {megabytes:.0f} MB. There: gym load {output.name}")
     if manifest.secrets:

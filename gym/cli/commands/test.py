@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -39,9 +40,11 @@ def command(
         return _test_provider(sandbox, names or [])
     images = {one.entry.directory: one for one in map(open_named_image, filter(names_image, names or []))}
     entries = _find_entries(names or [], images, all_servers=all_servers)
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ExitStack() as stack:
+        pool = stack.enter_context(ThreadPoolExecutor(AT_ONCE))
         check = partial(_check, images=images, audit=all_servers, strict=strict)
         runs = {one.directory: pool.submit(check, one) for one in sorted(entries, key=_is_quick)}
+        stack.enter_context(console.busy(lambda: _testing(entries, runs)))
         for number, run in enumerate(as_completed(runs.values()), 1):
             report = run.result()
             _show_problems(report)
@@ -52,6 +55,13 @@ def command(
     columns = ("SERVER", "", "TESTS", "CASES", "AUDIT", "TIME")
     console.show(console.make_table(columns, map(_row, reports), right=("TIME",)))
     return int(not all(report.passed for report in reports))
+
+
+def _testing(entries: list[CatalogEntry], runs: Mapping[Path, Future[Report]]) -> str:
+    """`testing mcqa, swe; 3 of 12 done`."""
+    names = [one.name for one in entries if runs[one.directory].running()]
+    done = sum(one.done() for one in runs.values())
+    return f"testing {', '.join(names)}" + (f"; {done} of {len(runs)} done" if len(runs) > 1 else "")
 
 
 def _check(entry: CatalogEntry, images: Mapping[Path, OpenedImage], *, audit: bool, strict: bool) -> Report:

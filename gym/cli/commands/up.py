@@ -27,6 +27,7 @@ from gym.cli.options import (
 from gym.cli.planning import plan_stack
 from gym.cli.replica_table import live_status
 from gym.cli.sandbox.build_progress import show_builds
+from gym.cli.sign_of_life import LIFE
 from gym.cli.stack_request import load_named
 from gym.cli.stack_session import StackSession, choose_runtime, open_session
 from gym.cli.summary import show_started
@@ -137,7 +138,8 @@ def _watch(started: Started, start: Callable[[], Started]) -> int:
     while True:
         console.note("watching the servers' files; Ctrl-C ends the watch and leaves the stack up (gym down stops it)")
         folders = watched_folders(started.plan)
-        changed = wait_for_change(folders, since=started.stamps)
+        with LIFE.hidden():
+            changed = wait_for_change(folders, since=started.stamps)
         console.note(f"changed: {', '.join(changed)}")
         started = Started(started.plan, take_stamps(folders))
         try:
@@ -171,8 +173,9 @@ def _check_address(host: str) -> None:
 
 def _attach(session: StackSession) -> int:
     try:
-        for line in session.runtime.logs(session.home, (), follow=True, tail=20):
-            console.show_line(line.rstrip("\n"))
+        with LIFE.hidden():
+            for line in session.runtime.logs(session.home, (), follow=True, tail=20):
+                console.show_line(line.rstrip("\n"))
     finally:
         console.note("stopping")
         session.runtime.down(session.home)

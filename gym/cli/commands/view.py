@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
+from gym.cli.sign_of_life import LIFE
 from gym.collect.result_file import write_result
 from gym.console.viewer.app import make_app
 from gym.console.viewer.embed import embed_rollouts
@@ -48,7 +49,8 @@ def command(files: Files, output: Output = None, sample: Sample = None, port: Po
         if open_it:
             webbrowser.open(url)
         settings = Settings(name="view", listen=f"fd:{listener.detach()}", drain_seconds=1)
-        run_app(make_app(rollouts), settings, rules=Rules(pages=True))
+        with LIFE.hidden():
+            run_app(make_app(rollouts), settings, rules=Rules(pages=True))
     return 0
 
 

@@ -9,6 +9,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.data.registry_words import AddressText, Settings, read_registry_access
+from gym.cli.sign_of_life import LIFE
 from gym.data.registries import open_registry, parse_address
 from gym.errors import UserError
 
@@ -31,4 +32,5 @@ def command(address: AddressText, file: File = "", yes: Yes = False, settings: S
 def _confirmed(what: str) -> bool:
     if not sys.stdin.isatty():
         raise UserError(f"Remove {what}? There is no terminal to ask on", "Say it with --yes.")
-    return typer.confirm(f"Remove {what}? It cannot be undone", default=False, err=True)
+    with LIFE.hidden():
+        return typer.confirm(f"Remove {what}? It cannot be undone", default=False, err=True)

@@ -13,6 +13,7 @@ from rich.text import Text
 from gym.cli import console
 from gym.cli.sandbox.broker_calls import follow_builds
 from gym.cli.sandbox.broker_channel import find_broker
+from gym.cli.sign_of_life import LIFE
 from gym.cli.stack_session import StackSession
 from gym.errors import GymError
 
@@ -53,7 +54,7 @@ def _progress() -> Iterator[Show]:
         yield _BuildLines().show
         return
     status = Status(Text("looking for what is being built for sandboxes", style="dim"), console=terminal)
-    with status:
+    with LIFE.hidden(), status:
         yield lambda text: status.update(Text(text, style="dim"))
 
 

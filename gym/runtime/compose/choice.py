@@ -24,6 +24,15 @@ def choose(containers: list[Container], plan: Plan | None, names: tuple[str, ...
     return list({one.id: one for name in names for one in by_name[name]}.values())
 
 
+def choose_running(containers: list[Container], plan: Plan | None, name: str) -> Container:
+    """The first of its containers that runs."""
+    chosen = choose(containers, plan, (name,))
+    running = next((one for one in chosen if one.state == "running"), None)
+    if running is None:
+        raise InfraError(f"No container of {name} runs: it is {chosen[0].state}.", f"Start it: gym restart {name}")
+    return running
+
+
 def check_instances(plan: Plan, replicas: Mapping[str, int]) -> None:
     _check_known(replicas, {one.name: () for one in plan.services})
 

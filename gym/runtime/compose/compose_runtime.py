@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 from gym import labels
-from gym.engine import connect, engine_host, require_engine
+from gym.engine import connect, docker_environ, engine_host, require_engine
 from gym.errors import InfraError, NotUp, UserError
 from gym.plan import diff
 from gym.plan.model import Change, Observed, Plan, RouterPlan
-from gym.runtime.compose.choice import check_instances, choose
+from gym.runtime.compose.choice import check_instances, choose, choose_running
 from gym.runtime.compose.container_logs import follow_logs, read_logs
-from gym.runtime.compose.containers import Container, observed, publisher_of
+from gym.runtime.compose.containers import Container, observed, publisher_of, replica_id
 from gym.runtime.compose.converge import Converger, containers_of
 from gym.runtime.compose.host_facts import read_host_facts
 from gym.runtime.compose.layout import (
@@ -50,7 +50,7 @@ from gym.runtime.gpus import check_gpus, count_engine_gpus, count_gpus
 from gym.runtime.lateness import start_seconds
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.local.listeners import listen_for_router
-from gym.runtime.protocol import Prepared
+from gym.runtime.protocol import Inside, Prepared
 from gym.runtime.sandbox_access import remove_leftovers
 from gym.runtime.signals import ignore_interrupts
 from gym.runtime.status import OnStatus, StackStatus
@@ -63,6 +63,7 @@ if TYPE_CHECKING:
 QUIET_SECONDS: Final = 1.0
 FINISH_BEFORE_DOWN: Final = 15.0  # for a Compose at work, which would go on creating what was just removed
 HASTY_SECONDS: Final = 2.0  # what never was up has nothing to finish
+SHELL: Final = ("sh", "-c", "if command -v bash >/dev/null; then exec bash; else exec sh; fi")
 
 
 class ComposeRuntime:
@@ -192,6 +193,15 @@ class ComposeRuntime:
             if not containers or plan is None:
                 return None
             return _watch(client, layout, plan).status(containers, detailed=True)
+
+    def inside(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
+        layout = Layout(home.resolve())
+        plan = layout.read_plan()
+        with _client() as client:
+            one = choose_running(containers_of(client, layout), plan, name)
+        flags = ("--interactive", *(["--tty"] if terminal else []))
+        argv = ("docker", "exec", *flags, one.id, *(words or SHELL))
+        return Inside(replica=replica_id(one, plan), argv=argv, env=docker_environ(engine_host()))
 
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]:
         layout = Layout(home.resolve())

@@ -48,6 +48,8 @@ class Container(Value):
     number: int = 1
     image: str = ""
     labels: dict[str, str] = {}
+    created: float = 0.0  # seconds since the epoch
+    published: tuple[int, ...] = ()  # ports of the host
 
     @property
     def instance(self) -> str:
@@ -247,6 +249,8 @@ def _container(listed: dict[str, Any]) -> Container:
         number=_number(found.get(NUMBER, "")),
         image=listed.get("Image", ""),
         labels=found,
+        created=float(listed.get("Created") or 0),
+        published=tuple(sorted({one["PublicPort"] for one in listed.get("Ports") or () if one.get("PublicPort")})),
     )
 
 

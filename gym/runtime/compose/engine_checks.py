@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from gym import labels
 from gym.engine import connect, require_engine
 from gym.errors import InfraError
-from gym.runtime.compose.image_sources import owner
-from gym.runtime.compose.images import LABEL_ROLE, LABEL_SOURCE
+from gym.runtime.compose.image_leftovers import older_images
+from gym.runtime.compose.images import LABEL_ROLE
+from gym.runtime.user_state import owner
 
 if TYPE_CHECKING:
     import docker
@@ -50,7 +51,6 @@ def examine_engine() -> tuple[EngineFinding, ...]:
             disk_left(Path(info.get("DockerRootDir", ""))),
             *limits_enforced(info),
             images_left(client),
-            leftovers(client),
             sandboxes_left(client.api.containers(all=True, filters={"label": labels.SANDBOX}), time.time()),
         )
 
@@ -96,27 +96,12 @@ def limits_enforced(info: dict[str, Any]) -> tuple[EngineFinding, ...]:
 def images_left(client: docker.DockerClient) -> EngineFinding:
     """Images of ours that nothing needs any more: older than another one of the same name."""
     listed: list[dict[str, Any]] = client.api.images(filters={"label": [LABEL_ROLE, f"{labels.OWNER}={owner()}"]})
-    latest: dict[str, int] = {}
-    for one in listed:
-        latest[_family(one)] = max(latest.get(_family(one), 0), one["Created"])
-    older = [one for one in listed if one["Created"] < latest[_family(one)]]
+    older = older_images(listed)
     if len(older) <= 20:
         return EngineFinding("ok", "images", f"{len(listed)} of ours, {len(older)} of them older ones")
     size = sum(one["Size"] for one in older) / GIGABYTE
-    fix = f"docker image prune --all --filter label={LABEL_ROLE} (takes only what no container uses)"
-    return EngineFinding("warn", "images", f"{len(older)} older ones of ours, {size:.1f} GB less what they share", fix)
-
-
-def leftovers(client: docker.DockerClient) -> EngineFinding:
-    """Stacks of this user whose folder is gone: no `gym down` will find them by itself."""
-    mine = client.api.containers(all=True, filters={"label": [labels.STACK_DIR, f"{labels.OWNER}={owner()}"]})
-    homes = {one["Labels"][labels.STACK_DIR] for one in mine}
-    lost = sorted(home for home in homes if not Path(home).is_dir())
-    if lost:
-        return EngineFinding(
-            "warn", "stacks", f"left behind, their folder is gone: {', '.join(lost)}", "gym down --sweep"
-        )
-    return EngineFinding("ok", "stacks", f"{len(homes)} of yours on this engine")
+    found = f"{len(older)} older ones of ours, {size:.1f} GB less what they share"
+    return EngineFinding("warn", "images", found, "gym prune (takes only what nothing uses)")
 
 
 def sandboxes_left(containers: list[dict[str, Any]], now: float) -> EngineFinding:
@@ -139,7 +124,3 @@ def _expires(container: dict[str, Any]) -> float:
         return float(container["Labels"][labels.SANDBOX_EXPIRES])
     except (KeyError, ValueError):
         return math.inf
-
-
-def _family(image: dict[str, Any]) -> str:
-    return str((image.get("Labels") or {}).get(LABEL_SOURCE, "base"))

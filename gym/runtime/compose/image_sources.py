@@ -15,10 +15,10 @@ from gym.errors import UserError
 from gym.files import asset_dir
 from gym.plan.model import Plan, Service, Sidecar
 from gym.render.server_dockerfile import IGNORED
+from gym.runtime.user_state import owner
 
 PYTHON_IMAGE: Final = "python:3.13-slim"
 ENV_PYTHON_IMAGE: Final = "GYM_PYTHON_IMAGE"
-ENV_OWNER: Final = "GYM_OWNER"
 OVERRIDES: Final = "overrides.txt"
 # No server image runs these parts of the package, so an edit there builds nothing.
 NOT_IN_SERVERS: Final = frozenset({"cli", "runtime", "collect"})
@@ -66,11 +66,6 @@ def read_image_sources(plan: Plan, build: Path, cache: Path) -> ImageSources:
 def python_image() -> str:
     """What the base of all servers is built from."""
     return os.environ.get(ENV_PYTHON_IMAGE) or PYTHON_IMAGE
-
-
-def owner() -> str:
-    """`gym down --sweep` takes only what belongs to its user. GYM_OWNER separates users who share an account."""
-    return os.environ.get(ENV_OWNER) or str(os.getuid())
 
 
 def context_of(service: Service) -> tuple[Path, Path | None]:

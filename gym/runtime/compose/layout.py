@@ -33,12 +33,12 @@ from gym.render.override_file import adapt_override
 from gym.render.routes import next_discovery, router_text
 from gym.render.traefik import traefik_static
 from gym.render.wanted_stack import discovery_of, wanted_of
-from gym.runtime.compose.image_sources import owner
 from gym.runtime.compose.secrets import secret_names
 from gym.runtime.compose.wait import router_url
 from gym.runtime.protocol import Prepared
 from gym.runtime.sandbox_access import keep_tokens, prepare_state, write_config
 from gym.runtime.upstream_folders import prepare_upstreams
+from gym.runtime.user_state import owner
 from gym.wire.discovery import Discovery
 from gym.wire.route_files import read_discovery, write_routes
 from gym.wire.stack_names import project_name

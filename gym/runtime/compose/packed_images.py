@@ -21,7 +21,7 @@ from gym.files import write_atomically
 from gym.plan.slugs import slugify
 from gym.programs import run_program
 from gym.render.pack import FOLDER, PackManifest, read_manifest
-from gym.runtime.compose.image_sources import owner
+from gym.runtime.user_state import owner
 
 if TYPE_CHECKING:
     import docker

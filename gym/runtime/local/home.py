@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gym.errors import InfraError, UserError
+from gym.runtime.user_state import at_work
 from gym.wire.stack_names import UPSTREAM_FOLDER
 
 ROOM_BYTES = 64 * 1024
@@ -129,7 +130,8 @@ def one_command(home: Home) -> Iterator[None]:
                 f"another gym command{f' (pid {holder})' if holder else ''} works on the stack in {home.path}.",
                 "Wait for it or end it by Ctrl-C, then try again.",
             )
-        yield
+        with at_work():
+            yield
 
 
 @contextlib.contextmanager

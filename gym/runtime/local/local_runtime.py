@@ -13,7 +13,7 @@ from gym.runtime.status import OnStatus, StackStatus
 
 if TYPE_CHECKING:
     from gym.plan.model import Change, Observed, Plan
-    from gym.runtime.protocol import Prepared
+    from gym.runtime.protocol import Inside, Prepared
 
 
 class LocalRuntime:
@@ -52,6 +52,11 @@ class LocalRuntime:
         place = Home(home.resolve())
         seen = look(place)
         return StackStatus.model_validate(seen["status"]) if seen else orphans(place)
+
+    def inside(self, home: Path, name: str, words: tuple[str, ...], *, terminal: bool) -> Inside:
+        from gym.runtime.local.beside import find_beside  # noqa: PLC0415  (as above)
+
+        return find_beside(Home(home.resolve()), name, words)
 
     def logs(self, home: Path, names: tuple[str, ...], *, follow: bool, tail: int) -> Iterator[str]:
         place = Home(home.resolve())

@@ -189,6 +189,10 @@ class LocalStack:
         plan = order.plan.model_copy(update={"services": services})
         await self.apply(order.model_copy(update={"plan": plan}), timeout)
 
+    def spec_of(self, name: str) -> ProcessSpec:
+        """Of the first replica that was named, or of the process itself."""
+        return self._members[choose(self._running().plan, (name,))[0][0]].spec
+
     async def stop(self) -> None:
         """Drain and end everything at once; only the broker and sidecars wait, for servers that still use them."""
         self._ending = True
@@ -217,7 +221,7 @@ class LocalStack:
     def _write_plan(self, order: StackOrder) -> None:
         plan = order.plan
         try:
-            self._pid_file.set_stack(plan.stack, self._members.url(ROUTER))
+            self._pid_file.set_stack(plan.stack, self._members.url(ROUTER), order.pythons.values())
             self._publisher.write_plan(plan)
             if order.tokens is not None:
                 write_config(self._home.path, plan, order.tokens, mode=0o600)

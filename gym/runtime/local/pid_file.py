@@ -1,11 +1,15 @@
 """The record of every process a stack has: written before the process may do anything, read when no supervisor is left.
 
+It lies in the stack's folder, and once more among the user's notes, where it is found when that folder is gone.
 `sweep` ends whatever a killed command or supervisor left behind, by identity.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pydantic import BaseModel, Field, ValidationError
@@ -14,6 +18,7 @@ from gym import labels
 from gym.files import write_atomically
 from gym.runtime.identity import Identity, end_processes, find_leaders, find_session, is_alive
 from gym.runtime.local.home import Home
+from gym.runtime.user_state import RUNNING, note_of, notes, owner
 
 log = logging.getLogger("gym.supervisor")
 
@@ -30,19 +35,32 @@ class Record(BaseModel):
     warden: Identity | None = None  # starts another supervisor when this one is killed
     processes: dict[str, Identity] = Field(default_factory=dict)
     digests: dict[str, str] = Field(default_factory=dict)  # of what each was made from
+    pythons: tuple[str, ...] = ()  # the interpreters of its servers: one that waits for a restart has no process
+
+
+class StackNote(BaseModel):
+    """What every command of the user finds, from whatever folder, as long as the stack runs."""
+
+    home: Path
+    owner: str
+    since: float  # seconds since the epoch
+    record: Record
 
 
 class PidFile:
     """The supervisor's pen: each change is on disk when the call returns."""
 
     def __init__(self, home: Home, record: Record) -> None:
+        self._home = home
         self._path = home.state
         self._missed = False
         self._record = record
+        self._since = _began(home, record)
         self._write()
 
-    def set_stack(self, stack: str, router: str) -> None:
+    def set_stack(self, stack: str, router: str, pythons: Iterable[str] = ()) -> None:
         self._record.stack, self._record.router = stack, router
+        self._record.pythons = tuple(sorted(set(pythons)))
         self._write()
 
     def set_control(self, path: str) -> None:
@@ -70,17 +88,55 @@ class PidFile:
 
     def close(self) -> None:
         self._path.unlink(missing_ok=True)
+        forget_note(self._home)
 
     def _write(self) -> bool:
         if not self._path.parent.is_dir():
             raise FileNotFoundError(f"{self._path.parent} is gone")
+        self._write_note()
         return write_atomically(self._path, self._record.model_dump_json())
+
+    def _write_note(self) -> None:
+        """A stack of a user without a writable state folder runs all the same; it is found from its own folder."""
+        note = StackNote(home=self._home.path, owner=owner(), since=self._since, record=self._record)
+        with contextlib.suppress(OSError):
+            write_atomically(note_of(RUNNING, self._home.path), note.model_dump_json())
 
 
 def read_record(home: Home) -> Record | None:
     """What is on disk; None for a file that cannot be read."""
     try:
         return Record.model_validate_json(home.state.read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def read_notes() -> Iterator[StackNote]:
+    """Of this user's stacks; one that was killed by force may have left one behind."""
+    for path in notes(RUNNING):
+        if (note := _read_note(path)) and note.owner == owner():
+            yield note
+
+
+def read_note(home: Home) -> StackNote | None:
+    return _read_note(note_of(RUNNING, home.path))
+
+
+def forget_note(home: Home) -> None:
+    with contextlib.suppress(OSError):
+        note_of(RUNNING, home.path).unlink()
+
+
+def _began(home: Home, record: Record) -> float:
+    """A supervisor that carries on, under the same warden, has not begun the stack."""
+    note = read_note(home)
+    carries_on = note is not None and record.warden is not None and note.record.warden == record.warden
+    return note.since if note and carries_on else time.time()
+
+
+def _read_note(path: Path) -> StackNote | None:
+    try:
+        return StackNote.model_validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return None
 
@@ -99,7 +155,8 @@ def find_processes(home: Home, record: Record | None) -> list[tuple[str, Identit
 
 def sweep(home: Home) -> int:
     """End what is recorded and still lives; how many that were."""
-    record = read_record(home)
+    note = read_note(home)
+    record = read_record(home) or (note.record if note else None)
     owners = [record.warden, record.supervisor] if record else []
     supervisors = [one for one in owners if one is not None and is_alive(one)]
     # The warden first, then the supervisor: each would restart what is ended under it.
@@ -109,7 +166,9 @@ def sweep(home: Home) -> int:
     leaders = dict.fromkeys((*written, *(one for _, one in find_processes(home, record))))
     found = [member for leader in leaders for member in find_session(leader, marker(home))]
     end_processes(found, SWEEP_GRACE_SECONDS)
-    home.state.unlink(missing_ok=True)
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        home.state.unlink()
+    forget_note(home)
     return len(supervisors) + len(found)
 
 

@@ -20,7 +20,7 @@ from gym.files import asset_dir
 from gym.plan.model import Plan, Service
 from gym.runtime.interpreters import explain_python, find_python, wanted_python
 from gym.runtime.wheel import sdk_wheel
-from gym.venvs import MARK, alone, install_environment
+from gym.venvs import alone, install_environment, is_made
 
 NO_SOLUTION = "No solution found"  # uv's words where requirements contradict one another
 AT_ONCE = 4  # uv itself works in parallel
@@ -108,7 +108,7 @@ def _python_of(cache: Path, environment: Environment) -> Path:
 
 
 def _is_complete(cache: Path, environment: Environment) -> bool:
-    return (_folder(cache, environment) / MARK).is_file()
+    return is_made(_folder(cache, environment))
 
 
 def _make_for(name: str, environment: Environment, cache: Path) -> None:

@@ -65,9 +65,9 @@ def start(home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float
 
 
 def end(home: Path) -> bool:
-    if not home.is_dir():
-        return False
     place = Home(home.resolve())
+    if not home.is_dir():
+        return sweep(place) > 0
     if stop(place):
         remove_leftovers(place.path)
         forget_upstreams(place.path)

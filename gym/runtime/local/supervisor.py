@@ -128,6 +128,8 @@ class Desk:
         verb, timeout = message["verb"], message.get("timeout")
         if verb == "status":
             await _send(writer, {"done": self._seen()})
+        elif verb == "spec":
+            await self._describe(message["name"], writer)
         elif verb == "stop":
             await self._follow(self.stop(), writer)
             self.over.set()
@@ -138,6 +140,15 @@ class Desk:
             await self._change(self._stack.restart(tuple(message["names"]), timeout), writer)
         elif verb == "scale":
             await self._change(self._stack.scale(message["replicas"], timeout), writer)
+
+    async def _describe(self, name: str, writer: asyncio.StreamWriter) -> None:
+        try:
+            spec = self._stack.spec_of(name)
+        except GymError as error:
+            await _send(writer, {"error": error_to_dict(error)})
+            return
+        found = {"replica": spec.id, "argv": spec.argv, "env": dict(spec.env), "cwd": str(spec.cwd)}
+        await _send(writer, {"done": found})
 
     async def _apply(self, message: dict[str, Any], timeout: float | None, writer: asyncio.StreamWriter) -> None:
         first = self._stack.order is None

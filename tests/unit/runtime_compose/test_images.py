@@ -8,7 +8,8 @@ import pytest
 
 from gym.config.model import ContainerFacts
 from gym.errors import UserError
-from gym.runtime.compose.image_sources import digest_tree, is_ignored, owner
+from gym.runtime.compose.image_sources import digest_tree, is_ignored
+from gym.runtime.user_state import owner
 from tests.support.compose_plans import plan_of, service, write_folder, write_images
 
 

@@ -16,7 +16,7 @@ from gym.errors import GymError, ProgramFailed
 from gym.files import asset_dir
 from gym.programs import run_program
 from gym.sandbox.science import PACKAGES
-from gym.venvs import MARK, alone, cache_dir, install_environment
+from gym.venvs import MARK, alone, cache_dir, install_environment, is_made
 from gym.wire.failures import RolloutError
 
 INSTALL_SECONDS: Final = 900.0
@@ -55,7 +55,7 @@ class ScienceEnvironment:
         cache = self._cache or cache_dir(os.environ)
         requirements = self._requirements or asset_dir("requirements") / "science.txt"
         folder = cache / "envs" / environment_name(python, requirements)
-        if (folder / MARK).is_file():
+        if is_made(folder):
             return folder
         progress(f"installing {', '.join(PACKAGES)} for {python}")
         with alone(cache, folder.name):

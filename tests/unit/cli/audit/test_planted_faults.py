@@ -220,6 +220,14 @@ async def test_both_modes_are_distinguished_and_only_strict_binds() -> None:
     assert (strict.passed, strict.binding, strict.figures["wrong"]) == (False, True, 4)
 
 
+async def test_an_audit_tells_which_check_it_has_come_to_in_both_modes() -> None:
+    told: list[str] = []
+    only = ("all options", "near misses")
+    await audit(Planted.app(), "planted", {}, tuple(cases()), tuple(rows()), quick=True, only=only, tell=told.append)
+    plain = ["all options, 1 of 2", "near misses, 2 of 2"]
+    assert told == [*plain, *(f"{one} in strict mode" for one in plain)]
+
+
 async def test_without_a_strict_mode_it_is_shown_once() -> None:
     found = await audit(Bare.app(), "bare", {}, tuple(cases()), tuple(rows()), quick=True, only=SURFACE)
     assert {one.mode for one in found} == {"default"}

@@ -1,0 +1,127 @@
+"""All stacks of this user on this machine and its engine, wherever they were started, and how each is now."""
+
+from __future__ import annotations
+
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict
+
+from gym import labels
+from gym.engine import connect, find_engine
+from gym.errors import InfraError
+from gym.runtime.compose.containers import Container, list_containers, state_of
+from gym.runtime.identity import is_alive
+from gym.runtime.local import LocalRuntime
+from gym.runtime.local.home import Home
+from gym.runtime.local.pid_file import StackNote, find_processes, forget_note, read_notes
+from gym.runtime.status import ReplicaState
+from gym.runtime.user_state import owner
+from gym.wire.stack_names import ROUTER
+
+if TYPE_CHECKING:
+    import docker
+
+AT_ONCE: Final = 8
+LOST: Final = "its folder is gone"
+KILLED: Final = "its supervisor was killed"
+
+
+class FoundStack(BaseModel):
+    """One line of `gym ls`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    stack: str
+    home: Path
+    runtime: Literal["local", "compose"]
+    port: int | None = None
+    since: float = 0.0  # seconds since the epoch
+    state: str = ""
+    lost: bool = False  # its folder is gone
+
+    @property
+    def folder(self) -> Path:
+        """Where `gym up` was typed: a stack's state lies in `.gym/NAME` below it."""
+        return self.home.parent.parent
+
+
+class StackList(BaseModel):
+    stacks: tuple[FoundStack, ...]
+    no_engine: str = ""  # why the engine was not asked
+
+
+def list_stacks() -> StackList:
+    """Sorted by name and folder. An engine that does not answer hides its own stacks alone."""
+    local = find_local_stacks()
+    engine = find_engine()
+    if isinstance(engine, InfraError):
+        return StackList(stacks=_sorted(local), no_engine=engine.what)
+    with connect(engine.host) as client:
+        return StackList(stacks=_sorted([*local, *find_compose_stacks(client)]))
+
+
+def find_local_stacks() -> list[FoundStack]:
+    """A note whose processes are all gone, by pid and start time, is removed: its supervisor was killed, or the machine
+    was switched off."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return [one for one in pool.map(_look_at, read_notes()) if one is not None]
+
+
+def find_compose_stacks(client: docker.DockerClient) -> list[FoundStack]:
+    by_home: dict[str, list[Container]] = {}
+    for one in list_containers(client, labels.STACK_DIR, f"{labels.OWNER}={owner()}"):
+        by_home.setdefault(one.labels[labels.STACK_DIR], []).append(one)
+    return [_of_containers(Path(home), found) for home, found in by_home.items()]
+
+
+def _look_at(note: StackNote) -> FoundStack | None:
+    lost = not note.home.is_dir()
+    owned = any(is_alive(one) for one in (note.record.supervisor, note.record.warden) if one is not None)
+    if not owned and not find_processes(Home(note.home), note.record):
+        forget_note(Home(note.home))
+        return None
+    status = LocalRuntime().status(note.home) if owned and not lost else None
+    state = _count([one.state for one in status.replicas]) if status else "starting" if owned else KILLED
+    router = status.router if status else note.record.router
+    return FoundStack(
+        stack=note.record.stack or note.home.name,
+        home=note.home,
+        runtime="local",
+        port=urlsplit(router).port if router else None,
+        since=note.since,
+        state=LOST if lost else state,
+        lost=lost,
+    )
+
+
+def _of_containers(home: Path, found: list[Container]) -> FoundStack:
+    lost = not home.is_dir()
+    published = [port for one in found if one.service == ROUTER for port in one.published]
+    return FoundStack(
+        stack=found[0].labels.get(labels.STACK) or home.name,
+        home=home,
+        runtime="compose",
+        port=published[0] if published else None,
+        since=min(one.created for one in found),
+        state=LOST if lost else _count([state_of(one) for one in found]),
+        lost=lost,
+    )
+
+
+def _count(states: list[ReplicaState]) -> str:
+    """`healthy`, or how many of how many are, and what the others are."""
+    others = Counter(one for one in states if one != "healthy")
+    if not others:
+        return "healthy"
+    if len(others) == 1 and others.total() == len(states):
+        return next(iter(others))
+    counted = ", ".join(f"{count} {state}" for state, count in sorted(others.items()))
+    return f"{len(states) - others.total()} of {len(states)} healthy, {counted}"
+
+
+def _sorted(found: list[FoundStack]) -> tuple[FoundStack, ...]:
+    return tuple(sorted(found, key=lambda one: (one.stack, str(one.home))))
