@@ -61,6 +61,7 @@ class Episode(Generic[S]):
     last_reply: bytes = b""
     shown: Observation = None  # the first observation, where `/seed_session` opened the episode
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)  # one action at a time
+    failure: Exception | None = None  # of a step: what came of it nobody knows, so nothing is paid
 
 
 class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
@@ -147,7 +148,11 @@ class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
 
     async def play(self, episode: Episode[S], action: Action) -> Step:
         """One step of an episode, which is left where that ends it."""
-        step = await self.step(action, episode.state)
+        try:
+            step = await self.step(action, episode.state)
+        except Exception as error:
+            episode.failure = error
+            raise
         if step.ends:
             episode.done = True
             await self.leave(episode.state)

@@ -157,6 +157,8 @@ class TextEnvironment(GymnasiumServer[Game[E]], Generic[E]):
 
     async def verify(self, rollout: VerifyRequest, state: Episode[Game[E]] | None = None) -> dict[str, Any]:
         """What the session's episode has earned; the rollout is played again where nothing was played in it."""
+        if state is not None and state.failure:
+            raise state.failure
         if state is None or not state.state.turns:
             return await self.replay(rollout, state)
         reply = {"reward": state.state.rewards.total, "num_steps": state.state.turns, "terminated": state.done}

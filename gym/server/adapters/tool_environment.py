@@ -66,6 +66,7 @@ class ToolSession(Generic[S]):
     calls: int = 0
     done: bool = False
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
+    failure: Exception | None = None  # of a call: what came of it nobody knows, so nothing is paid
 
 
 class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
@@ -117,6 +118,8 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
     async def verify(self, rollout: VerifyRequest, state: ToolSession[S] | None = None) -> dict[str, Any]:
         """What the calls have earned; without their session they are made again, in one of their own."""
         if state is not None:
+            if state.failure:
+                raise state.failure
             return await self._outcome(state, rollout)
         again: ToolSession[S] = await self._seed(rollout.model_dump_json(exclude={"response"}).encode(), None)
         try:
@@ -142,6 +145,9 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
                 reply = await self.call(session.state, session.names[name], parsed)
             except BadCall as error:
                 reply = ToolReply({"error": str(error)})
+            except Exception as error:
+                session.failure = error
+                raise
             return self._taken(session, reply)
 
     def _taken(self, session: ToolSession[S], reply: ToolReply) -> Any:

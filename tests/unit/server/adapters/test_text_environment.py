@@ -172,6 +172,15 @@ async def test_what_a_library_does_wrong_is_a_failure_and_no_reward(action: str,
         assert said in error["message"]
 
 
+async def test_a_session_in_which_an_action_failed_is_not_paid_for_those_before_it() -> None:
+    async with running(CountdownGame.app({"act_tool": "act"}, name="game")) as url, Caller(url) as caller:
+        await caller.post("/seed_session", ROW)
+        assert (await caller.post("/act", {"action": "1"})).status == 200
+        assert (await caller.post("/act", {"action": "raise"})).body["error"]["kind"] == "resources"
+        verified = (await caller.post("/verify", rollout("1"))).body
+        assert (verified["error"]["kind"], verified["error"]["retryable"]) == ("resources", False)
+
+
 async def test_an_action_that_never_ends_gets_nothing_and_ends_the_episode() -> None:
     async with playing(act_seconds=0.3) as (caller, server):
         await act(caller, "1")

@@ -123,6 +123,7 @@ async def test_a_bad_call_is_the_models_to_read_and_a_crash_is_a_failure() -> No
             error = (await caller.post("/look", {"what": what})).body["error"]
             assert error["kind"] == "resources"
             assert said in error["message"]
+        assert (await caller.post("/verify", finished())).body["error"]["kind"] == "resources"
 
 
 async def test_the_last_call_that_is_allowed_ends_the_episode() -> None:
