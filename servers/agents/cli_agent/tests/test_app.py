@@ -7,11 +7,9 @@ from typing import Any
 import orjson
 import pytest
 from app import Ending, add_reason, describe_exit, make_response, task_text
-from model_calls import is_infrastructure, refusal
 from program import PROMPT_FILE, ProgramConfig, launch
 from pydantic import ValidationError
 
-from gym.http.pool import Reply
 from gym.server.agent import RunRow
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecResult
@@ -105,24 +103,3 @@ def test_only_a_reward_of_0_without_a_reason_gets_the_programs() -> None:
 def test_a_program_that_never_got_an_answer_has_an_empty_response() -> None:
     response = make_response([], Ending("it was ended: max_steps", "max_steps", 1.0))
     assert (response["output"], response["other_sequences"], response["truncated_by"]) == ([], [], "max_steps")
-
-
-@pytest.mark.parametrize(
-    ("status", "kind", "expected"),
-    [
-        (422, b"row", False),
-        (502, b"model", True),
-        (504, b"timeout", True),
-        (400, None, False),
-        (429, None, True),
-        (500, None, True),
-    ],
-)
-def test_what_the_model_server_refuses_is_the_programs_own(status: int, kind: bytes | None, expected: bool) -> None:
-    headers = [(b"x-gym-error", kind)] if kind else []
-    assert is_infrastructure(Reply(status, headers, b"{}")) is expected
-
-
-def test_a_refusal_can_be_read_by_both_makers_clients() -> None:
-    body = orjson.loads(refusal(401, "authentication_error", "no").body)
-    assert (body["type"], body["error"]["type"], body["error"]["message"]) == ("error", "authentication_error", "no")
