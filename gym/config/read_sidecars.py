@@ -16,7 +16,7 @@ from gym.config.model import Instance, SidecarHealth, SidecarSpec
 from gym.config.nodes import Findings, Node, describe, did_you_mean, plain
 from gym.config.nodes import Path as Key
 from gym.config.packed import pin_services
-from gym.config.redact import is_secret_key
+from gym.config.redaction import is_secret_key
 from gym.config.values import has_reference
 from gym.errors import ConfigError
 

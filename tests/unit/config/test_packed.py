@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,7 @@ NOTED = Packed(
 
 def noted(tree: ConfigTree, **more: Any) -> Path:
     tree.usual_servers()
-    (tree.root / NOTE).write_text(NOTED.model_copy(update=more).model_dump_json())
+    (tree.root / NOTE).write_text(json.dumps({**asdict(NOTED), **more}))
     return tree.root / FOLDER
 
 
