@@ -41,9 +41,7 @@ class Packed:
     config: str  # the configuration that starts it, relative to the root
     server: str  # the folder that the image runs, relative to the root
     gym: str = ""  # the version that packed it
-    services: dict[str, str] = field(
-        default_factory=dict
-    )  # "shop.redis" -> "redis:7@sha256:…": the image that it was packed with
+    services: dict[str, str] = field(default_factory=dict)  # "shop.redis" -> "redis:7@sha256:…"
     trusted: bool = False
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import docker
@@ -34,7 +36,7 @@ def unpacked(cache: Path, letter: str, *, days: float) -> str:
     root.mkdir(parents=True)
     (root / "app.py").write_text("x" * 1000)
     packed = Packed(image=f"gym-pack-a:{name}", digest="", reference=f"hub/{letter}:1", config="a", server="b")
-    (root / NOTE).write_text(packed.model_dump_json())
+    (root / NOTE).write_text(json.dumps(asdict(packed)))
     set_age(root / NOTE, days)
     return name
 

@@ -71,6 +71,15 @@ def test_what_is_no_package_is_refused_with_the_two_forms(package: str) -> None:
         program(package=package)
 
 
+def test_what_a_package_uses_and_does_not_name_is_installed_with_it() -> None:
+    made = program(package="pip:my-agent==2.0", requires=["mcp", "anyio==4.0"]).source()["build"].dockerfile
+    assert "my-agent==2.0 mcp anyio==4.0\n" in made
+    with pytest.raises(ValidationError, match="'-e .' is not a package"):
+        program(package="pip:my-agent", requires=["-e ."])
+    with pytest.raises(ValidationError, match="`requires` goes with `package`"):
+        program(requires=["mcp"])
+
+
 def test_a_program_has_one_source() -> None:
     with pytest.raises(ValidationError, match="`package` or from `image`"):
         program(package="npm:agent", image="mine:1")
