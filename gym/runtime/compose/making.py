@@ -23,7 +23,8 @@ from gym.runtime.compose.stack_lock import (
     is_built_from_lock,
     pins_of,
 )
-from gym.runtime.protocol import Prepared, ReplicaStatus, StackStatus
+from gym.runtime.protocol import Prepared
+from gym.runtime.status import ReplicaStatus, StackStatus
 
 
 def make_images(to: Converger, prepared: Prepared, cache: Path, lock: Lock | None) -> tuple[str, ...]:
