@@ -11,7 +11,7 @@ import pytest
 
 from gym import labels
 from gym.programs import run_program
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 from tests.integration.test_cli_compose import engine
 from tests.support.cli import gym
 from tests.support.docker import call, engine_client, remove_images_of
