@@ -30,6 +30,7 @@ class Ability:
     difficulties: tuple[str, ...]  # the easiest first
     splits: tuple[str, ...]
     tasks: tuple[str, ...] = ()  # the names of what it has, where it has several things
+    folders: bool = False  # its tasks are folders, which it is given
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,11 @@ class SandboxEnded(RolloutError):
         super().__init__("sandbox", message, server="sandbox", retryable=True, status=status)
 
 
+def is_of_the_sandbox(error: RolloutError) -> bool:
+    """Its own system's answer: no `sh` is left in it, no folder, no process to be had."""
+    return error.kind == "sandbox" and not error.retryable and error.status == 422
+
+
 def failure(status: int, body: bytes) -> RolloutError:
     error = error_from_reply(status, body, server="sandbox", kind="sandbox")
     error.status = status

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from gym.sandbox.broker_client import Sandbox
 from gym.server.testing import Caller, running
-from tests.support.cli_agent import PROGRAM, ROW, TINY, SaidTask, Stack, cli_stack
+from tests.support.cli_agent import PROGRAM, ROW, TINY, FolderTask, SaidTask, Stack, cli_stack
 from tests.support.docker import need_engine
 from tests.support.fake_vllm import Said
 
@@ -112,6 +113,16 @@ async def test_what_the_program_does_to_itself_is_a_reward_with_its_reason(
     assert (reply.body["reward"], reply.body["reason"]) == (0.0, fault)
     assert reply.body["response"].get("truncated_by", "") == next(iter(fields), "")
     assert tokens(reply.body["response"]["output"])
+
+
+async def test_a_task_may_give_its_program_less_time(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    def advertise(self: FolderTask, state: Sandbox) -> dict[str, Any]:
+        return {"sandbox_handle": {**state.share(), "seconds": 2.0}}
+
+    monkeypatch.setattr(FolderTask, "advertise", advertise)
+    stack.vllm.says = types(["sleep 1000"])
+    reply = await stack.run(TINY)
+    assert (reply.body["reward"], reply.body["reason"]) == (0.0, "it was ended: program_seconds")
 
 
 async def test_what_a_program_left_behind_counts_even_if_it_crashed(stack: Stack, tiny: Caller) -> None:

@@ -17,14 +17,19 @@ from gym.data.row_generator import ask_ability
 from gym.errors import UserError
 
 Library = Annotated[str, typer.Argument(metavar="LIB", help="The environment that has the library: `gymnasium`.")]
-Tasks = Annotated[list[str] | None, typer.Argument(metavar="[TASK...]", help="Of these tasks alone.")]
+Tasks = Annotated[
+    list[str] | None, typer.Argument(metavar="[TASK...]", help="Of these tasks alone; of `harbor`, folders.")
+]
+Rows = Annotated[
+    int | None, typer.Option("--rows", "--count", "-n", metavar="N", min=1, help="Default: 100, or all folders.")
+]
 ListTasks = Annotated[bool, typer.Option("--list", help="Which tasks the library has.")]
 
 
 def command(
     library: Library,
     tasks: Tasks = None,
-    rows: grow.Rows = 100,
+    rows: Rows = None,
     seed: Seed = 0,
     difficulty: grow.Difficulty = "",
     split: grow.Split = "train",
@@ -35,12 +40,28 @@ def command(
     entry = grow.find_maker(library, search_roots(Path.cwd(), os.environ))
     with console.busy(f"{library}: its environment"):
         ability = ask_ability(cached_python(entry), entry.directory)
-    if list_tasks:
+    if list_tasks and not ability.folders:
         console.show("\n".join(ability.tasks) or f"{library} has one task")
         return 0
+    if ability.folders:
+        return _of_folders(library, tasks or [], rows, split, difficulty, output)
     if unknown := [one for one in tasks or () if one not in ability.tasks]:
         raise UserError(f"{library} has no task {unknown[0]!r}", f"gym data from {library} --list")
     if output is None:
         raise UserError("Into which file?", f"gym data from {library} ... -o FILE")
     more = [word for one in tasks or () for word in ("--task", one)]
-    return grow.command(library, more, rows, seed, difficulty, split, output)
+    return grow.command(library, more, rows or 100, seed, difficulty, split, output)
+
+
+def _of_folders(
+    library: str, words: list[str], rows: int | None, split: str, difficulty: str, output: Path | None
+) -> int:
+    """Words that begin with -- are options of its own generator."""
+    folders = [Path(one) for one in words if not one.startswith("--")]
+    if missing := [one for one in folders if not one.is_dir()]:
+        raise UserError(f"{missing[0]} is not a folder", f"gym data from {library} FOLDER... -o FILE")
+    if output is None or not folders:
+        raise UserError("Of which folders, and into which file?", f"gym data from {library} FOLDER... -o FILE")
+    more = [word for one in folders for word in ("--task", str(one.absolute()))]
+    more += [one for one in words if one.startswith("--")]
+    return grow.command(library, more, rows or grow.ALL, 0, difficulty, split, output)

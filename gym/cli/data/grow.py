@@ -19,6 +19,7 @@ from gym.data.row_generator import Ability, RowRequest, ask_ability, can_grow, c
 from gym.errors import UserError
 
 AT_ONCE = 2
+ALL = 1_000_000_000  # rows: however many there are
 Name = Annotated[str, typer.Argument(metavar="NAME", help="An environment that `gym data grow --list` shows.")]
 More = Annotated[list[str] | None, typer.Argument(metavar="[-- OPTION...]", help="Options of its own generator.")]
 Rows = Annotated[int, typer.Option("--rows", "--count", "-n", metavar="N", min=1, help="How many.")]
@@ -55,13 +56,14 @@ def command(
 
 
 def _write(python: Path, entry: CatalogEntry, request: RowRequest, ability: Ability, output: Path) -> int:
-    with console.busy(f"{entry.name}: making {request.rows:,} rows"):
+    many = "all" if request.rows == ALL else f"{request.rows:,}"
+    with console.busy(f"{entry.name}: making {many} rows"):
         number = grow_file(python, entry.directory, request, output)
     kind = f"{request.difficulty or ability.difficulties[0]}, {request.split}"
     console.show(f"{number:,} rows of {entry.name} ({kind}) in {output}; licence: {ability.licence}")
-    if number < request.rows:
+    if number < request.rows and not ability.folders:
         console.note(f"{number:,} of {request.rows:,} rows: {entry.name} has no more ({kind})", style="yellow")
-    return int(number < request.rows)
+    return int(number < request.rows and not ability.folders)
 
 
 def find_maker(name: str, roots: tuple[Path, ...]) -> CatalogEntry:

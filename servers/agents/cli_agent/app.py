@@ -7,6 +7,7 @@ other, so any such program works with any environment that shares a sandbox, or 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -45,7 +46,7 @@ class CliAgentConfig(AgentConfig):
     """`max_steps` is how many model calls the program may make, its sub-agents' among them."""
 
     program: ProgramConfig
-    program_seconds: float = Field(default=1800.0, gt=0)  # the time that the model takes is not counted
+    program_seconds: float = Field(default=1800.0, gt=0)  # without the model's; less where the environment says so
     workdir: str | None = None  # where it starts; else the environment's folder
     model: str = "policy"  # what {model} stands for; the model server answers to any name
     task_field: str = "problem_statement"  # of the row; without it, the texts of the row's input
@@ -79,6 +80,7 @@ class CliAgent(Agent):
         handle = await self._seed(row, rollout)
         async with self._sandbox(handle, rollout) as box:
             calls = ProgramGate(rollout, row.params, PlayLimits(self.config), self.config.model)
+            calls.max_seconds = min(self.config.program_seconds, float(handle.get("seconds") or math.inf))
             workdir = self.config.workdir or str(handle.get("workdir") or "") or await find_workdir(box)
             ending = await self._work(box, calls, rollout, task_text(row, self.config.task_field), workdir)
             trace = orjson.loads(await rollout.fetch_trace())
@@ -165,9 +167,9 @@ class CliAgent(Agent):
         try:
             while not ended.done():
                 now = time.monotonic()
-                own = self.config.program_seconds - calls.seconds_used()
+                own = calls.max_seconds - calls.seconds_used()
                 if not calls.answered:
-                    own = max(self.config.program_seconds, START_SECONDS) - (now - began)
+                    own = max(calls.max_seconds, START_SECONDS) - (now - began)
                 limit = "program_seconds" if own <= 0 else ""
                 if spent.done():
                     limit = calls.limits.spent or "rollout"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from hashlib import sha256
@@ -20,6 +21,7 @@ class ProgramGate(ModelGate):
 
     def __init__(self, rollout: RolloutClient, params: Mapping[str, Any], limits: PlayLimits, model: str) -> None:
         super().__init__(rollout, params, limits, model)
+        self.max_seconds = math.inf  # of the program itself, as `seconds_used` counts them
         self._failed: dict[bytes, RolloutError] = {}  # requests that the infrastructure left without an answer
         self._first: tuple[float, float] | None = None  # when the first answer came, and the clock's seconds by then
 

@@ -14,12 +14,13 @@ from typing import Any, Final
 
 import orjson
 from controls import Control, make_controls, spoil
-from installing import ACTIVATE, find_shell
+from installing import ACTIVATE
 from places import Places
 from reports import Run, Statuses, Verdict, judge, nothing_passed, parser_of, read_records, through_parser
 from repository import Repository
 from tasks import Task, files_with_tests
 
+from gym.sandbox.work_tools import find_shell
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecResult
 

@@ -7,6 +7,7 @@ from typing import Final
 from tasks import Task
 
 from gym.sandbox.broker_client import Sandbox
+from gym.sandbox.work_tools import find_shell
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecResult, Network
 
@@ -34,11 +35,6 @@ async def set_up(box: Sandbox, task: Task, folder: str | None) -> None:
                 raise RolloutError("sandbox", f"setup: `{command[:80]}` {explain(result, task.setup.timeout)}")
     if not box.info.sealed:
         await box.seal()
-
-
-async def find_shell(box: Sandbox) -> str:
-    found = await box.exec("command -v bash || command -v sh")
-    return found.stdout.text.strip() or "/bin/sh"
 
 
 def explain(result: ExecResult, seconds: float) -> str:

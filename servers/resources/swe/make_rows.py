@@ -1,8 +1,4 @@
-"""Writes rows: of the five tasks in data/tasks, or of folders as Harbor and terminal-bench have them.
-
-python make_rows.py shipped > data/example.jsonl
-python make_rows.py harbor FOLDER... > rows.jsonl
-"""
+"""Writes the rows of the five tasks in data/tasks: python make_rows.py shipped > data/example.jsonl"""
 
 from __future__ import annotations
 
@@ -12,7 +8,6 @@ import json
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -46,11 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     kinds = parser.add_subparsers(dest="kind", required=True)
     kinds.add_parser("shipped", help="the five tasks of data/tasks")
-    harbor = kinds.add_parser("harbor", help="task folders, or folders of them")
-    harbor.add_argument("folders", nargs="+", type=Path)
-    asked = parser.parse_args(arguments)
-    rows = shipped_rows() if asked.kind == "shipped" else harbor_rows(asked.folders)
-    for row in rows:
+    parser.parse_args(arguments)
+    for row in shipped_rows():
         sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
     return 0
 
@@ -88,53 +80,6 @@ def shipped_row(folder: Path) -> dict[str, Any]:
     }
 
 
-def harbor_rows(folders: list[Path]) -> Iterator[dict[str, Any]]:
-    for folder in folders:
-        if (folder / "task.toml").is_file():
-            yield harbor_row(folder)
-            continue
-        inner = sorted(path.parent for path in folder.glob("*/task.toml"))
-        if not inner:
-            raise SystemExit(f"{folder}: neither it nor a folder in it has a task.toml")
-        yield from map(harbor_row, inner)
-
-
-def harbor_row(folder: Path) -> dict[str, Any]:
-    config = tomllib.loads((folder / "task.toml").read_text())
-    verifier, agent, place = (config.get(name, {}) for name in ("verifier", "agent", "environment"))
-    if (folder / "environment" / "docker-compose.yaml").is_file() or config.get("steps"):
-        raise SystemExit(f"{folder}: tasks of several services or several steps are not supported")
-    own_image = verifier.get("environment", {}).get("docker_image")
-    separate = verifier.get("environment_mode", "separate" if own_image else "shared") == "separate"
-    if own_image:
-        raise SystemExit(f"{folder}: verifier.environment.docker_image: only a Dockerfile in tests/ is supported")
-    row: dict[str, Any] = {
-        "responses_create_params": {
-            "input": [{"role": "user", "content": (folder / "instruction.md").read_text()}],
-            "tools": tools(),
-        },
-        "instance_id": config.get("task", {}).get("name") or folder.resolve().name,
-        "harbor": {
-            "tests": {"dockerfile": text_of(folder / "tests" / "Dockerfile"), "files": read_tree(folder / "tests")},
-            "separate": separate,
-            "artifacts": [artifact(one) for one in config.get("artifacts", verifier.get("artifacts", []))],
-            "timeout": float(verifier.get("timeout_sec", 600.0)),
-            "env": verifier.get("env", {}),
-        },
-        "agent_timeout": float(agent.get("timeout_sec", 600.0)),
-    }
-    if image := place.get("docker_image"):
-        return {**row, "image": image}
-    built = read_tree(folder / "environment")
-    return {**row, "build": {"dockerfile": built.pop("Dockerfile"), "files": built}}
-
-
-def artifact(given: Any) -> dict[str, str]:
-    if isinstance(given, str):
-        return {"source": given}
-    return {"source": given["source"], "destination": given.get("destination") or ""}
-
-
 def tools() -> list[dict[str, Any]]:
     """As the server's `GET /tools` has them, without the one that is mini-swe-agent's."""
     shown: list[dict[str, Any]] = json.loads((HERE / "data" / "tools.json").read_text())
@@ -160,10 +105,6 @@ def write_tree(folder: Path, files: dict[str, Any]) -> None:
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(text.encode() if isinstance(text, str) else base64.b64decode(text["base64"]))
-
-
-def text_of(path: Path) -> str:
-    return path.read_text() if path.is_file() else ""
 
 
 def diff(repository: Path, base: str, names: list[str]) -> str:

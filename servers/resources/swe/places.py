@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from typing import Any, Final
+from typing import Final
 
 from installing import network_of, set_up
 from pydantic import BaseModel, ConfigDict, Field
@@ -37,22 +37,6 @@ class Places:
         self._config = config
         self._host = host
 
-    def check_isolated(self) -> None:
-        """For what writes at the root of a file system."""
-        if self._host:
-            raise RolloutError("row", "a Harbor task needs a provider with images: its paths are at the root")
-
-    async def open(self, task: Task, role: str, rollout: str, *, source: dict[str, Any] | None = None) -> Sandbox:
-        """One as the row describes it, with what it wants installed. `source`: another image, used as it is."""
-        box = await self._create(task, role, rollout, source)
-        try:
-            if source is None:
-                await set_up(box, task, task.workdir)
-        except BaseException:
-            await box.delete()
-            raise
-        return box
-
     async def open_repository(self, task: Task, role: str, rollout: str) -> Repository:
         """With the repository at its base and its future taken out. Removed where that fails."""
         box = await self._create(task, role, rollout)
@@ -69,14 +53,14 @@ class Places:
             raise
         return repository
 
-    async def _create(self, task: Task, role: str, rollout: str, source: dict[str, Any] | None = None) -> Sandbox:
+    async def _create(self, task: Task, role: str, rollout: str) -> Sandbox:
         config = self._config
-        given = {"image": self._host} if self._host else source or task.source
+        given = {"image": self._host} if self._host else task.source
         run = config.network if role == "agent" else Network(setup=config.network.setup)
         spec = SandboxSpec(
             **given,
             limits=Limits(cpus=config.cpus, memory=config.memory, pids=config.pids),
-            network=network_of(task, run) if source is None else Network(),
+            network=network_of(task, run),
             ttl=config.ttl,
             labels={LABEL: role},
         )

@@ -16,6 +16,7 @@ from protection import is_protected
 from tasks import Task
 
 from gym.sandbox.broker_client import FileProblem, Sandbox, SandboxEnded
+from gym.sandbox.sandbox_errors import is_of_the_sandbox
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecResult
 
@@ -97,11 +98,6 @@ command -v patch >/dev/null && patch --batch --fuzz=5 --no-backup-if-mismatch -p
 """
 RESTORE: Final = 'xargs -0 -r git checkout -q "$1" --'
 REMOVE: Final = "xargs -0 -r rm -rf --"
-
-
-def is_of_the_sandbox(error: RolloutError) -> bool:
-    """Its own system's answer: no `sh` is left in it, no folder, no process to be had."""
-    return error.kind == "sandbox" and not error.retryable and error.status == 422
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What a row asks for: SWE-bench, SWE-Gym and Harbor shapes read into one `Task`. Pure.
+"""What a row asks for: SWE-bench and SWE-Gym shapes read into one `Task`. Pure.
 
 Fields may stand at the top of a row, or inside `instance`, `instance_dict` or the metadata of its parameters.
 """
@@ -40,27 +40,6 @@ Ids = Annotated[tuple[str, ...], BeforeValidator(parse_ids)]
 Text = Annotated[str, BeforeValidator(lambda given: given or "")]
 
 
-class Artifact(BaseModel):
-    """A path that the agent's sandbox hands to the verifier's."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-    source: str
-    destination: str = ""
-
-
-class Harbor(BaseModel):
-    """A task folder of Harbor or terminal-bench: its tests, and how they are run."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
-    tests: Build  # its files are those of tests/; its Dockerfile is "" where the verifier has none of its own
-    command: tuple[str, ...] = ("bash", "/tests/test.sh")
-    separate: bool = False  # the verifier begins from its own image and is given the artifacts alone
-    artifacts: tuple[Artifact, ...] = ()
-    timeout: float = Field(default=600.0, gt=0)
-    env: dict[str, str] = Field(default_factory=dict)
-    network: bool = False
-
-
 class Setup(BaseModel):
     """What is installed in each sandbox of the task before the agent works in it, and the hosts it is fetched from."""
 
@@ -98,7 +77,7 @@ class TaskFields(BaseModel):
     controls: bool = True
     single_turn: bool = False  # the patch stands in the answer; no sandbox is made for an agent
     model_patch: str | None = None  # graded instead of what is in the sandbox: a replay, the gold patch
-    harbor: Harbor | None = None
+    harbor: Any = None  # such tasks have an environment of their own
 
 
 class SweRow(TaskFields, Row):
@@ -146,6 +125,8 @@ def task_of(row: BaseModel) -> Task:
     merged: dict[str, Any] = {}
     for part in (*nested(outer), *nested(given)):
         merged |= {key: value for key, value in part.items() if value is not None}
+    if merged.get("harbor"):
+        raise RolloutError("row", "`harbor`: this is a row of the environment `harbor`, which runs it as it is")
     try:
         return Task.model_validate(merged)
     except ValidationError as error:

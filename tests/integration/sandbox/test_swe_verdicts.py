@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from typing import Any
 
-import orjson
 import pytest
 from docker.errors import APIError
 
@@ -176,56 +173,3 @@ async def test_an_image_without_pytest_is_a_failure_and_no_zero(swe: Process) ->
     status, body = await verified(swe, {**task, "build": build}, fenced(task["patch"]))
     assert (status >= 500, body["error"]["kind"]) == (True, "sandbox"), body
     assert "pytest" in body["error"]["message"]
-
-
-HARBOR = {
-    "task.toml": 'version = "1.0"\n{more}\n[verifier]\ntimeout_sec = 60.0\n',
-    "instruction.md": "Write 42 to /app/answer.txt",
-    "environment/Dockerfile": "FROM python:3.13-slim\nWORKDIR /app\n",
-    "tests/test.sh": 'if [ "$(cat /app/answer.txt)" = 42 ]; then echo 1; else echo 0; fi > /logs/verifier/reward.txt\n',
-}
-
-
-def harbor_row(folder: Path, more: str = "") -> dict[str, Any]:
-    for path, text in HARBOR.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(text.replace("{more}", more))
-    argv = [sys.executable, str(SWE / "make_rows.py"), "harbor", str(folder)]
-    made: dict[str, Any] = orjson.loads(subprocess.run(argv, check=True, capture_output=True).stdout)
-    return made
-
-
-@pytest.mark.parametrize("separate", [False, True])
-async def test_a_harbor_task_is_graded_by_a_verifier_of_its_own(swe: Process, tmp_path: Path, separate: bool) -> None:
-    task = harbor_row(tmp_path / "hello")
-    if separate:
-        task["harbor"] |= {"separate": True, "artifacts": [{"source": "/app/answer.txt"}]}
-    for command, reward in (("echo 42 > /app/answer.txt", 1.0), ("echo 41 > /app/answer.txt", 0.0), ("true", 0.0)):
-        async with session(swe, task) as (caller, box):
-            await typed(caller, command)
-            reply = await caller.post("/verify", {**task, "response": answer()})
-        assert (reply.status, reply.body["reward"]) == (200, reward), reply.body
-        assert reply.body["verifier_sandbox"] != box
-
-
-async def test_rewards_written_by_the_agent_or_by_what_it_left_running_count_for_nothing(
-    swe: Process, tmp_path: Path
-) -> None:
-    task = harbor_row(tmp_path / "hello")
-    # It answers only beside the verifier's own tests: an answer in the agent's sandbox counts, if only for a moment.
-    daemon = "(while true; do mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt; "
-    daemon += "if grep -qs answer.txt /tests/test.sh; then echo 42 > /app/answer.txt; fi; sleep 0.01; done) "
-    daemon += "> /dev/null 2>&1 &"
-    async with session(swe, task) as (caller, _):
-        await typed(
-            caller,
-            "mkdir -p /logs/verifier /tests; echo 1 > /logs/verifier/reward.txt; "
-            "echo '{\"reward\": 1}' > /logs/verifier/reward.json; echo 'exit 0' > /tests/test.sh",
-        )
-        await typed(caller, "rm -f /logs/verifier/reward.txt")
-        started = (
-            f"nohup sh -c '{daemon}' > /dev/null 2>&1 & until [ -s /logs/verifier/reward.txt ]; do sleep 0.01; done"
-        )
-        await typed(caller, started)
-        reply = await caller.post("/verify", {**task, "response": answer()})
-    assert (reply.status, reply.body["reward"]) == (200, 0.0), reply.body

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 from app import Swe, SweConfig
-from editing import EditError, cut, number_lines
 from make_cases import make_cases
 from make_rows import shipped_rows
 
+from gym.sandbox.editing import EditError, cut, number_lines
 from gym.server.config import Settings
 
 DATA = Path(__file__).parents[1] / "data"

@@ -1,19 +1,18 @@
-"""Harbor and terminal-bench tasks: the verifier runs in a sandbox of its own, and the reward is what it wrote there.
+"""The verdict of a task's own tests, run in a sandbox of their own and never beside what the agent left running.
 
-What the agent left may stand in the verifier's way. Then the same verifier runs where no agent was, and tells who is to
+What the agent left may stand in the tests' way. Then the same tests run where no agent was, and tell who is to
 blame: the agent scores 0, with the reason; a place that is broken without it too is a failure.
 """
 
 from __future__ import annotations
 
 import errno
-import math
 import posixpath
 from typing import Any, Final, NamedTuple
 
-import orjson
 from places import Places
-from tasks import Artifact, Harbor, Task
+from rewards import NoVerdict, parse_reward, read_summary
+from tasks import Artifact, Task, Verification
 
 from gym.sandbox.broker_client import FileProblem, Sandbox, SandboxEnded
 from gym.wire.failures import RolloutError
@@ -23,6 +22,8 @@ LOGS: Final = "/logs/verifier"
 TESTS: Final = "/tests"
 MAX_ARTIFACT: Final = 256 << 20
 MAX_REWARD: Final = 64 << 10
+MAX_LOG: Final = 8 << 20  # bytes of what the tests print
+SHOWN: Final = 4000  # characters of it, in the reply
 REFUSED: Final = 422  # the broker's word for what makes no sense
 SHARE_OF_TIME: Final = 0.5  # of the verifier's: what it may need where no agent was, for a timeout to be the agent's
 # What an engine or a full disk of the machine can cause as well as the policy in the sandbox.
@@ -36,67 +37,59 @@ class Spoilt(Exception):
 class Ran(NamedTuple):
     reward: float
     rewards: dict[str, Any]
-    reason: str
     result: ExecResult
 
 
-class HarborGrader:
-    """Remembers of each task how long its verifier takes where no agent was."""
+class Verifier:
+    """Remembers of each task how long its tests take where no agent was."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, time_scale: float) -> None:
         self._places = places
+        self._scale = time_scale
         self._seconds: dict[str, float] = {}
 
-    async def grade(self, task: Task, asked: Harbor, agent: Sandbox | None, rollout: str) -> dict[str, Any]:
-        if agent is None:
-            raise RolloutError("row", "a Harbor task is graded by what the agent left: seed a session first")
-        self._places.check_isolated()
+    async def verify(self, task: Task, agent: Sandbox, folder: str, rollout: str) -> dict[str, Any]:
         try:
-            verifier = await self._verifier(task, asked, agent, rollout)
+            box, folder = await self._open(task, agent, folder, rollout)
         except SandboxEnded as ended:
             return nothing(ended.message)
         try:
-            left_out = await self._hand_over_all(asked, agent, verifier)
+            left_out = await hand_over_all(task.harbor, agent, box)
             await agent.delete()
-            ran = await run(asked, verifier)
+            ran = await self._run(task, box, folder)
         except (Spoilt, SandboxEnded) as spoilt:
-            return await self._blame(task, asked, str(spoilt), rollout)
+            return await self._blame(task, str(spoilt), rollout)
         finally:
-            await verifier.delete()
-        log = (ran.result.stdout.text + ran.result.stderr.text)[-4000:]
-        fields = {"verifier_exit_code": ran.result.exit_code, "verifier_log": log, "verifier_sandbox": verifier.id}
-        reason = "; ".join(one for one in (ran.reason, *left_out) if one and ran.reason)
+            await box.delete()
+        fields = {"verifier_exit_code": ran.result.exit_code, "verifier_log": log_of(ran.result)[-SHOWN:]}
+        fields |= {"verifier_seconds": round(ran.result.seconds, 3), "verifier_sandbox": box.id}
+        reason = "" if ran.reward >= 1 else "; ".join(("the task's tests did not all pass", *left_out))
         return {"reward": ran.reward, "rewards": ran.rewards, **fields, **({"reason": reason} if reason else {})}
 
-    async def _verifier(self, task: Task, asked: Harbor, agent: Sandbox, rollout: str) -> Sandbox:
+    async def _open(self, task: Task, agent: Sandbox, folder: str, rollout: str) -> tuple[Sandbox, str]:
         """Its own image, or the agent's files: never the agent's processes, which could go on to write rewards."""
-        if asked.separate:
-            return await self._fresh(task, asked, rollout)
-        return await agent.fork(rollout=rollout)
+        if task.harbor.separate:
+            return await self._places.open(task, "verifier", rollout)
+        return await agent.fork(rollout=rollout), folder
 
-    async def _fresh(self, task: Task, asked: Harbor, rollout: str) -> Sandbox:
-        source = {"build": asked.tests} if asked.separate and asked.tests.dockerfile else None
-        return await self._places.open(task, "verifier", rollout, source=source)
+    async def _run(self, task: Task, box: Sandbox, folder: str) -> Ran:
+        return await run(task.harbor, box, folder, task.harbor.timeout * self._scale)
 
-    async def _hand_over_all(self, asked: Harbor, agent: Sandbox, verifier: Sandbox) -> list[str]:
-        if not asked.separate:
-            return []
-        return [why for artifact in asked.artifacts if (why := await hand_over(artifact, agent, verifier))]
-
-    async def _blame(self, task: Task, asked: Harbor, what: str, rollout: str) -> dict[str, Any]:
-        key = f"{task.instance_id} {hash(asked.model_dump_json())}"
+    async def _blame(self, task: Task, what: str, rollout: str) -> dict[str, Any]:
+        limit = task.harbor.timeout * self._scale
+        key = f"{task.instance_id} {hash(task.harbor.model_dump_json())}"
         if key not in self._seconds:
-            box = await self._fresh(task, asked, rollout)
+            box, folder = await self._places.open(task, "verifier", rollout)
             try:
-                self._seconds[key] = (await run(asked, box)).result.seconds
+                self._seconds[key] = (await self._run(task, box, folder)).result.seconds
             except Spoilt as too:
                 why = f"{too}, where no agent was too"
                 raise RolloutError("resources", f"the verifier: {why}", retryable=False) from None
             finally:
                 await box.delete()
-        if self._seconds[key] > asked.timeout * SHARE_OF_TIME:
+        if self._seconds[key] > limit * SHARE_OF_TIME:
             took = f"it takes {self._seconds[key]:.0f} s where no agent was"
-            raise RolloutError("timeout", f"the verifier: {what}, and {took}: raise its timeout") from None
+            raise RolloutError("timeout", f"the verifier: {what}, and {took}: raise its timeout_sec") from None
         return nothing(f"{what}; where no agent was the verifier does its work in {self._seconds[key]:.1f} s")
 
 
@@ -104,19 +97,26 @@ def nothing(reason: str) -> dict[str, Any]:
     return {"reward": 0.0, "rewards": {}, "reason": reason}
 
 
+async def hand_over_all(asked: Verification, agent: Sandbox, verifier: Sandbox) -> list[str]:
+    """Why artifacts were left out."""
+    if not asked.separate:
+        return []
+    return [why for artifact in asked.artifacts if (why := await hand_over(artifact, agent, verifier))]
+
+
 async def hand_over(artifact: Artifact, agent: Sandbox, verifier: Sandbox) -> str:
     """A file or a folder, as far as it is there; the verifier judges what is missing. Why it was left out."""
-    source, target = artifact.source, artifact.destination or artifact.source
+    source = artifact.source
     try:
         kind, mode, data = await take(agent, source)
     except FileProblem as problem:
         return "" if problem.errno == errno.ENOENT else problem.message
     try:
-        await verifier.make_dir(target if kind == "dir" else posixpath.dirname(target) or "/")
+        await verifier.make_dir(source if kind == "dir" else posixpath.dirname(source) or "/")
         if kind == "dir":
-            await verifier.put_tree(target, data)
+            await verifier.put_tree(source, data)
         elif kind == "file":
-            await verifier.put(target, data, mode=mode)
+            await verifier.put(source, data, mode=mode)
     except FileProblem as problem:
         if problem.errno in ANYBODYS:
             raise
@@ -147,30 +147,49 @@ async def take(agent: Sandbox, path: str) -> tuple[str, int, bytes]:
     raise AssertionError("two tries, and neither ended")
 
 
-async def run(asked: Harbor, box: Sandbox) -> Ran:
-    """`Spoilt` where no reward came of it."""
+async def run(asked: Verification, box: Sandbox, folder: str, timeout: float) -> Ran:
+    """`Spoilt` where no verdict came of it."""
     try:
-        for folder in (LOGS, TESTS):  # by our own helper: the agent may have put another `rm` into this file system
-            await make_empty(box, folder)
-        for path, data in asked.tests.files.items():
-            target = posixpath.join(TESTS, path)
-            await box.make_dir(posixpath.dirname(target))
-            await box.put(target, data, mode=0o755 if path.endswith(".sh") else 0o644)
+        await put_tests(asked, box)
     except FileProblem as problem:
         raise Spoilt(f"no place could be made for the verifier: {problem.message}") from None
-    result = await execute(asked, box)
+    result = await execute(asked, box, folder, timeout)
     if result.timed_out:
-        raise Spoilt(f"the verifier did not end in {asked.timeout:g} s")
-    return Ran(*await read_reward(box), result)
-
-
-async def execute(asked: Harbor, box: Sandbox) -> ExecResult:
+        raise Spoilt(f"the verifier did not end in {timeout:g} s")
     try:
-        return await box.exec(asked.command, env=asked.env, timeout=asked.timeout, kill_leftovers=True)
+        if asked.reward == "pytest":
+            return Ran(*read_summary(log_of(result), result.exit_code), result)
+        return Ran(*parse_reward(await take_reward(box)), result)
+    except NoVerdict as none:
+        raise Spoilt(f"{none} (it ended with {result.exit_code}: {log_of(result).strip()[-300:]})") from None
+
+
+async def put_tests(asked: Verification, box: Sandbox) -> None:
+    """By our own helper: the agent may have put another `rm` into this file system."""
+    await make_empty(box, LOGS)
+    if asked.has_own_image:
+        return  # it has its tests
+    await make_empty(box, TESTS)
+    for path, data in asked.tests.files.items():
+        target = posixpath.join(TESTS, path)
+        await box.make_dir(posixpath.dirname(target))
+        await box.put(target, data, mode=0o755 if path.endswith(".sh") or data.startswith(b"#!") else 0o644)
+
+
+async def execute(asked: Verification, box: Sandbox, folder: str, timeout: float) -> ExecResult:
+    # One stream, in the order in which things were written.
+    argv = ["/bin/sh", "-c", 'exec "$@" 2>&1', "sh", *asked.command]
+    options = {"cwd": folder or None, "env": asked.env, "timeout": timeout}
+    try:
+        return await box.exec(argv, **options, max_output=MAX_LOG, kill_leftovers=True)
     except RolloutError as error:
         if error.retryable:  # an engine's, or a loss
             raise
         raise Spoilt(f"the verifier could not be started: {error.message}") from None
+
+
+def log_of(result: ExecResult) -> str:
+    return result.stdout.text + result.stderr.text
 
 
 async def make_empty(box: Sandbox, path: str) -> None:
@@ -181,7 +200,7 @@ async def make_empty(box: Sandbox, path: str) -> None:
     try:
         await box.remove(path, recursive=True)
     except FileProblem as problem:
-        if problem.errno not in (errno.ENOENT, errno.EBUSY):  # busy: a volume of the image, which is emptied
+        if problem.errno not in (errno.ENOENT, errno.EBUSY, errno.EROFS):  # a mount stays, and is emptied
             raise
     await box.make_dir(path, mode=0o755)
     info = await box.stat(path)
@@ -206,34 +225,12 @@ async def make_real(box: Sandbox, path: str) -> None:
     await box.make_dir(path, mode=0o755)
 
 
-async def read_reward(box: Sandbox) -> tuple[float, dict[str, Any], str]:
-    """reward.json (`reward`, else its first number) or reward.txt; the verifier wrote neither: it failed."""
+async def take_reward(box: Sandbox) -> bytes:
+    """reward.json, else reward.txt."""
     for name in ("reward.json", "reward.txt"):
         try:
-            data = await box.get(f"{LOGS}/{name}", length=MAX_REWARD)
+            return await box.get(f"{LOGS}/{name}", length=MAX_REWARD)
         except FileProblem as problem:
             if problem.errno != errno.ENOENT:
-                raise Spoilt(f"the verifier's reward cannot be read: {problem.message}") from None
-            continue
-        try:
-            return parse_reward(data)
-        except RolloutError as error:
-            raise Spoilt(error.message) from None
-    raise Spoilt("the verifier wrote no reward")
-
-
-def parse_reward(data: bytes) -> tuple[float, dict[str, Any], str]:
-    try:
-        parsed = orjson.loads(data.strip())
-    except orjson.JSONDecodeError:
-        parsed = None
-    rewards = {"reward": parsed} if isinstance(parsed, int | float) else parsed
-    numbers = {key: one for key, one in (rewards or {}).items() if _is_number(one)} if isinstance(rewards, dict) else {}
-    if not numbers:
-        raise RolloutError("resources", f"the verifier's reward is not a number: {data[:80]!r}", retryable=False)
-    reward = float(numbers.get("reward", next(iter(numbers.values()))))
-    return reward, numbers, "" if reward >= 1 else "the verifier's tests did not all pass"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+                raise NoVerdict(f"the verifier's reward cannot be read: {problem.message}") from None
+    raise NoVerdict("the verifier wrote no reward")

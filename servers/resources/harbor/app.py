@@ -1,0 +1,83 @@
+"""Tasks of Harbor and terminal-bench: the agent works in a sandbox, and tests that it never saw decide in another."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from places import PlaceConfig, Places
+from pydantic import Field
+from tasks import HarborRow, HarborVerify, Task, task_of
+from verifying import Verifier
+
+from gym.errors import UserError
+from gym.sandbox.broker_client import Sandboxes
+from gym.sandbox.work_tools import WorkConfig, WorkPlace, WorkServer, rollout_id
+from gym.wire.failures import RolloutError
+
+
+class HarborConfig(WorkConfig):
+    places: PlaceConfig = PlaceConfig()
+    time_scale: float = Field(default=1.0, gt=0)  # of the limits that tasks set: more for a slower machine
+    max_verifiers: int = Field(default=16, ge=1)
+    prepare: Path | None = None  # rows: the builds of their images begin when the server starts
+
+
+@dataclass(kw_only=True)
+class State(WorkPlace):
+    task: Task
+
+
+class HarborServer(WorkServer[State]):
+    config: HarborConfig
+    reverify_mode = "unsupported"  # what is judged lies in a sandbox that is gone by then
+
+    async def start(self) -> None:
+        self.sandboxes = self.own(Sandboxes.from_settings(self.settings))
+        await self.sandboxes.begin()
+        self.places = Places(self.sandboxes, self.config.places)
+        self.verifier = Verifier(self.places, self.config.time_scale)
+        self.verifiers = asyncio.Semaphore(self.config.max_verifiers)
+        if self.config.prepare is not None:
+            await self._prepare(self.config.prepare)
+
+    async def seed(self, row: HarborRow) -> State:
+        """A sandbox as the task describes it, with nothing of its tests."""
+        task = task_of(row)
+        self.places.check_shared(task)
+        box, folder = await self.places.open(task, "agent", rollout_id())
+        return State(box=box, folder=folder, task=task, seconds_left=task.agent_timeout * self.config.time_scale)
+
+    async def close(self, state: State) -> None:
+        await state.box.delete()
+
+    def advertise(self, state: Any) -> dict[str, Any]:
+        handle = {**state.box.share(), "workdir": state.folder, "seconds": state.seconds_left}
+        return {"instance_id": state.task.instance_id, "sandbox_handle": handle}
+
+    async def verify(self, rollout: HarborVerify, state: State | None) -> dict[str, Any]:
+        """What the task's own tests say of what the agent left."""
+        task_of(rollout)
+        if state is None:
+            raise RolloutError("row", "a task is judged by what the agent left: POST /seed_session first")
+        async with self.verifiers:
+            return await self.verifier.verify(state.task, state.box, state.folder, rollout_id())
+
+    async def _prepare(self, rows: Path) -> None:
+        try:
+            lines = (await asyncio.to_thread(rows.read_bytes)).splitlines()
+            tasks = [task_of(HarborRow.model_validate_json(line)) for line in lines if line.strip()]
+        except (OSError, ValueError, RolloutError) as error:
+            what = f"prepare: {rows}: {error}"
+            raise UserError(what, "name a file of rows: gym data from harbor FOLDER... -o FILE") from None
+        sources = [source for task in tasks for source in (task.source, task.verifier_source)]
+        if await self.places.has_no_images():
+            return
+        for source in sources:
+            if "build" in source:
+                await self.sandboxes.begin_build(source["build"])
+
+
+app = HarborServer.app()

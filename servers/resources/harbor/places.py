@@ -1,0 +1,104 @@
+"""Sandboxes for a task: from its image or build, or out of this machine's own programs where there are no images."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Any, Final, Literal
+
+from plain import PlainPlace, check_base, read_plain
+from pydantic import BaseModel, ConfigDict, Field
+from tasks import Reach, Task
+
+from gym.sandbox.broker_client import Sandbox, Sandboxes
+from gym.wire.failures import RolloutError
+from gym.wire.sandbox import Build, Limits, Network, SandboxSpec, Size
+
+LABEL: Final = "harbor.role"
+PLAIN: Final = "host"  # the image of providers that have none
+MEMORY_MOUNTS: Final = {"/logs": 64 << 20, "/tests": 64 << 20}  # of those; in no fork
+FOLDERS: Final = ("/logs/agent", "/logs/artifacts")  # that agents of Harbor find
+Role = Literal["agent", "verifier"]
+
+
+class PlaceConfig(BaseModel):
+    """What a sandbox is like where its task does not say."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    cpus: float = Field(default=1.0, gt=0)
+    memory: Size = 2 << 30
+    pids: int = Field(default=512, ge=16)
+    ttl: float = Field(default=7200.0, gt=0)
+    public: Literal["none", "internet"] = "none"  # what a task gets that asks for the public network
+    create_timeout: float = Field(default=1800.0, gt=0)  # an image may have to be fetched or built first
+    plain_bases: tuple[str, ...] = ("python:3*-slim*", "python:3.[0-9]*", "debian:*", "ubuntu:*")
+
+
+class Places:
+    def __init__(self, sandboxes: Sandboxes, config: PlaceConfig) -> None:
+        self._sandboxes = sandboxes
+        self._config = config
+        self._abilities: dict[str, Any] = {}
+
+    async def open(self, task: Task, role: Role, rollout: str) -> tuple[Sandbox, str]:
+        """A fresh one, and the folder of work in it ("": the image's)."""
+        source = task.verifier_source if role == "verifier" and task.harbor.separate else task.source
+        plain = self._read_plain(task, source) if await self.has_no_images() else None
+        spec = self._spec(task, role, source, plain)
+        box = await self._sandboxes.create(spec, rollout=rollout, timeout=self._config.create_timeout)
+        try:
+            for folder in FOLDERS:
+                await box.make_dir(folder)
+            for path, data in (plain.files if plain else {}).items():
+                await box.make_dir(posixpath.dirname(path))
+                await box.put(path, data, mode=0o755 if data.startswith(b"#!") else None)
+        except BaseException:
+            await box.delete()
+            raise
+        return box, spec.workdir or ""
+
+    def check_shared(self, task: Task) -> None:
+        """A verifier in the agent's own files has the agent's network, for it has its sandbox."""
+        theirs, own = self._network(task.network), self._network(task.harbor.network)
+        if not task.harbor.separate and theirs != own:
+            what = f"the agent may reach {theirs.access}, its verifier {own.access}, and they share one sandbox"
+            raise RolloutError("row", f"{what}: the task has to say environment_mode = 'separate'", retryable=False)
+
+    async def has_no_images(self) -> bool:
+        if not self._abilities:
+            self._abilities = (await self._sandboxes.status())["abilities"]
+        if not self._abilities["isolates"]:
+            what = "tests lie at the root of a file system, and `subprocess` would write into this machine's"
+            raise RolloutError("row", f"{what}: use the provider `bubblewrap` or `docker`", retryable=False)
+        return not self._abilities["images"]
+
+    def _read_plain(self, task: Task, source: dict[str, Any]) -> PlainPlace:
+        build = source.get("build")
+        if isinstance(build, Build):
+            return read_plain(build, self._config.plain_bases)
+        try:
+            check_base(source["image"], self._config.plain_bases)
+        except ValueError as problem:
+            raise RolloutError("row", f"this machine has no images: {problem}", retryable=False) from None
+        return PlainPlace()
+
+    def _spec(self, task: Task, role: Role, source: dict[str, Any], plain: PlainPlace | None) -> SandboxSpec:
+        config = self._config
+        limits: dict[str, Any] = {"cpus": task.cpus or config.cpus, "pids": config.pids}
+        limits["memory"] = task.memory_mb << 20 if task.memory_mb else config.memory
+        if task.storage_mb:
+            limits["disk"] = task.storage_mb << 20
+        return SandboxSpec(
+            **({"image": PLAIN, "mounts": MEMORY_MOUNTS} if plain else source),
+            env={**(plain.env if plain else {}), **task.env},
+            workdir=task.workdir or (plain.workdir if plain else None),
+            limits=Limits(**limits),
+            network=self._network(task.network if role == "agent" else task.harbor.network),
+            ttl=config.ttl,
+            labels={LABEL: role},
+        )
+
+    def _network(self, reach: Reach) -> Network:
+        if isinstance(reach, tuple):
+            return Network(access="allow", allow=reach)
+        return Network(access=self._config.public if reach == "public" else "none")
