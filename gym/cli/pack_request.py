@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ from gym.plan import Plan
 from gym.render.pack import PackManifest
 from gym.runtime.compose import ComposeRuntime
 from gym.runtime.compose.layout import Layout
-from gym.runtime.compose.packed_images import read_pack
+from gym.runtime.compose.packed_images import digest_in_registry, read_pack
 from gym.runtime.compose.packing import NEVER, PackContent, build_pack
 from gym.wire.server_types import ServerType
 
@@ -53,6 +53,9 @@ def pack_named(name: str, reference: str) -> Packing:
     assert prepared.images is not None
     with live_status("building its image") as on_status:
         runtime.build(home, prepared, on_status)
+    services = dict(_services(loaded, content))
+    left_out += tuple(f"the digest of {image}, for no registry knows it" for image in _unpinned(services))
+    content = content._replace(manifest=content.manifest.model_copy(update={"services": services}))
     build_pack(content, prepared.images.by_instance[main.name], reference, Layout(home.resolve()).build)
     return Packing(read_pack(reference)[1], content, left_out)
 
@@ -97,6 +100,33 @@ def _content(entry: CatalogEntry, loaded: StackConfig, roots: tuple[Path, ...]) 
         along=tuple(along),
     )
     return PackContent(manifest, entry.directory, along, files, entry.description, entry.licence), tuple(left_out)
+
+
+def _services(loaded: StackConfig, content: PackContent) -> Iterator[tuple[str, str]]:
+    """What runs beside the instances, by digest where a registry knows one: the image is on this engine by now."""
+    folders = {content.server: content.manifest.server, **{path: place for place, path in content.along.items()}}
+    for instance in loaded.instances:
+        for one in instance.sidecars:
+            name = f"{instance.name}.{one.name}"
+            if one.build:
+                yield name, f"build:{_place_below(folders, Path(one.build), name)}"
+            elif one.image:
+                digest = digest_in_registry(one.image)
+                yield name, f"{one.image}@{digest}" if digest and "@" not in one.image else one.image
+
+
+def _place_below(folders: Mapping[Path, str], folder: Path, name: str) -> str:
+    for path, place in folders.items():
+        if folder.is_relative_to(path):
+            return f"{place}/{folder.relative_to(path).as_posix()}"
+    raise UserError(
+        f"{name} is built from {folder}, which lies outside of every folder that is packed.",
+        "Move it into the server's folder.",
+    )
+
+
+def _unpinned(services: Mapping[str, str]) -> Iterator[str]:
+    return (one for one in services.values() if "@" not in one and not one.startswith("build:"))
 
 
 def _place(type_: ServerType, implementation: str) -> str:

@@ -15,6 +15,7 @@ from gym.config.late_references import PARTS, SERVICES, fill_own, find_services
 from gym.config.model import Instance, SidecarHealth, SidecarSpec
 from gym.config.nodes import Findings, Node, describe, did_you_mean, plain
 from gym.config.nodes import Path as Key
+from gym.config.packed import pin_services
 from gym.config.redaction import is_secret_key
 from gym.config.values import has_reference
 from gym.errors import ConfigError
@@ -49,7 +50,8 @@ def services_of(entry: CatalogEntry) -> tuple[SidecarSpec, ...]:
     found = read_services((entry.name, SERVICES), node, (entry.config.parent, entry.directory), findings)
     if findings.problems:
         raise ConfigError(findings.problems)
-    return tuple(one.model_copy(update={"env": _filled_in(one.env)}) for one in found)
+    pinned = pin_services(found, entry.name, entry.directory)
+    return tuple(one.model_copy(update={"env": _filled_in(one.env)}) for one in pinned)
 
 
 def _filled_in(env: dict[str, str]) -> dict[str, str]:

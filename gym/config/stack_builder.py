@@ -25,7 +25,7 @@ from gym.config.grants import is_grant, read_grant
 from gym.config.instance_keys import FACTS
 from gym.config.model import ContainerFacts, Instance, Location, ServerRef
 from gym.config.nodes import Findings, Node, did_you_mean, dotted, plain, set_at
-from gym.config.packed import packed_at
+from gym.config.packed import packed_at, pin_services
 from gym.config.read_sidecars import is_services, read_services
 from gym.config.server_sources import is_foreign, requirements_digest, source_digest
 from gym.wire.sandbox import Grant
@@ -110,6 +110,7 @@ def _build(draft: Draft, drafts: Sequence[Draft], around: Surroundings, findings
     else:
         _check_directory(draft, directory, entrypoint, container, around, findings)
     bases = [around.cwd / Path(beside.file).parent, *([directory] if directory else []), around.cwd] if beside else []
+    sidecars = read_services((draft.name, "services"), beside, bases, findings) if beside else ()
     digests = _digests(draft, directory, around, findings)
     _check_domain(draft, findings)
     return Instance(
@@ -120,7 +121,7 @@ def _build(draft: Draft, drafts: Sequence[Draft], around: Surroundings, findings
         references=references,
         container=container,
         sandbox=_with_build(read_grant((draft.name, "sandbox"), asked, findings), fields) if asked else None,
-        sidecars=read_services((draft.name, "services"), beside, bases, findings) if beside else (),
+        sidecars=pin_services(sidecars, draft.name, directory),
         directory=directory,
         image_digest=packed.digest if packed else "",
         entrypoint=entrypoint,

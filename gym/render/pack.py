@@ -33,6 +33,7 @@ class PackManifest(Value):
     server: str  # the folder that the image runs
     config: str  # the configuration that starts it
     along: tuple[str, ...] = ()  # folders of agents and others that it names, built where it is started
+    services: dict[str, str] = {}  # beside them: "shop.redis" -> "redis:7@sha256:…", or "build:" and a folder
 
 
 def pack_labels(manifest: PackManifest, *, description: str, licence: str) -> dict[str, str]:

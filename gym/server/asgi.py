@@ -211,7 +211,7 @@ def split_session(path: str) -> tuple[str, str]:
     return SESSION_ROUTE + slash + rest if rest in SESSION_WORDS else SESSION_UNKNOWN, session
 
 
-async def read_body(receive: Receive) -> bytes:
+async def read_body(receive: Receive, max_body: int = MAX_BODY) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while True:
@@ -220,8 +220,8 @@ async def read_body(receive: Receive) -> bytes:
             raise RolloutError("cancelled", "the caller went away while it was sending")
         chunk = message.get("body", b"")
         size += len(chunk)
-        if size > MAX_BODY:
-            raise RolloutError("row", f"the body is larger than {MAX_BODY // 2**20} MiB", status=413)
+        if size > max_body:
+            raise RolloutError("row", f"the body is larger than {max_body // 2**20} MiB", status=413)
         chunks.append(chunk)
         if not message.get("more_body"):
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections.abc import Mapping
@@ -37,7 +38,8 @@ class Peers:
         self._http = http
         self._instances = {name: [Replica(url)] for name, url in known.items()}
         self._stamp = 0
-        self._looked = 0.0
+        self._looked = 0.0  # when the last look began that has ended
+        self._asking = asyncio.Lock()
 
     async def pick(self, instance: str, kind: FailureKind) -> Replica:
         """The healthy replica with the fewest rollouts of ours."""
@@ -64,14 +66,23 @@ class Peers:
         return replica in self._instances.get(instance, [])
 
     async def _look(self, *, force: bool = False) -> None:
-        now = time.monotonic()
-        wait = ASK_SECONDS if self._url else LOOK_SECONDS
-        if not force and self._looked and now - self._looked < wait:
+        asked = time.monotonic()
+        if self._url:
+            await self._look_behind_url(asked, force)
+        elif self._path and (force or not self._looked or asked - self._looked >= LOOK_SECONDS):
+            self._looked = asked
+            self._take(self._read_path())
+
+    async def _look_behind_url(self, asked: float, force: bool) -> None:
+        """Before the first answer every caller waits for it; later ones go on with what is known."""
+        if not force and self._looked and (asked - self._looked < ASK_SECONDS or self._asking.locked()):
             return
-        self._looked = now
-        text = self._read_path() if self._path else await self._read_url() if self._url else b""
-        if text:
-            self._take(text)
+        async with self._asking:
+            if self._looked >= asked or (self._looked and not force and asked - self._looked < ASK_SECONDS):
+                return  # another caller has asked meanwhile
+            began = time.monotonic()
+            self._take(await self._read_url())
+            self._looked = began
 
     def _read_path(self) -> bytes:
         assert self._path is not None
@@ -92,6 +103,8 @@ class Peers:
         return reply.body if reply.status == 200 else b""
 
     def _take(self, text: bytes) -> None:
+        if not text:
+            return
         try:
             document = Discovery.model_validate_json(text)
         except ValidationError:

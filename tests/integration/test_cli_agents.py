@@ -99,6 +99,7 @@ async def test_sub_agents_and_a_compaction_are_sequences_of_their_own(
         ([], {}, "it ended with exit code 1"),
         (["kill -9 -1"], {}, "it was ended by signal 9"),
         (["true"] * 100, {"max_steps": 3}, "it was ended: max_steps"),
+        (["true"] * 100, {"max_total_tokens": 1}, "it was ended: max_total_tokens"),
         (["sleep 1000"], {"program_seconds": 2}, "it was ended: program_seconds"),
     ],
 )

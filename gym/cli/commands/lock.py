@@ -22,7 +22,8 @@ def command(output: Target = Path("gym.lock"), stack: StackName = DEFAULT_STACK)
     """
     lock = ComposeRuntime().lock(find_session(stack).home, output, _show_unhashed)
     hashed = sum(bool(one.hashed) for one in lock.instances.values())
-    counted = f"{len(lock.instances)} images, requirements of {hashed} with hashes, {len(lock.datasets)} data sets"
+    images = len(lock.instances) + len(lock.services)
+    counted = f"{images} images, requirements of {hashed} with hashes, {len(lock.datasets)} data sets"
     console.note(f"{output}: {counted}")
     return 0
 

@@ -46,7 +46,7 @@ def plan_images(plan: Plan, sources: ImageSources, pins: Pins | None = None) -> 
         if one.spec.image:
             by_instance[one.name] = one.spec.image
             continue
-        target = _sidecar_target(one, sources)
+        target = _sidecar_target(one, sources, pins)
         known = next((other for other in targets.values() if other.tag == target.tag), None)
         targets.setdefault((known or target).name, target)
         by_instance[one.name] = target.tag
@@ -113,17 +113,18 @@ def _server_target(
     return target, made.texts
 
 
-def _sidecar_target(sidecar: Sidecar, sources: ImageSources) -> BuildTarget:
+def _sidecar_target(sidecar: Sidecar, sources: ImageSources, pins: Pins | None) -> BuildTarget:
     """From the same image as our base, and not from the base itself: another SDK builds no database again."""
     source = sources.servers[sidecar.name]
     assert source.own is not None
+    locked = {LABEL_LOCKED: pins.label_of(())} if pins else {}
     return BuildTarget(
         name=sidecar.slug,
         context=str(source.context),
         dockerfile=str(source.own),
         tag=f"gym-service-{sidecar.spec.name}:{_digest([sources.python, source.own_text, *source.tree])}",
-        args={"BASE_IMAGE": sources.python},
-        labels={LABEL_ROLE: "service", LABEL_SOURCE: str(source.context), labels.OWNER: sources.owner},
+        args={"BASE_IMAGE": pins.python if pins else sources.python},
+        labels={LABEL_ROLE: "service", LABEL_SOURCE: str(source.context), labels.OWNER: sources.owner, **locked},
     )
 
 

@@ -13,8 +13,16 @@ from gym.runtime.compose.converge import Converger
 from gym.runtime.compose.image_sources import read_image_sources
 from gym.runtime.compose.images import plan_images, write_build_files
 from gym.runtime.compose.index_settings import write_build_secrets
+from gym.runtime.compose.known_images import image_ids
 from gym.runtime.compose.server_builds import build_missing, pull_missing
-from gym.runtime.compose.stack_lock import Lock, check_installed, check_lock, image_ids, is_built_from_lock, pins_of
+from gym.runtime.compose.stack_lock import (
+    Lock,
+    check_installed,
+    check_lock,
+    fetch_locked,
+    is_built_from_lock,
+    pins_of,
+)
 from gym.runtime.protocol import Prepared
 from gym.runtime.status import ReplicaStatus, StackStatus
 
@@ -24,7 +32,7 @@ def make_images(to: Converger, prepared: Prepared, cache: Path, lock: Lock | Non
     assert prepared.images is not None, "a stack of containers runs from images"
     plan, images, present = prepared.plan, prepared.images, frozenset(image_ids(to.client))
     if lock:
-        images, present = _locked_images(to, plan, images, present, cache, lock)
+        images, present = _locked_images(to, plan, images, cache, lock)
     write_build_files(images, cache)
     build_secrets = write_build_secrets(to.layout.build, os.environ)
 
@@ -39,9 +47,11 @@ def make_images(to: Converger, prepared: Prepared, cache: Path, lock: Lock | Non
 
 
 def _locked_images(
-    to: Converger, plan: Plan, images: StackImages, present: frozenset[str], cache: Path, lock: Lock
+    to: Converger, plan: Plan, images: StackImages, cache: Path, lock: Lock
 ) -> tuple[StackImages, frozenset[str]]:
     """The images as the lock builds them, and those of the engine that need no build."""
+    fetch_locked(lock, to.client, to.host)
+    present = frozenset(image_ids(to.client))
     missing = any(one.tag not in present for one in images.targets)
     pins = pins_of(lock, to.client, to.host, fetch=missing)
     images = plan_images(plan, read_image_sources(plan, to.layout.build, cache), pins)

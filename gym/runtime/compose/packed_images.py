@@ -21,12 +21,13 @@ from gym.files import write_atomically
 from gym.plan.slugs import slugify
 from gym.programs import run_program
 from gym.render.pack import FOLDER, PackManifest, read_manifest
+from gym.runtime.compose.image_folders import PACKS, UNPACKING, remove_unused_folders, short_id
+from gym.runtime.compose.known_images import registry_digests, with_tag
 from gym.runtime.user_state import owner
 
 if TYPE_CHECKING:
     import docker
 
-PACKS: Final = "packs"
 MAX_FILES: Final = 100_000
 MAX_BYTES: Final = 16 << 30
 DENIED: Final = ("denied", "unauthorized", "authentication", "no basic auth", "forbidden")
@@ -44,10 +45,12 @@ def open_image(reference: str, cache: Path, *, fetch: bool = False) -> Path:
         manifest = _manifest(client, reference, facts)
         root = _root(cache, facts["Id"])
         if not (root / NOTE).is_file():
+            remove_unused_folders(cache, client)
             _unpack(client, facts["Id"], root, reference)
-        name, tag = f"gym-pack-{slugify(manifest.name)}", _short(facts["Id"])
+        name, tag = f"gym-pack-{slugify(manifest.name)}", short_id(facts["Id"])
         client.api.tag(facts["Id"], name, tag)
         _write_note(root, manifest, reference, facts, f"{name}:{tag}")
+        (root / NOTE).touch()  # when it was used last
     return root
 
 
@@ -58,6 +61,12 @@ def read_pack(reference: str) -> tuple[PackManifest, str]:
             raise UserError(f"There is no image {reference} here.", f"Make it: gym pack NAME -t {reference}")
         facts = _inspect(client, reference)
         return _manifest(client, reference, facts), digest_of_image(facts, reference)
+
+
+def digest_in_registry(image: str) -> str:
+    """Of an image of this engine; "" where it has been in no registry."""
+    with connect(require_engine().host) as client:
+        return registry_digests(client).get(with_tag(image), "")
 
 
 def trust_pack(root: Path) -> None:
@@ -126,11 +135,7 @@ def _manifest(client: docker.DockerClient, reference: str, facts: dict[str, Any]
 
 
 def _root(cache: Path, id: str) -> Path:
-    return (cache / PACKS / _short(id)).resolve()
-
-
-def _short(id: str) -> str:
-    return id.rpartition(":")[2][:32]
+    return (cache / PACKS / short_id(id)).resolve()
 
 
 def _write_note(root: Path, manifest: PackManifest, reference: str, facts: dict[str, Any], image: str) -> None:
@@ -142,6 +147,7 @@ def _write_note(root: Path, manifest: PackManifest, reference: str, facts: dict[
         config=manifest.config,
         server=manifest.server,
         gym=manifest.gym,
+        services=manifest.services,
         trusted=before is not None and before.trusted,
     )
     for place in (packed.config, packed.server):
@@ -157,7 +163,7 @@ def _write(root: Path, packed: Packed) -> None:
 def _unpack(client: docker.DockerClient, id: str, root: Path, reference: str) -> None:
     """Whole or not at all; a second command at the same time does the same work and finds it done."""
     root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=root.parent, prefix=".unpacking-") as scratch:
+    with tempfile.TemporaryDirectory(dir=root.parent, prefix=UNPACKING) as scratch:
         with tempfile.TemporaryFile(dir=scratch) as archive:
             _read_folder(client, id, archive, reference)
             archive.seek(0)

@@ -14,6 +14,7 @@ from gym.plan.model import Plan
 from gym.programs import run_program
 from gym.render.bake import BuildTarget, StackImages, render_bake
 from gym.runtime.compose.image_sources import ENV_PYTHON_IMAGE
+from gym.runtime.compose.known_images import with_tag
 from gym.runtime.interpreters import explain_python
 
 LAST_LINES: Final = 20
@@ -60,7 +61,7 @@ def pull_missing(plan: Plan, router: str, present: frozenset[str], host: str) ->
     wanted = {one.container.image: one.name for one in plan.services if one.container.image}
     wanted |= {one.spec.image: one.name for one in plan.sidecars if one.spec.image}
     for image, name in {router: "router", **wanted}.items():
-        if _with_tag(image) in present:
+        if with_tag(image) in present:
             continue
         try:
             run_program(("docker", "pull", "--quiet", image), env=docker_environ(host))
@@ -91,10 +92,6 @@ def push_image(reference: str, host: str) -> None:
     except ProgramFailed as error:
         words = error.output.strip().splitlines()[-1:] or ["no answer"]
         raise UserError(f"{reference} cannot be pushed: {words[0]}", "Log in: docker login") from None
-
-
-def _with_tag(image: str) -> str:
-    return image if "@" in image or ":" in image.rpartition("/")[2] else f"{image}:latest"
 
 
 def _explained(failure: ServerBuildFailed) -> InfraError | UserError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -14,11 +15,12 @@ from gym.config import portable_requirements
 from gym.engine import docker_environ
 from gym.errors import GymError, ProgramFailed, UserError
 from gym.files import write_atomically
-from gym.plan.model import Plan, Service, Value
+from gym.plan.model import Plan, Service, Sidecar, Value
 from gym.programs import run_program
 from gym.render.bake import BuildTarget, StackImages
 from gym.render.compose import ROUTER_IMAGE
 from gym.runtime.compose.image_sources import context_of, python_image, requirements_of
+from gym.runtime.compose.known_images import image_ids, labels_of_images, registry_digests, repository_of, with_tag
 from gym.runtime.compose.pins import LABEL_LOCKED, Pins, hash_requirements
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ LAST_WORDS: Final = 500
 class Locked(Value):
     image: str
     id: str  # the image's own digest: of its layers and its configuration
+    digest: str = ""  # that its registry knows it by, of an image that is not built here
     requirements: tuple[str, ...] = ()  # `name==version`, as installed
     hashed: tuple[str, ...] = ()  # lines of a requirements file with hashes, where the server has requirements
 
@@ -42,6 +45,7 @@ class Lock(Value):
     format: Literal["gym-lock"] = "gym-lock"
     version: Literal[1] = 1
     instances: dict[str, Locked]
+    services: dict[str, Locked] = {}  # what runs beside them: "shop.redis"
     bases: dict[str, str] = {}  # images that are taken by their tag -> the digest that was behind it
     datasets: dict[str, str]  # path as written -> sha256
 
@@ -57,7 +61,7 @@ def make_lock(
 ) -> Lock:
     """Of a stack whose images are built. `on_unhashed` gets each instance without hashes, and why: the index that
     they are asked of may be out of reach."""
-    ids = image_ids(client)
+    ids, digests = image_ids(client), registry_digests(client)
     instances = {}
     for one in plan.services:
         image = images[one.name]
@@ -67,9 +71,17 @@ def make_lock(
             hashed = _hashed(one, image, host, installed, cache)
         except (ProgramFailed, UserError) as error:
             on_unhashed(one.name, _last_words(error))
-        found = ids.get(image, MISSING)
-        instances[one.name] = Locked(image=image, id=found, requirements=installed, hashed=hashed)
-    return Lock(instances=instances, bases=base_digests(client), datasets=dataset_digests(plan, roots))
+        digest = digests.get(with_tag(image), "") if one.container.image else ""
+        found = ids.get(with_tag(image), MISSING)
+        instances[one.name] = Locked(image=image, id=found, digest=digest, requirements=installed, hashed=hashed)
+    services = {one.name: _locked_sidecar(one, images[one.name], ids, digests) for one in plan.sidecars}
+    datasets = dataset_digests(plan, roots)
+    return Lock(instances=instances, services=services, bases=base_digests(client), datasets=datasets)
+
+
+def _locked_sidecar(sidecar: Sidecar, image: str, ids: Mapping[str, str], digests: Mapping[str, str]) -> Locked:
+    digest = digests.get(with_tag(image), "") if sidecar.spec.image else ""
+    return Locked(image=image, id=ids.get(with_tag(image), MISSING), digest=digest)
 
 
 def write_lock(path: Path, lock: Lock) -> bool:
@@ -91,20 +103,21 @@ def check_lock(
 ) -> None:
     """Every difference at once, before anything is built or started. What is missing is none where it can be built from
     the lock alone; `pinned`: the Python image that the lock names is to be had, whatever is behind its tag here."""
-    ids, marks = image_ids(client), _marks(client)
+    ids, marks = image_ids(client), labels_of_images(client, LABEL_LOCKED)
     wanted_marks = {one.tag: one.labels.get(LABEL_LOCKED, "") for one in images.targets}
     found = {}
-    for one in plan.services:
-        tag = images.by_instance[one.name]
-        there, mark = ids.get(tag, MISSING), wanted_marks.get(tag, "")
+    locked = {**lock.instances, **lock.services}
+    for name in (*(one.name for one in plan.services), *(one.name for one in plan.sidecars)):
+        tag = images.by_instance[name]
+        there, mark = ids.get(with_tag(tag), MISSING), wanted_marks.get(tag, "")
         from_lock = bool(mark) and (there == MISSING or marks.get(tag) == mark)
-        known = lock.instances.get(one.name)
-        found[one.name] = (tag, known.id if from_lock and known else there)
+        known = locked.get(name)
+        found[name] = (tag, known.id if from_lock and known else there)
     bases = base_digests(client)
     here = {name: digest for name, digest in bases.items() if not (pinned and name == python_image())}
     wrong = [
         *_base_differences(lock, here),
-        *_image_differences(lock, found),
+        *_image_differences(locked, found),
         *_data_differences(lock, dataset_digests(plan, roots)),
     ]
     if wrong:
@@ -112,6 +125,20 @@ def check_lock(
             "The stack is not what the lock says:\n" + "\n".join(f"  {line}" for line in wrong),
             "Bring back what was locked (gym load FILE, docker pull), or lock what there is now: gym lock",
         )
+
+
+def fetch_locked(lock: Lock, client: docker.DockerClient, host: str) -> None:
+    """Images that are not built here and are missing, under their names: what the lock says, whatever the names mean by
+    now. One that cannot be had is a difference."""
+    there = image_ids(client)
+    for one in {**lock.instances, **lock.services}.values():
+        name = with_tag(one.image)
+        if not one.digest or name in there:
+            continue
+        by_digest = f"{repository_of(name)}@{one.digest}"
+        with suppress(ProgramFailed):
+            run_program(("docker", "pull", "--quiet", by_digest), env=docker_environ(host), timeout=PULL_SECONDS)
+            run_program(("docker", "tag", by_digest, name), env=docker_environ(host))
 
 
 def pins_of(lock: Lock, client: docker.DockerClient, host: str, *, fetch: bool) -> Pins | None:
@@ -126,7 +153,7 @@ def pins_of(lock: Lock, client: docker.DockerClient, host: str, *, fetch: bool) 
 
 def _pinned(name: str, digest: str, client: docker.DockerClient, host: str) -> str:
     """By its digest where a registry gave it one; one that was loaded has none, and is known by its own id."""
-    by_digest = f"{_repository(name)}@{digest}"
+    by_digest = f"{repository_of(name)}@{digest}"
     listed: list[dict[str, Any]] = client.api.images()
     if any(known.endswith(f"@{digest}") for one in listed for known in one.get("RepoDigests") or ()):
         return by_digest
@@ -173,21 +200,8 @@ def _digest_of(listed: Mapping[str, Any]) -> str:
     return str(named.partition("@")[2] or listed["Id"])
 
 
-def _marks(client: docker.DockerClient) -> dict[str, str]:
-    """Of images that were built from a lock."""
-    listed: list[dict[str, Any]] = client.api.images()
-    return {
-        tag: str((one.get("Labels") or {}).get(LABEL_LOCKED, "")) for one in listed for tag in one.get("RepoTags") or ()
-    }
-
-
 def is_built_from_lock(client: docker.DockerClient, target: BuildTarget) -> bool:
-    return _marks(client).get(target.tag) == target.labels.get(LABEL_LOCKED)
-
-
-def image_ids(client: docker.DockerClient) -> dict[str, str]:
-    listed: list[dict[str, Any]] = client.api.images()
-    return {tag: one["Id"] for one in listed for tag in one.get("RepoTags") or ()}
+    return labels_of_images(client, LABEL_LOCKED).get(target.tag) == target.labels.get(LABEL_LOCKED)
 
 
 def _base_differences(lock: Lock, found: Mapping[str, str]) -> Iterator[str]:
@@ -198,9 +212,9 @@ def _base_differences(lock: Lock, found: Mapping[str, str]) -> Iterator[str]:
             yield f"{name}: is {there[:19]} here, {wanted[:19]} was locked"
 
 
-def _image_differences(lock: Lock, found: Mapping[str, tuple[str, str]]) -> Iterator[str]:
-    for name in sorted({*lock.instances, *found}):
-        wanted, there = lock.instances.get(name), found.get(name)
+def _image_differences(locked: Mapping[str, Locked], found: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    for name in sorted({*locked, *found}):
+        wanted, there = locked.get(name), found.get(name)
         if wanted is None:
             yield f"{name}: not in the lock"
         elif there is None:
@@ -254,12 +268,6 @@ def _installed(image: str, host: str) -> tuple[str, ...]:
 def _in_image(image: str, host: str, program: str, *words: str) -> str:
     argv = ("docker", "run", "--rm", "--network", "none", "--entrypoint", program, image, *words)
     return run_program(argv, env=docker_environ(host))
-
-
-def _repository(name: str) -> str:
-    """Without its tag."""
-    head, slash, last = name.partition("@")[0].rpartition("/")
-    return f"{head}{slash}{last.partition(':')[0]}"
 
 
 def _dataset_paths(service: Service) -> Iterator[str]:

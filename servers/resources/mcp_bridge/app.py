@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import shutil
-import tempfile
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -14,6 +11,7 @@ from http_line import HttpLine
 from lines import Line
 from mcp_client import McpClient, Tools, compare_tools
 from pydantic import Field, model_validator
+from rollout_folders import RolloutFolders
 from stdio_line import Keeper, StdioLine
 from verification import CallMade, McpRow, Verification, read_verdict
 
@@ -79,6 +77,7 @@ class McpBridge(ToolEnvironment[McpSession]):
         self._shared: McpClient | None = None
         self._server_http = self.own(HttpClient(asks_health=False))
         self._keeper = self.own(await Keeper.start())
+        self._folders = self.own(RolloutFolders.open())
         try:
             self._tools = await self._list_once()
             self._check_names()
@@ -148,7 +147,7 @@ class McpBridge(ToolEnvironment[McpSession]):
                         await self._shared.aclose()
                     self._shared, _ = await self._new_client("")
                 return self._shared, ""
-        folder = tempfile.mkdtemp(prefix="mcp-") if self.config.command else ""
+        folder = self._folders.make() if self.config.command else ""
         return await self._new_client(folder)
 
     async def _new_client(self, folder: str) -> tuple[McpClient, str]:
@@ -159,7 +158,7 @@ class McpBridge(ToolEnvironment[McpSession]):
         except BaseException:
             if client is not None:
                 await client.aclose()
-            await _remove(folder)
+            await self._folders.remove(folder)
             raise
         return client, folder
 
@@ -184,7 +183,7 @@ class McpBridge(ToolEnvironment[McpSession]):
     async def _leave(self, client: McpClient, folder: str) -> None:
         if client is not self._shared:
             await client.aclose()
-            await _remove(folder)
+            await self._folders.remove(folder)
 
     async def _list_once(self) -> Tools:
         client, folder = await self._connect()
@@ -216,12 +215,6 @@ class McpBridge(ToolEnvironment[McpSession]):
     def _cut(self, text: str) -> str:
         most = self.config.max_output
         return text if len(text) <= most else f"{text[:most]}\n[{len(text) - most} more characters]"
-
-
-async def _remove(folder: str) -> None:
-    if folder:
-        with suppress(OSError):
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
 app = McpBridge.app()

@@ -88,7 +88,7 @@ def test_a_template_cannot_use_a_value_that_is_not_given(tmp_path: Path) -> None
 
 def test_every_agent_template_is_a_whole_server_of_code_that_is_python() -> None:
     known = [one for one in list_templates(asset_dir("templates")) if one.kind == "agent"]
-    assert {"langgraph", "mcp", "openai-agents", "pydantic-ai", "smolagents"} <= {one.name for one in known}
+    assert {"crewai", "langgraph", "mcp", "openai-agents", "pydantic-ai", "smolagents"} <= {one.name for one in known}
     values = {"name": "mine", "class_name": "Mine", "title": "Mine", "path": "mine"}
     for one in known:
         files: dict[Path, str] = {}

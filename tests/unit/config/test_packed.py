@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from gym.config.packed import NOTE, Packed, pack_findings, pack_of, packed_at, read_packed
+from gym.config.model import SidecarSpec
+from gym.config.packed import NOTE, Packed, pack_findings, pack_of, packed_at, pin_services, read_packed
 from tests.support.config_tree import ConfigTree
 
 FOLDER = "servers/resources/mcqa"
@@ -21,9 +23,9 @@ NOTED = Packed(
 )
 
 
-def noted(tree: ConfigTree) -> Path:
+def noted(tree: ConfigTree, **more: Any) -> Path:
     tree.usual_servers()
-    (tree.root / NOTE).write_text(json.dumps(asdict(NOTED)))
+    (tree.root / NOTE).write_text(json.dumps({**asdict(NOTED), **more}))
     return tree.root / FOLDER
 
 
@@ -57,6 +59,29 @@ def test_an_image_that_the_user_names_wins_over_the_packed_one(tree: ConfigTree)
     assert (found.container.image, found.image_digest, found.directory) == ("other:1", "", None)
 
 
+PINNED = f"sha256:{'0' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("packed", "image"),
+    [
+        (f"hub:5000/pg:16@{PINNED}", f"hub:5000/pg@{PINNED}"),
+        ("hub:5000/pg:16", "hub:5000/pg:16"),
+        (f"hub:5000/pg:15@{PINNED}", "hub:5000/pg:16"),  # the user names another image
+        ("hub:5000/pg:16@latest", "hub:5000/pg:16"),
+        ("build:servers/resources/mcqa/db", "hub:5000/pg:16"),
+    ],
+)
+def test_the_service_that_was_packed_runs_whatever_its_image_s_name_means_by_now(
+    tree: ConfigTree, packed: str, image: str
+) -> None:
+    folder = noted(tree, services={"mcqa.db": packed})
+    spec = SidecarSpec(name="db", port=5432, image="hub:5000/pg:16")
+    (found,) = pin_services((spec,), "mcqa", folder)
+    assert found == spec.model_copy(update={"image": image})
+    assert pin_services((spec,), "mcqa", None) == (spec,)
+
+
 def test_an_environment_of_its_own_asks_for_nothing() -> None:
     text = "m: {resources_servers: {m: {gpus: null, sandbox: {}, x: '${m.y}', y: 1}}}\n"
     assert list(pack_findings({"m.yaml": text}, {"HOME": "/root"})) == []
@@ -75,6 +100,14 @@ def test_an_environment_of_its_own_asks_for_nothing() -> None:
         ("m: {resources_servers: {m: {sandbox: {images: ['*'], build: true}}}}", "sandbox: sandboxes, of images"),
         ("m: {secrets: [hf_token], resources_servers: {m: {}}}", "secrets: secrets of this machine"),
         ("m: {resources_servers: {m: {build: /home/me}}}", "build: an image that is built from files"),
+        (
+            "m: {services: {db: {image: 'pg:16'}}, resources_servers: {m: {}}}",
+            "services: db runs the image pg:16 beside it",
+        ),
+        (
+            "m: {services: {db: {build: db}}, resources_servers: {m: {}}}",
+            "services: db runs an image built from db beside it",
+        ),
         ("config_paths: [/etc/some.yaml]", "config_paths: /etc/some.yaml is a file of this machine"),
         ("config_paths: [../../some.yaml]", "config_paths: ../../some.yaml is a file of this machine"),
         ("m: {resources_servers: {m: {datasets: [{jsonl_fpath: ~/mine}]}}}", "jsonl_fpath: ~/mine is a file"),

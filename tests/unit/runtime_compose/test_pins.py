@@ -8,11 +8,12 @@ from pathlib import Path
 import docker
 import pytest
 
+from gym.config.model import SidecarSpec
 from gym.errors import UserError
-from gym.plan.model import Plan
+from gym.plan.model import Plan, Sidecar
 from gym.render.bake import BuildTarget, StackImages
 from gym.runtime.compose.pins import LABEL_LOCKED, Pins, shared_versions
-from gym.runtime.compose.stack_lock import MISSING, Lock, base_digests, check_lock, pins_of
+from gym.runtime.compose.stack_lock import MISSING, Lock, Locked, base_digests, check_lock, pins_of
 from tests.support.compose_plans import plan_of, service, write_folder, write_images
 
 PYTHON = "python:3.13-slim"
@@ -70,6 +71,31 @@ def test_a_base_image_that_became_another_behind_its_tag_is_reported(tmp_path: P
     check_lock(locked, engine("1" * 64), plan, images, (), pinned=False)
     with pytest.raises(UserError, match=r"traefik:v3\.7: is sha256:222222222222 here, sha256:111111111111 was locked"):
         check_lock(locked, engine("2" * 64), plan, images, (), pinned=False)
+
+
+def test_a_service_whose_image_became_another_or_that_was_not_there_is_reported(tmp_path: Path) -> None:
+    beside = Sidecar(
+        instance="shop",
+        instance_slug="shop",
+        slug="shop-db",
+        spec=SidecarSpec(name="db", port=5432, image="hub/pg"),
+        parts={},
+        digest="",
+    )
+    plan = Plan(stack="gym", services=(), sidecars=(beside,))
+    images = write_images(plan, tmp_path)
+    same = Engine({"Id": "sha256:1", "RepoTags": ["hub/pg:latest"], "RepoDigests": ["hub/pg@sha256:2"]})
+    other = Engine({"Id": "sha256:3", "RepoTags": ["hub/pg:latest"], "RepoDigests": []})
+    locked = Lock(instances={}, datasets={}, services={"shop.db": Locked(image="hub/pg", id="sha256:1")})
+    check_lock(locked, same, plan, images, (), pinned=False)  # type: ignore[arg-type]
+    wrong = {
+        "shop.db: the image hub/pg is sha256:3, sha256:1 was locked": (locked, other),
+        "shop.db: the image hub/pg is not on this engine": (locked, Engine()),
+        "shop.db: not in the lock": (Lock(instances={}, datasets={}), same),
+    }
+    for words, (lock, engine) in wrong.items():
+        with pytest.raises(UserError, match=words):
+            check_lock(lock, engine, plan, images, (), pinned=False)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -189,6 +190,40 @@ async def test_calls_that_begin_at_once_go_to_one_replica(http: HttpClient) -> N
             for _ in range(8):
                 group.create_task(rollout.send("tally", "/close_session", b"", kind="resources", hop="tools"))
         assert [replica.bound for replica in await peers.replicas("tally")] == [0, 0]
+
+
+class SlowListing(Listing):
+    """Answers once it is let."""
+
+    async def tell(self, call: Call) -> Answer:
+        asked: list[asyncio.Event] = self.settings.document["asked"]
+        asked.append(asyncio.Event())
+        await asked[-1].wait()
+        return await super().tell(call)
+
+
+async def until(*conditions: Callable[[], Any]) -> None:
+    while not all(condition() for condition in conditions):
+        await asyncio.sleep(0.01)
+
+
+async def test_first_calls_that_begin_at_once_all_see_the_replicas(http: HttpClient) -> None:
+    asked: list[asyncio.Event] = []
+    document = {"urls": ["http://there:1"], "asked": asked}
+    async with running(SlowListing.app({}, name="console", document=document)) as url:
+        peers = Peers(f"{url}/discovery", {}, http)
+        first, *others = [asyncio.create_task(peers.pick("tally", "resources")) for _ in range(3)]
+        await until(lambda: asked)
+        first.cancel()  # its rollout was given up: the others' question is not
+        await until(first.done, lambda: len(asked) == 2 or others[0].done())
+        asked[-1].set()
+        assert [one.url for one in await asyncio.gather(*others)] == ["http://there:1"] * 2
+        asked[0].set()
+        refused = asyncio.create_task(peers.refused("tally", await others[0]))
+        await until(lambda: len(asked) == 3)
+        assert (await peers.pick("tally", "resources")).url == "http://there:1"  # it need not wait: this is known
+        asked[-1].set()
+        assert await refused
 
 
 async def test_a_broken_document_leaves_what_is_known(tmp_path: Path, http: HttpClient) -> None:

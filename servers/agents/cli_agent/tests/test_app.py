@@ -7,11 +7,9 @@ from typing import Any
 import orjson
 import pytest
 from app import Ending, add_reason, describe_exit, make_response, task_text
-from model_calls import is_infrastructure, refusal
 from program import PROMPT_FILE, ProgramConfig, launch
 from pydantic import ValidationError
 
-from gym.http.pool import Reply
 from gym.server.agent import RunRow
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecResult
@@ -73,6 +71,15 @@ def test_what_is_no_package_is_refused_with_the_two_forms(package: str) -> None:
         program(package=package)
 
 
+def test_what_a_package_uses_and_does_not_name_is_installed_with_it() -> None:
+    made = program(package="pip:my-agent==2.0", requires=["mcp", "anyio==4.0"]).source()["build"].dockerfile
+    assert "my-agent==2.0 mcp anyio==4.0\n" in made
+    with pytest.raises(ValidationError, match="'-e .' is not a package"):
+        program(package="pip:my-agent", requires=["-e ."])
+    with pytest.raises(ValidationError, match="`requires` goes with `package`"):
+        program(requires=["mcp"])
+
+
 def test_a_program_has_one_source() -> None:
     with pytest.raises(ValidationError, match="`package` or from `image`"):
         program(package="npm:agent", image="mine:1")
@@ -105,24 +112,3 @@ def test_only_a_reward_of_0_without_a_reason_gets_the_programs() -> None:
 def test_a_program_that_never_got_an_answer_has_an_empty_response() -> None:
     response = make_response([], Ending("it was ended: max_steps", "max_steps", 1.0))
     assert (response["output"], response["other_sequences"], response["truncated_by"]) == ([], [], "max_steps")
-
-
-@pytest.mark.parametrize(
-    ("status", "kind", "expected"),
-    [
-        (422, b"row", False),
-        (502, b"model", True),
-        (504, b"timeout", True),
-        (400, None, False),
-        (429, None, True),
-        (500, None, True),
-    ],
-)
-def test_what_the_model_server_refuses_is_the_programs_own(status: int, kind: bytes | None, expected: bool) -> None:
-    headers = [(b"x-gym-error", kind)] if kind else []
-    assert is_infrastructure(Reply(status, headers, b"{}")) is expected
-
-
-def test_a_refusal_can_be_read_by_both_makers_clients() -> None:
-    body = orjson.loads(refusal(401, "authentication_error", "no").body)
-    assert (body["type"], body["error"]["type"], body["error"]["message"]) == ("error", "authentication_error", "no")

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -267,7 +268,7 @@ async def test_nothing_is_left_when_the_bridge_stops_or_a_rollout_never_ends_its
     await holds(lambda: not any(lives(pid) for pid in pids))
 
 
-async def test_nothing_is_left_when_the_bridge_is_killed(tmp_path: Path) -> None:
+async def test_nothing_is_left_when_the_bridge_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = tmp_path / "pids"
     program = f"""
 import asyncio, json, sys
@@ -284,7 +285,7 @@ async def main():
 
 asyncio.run(main())
 """
-    # Where this run has its pytest from, and where the folder may stay that a killed bridge leaves behind.
+    # Where this run has its pytest from, and where the folders stay until the next bridge starts.
     environ = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)}
     process = subprocess.Popen([sys.executable, "-c", program], env=environ)
     try:
@@ -295,6 +296,13 @@ asyncio.run(main())
         process.kill()
         process.wait()
     await holds(lambda: not any(lives(pid) for pid in pids))
+    assert len([*tmp_path.glob("gym-mcp-*/rollout-*")]) == 1
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    async with bridge() as caller, bridge() as other:
+        await caller.post("/seed_session", ECHOED)
+        await other.post("/seed_session", ECHOED)
+        assert len([*tmp_path.glob("gym-mcp-*/rollout-*")]) == 2  # those of the two that live
+    assert not [*tmp_path.glob("gym-*")]
 
 
 def test_what_a_tool_says_becomes_what_the_model_reads() -> None:

@@ -1,0 +1,70 @@
+"""docs/postgresql.md as its reader does it: the files of the page, a real PostgreSQL beside the server."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gym.runtime.status import StackStatus
+from tests.support.docker import Stand, call, end_processes, eventually, stand_in
+
+pytestmark = [pytest.mark.docker, pytest.mark.long]
+PAGE = Path(__file__).parents[2] / "docs" / "postgresql.md"
+FILE = re.compile(r"^`([\w./]+)`\n\n```\w+\n(.*?)^```$", re.M | re.S)
+TASK = {"responses_create_params": {"input": "Book it."}, "expected_total": 3}
+PASSWORD = {"LEDGER_PASSWORD": "a canary, with blanks"}
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Iterator[Stand]:
+    for name, text in FILE.findall(PAGE.read_text("utf-8")):
+        (tmp_path / "ledger" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "ledger" / name).write_text(text)
+    with stand_in(tmp_path) as made:
+        yield made
+
+
+class Session:
+    """A rollout, kept apart by its cookie."""
+
+    def __init__(self, status: StackStatus) -> None:
+        self._status, self._cookie = status, ""
+
+    def post(self, path: str, body: object) -> tuple[int, object]:
+        headers = {"cookie": self._cookie} if self._cookie else {}
+        status, answer, cookies = call(self._status, "POST", f"/s/ledger/{path}", body, **headers)
+        self._cookie = next((one for one in cookies if one.startswith("Ledger")), self._cookie)
+        return status, json.loads(answer)
+
+
+def test_each_rollout_has_tables_of_its_own_and_a_dead_database_is_a_failure(stand: Stand) -> None:
+    plan, secrets = stand.plan("ledger", environ=PASSWORD)
+    status = stand.up_plan(plan, secrets, timeout=600)
+    one, two = Session(status), Session(status)
+    for session, amounts in ((one, (1, 2)), (two, (5, 2**40))):
+        assert session.post("seed_session", TASK)[0] == 200
+        for amount in amounts:
+            code, said = session.post("book", {"amount": amount})
+            assert (code, "refused" in str(said)) == (200, amount > 2**31)
+    assert [reward(session.post("verify", finished())) for session in (one, two)] == [1.0, 0.0]
+    three = Session(status)
+    three.post("seed_session", TASK)
+    end_processes(next(one.container for one in status.replicas if one.type == "service"))
+    code, reply = eventually(lambda: three.post("verify", finished()), lambda found: found[0] >= 500)
+    assert isinstance(reply, dict)
+    assert (reply["error"]["kind"], reply["error"]["retryable"]) == ("resources", True)
+
+
+def finished() -> dict[str, object]:
+    return {**TASK, "response": {"output": []}}
+
+
+def reward(reply: tuple[int, object]) -> float:
+    code, body = reply
+    assert code == 200, body
+    assert isinstance(body, dict)
+    return float(body["reward"])
