@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 from gym.wire.items import message
 from tests.support.docker import call, end_processes, eventually, stand_in
 

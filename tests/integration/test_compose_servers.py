@@ -179,7 +179,8 @@ def test_a_service_on_the_host_is_reached_under_the_gateways_name(stand: Stand) 
             ["python", "-c", "import socket; socket.gethostbyname('host.docker.internal')"]
         )
         assert code == 0, output
-        _, settings = container.exec_run(["cat", "/run/gym-config.json"])
+        settings = container.exec_run(["cat", "/run/gym-config.json"]).output
+        assert isinstance(settings, bytes)
         assert json.loads(settings)["fine"]["resources_servers"]["fine"]["description"] == (
             "http://host.docker.internal:8765/v1"
         )

@@ -17,7 +17,7 @@ from tests.support.cli import gym
 from tests.support.docker import call, engine_client, remove_images_of
 from tests.support.registry import registry_in, remove_references
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.long]
 
 CONFIG = """
 greeted:
