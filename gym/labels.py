@@ -10,6 +10,7 @@ INSTANCE: Final = "gym.instance"
 TYPE: Final = "gym.type"
 REPLICA: Final = "gym.replica"
 DIGEST: Final = "gym.config-digest"
+SETTINGS: Final = "gym.settings"  # a digest of the file that it reads at its start
 OWNER: Final = "gym.owner"
 
 PACK: Final = "gym.pack"  # on the image of a packed environment: its manifest (gym.render.pack), as JSON
@@ -72,6 +73,7 @@ HEADER_MCP_SESSION: Final = "x-nemo-gym-session-token"
 
 COOKIE_REPLICA: Final = "gym_replica_"  # + slug of the instance: the router's sticky cookie
 ROUTER_PORT: Final = 11000  # clients written for NeMo Gym expect a head server there
+DEFAULT_STACK: Final = "gym"  # its name where none is given
 SERVER_PREFIX: Final = "/s/"
 REPLICA_PREFIX: Final = "/s/~"  # + id of a replica: leads to this one alone, or nowhere
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import functools
 import os
 import platform
 import signal
@@ -15,12 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
-
-import typer
 
 from gym import __version__
-from gym.cli import console
 from gym.errors import GymError, InfraError
 
 KNOWN, BUG, INTERRUPTED, TERMINATED = 1, 3, 130, 143
@@ -39,21 +34,11 @@ class Terminated(KeyboardInterrupt):
     """SIGTERM or SIGHUP: the same way out as Ctrl-C, so the same things are put in order."""
 
 
-def guarded(function: Callable[..., int]) -> Callable[..., Any]:
-    """The function as a command: its int, or the code of the trouble it met, becomes the exit code."""
-
-    @functools.wraps(function)
-    def command(*args: Any, **kwargs: Any) -> None:
-        raise typer.Exit(exit_code(lambda: function(*args, **kwargs)))
-
-    return command
-
-
 def exit_code(call: Callable[[], int]) -> int:
     try:
         return call()
     except GymError as error:
-        console.show_error(error)
+        _show_error(error)
         return KNOWN
     except Terminated:
         return TERMINATED
@@ -85,10 +70,18 @@ def interruptible() -> Iterator[None]:
 def _known_or_bug(error: Exception) -> int:
     if isinstance(error, OSError) and error.errno in MACHINE_TROUBLE:
         what, hint = MACHINE_TROUBLE[error.errno]
-        console.show_error(InfraError(f"{error.filename or 'A write'}: {what}.", hint))
+        _show_error(InfraError(f"{error.filename or 'A write'}: {what}.", hint))
         return KNOWN
+    from gym.cli import console  # noqa: PLC0415  (as below)
+
     console.show_bug(error, _write_report(error))
     return BUG
+
+
+def _show_error(error: GymError) -> None:
+    from gym.cli import console  # noqa: PLC0415  (what ends well and prints nothing needs no terminal's layout)
+
+    console.show_error(error)
 
 
 def _write_report(error: Exception) -> Path | None:

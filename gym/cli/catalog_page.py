@@ -7,12 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gym.cli.replica_table import KINDS
 from gym.config import CatalogEntry
 from gym.errors import UserError
+from gym.wire.server_types import KINDS
 
 HEADINGS = {"resources": "Environments", "agent": "Agents", "model": "Models"}
 LONGEST = 60
+LONGEST_TEXT = 400  # of a row's texts, so that a prompt of many pages leaves its other fields in sight
 MEDIUM, WIDE = 100, 120  # terminals with room for the domain, and for the licence as well
 PREFACE = """# Servers
 
@@ -111,6 +112,15 @@ def example_rows(example: Path) -> list[dict[str, Any]]:
         if isinstance(row, dict):
             rows.append(row)
     return rows
+
+
+def shorten(value: Any) -> Any:
+    """The same value with an ellipsis in its long texts."""
+    if isinstance(value, dict):
+        return {key: shorten(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [shorten(one) for one in value]
+    return f"{value[:LONGEST_TEXT]}…" if isinstance(value, str) and len(value) > LONGEST_TEXT else value
 
 
 def _table(kind: str, entries: Iterable[CatalogEntry]) -> str:

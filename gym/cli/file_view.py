@@ -1,16 +1,11 @@
-"""Files shown on a terminal: a README without empty space, code and rows of which nothing is cut off unseen."""
+"""Files shown on a terminal: a README without empty space, code of which nothing is cut off unseen."""
 
 from __future__ import annotations
-
-import json
-from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import Heading, Markdown, TableElement
 from rich.syntax import Syntax
 from rich.table import Table
-
-LONGEST_TEXT = 400  # of a row's texts, so that a prompt of many pages leaves its other fields in sight
 
 
 def readme(text: str) -> Markdown:
@@ -19,19 +14,6 @@ def readme(text: str) -> Markdown:
 
 def code(text: str, language: str) -> Syntax:
     return Syntax(text.rstrip(), language, background_color="default", word_wrap=True)
-
-
-def row_code(row: dict[str, Any]) -> Syntax:
-    return code(json.dumps(shorten(row), indent=2, ensure_ascii=False), "json")
-
-
-def shorten(value: Any) -> Any:
-    """The same value with an ellipsis in its long texts."""
-    if isinstance(value, dict):
-        return {key: shorten(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [shorten(one) for one in value]
-    return f"{value[:LONGEST_TEXT]}…" if isinstance(value, str) and len(value) > LONGEST_TEXT else value
 
 
 class _Title(Heading):

@@ -5,15 +5,10 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any
+from collections.abc import Sequence
 
-import typer
-
-from gym import __version__
-from gym.cli.boundary import exit_code, guarded, interruptible
-from gym.cli.options import DEFAULT_STACK, StackName
-from gym.cli.plain_help import PlainCommand, PlainGroup
+from gym.cli.boundary import exit_code, interruptible
+from gym.cli.overview import overview
 
 # name -> (panel of the help, one line). The module is gym.cli.commands.<name>, its function `command`.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -53,6 +48,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "version": ("Look inside", "Print versions."),
 }
 
+QUICK = {"list": 0, "ps": 0, "info": 1}  # name -> how many words follow it; its page is in gym.cli.pages
 GROUPS = frozenset({"data", "sandbox"})  # commands of several words: the module has `commands`, each a function
 
 
@@ -61,63 +57,33 @@ def run(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:2] == ["rollouts", "merge"]:  # `gym rollouts merge` is where one looks for it
         del arguments[0]
-    # Completion asks about any command, so it needs them all.
-    wanted = COMMANDS if "_GYM_COMPLETE" in os.environ else COMMANDS.keys() & set(arguments)
     try:
         with interruptible():
-            return exit_code(lambda: make_app(wanted)(arguments, prog_name="gym") or 0)
+            return exit_code(lambda: _call(arguments))
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
 
 
-def make_app(wanted: Iterable[str]) -> typer.Typer:
-    """An app that knows every command by name, and those in `wanted` for real."""
-    app = typer.Typer(
-        name="gym",
-        cls=PlainGroup,
-        help="Reinforcement-learning environments for language models: start them, collect verified rollouts.",
-        no_args_is_help=True,
-        context_settings={"help_option_names": ["-h", "--help"]},
-        pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
-    )
-    app.callback()(_root)
-    for name, (panel, line) in COMMANDS.items():
-        if name in GROUPS and name in wanted:
-            app.add_typer(_group(name), name=name, short_help=line, rich_help_panel=panel)
-            continue
-        app.command(
-            name, cls=PlainCommand, help=None if name in wanted else line, short_help=line, rich_help_panel=panel
-        )(_function(name) if name in wanted else _stub)
-    return app
+def _call(arguments: Sequence[str]) -> int:
+    """The parser costs a tenth of a second of CPU: what needs none of it goes without."""
+    completing = "_GYM_COMPLETE" in os.environ
+    if not completing and (page := overview(arguments, COMMANDS)):
+        sys.stdout.write(page)
+        return 0 if arguments else 2
+    if not completing and (quick := _quick(arguments)):
+        name, words, as_json = quick
+        return int(importlib.import_module(f"gym.cli.pages.{name}_page").show(*words, as_json=as_json))
+    from gym.cli.app import make_app  # noqa: PLC0415  (typer)
+
+    # Completion asks about any command, so it needs them all.
+    wanted = COMMANDS if completing else COMMANDS.keys() & set(arguments)
+    return make_app(COMMANDS, GROUPS, wanted)(arguments, prog_name="gym") or 0
 
 
-def _function(name: str) -> Callable[..., Any]:
-    return guarded(importlib.import_module(f"gym.cli.commands.{name}").command)
-
-
-def _group(name: str) -> typer.Typer:
-    module = importlib.import_module(f"gym.cli.commands.{name}")
-    group = typer.Typer(cls=PlainGroup, help=module.__doc__, no_args_is_help=True, pretty_exceptions_enable=False)
-    for word, function in module.commands.items():
-        group.command(word, cls=PlainCommand)(guarded(function))
-    return group
-
-
-def _stub() -> None:
-    raise AssertionError("a command on the command line is always loaded")
-
-
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(__version__)
-        raise typer.Exit()
-
-
-Version = Annotated[
-    bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_show_version)
-]
-
-
-def _root(stack: StackName = DEFAULT_STACK, version: Version = False) -> None:
-    """Reinforcement-learning environments for language models: start them, collect verified rollouts."""
+def _quick(arguments: Sequence[str]) -> tuple[str, Sequence[str], bool] | None:
+    """A command that is typed often, without any option but `--json`: its name and its words."""
+    name, *rest = arguments
+    words = [one for one in rest if one != "--json"]
+    if QUICK.get(name) != len(words) or len(rest) - len(words) > 1 or any(one.startswith("-") for one in words):
+        return None
+    return name, words, len(rest) > len(words)

@@ -18,7 +18,7 @@ from gym.config import other_names, path_variants, portable_requirements
 from gym.config.aliases import KIND, SERVER_TYPES
 from gym.config.yaml_source import read_yaml
 from gym.errors import GymError, UserError
-from gym.wire.rows import ServerType
+from gym.wire.server_types import ServerType
 
 LEFT_OUT: Final = (".venv", "venv", "__pycache__", "*.pyc", ".git", ".*_cache", "*.egg-info", "results", "cache")
 _PATH: Final = re.compile(

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gym.config import CatalogEntry, find_server, list_servers, search_roots
+from gym.config.image_references import is_reference
 from gym.config.packed import Packed, pack_findings, read_packed
 from gym.errors import UserError
-from gym.render.pack import is_reference
-from gym.runtime.compose.packed_images import open_image, trust_pack
 from gym.venvs import cache_dir
 
 
@@ -35,6 +34,8 @@ def names_image(name: str) -> bool:
 
 
 def open_named_image(reference: str, *, fetch: bool = False) -> OpenedImage:
+    from gym.runtime.compose.packed_images import open_image  # noqa: PLC0415  (most names are no images)
+
     root = open_image(reference, cache_dir(os.environ), fetch=fetch)
     packed = read_packed(root)
     assert packed is not None, "it was opened just now"
@@ -79,4 +80,6 @@ def list_findings(opened: OpenedImage, environ: Mapping[str, str]) -> Iterator[s
 
 
 def trust_image(opened: OpenedImage) -> None:
+    from gym.runtime.compose.packed_images import trust_pack  # noqa: PLC0415  (as above)
+
     trust_pack(opened.root)

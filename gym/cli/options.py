@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
+from gym import labels
 from gym.errors import UserError
 
-DEFAULT_STACK = "gym"
+DEFAULT_STACK: Final = labels.DEFAULT_STACK
 
 
 def _stack_name(context: typer.Context, value: str) -> str:
@@ -63,6 +64,12 @@ Strict = Annotated[
     typer.Option(
         "--strict", help="Every verifier's strict mode: to train against; without, to compare with published numbers."
     ),
+]
+Overrides = Annotated[
+    list[Path] | None, typer.Option("-f", "--override", metavar="FILE", help="A Compose file, merged over ours.")
+]
+Port = Annotated[
+    int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The router's port; 0 lets the kernel choose.")
 ]
 Servers = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Instances; all of them when none.")]
 

@@ -10,22 +10,24 @@ from typing import NamedTuple
 from gym.cli import console
 from gym.cli.planning import plan_stack
 from gym.cli.replica_table import live_status
-from gym.cli.stack_session import home_here, load_named
+from gym.cli.stack_request import load_named
+from gym.cli.stack_session import home_here
 from gym.config import CatalogEntry, Instance, StackConfig, find_server, is_secret_key, search_roots
 from gym.config.aliases import KIND, POLICY_NAMES
 from gym.config.assets import unique_paths
+from gym.config.image_references import is_reference
 from gym.config.nodes import walk
 from gym.config.packed import is_outside
 from gym.config.yaml_source import read_yaml
 from gym.data.data_sets import Listed, list_data_sets
 from gym.errors import UserError
 from gym.plan import Plan
-from gym.render.pack import PackManifest, is_reference
+from gym.render.pack import PackManifest
 from gym.runtime.compose import ComposeRuntime
 from gym.runtime.compose.layout import Layout
 from gym.runtime.compose.packed_images import read_pack
 from gym.runtime.compose.packing import NEVER, PackContent, build_pack
-from gym.wire.rows import ServerType
+from gym.wire.server_types import ServerType
 
 STACK = "gym"
 

@@ -16,13 +16,8 @@ from gym.cli import console
 from gym.labels import SERVER_PREFIX
 from gym.plan import SANDBOX
 from gym.runtime.protocol import OnStatus, ReplicaStatus, StackStatus
+from gym.wire.server_types import KINDS
 from gym.wire.stack_names import SERVICE
-
-KINDS = {
-    "responses_api_models": "model",
-    "resources_servers": "resources",
-    "responses_api_agents": "agent",
-}
 
 ShowUrl = Callable[[ReplicaStatus, StackStatus], str]
 

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from gym.cli.example_files import example_of
 from gym.cli.named_images import find_entry, names_image
-from gym.cli.summary import example_of
 from gym.config import path_variants, search_roots
 from gym.errors import UserError
 

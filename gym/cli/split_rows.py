@@ -9,7 +9,7 @@ from typing import get_args
 
 from gym.cli import console
 from gym.cli.data.download import describe_received
-from gym.cli.stack_session import load_named
+from gym.cli.stack_request import load_named
 from gym.config import search_roots
 from gym.data.data_sets import Listed, Split, list_data_sets
 from gym.data.line_source import read_lines

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import orjson
-from pydantic import ValidationError
 
-from gym import labels
 from gym.cli import console
-from gym.cli.named_images import open_images
-from gym.cli.options import parse_counts, split_items
-from gym.config import LoadRequest, StackConfig, load_stack, search_roots
+from gym.engine import find_engine
 from gym.errors import InfraError, UserError
 from gym.files import write_atomically
-from gym.runtime.compose import find_engine
-from gym.runtime.compose.compose_runtime import ComposeRuntime
-from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import prepare_home
-from gym.runtime.protocol import Runtime, StackStatus
-from gym.wire.discovery import Discovery
+
+if TYPE_CHECKING:
+    from gym.runtime.protocol import Runtime, StackStatus
 
 RuntimeName = Literal["compose", "local"]
 STATE_DIR = ".gym"
@@ -93,9 +84,9 @@ def running(session: StackSession) -> StackStatus:
 def strict_verifiers(home: Path) -> tuple[str, ...]:
     """Those in their strict mode, as the stack itself tells."""
     for path in (home / "discovery.json", home / "discovery" / "discovery.json"):
-        with contextlib.suppress(OSError, ValidationError):
-            found = Discovery.model_validate_json(path.read_bytes())
-            return tuple(name for name, one in found.instances.items() if one.strict)
+        with contextlib.suppress(OSError, ValueError, LookupError):
+            found = orjson.loads(path.read_bytes())["instances"]
+            return tuple(name for name, one in found.items() if one.get("strict"))
     return ()
 
 
@@ -119,6 +110,8 @@ def unhealthy_replicas(status: StackStatus) -> list[str]:
 def make_runtime(name: RuntimeName, overrides: tuple[Path, ...] = (), locked: Path | None = None) -> Runtime:
     """`overrides` are Compose files of the user's own, `locked` what `gym lock` wrote."""
     if name == "compose":
+        from gym.runtime.compose.compose_runtime import ComposeRuntime  # noqa: PLC0415  (a stack has one runtime)
+
         return ComposeRuntime(overrides, locked=locked)
     if locked:
         raise UserError(
@@ -128,11 +121,15 @@ def make_runtime(name: RuntimeName, overrides: tuple[Path, ...] = (), locked: Pa
         raise UserError(
             "-f names Compose files, and this stack uses no Compose.", "Leave it out, or --runtime compose."
         )
+    from gym.runtime.local.local_runtime import LocalRuntime  # noqa: PLC0415  (as above)
+
     return LocalRuntime()
 
 
 def sweep_leftovers() -> tuple[str, ...]:
     """Every container of every stack of this user goes; the homes of those stacks."""
+    from gym.runtime.compose.compose_runtime import ComposeRuntime  # noqa: PLC0415  (as below)
+
     return ComposeRuntime().sweep()
 
 
@@ -144,66 +141,6 @@ def choose_runtime(wanted: RuntimeName | None) -> tuple[RuntimeName, str]:
     if isinstance(facts, InfraError):
         return "local", f"runtime: local, each server a process on this machine ({facts.what.rstrip('.')})"
     return "compose", f"runtime: compose (engine {facts.version}; --runtime local runs processes instead)"
-
-
-def load_named(
-    items: list[str] | None,
-    *,
-    model: str | None = None,
-    files: list[Path] | None = None,
-    replicas: list[str] | None = None,
-    strict: bool = False,
-    without_models: bool = False,
-    environ: Mapping[str, str] = os.environ,
-) -> StackConfig:
-    """The stack of what was typed. `config_paths=[...]` on the command line or in env.yaml names servers too."""
-    request = load_request(items, model=model, files=files, replicas=replicas, strict=strict, environ=environ)
-    stack = load_stack(replace(request, without_models=without_models))
-    if not stack.instances:
-        raise UserError(
-            "Nothing is named: give at least one server, or a configuration file with -c.",
-            "`gym list` shows the servers; try: gym up simple_weather --model scripted",
-        )
-    return stack
-
-
-def load_request(
-    items: list[str] | None,
-    *,
-    model: str | None = None,
-    files: list[Path] | None = None,
-    replicas: list[str] | None = None,
-    strict: bool = False,
-    environ: Mapping[str, str] = os.environ,
-) -> LoadRequest:
-    """What the command line says, as the config module takes it."""
-    names, overrides = split_items(items or [])
-    cwd = Path.cwd()
-    names, packs = open_images(names, environ)
-    return LoadRequest(
-        names=names,
-        model=model,
-        files=tuple(files or ()),
-        overrides=overrides,
-        replicas=parse_counts(replicas or [], "--replicas"),
-        strict=strict,
-        cwd=cwd,
-        roots=(*packs, *search_roots(cwd, environ)),
-        environ=dict(environ),
-    )
-
-
-def read_token(token_file: Path | None, environ: Mapping[str, str] = os.environ) -> str:
-    """The bearer token for callers from outside; never an option's value, which every process list shows."""
-    if token_file is None:
-        return environ.get(labels.ENV_TOKEN, "").strip()
-    try:
-        token = token_file.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--token-file {token_file}: {getattr(error, 'strerror', None) or error}") from error
-    if not token:
-        raise UserError(f"--token-file {token_file} is empty.", f"Make one: openssl rand -hex 32 > {token_file}")
-    return token
 
 
 def _recorded_runtime(home: Path) -> RuntimeName | None:

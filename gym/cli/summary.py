@@ -8,8 +8,9 @@ from pathlib import Path
 import orjson
 from rich.text import Text
 
+from gym import labels
 from gym.cli import console
-from gym.cli.options import DEFAULT_STACK
+from gym.cli.example_files import example_of, relative
 from gym.cli.replica_table import replica_table
 from gym.config import find_server, search_roots
 from gym.config.packed import packed_at
@@ -17,13 +18,10 @@ from gym.errors import UserError
 from gym.plan import Plan
 from gym.runtime.protocol import StackStatus
 
-EXAMPLE = Path("data") / "example.jsonl"
-FLAT_EXAMPLES = ("example.jsonl", "rows.jsonl")  # of a project of three files
-
 
 def show_started(status: StackStatus, plan: Plan) -> None:
     console.show(replica_table(status))
-    flag = "" if status.stack == DEFAULT_STACK else f" --stack {status.stack}"
+    flag = "" if status.stack == labels.DEFAULT_STACK else f" --stack {status.stack}"
     lines = {"router": status.router, "collect": collect_command(plan) + flag, "stop": f"gym down{flag}"}
     console.show()
     for name, value in lines.items():
@@ -47,12 +45,6 @@ def collect_command(plan: Plan) -> str:
     return "gym rollouts ROWS.jsonl -o rollouts.jsonl"
 
 
-def example_of(directory: Path) -> Path:
-    """Where a server's example rows are, or would be."""
-    found = (directory / one for one in (EXAMPLE, *FLAT_EXAMPLES))
-    return next((path for path in found if path.is_file()), directory / EXAMPLE)
-
-
 def _agent_of_rows(example: Path) -> str:
     """What the first row names; nothing when it names none."""
     first = example.read_bytes().partition(b"\n")[0]
@@ -72,9 +64,3 @@ def _input(example: Path, directory: Path, server: str) -> str:
     except UserError:
         return relative(example)
     return server if example_of(entry.directory) == example else relative(example)
-
-
-def relative(path: Path) -> str:
-    """The shortest way to name a file from here."""
-    below = os.path.relpath(path)
-    return str(path) if below.startswith("..") else below

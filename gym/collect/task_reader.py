@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from gym.collect.keys import DoneKeys, RowIndex, format_key, row_digest
 from gym.config.aliases import known_as
-from gym.config.redact import redact
+from gym.config.redaction import redact
 from gym.data.line_source import Line
 from gym.data.row_parsing import AGENT_REF, PARAMS, BadLine, bad_line, parse_row
 from gym.errors import Problem

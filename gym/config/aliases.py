@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from gym.wire.rows import ServerType
+from gym.wire.server_types import ServerType
 
 SERVER_TYPES: Final[tuple[ServerType, ...]] = ("resources_servers", "responses_api_agents", "responses_api_models")
 KIND: Final[dict[ServerType, str]] = {

@@ -14,17 +14,17 @@ from typing import Final
 
 from gym.config.aliases import KIND, SERVER_TYPES, other_names
 from gym.config.assets import list_folder, unique_paths
-from gym.config.field_checks import FACTS
-from gym.config.model import Frozen
+from gym.config.instance_keys import FACTS
 from gym.config.nodes import Node, did_you_mean, find, plain, walk
 from gym.config.yaml_source import read_yaml
 from gym.errors import ConfigError, UserError
-from gym.wire.rows import ServerType
+from gym.wire.server_types import ServerType
 
 SUFFIXES: Final = (".yaml", ".yml")
 
 
-class CatalogEntry(Frozen):
+@dataclass(frozen=True)
+class CatalogEntry:
     """One server as `gym list` shows it."""
 
     name: str
@@ -89,15 +89,15 @@ def _where_else(name: str, entries: Sequence[CatalogEntry]) -> str:
 
 def own_fields(entry: CatalogEntry) -> dict[str, object]:
     """What a server's configuration says of it, as it is written there: nothing merged, nothing filled in."""
-    return (
-        _fields(entry.config, ServerFolder(entry.type, entry.directory, entry.implementation)) if entry.config else {}
-    )
+    if entry.config is None:
+        return {}
+    return _fields(_read(entry.config), ServerFolder(entry.type, entry.directory, entry.implementation))
 
 
 def own_facts(entry: CatalogEntry) -> dict[str, Node]:
     """The keys of its container that a server's own instance has, beside its type or among its fields."""
     folder = ServerFolder(entry.type, entry.directory)
-    block, fields = _own_block(entry.config, folder) if entry.config else (None, None)
+    block, fields = _own_block(_read(entry.config), folder) if entry.config else (None, None)
     found: dict[str, Node] = {}
     for node in (block, fields):
         if node is not None and isinstance(node.value, dict):
@@ -193,7 +193,8 @@ def _read(config: Path) -> Node:
 
 def _entry(folder: ServerFolder) -> CatalogEntry:
     config = folder.configs[0] if folder.configs else None
-    fields = _fields(config, folder) if config else {}
+    tree = _read(config) if config else Node({})
+    fields = _fields(tree, folder)
     readme = _readme(folder.directory)
     return CatalogEntry(
         name=folder.name,
@@ -204,21 +205,21 @@ def _entry(folder: ServerFolder) -> CatalogEntry:
         domain=str(fields.get("domain") or ""),
         kind=str(fields.get("kind") or ""),
         description=str(fields.get("description") or _first_sentence(readme)),
-        licence=_licence(readme, config),
+        licence=_licence(readme, tree),
         aliases=other_names(folder.name, folder.type),
     )
 
 
-def _fields(config: Path, folder: ServerFolder) -> dict[str, object]:
-    fields = _own_block(config, folder)[1]
+def _fields(tree: Node, folder: ServerFolder) -> dict[str, object]:
+    fields = _own_block(tree, folder)[1]
     found: dict[str, object] = plain(fields) if fields is not None else {}
     return found
 
 
-def _own_block(config: Path, folder: ServerFolder) -> tuple[Node | None, Node | None]:
+def _own_block(tree: Node, folder: ServerFolder) -> tuple[Node | None, Node | None]:
     """The instance that is this server, and its fields."""
     names = (folder.name, *other_names(folder.name, folder.type))
-    for instance in _read(config).value.values():
+    for instance in tree.value.values():
         for name in names:
             fields = find(instance, (folder.type, name))
             if fields is not None and isinstance(fields.value, dict):
@@ -240,13 +241,11 @@ def _first_sentence(readme: str) -> str:
     return (prose or [lines[0].lstrip("# ")] if lines else [""])[0]
 
 
-def _licence(readme: str, config: Path | None) -> str:
+def _licence(readme: str, tree: Node) -> str:
     """What the README says, else what the data sets of the configuration say, whichever instance names them."""
     found = re.search(r"^[\s#*_>-]*licen[cs]e[\s*_]*:?[\s*_]*(?P<name>[^\s*:].*?)[\s*_.]*$", readme, re.I | re.M)
     if found:
         return found["name"]
-    licences = (
-        (node.child("license") for _, node in walk(_read(config)) if isinstance(node.value, dict)) if config else ()
-    )
+    licences = (node.child("license") for _, node in walk(tree) if isinstance(node.value, dict))
     named = dict.fromkeys(str(one.value) for one in licences if one is not None and one.value)
     return ", ".join(named)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gym.config.aliases import SERVER_TYPES, known_as
+from gym.config.instance_keys import FACTS, KNOWN_FACTS
 from gym.config.model import ServerRef
 from gym.config.nodes import (
     BROKEN,
@@ -22,26 +23,11 @@ from gym.config.nodes import (
     walk,
     words,
 )
-from gym.config.redact import is_secret_key, redact_text
+from gym.config.redaction import is_secret_key, redact_text
 from gym.errors import Problem
 from gym.labels import REDACTED
-from gym.wire.rows import ServerType
+from gym.wire.server_types import ServerType
 
-FACTS = (
-    "image",
-    "build",
-    "replicas",
-    "cpus",
-    "memory",
-    "env",
-    "secrets",
-    "gpus",
-    "launch",
-    "sandbox",
-    "python_version",
-    "services",
-)
-KNOWN_FACTS = f"beside its type an instance knows: {', '.join(sorted(FACTS))}"
 DOMAINS = frozenset(
     words("math coding agent knowledge instruction_following long_context safety games translation e2e rlhf other")
 )

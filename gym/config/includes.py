@@ -11,12 +11,11 @@ from pathlib import Path
 
 from gym.config.aliases import path_variants
 from gym.config.assets import is_file, is_folder, list_folder, shown_path, unique_paths
+from gym.config.instance_keys import CONFIG_PATHS
 from gym.config.interpolate import Resolver
 from gym.config.nodes import Findings, Node, delete_at, merge, nearest
 from gym.config.yaml_source import read_yaml
 from gym.errors import ConfigError
-
-KEY = "config_paths"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +54,10 @@ class Includes:
 
     def listed(self, tree: Node) -> list[ConfigPath]:
         """What `config_paths` of a tree asks for."""
-        if tree.child(KEY) is None:
+        if tree.child(CONFIG_PATHS) is None:
             return []
-        node = Resolver(merge(tree, delete_at(self.context, (KEY,))), self.environ, self.findings).at((KEY,))
+        around = merge(tree, delete_at(self.context, (CONFIG_PATHS,)))
+        node = Resolver(around, self.environ, self.findings).at((CONFIG_PATHS,))
         if node is None or node.value is None or not node.known:
             return []
         if not isinstance(node.value, list):
@@ -87,7 +87,7 @@ class Includes:
             return
         for one in self.listed(tree):
             self._add(one, path)
-        self.merged.append(ConfigSource(path, shown, delete_at(tree, (KEY,))))
+        self.merged.append(ConfigSource(path, shown, delete_at(tree, (CONFIG_PATHS,))))
 
     def _find(self, text: str, includer: Path | None) -> Path | None:
         return next((path for path in self._candidates(text, includer) if is_file(path)), None)
@@ -104,23 +104,29 @@ class Includes:
         if isinstance(node.value, str) and node.value and node.known:
             return True
         if node.known:
-            self.findings.add(node, KEY, "holds something that is not a path", "Write a list of paths of YAML files.")
+            self.findings.add(
+                node, CONFIG_PATHS, "holds something that is not a path", "Write a list of paths of YAML files."
+            )
         return False
 
     def _tell_malformed(self, node: Node) -> None:
-        found = f"Write {KEY}: [{node.value}]." if isinstance(node.value, str) else f"Write {KEY}: [first.yaml]."
-        self.findings.add(node, KEY, "must be a list of paths", found)
+        found = (
+            f"Write {CONFIG_PATHS}: [{node.value}]."
+            if isinstance(node.value, str)
+            else f"Write {CONFIG_PATHS}: [first.yaml]."
+        )
+        self.findings.add(node, CONFIG_PATHS, "must be a list of paths", found)
 
     def _tell_missing(self, wanted: ConfigPath) -> None:
         text = wanted.text
         tried = unique_paths(self.roots) if not text.startswith(("/", "~")) else ()
         where = f"; looked below {', '.join(str(root) for root in tried)}" if tried else ""
         if any(is_folder(path) for path in self._candidates(text, None)):
-            self.findings.add(wanted.place, KEY, f"`{text}` is a folder", "Name a YAML file in it.")
+            self.findings.add(wanted.place, CONFIG_PATHS, f"`{text}` is a folder", "Name a YAML file in it.")
             return
         close = self._close_paths(text)
         hint = f"Did you mean `{close[0]}`?" if close else "`gym list` shows the servers there are."
-        self.findings.add(wanted.place, KEY, f"there is no configuration file `{text}`{where}", hint)
+        self.findings.add(wanted.place, CONFIG_PATHS, f"there is no configuration file `{text}`{where}", hint)
 
     def _close_paths(self, text: str) -> list[str]:
         parents = [(path.parent, path.name) for path in self._candidates(text, None)]

@@ -17,7 +17,8 @@ from gym.config.default_agent import add_default_agents
 from gym.config.directives import expand_directives
 from gym.config.field_checks import check_missing, find_drafts, in_doubt
 from gym.config.grants import check_broker
-from gym.config.includes import KEY, ConfigPath, Includes
+from gym.config.includes import ConfigPath, Includes
+from gym.config.instance_keys import CONFIG_PATHS
 from gym.config.interpolate import Resolver
 from gym.config.model import Instance, StackConfig
 from gym.config.nodes import (
@@ -42,7 +43,7 @@ from gym.config.strict import apply_strict, read_strict
 from gym.config.yaml_source import read_yaml
 from gym.errors import ConfigError
 from gym.labels import ROUTER_PORT
-from gym.wire.rows import ServerType
+from gym.wire.server_types import ServerType
 
 _MODELS: tuple[ServerType, ...] = ("responses_api_models",)
 
@@ -156,7 +157,7 @@ class _Loading:
 
     def _merged(self, includes: Includes, env: Node, overrides: list[Override]) -> Node:
         """All sources in their order; the policy's model beneath them when it is wanted."""
-        env, files = delete_at(env, (KEY,)), [add_default_agents(source.tree) for source in includes.merged]
+        env, files = delete_at(env, (CONFIG_PATHS,)), [add_default_agents(source.tree) for source in includes.merged]
         tree = merge(merge_all(files), env)
         model = self._request.model
         if model is None:
@@ -174,7 +175,7 @@ class _Loading:
         return join_aliases(tree, policy if self._request.model else None, self._findings)
 
     def _resolved(self, tree: Node) -> Node:
-        tree = delete_at(tree, (KEY,))
+        tree = delete_at(tree, (CONFIG_PATHS,))
         tree = expand_directives(tree, self._findings)
         self._check_size(tree)
         check_missing(tree, self._findings)
@@ -205,7 +206,7 @@ class _Loading:
         settings = {key: plain(node) for key, node in tree.value.items() if key not in {*names, *doubtful}}
         check_service_references(instances, settings, self._findings)
         settings["head_server"] = self._head_server(tree)
-        settings[KEY] = list(includes.found)
+        settings[CONFIG_PATHS] = list(includes.found)
         return self._frozen(instances, settings, includes)
 
     def _frozen(self, instances: tuple[Instance, ...], settings: dict[str, Any], includes: Includes) -> StackConfig:

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from gym.wire.rows import ServerType
 from gym.wire.sandbox import Grant
+from gym.wire.server_types import ServerType
 
 
 class Frozen(BaseModel):

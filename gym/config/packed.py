@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 import yaml
-from pydantic import ValidationError
 
 from gym.config.aliases import SERVER_TYPES
-from gym.config.includes import KEY
-from gym.config.model import Frozen
+from gym.config.instance_keys import CONFIG_PATHS
 
 NOTE: Final = ".gym-pack.json"
 _VARIABLE: Final = re.compile(r"\$\{\s*(?:(?:oc\.)?env\s*:\s*(?P<asked>[^},]*)|(?P<bare>[^}:$]*)\})")
@@ -28,7 +27,8 @@ _OF_MACHINE: Final = {
 }
 
 
-class Packed(Frozen):
+@dataclass(frozen=True)
+class Packed:
     """What is known of an unpacked image; written by us, never by who packed it."""
 
     image: str  # the name that this engine has it under, by content
@@ -48,8 +48,8 @@ def packed_root(directory: Path) -> Path:
 def read_packed(root: Path) -> Packed | None:
     """None where this is no folder of an unpacked image."""
     try:
-        return Packed.model_validate(orjson.loads((root / NOTE).read_bytes()))
-    except (OSError, ValueError, ValidationError):
+        return Packed(**orjson.loads((root / NOTE).read_bytes()))
+    except (OSError, ValueError, TypeError):
         return None
 
 
@@ -92,7 +92,7 @@ def _top_findings(key: str, value: Any) -> Iterator[str]:
     types = [one for one in SERVER_TYPES if isinstance(value, dict) and one in value]
     if "responses_api_models" in types:
         yield f"{key}: is a model server: what it is asked goes where this file says"
-    elif not types and key != KEY:
+    elif not types and key != CONFIG_PATHS:
         yield f"{key}: is a setting of the whole stack"
 
 
@@ -103,7 +103,7 @@ def _deep_findings(tree: Any) -> Iterator[str]:
     for key, value in tree.items() if isinstance(tree, dict) else ():
         if key in _OF_MACHINE and not (isinstance(value, bool) or value in (None, [], "", {})):
             yield f"{key}: {_OF_MACHINE[key]}"
-        if key in (KEY, "jsonl_fpath"):
+        if key in (CONFIG_PATHS, "jsonl_fpath"):
             paths = value if isinstance(value, list) else [value]
             yield from (f"{key}: {one} is a file of this machine" for one in paths if is_outside(str(one)))
         yield from _deep_findings(value)

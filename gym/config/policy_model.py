@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gym.config.aliases import POLICY, POLICY_NAMES, SERVER_TYPES, other_names
 from gym.config.nodes import MISSING, Findings, Node, Path, delete_at, merge, walk
-from gym.config.redact import redact_text
+from gym.config.redaction import redact_text
 
 _MODELS = "responses_api_models"
 

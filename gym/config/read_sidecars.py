@@ -15,7 +15,7 @@ from gym.config.late_references import PARTS, SERVICES, fill_own, find_services
 from gym.config.model import Instance, SidecarHealth, SidecarSpec
 from gym.config.nodes import Findings, Node, describe, did_you_mean, plain
 from gym.config.nodes import Path as Key
-from gym.config.redact import is_secret_key
+from gym.config.redaction import is_secret_key
 from gym.config.values import has_reference
 from gym.errors import ConfigError
 

@@ -15,7 +15,6 @@ from gym.config.assets import is_file
 from gym.config.catalog import ServerFolder, config_names, find_implementation
 from gym.config.field_checks import (
     DOMAINS,
-    FACTS,
     Draft,
     check_reference,
     find_references,
@@ -23,6 +22,7 @@ from gym.config.field_checks import (
     shown_value,
 )
 from gym.config.grants import is_grant, read_grant
+from gym.config.instance_keys import FACTS
 from gym.config.model import ContainerFacts, Instance, Location, ServerRef
 from gym.config.nodes import Findings, Node, did_you_mean, dotted, plain, set_at
 from gym.config.packed import packed_at

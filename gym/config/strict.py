@@ -8,11 +8,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from gym.config.catalog import ServerFolder, find_implementation
-from gym.config.model import Instance
 from gym.config.nodes import Findings, Node, describe
+
+if TYPE_CHECKING:
+    from gym.config.model import Instance
 
 STRICT: Final = "strict"
 VERIFIERS: Final = "resources_servers"

@@ -23,6 +23,7 @@ _FLOAT = re.compile(
     r"|[-+]?[0-9][0-9_]*(?::[0-5]?[0-9])+\.[0-9_]*"
     r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"
 )
+_INDENT = re.compile(r"^[\s?:-]+", re.M)
 _HINTS = {
     "cannot start any token": "Indent with spaces, not with tabs, and quote text that begins with a special character.",
     "mapping values are not allowed": "Check the indentation, and quote a value that holds `: `.",
@@ -86,6 +87,8 @@ def parse_yaml(text: str, shown: str) -> Node:
 
 def _check_depth(text: str, shown: str) -> None:
     """The parser is asked for events first: they come one by one, while a tree would be built by recursion."""
+    if _deepest(text) <= MAX_DEPTH:
+        return
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
@@ -95,6 +98,12 @@ def _check_depth(text: str, shown: str) -> None:
         if depth > MAX_DEPTH:
             what = f"is nested deeper than {MAX_DEPTH} levels"
             raise ConfigError([Problem(what, shown, _line(event.start_mark), hint="Flatten it.")])
+
+
+def _deepest(text: str) -> int:
+    """No nesting can be deeper: a block opens with a column of its own (or a list below its key), others by bracket."""
+    columns = max((len(indent) for indent in _INDENT.findall(text)), default=0)
+    return 2 * (columns + 1) + text.count("[") + text.count("{")
 
 
 def _line(mark: Any) -> int:

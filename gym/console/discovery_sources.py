@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gym.http.pool import HttpClient
 from gym.wire.discovery import Discovery
-from gym.wire.rows import ServerType
+from gym.wire.server_types import ServerType
 
 M = TypeVar("M", bound=BaseModel)
 log = logging.getLogger("gym.console")

@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from gym.config.redact import redact
+from gym.config.redaction import redact
 from gym.console.discovery_sources import ServerFacts
 from gym.http.pool import HttpClient, NotSent
 from gym.labels import BLOCKED

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from gym import labels
-from gym.config.redact import redact
+from gym.config.redaction import redact
 from gym.console.discovery_sources import ConsoleConfig, ServerFacts
 from gym.console.origin import Origin
 from gym.console.probes import Probe

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gym.config import CatalogEntry, Instance, StackConfig, known_as
-from gym.config.field_checks import FACTS
+from gym.config.instance_keys import FACTS
 from gym.data.row_workers import RowServer
 
 NOT_SAID = ("${", "???")  # filled in by what is not here, and no row's business

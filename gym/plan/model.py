@@ -8,8 +8,8 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from gym.config.model import ContainerFacts, SidecarSpec
-from gym.wire.rows import ServerType
 from gym.wire.sandbox import Grant, ProviderName
+from gym.wire.server_types import ServerType
 
 Launch = Literal["sdk", "script", "image"]
 Action = Literal["create", "replace", "scale", "keep", "remove"]

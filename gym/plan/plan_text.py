@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gym.plan.model import Change, Plan, SandboxPlan, Service, Sidecar
+from gym.wire.server_types import KINDS
 
-KINDS = {"responses_api_models": "model", "resources_servers": "resources", "responses_api_agents": "agent"}
 MARKS = {"create": "+", "replace": "~", "scale": "*", "keep": " ", "remove": "-"}
 
 

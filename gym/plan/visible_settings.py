@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gym.config.redact import is_secret_key, redact
+from gym.config.redaction import is_secret_key, redact
 from gym.plan.model import Service
 
 # Settings of commands and of the launcher: no server reads them, and a change of one must not replace every server.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final
 
-import orjson
 from pydantic import Field
 
 from gym import labels
@@ -25,6 +25,7 @@ from gym.render.compose_model import (
     Resources,
     Secret,
 )
+from gym.render.compose_settings import launch_text, reads_file, settings_file
 from gym.render.compose_sidecars import (
     network_with_sidecars,
     sidecar_networks,
@@ -35,9 +36,7 @@ from gym.render.compose_sidecars import (
 )
 from gym.render.compose_yaml import compose_to_yaml
 from gym.render.host_urls import HOST, texts_of
-from gym.render.launch_document import HEAD, Address, launch_document
-from gym.render.traefik import route_prefix
-from gym.render.yaml_text import NOT_IN_YAML
+from gym.wire.server_types import KINDS
 from gym.wire.stack_names import CONSOLE, NETWORK, PORT, ROUTER, SANDBOX, service_name
 
 ROUTER_IMAGE: Final = "traefik:v3.7"
@@ -46,13 +45,13 @@ SANDBOXES: Final = "sandboxes"  # the network that the broker shares with those 
 EGRESS: Final = "egress"  # the broker's way out, where a grant lets sandboxes `allow` hosts: it is their gate
 ENGINE_SOCKET: Final = "/var/run/docker.sock"
 OUTSIDE_PORT: Final = 11001  # the router's entry point that the host publishes; the inside one has the well-known port
+SETTINGS_MOUNT: Final = "/run/gym-config.json"
 WANTED_MOUNT: Final = "/run/gym-wanted"
 UPSTREAMS_MOUNT: Final = "/run/gym-upstreams"
 ROUTES: Final = "stack.yml"  # the router's dynamic file
 USER: Final = "10001:10001"
 MEMORY: Final = "4g"
 PIDS: Final = 1024
-LONG_DOCUMENT: Final = 100_000  # the kernel refuses one environment string of 128 KiB
 SECRET: Final = "secret://"
 # For connections of programs that set nothing of their own, the router's among them: a peer that sent nothing
 # for 9 s has gone, and so has one that did not acknowledge for 12.6 s. What lives and reads slowly is left alone.
@@ -81,7 +80,7 @@ class ComposeFacts(Value):
 
 def render_compose(plan: Plan, facts: ComposeFacts) -> str:
     """The file's text. Secrets in the plan must be placeholders (`secret://NAME`) by now."""
-    return compose_to_yaml(compose_file(plan, facts), header=_header(plan))
+    return compose_to_yaml(compose_file(plan, facts), header=_header(plan), comments=_comments(plan, facts))
 
 
 def compose_file(plan: Plan, facts: ComposeFacts) -> ComposeFile:
@@ -112,30 +111,6 @@ def _has_gate(plan: Plan) -> bool:
     return plan.sandbox is not None and any("allow" in grant.network for grant in plan.sandbox.grants.values())
 
 
-def launch_text(plan: Plan, service: Service, project: str) -> str:
-    """A server's settings, as JSON that a person can read and every YAML reader reads the same way."""
-    document = launch_document(plan, service, _addresses(plan, service, project))
-    text = orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2).decode()
-    return NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
-
-
-def is_long(text: str) -> bool:
-    return len(text.encode()) > LONG_DOCUMENT
-
-
-def _addresses(plan: Plan, service: Service, project: str) -> dict[str, Address]:
-    """As this server sees the others. One not written for our SDK knows no replicas, so the router spreads for it."""
-    found: dict[str, Address] = {}
-    for one in plan.services:
-        if service.launch == "sdk":
-            found[one.name] = (service_name(one.slug, project), PORT)
-        else:
-            found[one.name] = (ROUTER, f"{labels.ROUTER_PORT}{route_prefix(one)}")
-    found[service.name] = ("0.0.0.0", PORT)
-    found[HEAD] = (ROUTER, labels.ROUTER_PORT)
-    return found
-
-
 def _hardened(plan: Plan) -> ComposeService:
     return ComposeService(
         init=True,
@@ -154,10 +129,11 @@ def _hardened(plan: Plan) -> ComposeService:
 def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService:
     secrets = _secret_names(service, facts)
     text = launch_text(plan, service, facts.project)
+    in_file = reads_file(service, text)
     environment = {
         **_own_environment(service),
         labels.ENV_INSTANCE: service.name,
-        **({labels.ENV_CONFIG_FILE: "/run/gym-config.json"} if is_long(text) else {labels.ENV_CONFIG: text}),
+        **({labels.ENV_CONFIG_FILE: SETTINGS_MOUNT} if in_file else {labels.ENV_CONFIG: text}),
         labels.ENV_DISCOVERY: "/run/gym/discovery.json",
         labels.ENV_DRAIN: f"{plan.drain_seconds:g}",
         **({labels.ENV_UPSTREAMS: UPSTREAMS_MOUNT} if takes_upstreams(service) else {}),
@@ -165,8 +141,8 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
     volumes = [Mount(source="./discovery", target="/run/gym")]
     if takes_upstreams(service):
         volumes.append(Mount(source=f"./{FOLDER}/{service.slug}", target=UPSTREAMS_MOUNT))
-    if is_long(text):
-        volumes.append(Mount(source=f"./config/{service.slug}.json", target="/run/gym-config.json"))
+    if in_file:
+        volumes.append(Mount(source=f"./{settings_file(service)}", target=SETTINGS_MOUNT))
     ours = service.launch == "sdk"
     return ComposeService(
         base="service" if service.launch == "image" else "server",
@@ -184,7 +160,12 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
         user=USER if service.image_digest else None,  # whatever its image says: who packed it is not who runs it
         read_only=None if ours or service.launch == "image" else False,  # it may write beside its code
         healthcheck=Healthcheck(test=("CMD", "gym-healthy", "/", "any")) if service.launch == "script" else None,
-        labels={labels.INSTANCE: service.name, labels.TYPE: service.type, labels.DIGEST: service.digest},
+        labels={
+            labels.INSTANCE: service.name,
+            labels.TYPE: service.type,
+            labels.DIGEST: service.digest,
+            **({labels.SETTINGS: hashlib.sha256(text.encode()).hexdigest()[:12]} if in_file else {}),
+        },
     )
 
 
@@ -326,3 +307,21 @@ def _header(plan: Plan) -> str:
         "by the next `gym up`: changes of your own go into another file, gym up ... -f override.yaml\n"
         "Plain Compose takes it too: docker compose -f compose.yaml up -d"
     )
+
+
+def _comments(plan: Plan, facts: ComposeFacts) -> dict[str, str]:
+    """A line above each service: what it is."""
+    ours = {
+        ROUTER: "the one way in: to every server, and to the console",
+        CONSOLE: "pages and figures of the stack; keeps the router's routes",
+        SANDBOX: "makes sandboxes; the only one that holds the engine's socket",
+    }
+    return ours | {service_name(one.slug, facts.project): _comment(one) for one in plan.services}
+
+
+def _comment(service: Service) -> str:
+    about = str(service.fields.get("description") or "")
+    asks = f"asks {', '.join(service.needs)}" if service.needs else ""
+    agent = service.type == "responses_api_agents"
+    what = f"{KINDS[service.type]}{'' if agent else ' server'} {service.implementation}"
+    return " ".join(": ".join(one for one in (what, about or asks) if one).split())

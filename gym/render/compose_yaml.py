@@ -33,7 +33,8 @@ class _AnchoredNode(yaml.MappingNode):
     anchor: str
 
 
-def compose_to_yaml(file: ComposeFile, *, header: str = "") -> str:
+def compose_to_yaml(file: ComposeFile, *, header: str = "", comments: Mapping[str, str] | None = None) -> str:
+    """`comments` stand above the services of their names."""
     labels = Anchored("labels", _escape(file.labels))
     service = Anchored("service", _tree(file.service, labels))
     server = Anchored("server", {Merge("<<"): service, **_tree(file.server, labels)})
@@ -46,7 +47,10 @@ def compose_to_yaml(file: ComposeFile, *, header: str = "") -> str:
     beside = {"volumes": volumes, "secrets": secrets}
     sections = {**tree, "networks": networks, **{key: each for key, each in beside.items() if each}}
     text = yaml.dump(sections, Dumper=_ComposeDumper, sort_keys=False, allow_unicode=True, width=WIDTH)
-    return _comment(header.splitlines()) + _spaced(text)
+    text = _spaced(text)
+    for name, comment in (comments or {}).items():
+        text = text.replace(f"\n  {name}:\n    ", f"\n  # {comment}\n  {name}:\n    ", 1)
+    return _comment(header.splitlines()) + text
 
 
 def _with_base(service: ComposeService, bases: Mapping[str, Anchored], labels: Anchored) -> dict[str, Any]:

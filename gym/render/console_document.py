@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from gym.config.redact import redact
+from gym.config.redaction import redact
 from gym.plan.model import Plan, Service
 from gym.render.traefik import route_prefix
 

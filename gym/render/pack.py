@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from gym import __version__, labels
 from gym.errors import UserError
 from gym.plan.model import Value
-from gym.wire.rows import ServerType
+from gym.wire.server_types import ServerType
 
 FOLDER: Final = "/opt/gym/pack"  # of the image: a root with `servers/KIND/NAME`
 STAGE: Final = "pack"  # the same in the build context
@@ -20,9 +20,6 @@ DESCRIPTION: Final = "org.opencontainers.image.description"
 LICENCES: Final = "org.opencontainers.image.licenses"
 FORMAT: Final = 1
 PLACE: Final = re.compile(r"servers/[a-z]+/[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_.-]+)*")
-REFERENCE: Final = re.compile(
-    r"(?P<host>[A-Za-z0-9.-]+(?::\d+)?/)?[a-z0-9]+(?:[._/-]+[a-z0-9]+)*(?P<tag>:[A-Za-z0-9_][\w.-]{0,127})?(?P<digest>@sha256:[0-9a-f]{64})?"
-)
 
 
 class PackManifest(Value):
@@ -36,15 +33,6 @@ class PackManifest(Value):
     server: str  # the folder that the image runs
     config: str  # the configuration that starts it
     along: tuple[str, ...] = ()  # folders of agents and others that it names, built where it is started
-
-
-def is_reference(name: str) -> bool:
-    """An image, and no server's name, path of a configuration or override: it has a tag, a digest or a registry."""
-    found = REFERENCE.fullmatch(name)
-    if found is None or name.endswith((".yaml", ".yml")):
-        return False
-    host = found["host"] or ""
-    return bool(found["tag"] or found["digest"] or ":" in host or host == "localhost/" or "." in host.strip("./"))
 
 
 def pack_labels(manifest: PackManifest, *, description: str, licence: str) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """The SDK that server images install: resources servers, agents and models as plain classes behind HTTP."""
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from gym.lazy import on_first_use
 
 if TYPE_CHECKING:
     from gym.errors import Problem
@@ -16,20 +17,8 @@ if TYPE_CHECKING:
     from gym.server.tools import tool
     from gym.wire.rows import MultiRewardResponse, Row, VerifyRequest, VerifyResponse
 
-# Name -> its module, imported at its first use: the broker and the console serve without agents, models and verifiers.
-_HOMES = {
-    **dict.fromkeys(("Agent", "AgentConfig", "RunRow"), "gym.server.agent"),
-    **dict.fromkeys(("Route", "Server", "ServerApp"), "gym.server.base"),
-    **dict.fromkeys(("Reference", "ServerConfig"), "gym.server.config"),
-    **dict.fromkeys(("Model", "ModelConfig", "ProviderConfig"), "gym.server.model"),
-    **dict.fromkeys(("ResourcesConfig", "ResourcesServer"), "gym.server.resources"),
-    **dict.fromkeys(("MultiRewardResponse", "Row", "VerifyRequest", "VerifyResponse"), "gym.wire.rows"),
-    "Problem": "gym.errors",
-    "RolloutClient": "gym.server.rollout_client",
-    "Score": "gym.server.score",
-    "Tolerated": "gym.server.tolerated",
-    "tool": "gym.server.tools",
-}
+# The broker and the console serve without agents, models and verifiers.
+__getattr__ = on_first_use(__name__)
 
 __all__ = [
     "Agent",
@@ -55,10 +44,3 @@ __all__ = [
     "VerifyResponse",
     "tool",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found = getattr(import_module(_HOMES[name]), name)
-    return found

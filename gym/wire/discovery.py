@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 from gym.labels import REPLICA_PREFIX
-from gym.wire.rows import ServerType
+from gym.wire.server_types import ServerType
 
 
 class View(BaseModel):

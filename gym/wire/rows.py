@@ -13,7 +13,6 @@ from gym.wire.failures import RolloutError
 
 M = TypeVar("M", bound=BaseModel)
 
-ServerType = Literal["responses_api_models", "resources_servers", "responses_api_agents"]
 ReverifyMode = Literal["stateless", "unsupported", "unknown"]
 PARAMS, DEFAULTS = "responses_create_params", "responses_create_params_defaults"
 

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gym.files import write_atomically
-from gym.wire.rows import ServerType
+from gym.wire.server_types import ServerType
 from gym.wire.stack_names import NETWORK, ROUTER, replica_host
 
 WANTED: Final = "wanted.json"

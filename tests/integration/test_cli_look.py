@@ -36,9 +36,29 @@ def test_help_and_version_load_no_other_command(tmp_path: Path) -> None:
     for words in (("--help",), ("version",), ("--version",)):
         done = gym(*words, cwd=tmp_path, env={"PYTHONPROFILEIMPORTTIME": "1"})
         assert done.returncode == 0
-        assert "gym.cli.console" in done.stderr
+        assert re.search(r"gym\.cli\.(overview|console)", done.stderr)
         for heavy in ("gym.config", "gym.collect", "gym.runtime", "docker", "jinja2"):
             assert not re.search(rf"\| +{re.escape(heavy)}\b", done.stderr), (words, heavy)
+
+
+@pytest.mark.parametrize("words", [("--help",), ("list",), ("info", "mcqa")])
+def test_what_is_typed_often_loads_neither_the_parser_nor_the_models(words: tuple[str, ...], tmp_path: Path) -> None:
+    done = gym(*words, cwd=tmp_path, env={"PYTHONPROFILEIMPORTTIME": "1"})
+    assert done.returncode == 0
+    for heavy in ("typer", "pydantic", "httpx", "asyncio"):
+        assert not re.search(rf"\| +{heavy}$", done.stderr, re.M), heavy
+
+
+@pytest.mark.parametrize("words", [("list",), ("list", "--json"), ("info", "mcqa"), ("info", "--json", "mcqa")])
+def test_with_the_parser_they_print_the_same(words: tuple[str, ...], tmp_path: Path) -> None:
+    plain = gym(*words, cwd=tmp_path)
+    assert plain.returncode == 0
+    assert gym("--stack", "gym", *words, cwd=tmp_path).stdout == plain.stdout
+
+
+def test_a_bare_gym_shows_what_there_is_and_fails(tmp_path: Path) -> None:
+    bare = gym(cwd=tmp_path)
+    assert (bare.returncode, bare.stdout) == (2, gym("-h", cwd=tmp_path).stdout)
 
 
 def test_versions_are_reported_as_lines_and_as_json(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import json
 import shutil
 import tarfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -172,7 +173,7 @@ def test_the_same_project_packed_again_is_the_same_image(here: Here) -> None:
 def test_a_configuration_that_reads_this_machine_waits_for_a_word(here: Here) -> None:
     config = CONFIG.replace("domain: other", "domain: other\n      taken: ${oc.env:OF_THIS_MACHINE}")
     forged = Packed(image="a:1", digest="b", reference="c", trusted=True, config=CONFIG_PLACE, server=SERVER_PLACE)
-    files = {CONFIG_PLACE: config, f"{SERVER_PLACE}/app.py": APP, NOTE: forged.model_dump_json()}
+    files = {CONFIG_PLACE: config, f"{SERVER_PLACE}/app.py": APP, NOTE: json.dumps(asdict(forged))}
     image = bare(here, "curious", MANIFEST, {f"{FOLDER}/{name}": text.encode() for name, text in files.items()})
     run_program(("docker", "push", "--quiet", image))
     refused = gym("config", image, "--model", "scripted", cwd=here.user, env=here.env)

@@ -23,7 +23,7 @@ from gym.plan.model import Plan, RouterPlan, Service
 from gym.render.console_document import console_document
 from gym.render.traefik import traefik_dynamic, traefik_static
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
-from gym.wire.rows import ServerType
+from gym.wire.server_types import ServerType
 
 TRAEFIK = Path(sys.executable).with_name("traefik")
 # Traefik takes the socket that it finds as descriptor 3 if LISTEN_PID is its own pid: known only just before the exec.

@@ -13,7 +13,8 @@ import typer
 
 from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, AsJson, StackName
-from gym.cli.stack_session import read_token, router_of
+from gym.cli.stack_request import read_token
+from gym.cli.stack_session import router_of
 from gym.client import Stack, conversation
 from gym.errors import UserError
 

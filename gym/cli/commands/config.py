@@ -8,7 +8,7 @@ import yaml
 
 from gym.cli import console
 from gym.cli.options import AsJson, ConfigFiles, Items, ModelName, Replicas, Strict
-from gym.cli.stack_session import load_named
+from gym.cli.stack_request import load_named
 from gym.config import Instance, StackConfig, redact
 
 

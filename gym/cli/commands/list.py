@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from gym.cli import console
-from gym.cli.catalog_page import WIDE, CatalogFilter, check_domain, entry_table, servers_to_markdown
+from gym.cli.catalog_page import CatalogFilter
 from gym.cli.options import AsJson
-from gym.config import list_servers, search_roots
+from gym.cli.pages import list_page
 
 Type = Annotated[
     Literal["resources", "agent", "model"] | None,
@@ -29,22 +26,4 @@ def command(
     type_: Type = None, kind: Kind = None, domain: Domain = "", markdown: Markdown = False, as_json: AsJson = False
 ) -> int:
     """List the servers that can be named."""
-    everything = list_servers(search_roots(Path.cwd(), os.environ))
-    check_domain(domain, everything)
-    wanted = CatalogFilter(type_ or "", kind or "", domain)
-    servers = [one for one in everything if wanted.fits(one)]
-    if as_json:
-        console.show_json([one.model_dump(mode="json") for one in servers])
-    elif markdown:
-        console.show_raw(servers_to_markdown(servers))
-    elif not servers:
-        where = "No servers here: go to a checkout, or name folders in GYM_PATH."
-        console.note("No server is all of that." if any(wanted) else where)
-    else:
-        terminal = console.out()
-        columns, rows = entry_table(servers, terminal.width if terminal.is_terminal else None)
-        console.show(console.make_table(columns, rows, lines=terminal.is_terminal))
-        if terminal.is_terminal and terminal.width < WIDE:
-            console.note("\nA wider terminal shows domains and licences.")
-        console.note("\nMore about one: gym info NAME. Start some: gym up NAME [NAME...]")
-    return 0
+    return list_page.show(CatalogFilter(type_ or "", kind or "", domain), markdown=markdown, as_json=as_json)

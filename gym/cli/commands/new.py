@@ -10,6 +10,7 @@ import typer
 from rich.text import Text
 
 from gym.cli import console
+from gym.cli.example_files import relative
 from gym.cli.scaffold import (
     ServerTemplate,
     check_name,
@@ -19,7 +20,6 @@ from gym.cli.scaffold import (
     render_tree,
     write_tree,
 )
-from gym.cli.summary import relative
 from gym.config import list_servers, search_roots
 from gym.errors import UserError
 from gym.files import asset_dir

@@ -1,18 +1,26 @@
-"""`gym render`: what a runtime would be given, without starting anything."""
+"""`gym render`: what a runtime would be given, printed, or as a folder that plain Compose starts."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gym.cli import console
-from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName, Strict
+from gym.cli.example_files import relative
+from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Overrides, Port, Replicas, StackName, Strict
 from gym.cli.planning import plan_stack
 from gym.cli.rendering import Target, render_plan
-from gym.cli.stack_session import find_session, home_here, load_named
+from gym.cli.replica_table import live_status
+from gym.cli.stack_request import load_named
+from gym.cli.stack_session import find_session, home_here
 from gym.config import collect_secrets
-from gym.plan import changes_to_text
+from gym.errors import InfraError, UserError
+from gym.labels import ROUTER_PORT
+from gym.plan import Plan, RouterPlan, changes_to_text
+from gym.runtime.compose import ComposeRuntime, find_engine
 
 
 def command(
@@ -23,16 +31,51 @@ def command(
     replicas: Replicas = None,
     target: Annotated[Target, typer.Option(metavar="plan|traefik|compose", help="What to print.")] = "plan",
     differ: Annotated[bool, typer.Option("--diff", help="Print what `gym up` would change.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write a folder for `docker compose up`.")
+    ] = None,
+    overrides: Overrides = None,
+    port: Port = ROUTER_PORT,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
-    """Print the plan of a stack, or the files a runtime would be given, or how it differs from what runs."""
+    """Print the plan of a stack, or the files a runtime would be given, or how it differs from what runs.
+
+
+    Example: gym render mcqa --model scripted -o deploy && cd deploy && docker compose up -d
+    """
+    if overrides and output is None:
+        raise UserError(
+            "-f files go into the folder that -o names.",
+            "gym render … -f FILE -o DIR, then in it: docker compose config",
+        )
     loaded = load_named(items, model=model, files=files, replicas=replicas, strict=strict)
     for notice in loaded.notices:
         console.note(notice)
-    plan, secrets = plan_stack(loaded, stack), collect_secrets(loaded)
+    plan, secrets = plan_stack(loaded, stack, RouterPlan(port=port)), collect_secrets(loaded)
     if differ:
         home, runtime = find_session(stack)
         console.show_raw(changes_to_text(runtime.changes(home, runtime.prepare(home, plan, secrets))))
         return 0
+    if output is not None:
+        return _write(output, plan, secrets, tuple(overrides or ()))
     console.show_raw(render_plan(plan, target, secrets=secrets, home=home_here(stack)))
+    return 0
+
+
+def _write(folder: Path, plan: Plan, secrets: Mapping[str, str], overrides: tuple[Path, ...]) -> int:
+    if folder.exists() and not (folder / "compose.yaml").is_file() and any(folder.iterdir()):
+        raise UserError(f"{folder} is not empty, and holds no stack.", "Name a folder of its own: gym render … -o DIR")
+    runtime = ComposeRuntime(overrides)
+    prepared = runtime.prepare(folder, plan, secrets)
+    if isinstance(engine := find_engine(), InfraError):
+        console.note(f"No image was built: {engine.what} `gym build` with the same words builds them.", style="yellow")
+    else:
+        with live_status("building images") as on_status:
+            runtime.build(folder, prepared, on_status)
+    runtime.write(folder, prepared)
+    console.show(f"cd {relative(folder)} && docker compose up -d")
+    if prepared.secrets:
+        console.note(
+            f"{relative(folder / 'secrets')} holds {len(prepared.secrets)} secrets: keep it out of version control."
+        )
     return 0

@@ -11,11 +11,23 @@ from typing import Annotated, Literal, NamedTuple
 import typer
 
 from gym.cli import console
-from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Replicas, StackName, StartTimeout, Strict
+from gym.cli.options import (
+    DEFAULT_STACK,
+    ConfigFiles,
+    Items,
+    ModelName,
+    Overrides,
+    Port,
+    Replicas,
+    StackName,
+    StartTimeout,
+    Strict,
+)
 from gym.cli.planning import plan_stack
 from gym.cli.replica_table import live_status
 from gym.cli.sandbox.build_progress import show_builds
-from gym.cli.stack_session import StackSession, choose_runtime, load_named, open_session, read_token
+from gym.cli.stack_request import load_named, read_token
+from gym.cli.stack_session import StackSession, choose_runtime, open_session
 from gym.cli.summary import show_started
 from gym.config import StackConfig, collect_secrets
 from gym.errors import GymError, NotUp, UserError
@@ -24,15 +36,9 @@ from gym.plan import Change, Plan, RouterPlan, changes_to_text, is_loopback
 from gym.runtime.file_watch import Stamps, take_stamps, wait_for_change, watched_folders
 from gym.wire.sandbox import ProviderName
 
-Port = Annotated[
-    int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The router's port; 0 lets the kernel choose.")
-]
 Bind = Annotated[str, typer.Option("--bind", metavar="HOST", help="Where the router listens; wider needs a token.")]
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", metavar="FILE", help="Holds the bearer token that callers must send.")
-]
-Overrides = Annotated[
-    list[Path] | None, typer.Option("-f", "--override", metavar="FILE", help="A Compose file, merged over ours.")
 ]
 Attach = Annotated[bool, typer.Option("--attach", help="Follow the logs; Ctrl-C stops the stack.")]
 SandboxProvider = Annotated[

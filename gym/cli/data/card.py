@@ -13,7 +13,7 @@ import typer
 from gym.cli import console
 from gym.cli.data.common import Output
 from gym.cli.data.rollout_scores import Failures, read_scored
-from gym.cli.stack_session import load_named
+from gym.cli.stack_request import load_named
 from gym.collect.study.recorded import find_rollouts
 from gym.config import find_server, search_roots
 from gym.data.data_card import FIGURES, About, Card, Part, make_card

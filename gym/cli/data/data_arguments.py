@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from gym.cli.options import split_items
 from gym.cli.server_python import cached_python
-from gym.cli.stack_session import load_named
+from gym.cli.stack_request import load_named
 from gym.config import StackConfig, list_servers, search_roots
 from gym.data.data_sets import list_data_sets
 from gym.data.line_source import expand_inputs

@@ -12,7 +12,7 @@ import typer
 from gym.cli import console
 from gym.cli.data.data_arguments import row_servers
 from gym.cli.options import AsJson, ConfigFiles, Items
-from gym.cli.stack_session import load_named
+from gym.cli.stack_request import load_named
 from gym.config import StackConfig, search_roots
 from gym.data.blending import parse_shares
 from gym.data.data_sets import Listed

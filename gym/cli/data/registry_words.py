@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gym.cli.stack_session import load_request
+from gym.cli.stack_request import load_request
 from gym.config import load_stack
 from gym.data.registries import Access, RegistryAddress, read_access
 from gym.errors import UserError

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gym.cli import console
 from gym.cli.options import AsJson, ConfigFiles, Items
-from gym.cli.stack_session import load_named
+from gym.cli.stack_request import load_named
 from gym.config import search_roots
 from gym.data.data_sets import Listed, list_data_sets
 

@@ -28,7 +28,9 @@ from gym.runtime.compose.layout import (
     restore,
     state_of,
     write_compose,
+    write_compose_files,
     write_down,
+    write_first_routes,
     write_stack,
 )
 from gym.runtime.compose.making import data_roots, make_images
@@ -113,6 +115,13 @@ class ComposeRuntime:
                 plan = _with_free_port(client, prepared.plan, layout.read_plan(), before)
                 self._build(converger, prepared)
                 return _converge(converger, plan, prepared.secrets, state_of(layout.home, prepared, self.overrides))
+
+    def write(self, home: Path, prepared: Prepared) -> None:
+        """All of a stack's folder but its images: what `docker compose up` in it starts."""
+        layout = Layout(prepare_home(home).path)
+        write_stack(layout, prepared.plan, prepared.secrets, state_of(layout.home, prepared, self.overrides))
+        write_first_routes(layout, prepared.plan)
+        write_compose_files(layout)
 
     def build(self, home: Path, prepared: Prepared, on_status: OnStatus, *, push: str = "") -> tuple[str, ...]:
         """Build what is missing and start nothing. What was built; with `push`, what all of it is called there."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 PROJECT: Final = "com.docker.compose.project"
 SERVICE: Final = "com.docker.compose.service"
 KILLED: Final = 137
-DEFAULT_STACK: Final = "gym"
 NUMBER: Final = "com.docker.compose.container-number"
 HASH: Final = "com.docker.compose.config-hash"
 STATES: Final[dict[str, ReplicaState]] = {
@@ -183,7 +182,7 @@ def detail_of(container: Container, facts: Inspected | None, plan: Plan | None =
     why = _why(container, facts)
     if container.state != "exited":
         return why
-    stack = f" --stack {plan.stack}" if plan and plan.stack != DEFAULT_STACK else ""
+    stack = f" --stack {plan.stack}" if plan and plan.stack != labels.DEFAULT_STACK else ""
     return f"{why}; start it: gym restart {replica_id(container, plan)}{stack}"
 
 

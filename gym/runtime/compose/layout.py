@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from gym import labels
 from gym.engine import engine_host, socket_facts
+from gym.errors import UserError
 from gym.files import write_atomically
 from gym.plan.model import Plan, Value
 from gym.render.compose import (
@@ -23,11 +24,10 @@ from gym.render.compose import (
     ROUTES,
     TOKEN,
     ComposeFacts,
-    is_long,
-    launch_text,
     render_compose,
     sandbox_secret,
 )
+from gym.render.compose_settings import launch_text, settings_files
 from gym.render.console_document import console_document
 from gym.render.override_file import adapt_override
 from gym.render.routes import next_discovery, router_text
@@ -139,10 +139,6 @@ def write_stack(layout: Layout, plan: Plan, values: Mapping[str, str], state: St
     _write_secrets(layout, {**values, **_write_broker(layout, plan)})
     write_atomically(layout.traefik / "static.yml", static_text(plan), mode=SHARED)
     write_atomically(layout.home / "discovery" / "console.json", _json(console_document(plan)), mode=SHARED)
-    for service in plan.services:
-        text = launch_text(plan, service, state.project)
-        if is_long(text):
-            write_atomically(layout.home / "config" / f"{service.slug}.json", text, mode=SHARED)
     prepare_folders(layout)
     write_saved(layout, plan, state)
     return write_compose(layout, plan)
@@ -170,6 +166,8 @@ def write_compose(layout: Layout, plan: Plan) -> bool:
     text = compose_text(layout.home, plan, state)
     write_saved(layout, plan, state)
     prepare_upstreams(layout.home, plan, mode=WRITABLE)
+    for name, settings in settings_files(plan, state.project).items():
+        write_atomically(layout.home / name, settings, mode=SHARED)
     changed = write_atomically(layout.compose, text)
     write_wanted(layout.wanted, wanted_in(layout, plan))
     return changed
@@ -216,6 +214,20 @@ def override_files(layout: Layout, state: State) -> list[str]:
     """
     plan = layout.read_plan()
     return [_adapted(layout, plan, state.project, number, path) for number, path in enumerate(state.overrides, 1)]
+
+
+def write_compose_files(layout: Layout) -> None:
+    """The user's files beside ours, and Compose told of them all: it reads `.env` where it is started."""
+    plan, state = layout.read_plan(), layout.read_state()
+    names = [layout.compose.name]
+    for number, path in enumerate(state.overrides, 1):
+        try:
+            text = Path(path).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"-f {path} cannot be read: {error}", "Name a Compose file.") from None
+        names.append(f"override-{number}.yaml")
+        write_atomically(layout.home / names[-1], (adapt_override(text, plan, state.project) if plan else None) or text)
+    write_atomically(layout.home / ".env", f"COMPOSE_PATH_SEPARATOR=:\nCOMPOSE_FILE={':'.join(names)}\n")
 
 
 def _adapted(layout: Layout, plan: Plan | None, project: str, number: int, path: str) -> str:

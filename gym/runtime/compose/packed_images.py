@@ -7,6 +7,7 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, replace
 from pathlib import Path, PurePosixPath
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -63,7 +64,7 @@ def trust_pack(root: Path) -> None:
     """Its configuration may read what it asks for, on this machine."""
     packed = read_packed(root)
     assert packed is not None
-    _write(root, packed.model_copy(update={"trusted": True}))
+    _write(root, replace(packed, trusted=True))
 
 
 def pull_image(reference: str, host: str) -> None:
@@ -150,7 +151,7 @@ def _write_note(root: Path, manifest: PackManifest, reference: str, facts: dict[
 
 
 def _write(root: Path, packed: Packed) -> None:
-    write_atomically(root / NOTE, orjson.dumps(packed.model_dump(), option=orjson.OPT_INDENT_2).decode())
+    write_atomically(root / NOTE, orjson.dumps(asdict(packed), option=orjson.OPT_INDENT_2).decode())
 
 
 def _unpack(client: docker.DockerClient, id: str, root: Path, reference: str) -> None:

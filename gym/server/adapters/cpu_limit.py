@@ -1,7 +1,8 @@
 """A limit on the CPU time of code that runs in the event loop: pure Python that never ends is interrupted.
 
-Its timer counts wall time and looks at the thread's CPU time when it rings, so a busy machine changes no reward, and
-the watchdog keeps its own timers. What holds the interpreter's lock for ever is left to the watchdog.
+Its timer counts wall time and looks at the thread's CPU time when it rings, so a busy machine changes no reward: the
+time for which others had the core is no waiting. The watchdog keeps its own timers. What holds the interpreter's lock
+for ever is left to it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Final
 
@@ -34,7 +36,7 @@ class CpuLimit:
     def __enter__(self) -> None:
         if not self._works:
             return
-        self._cpu, self._began = time.thread_time(), time.monotonic()
+        self._cpu, self._began = time.thread_time(), time.monotonic() - _kept_from_cores()
         self._before = signal.signal(signal.SIGALRM, self._look)
         signal.setitimer(signal.ITIMER_REAL, min(self._seconds, self._wall, LOOK_SECONDS), LOOK_SECONDS)
 
@@ -48,5 +50,13 @@ class CpuLimit:
     def _look(self, _: int, __: FrameType | None) -> None:
         if time.thread_time() - self._cpu >= self._seconds:
             raise CpuLimitReached(self._seconds, waited=False)
-        if time.monotonic() - self._began >= self._wall:
+        if time.monotonic() - _kept_from_cores() - self._began >= self._wall:
             raise CpuLimitReached(self._wall, waited=True)
+
+
+def _kept_from_cores() -> float:
+    """Seconds for which this thread could have run, and others did."""
+    try:
+        return int(Path("/proc/thread-self/schedstat").read_text("ascii").split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):  # no Linux
+        return 0.0

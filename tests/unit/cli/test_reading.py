@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from io import StringIO
 
 from rich.console import Console, RenderableType
 
-from gym.cli.file_view import LONGEST_TEXT, code, readme, row_code, shorten
+from gym.cli.catalog_page import LONGEST_TEXT, shorten
+from gym.cli.file_view import code, readme
 
 README = "# name\n\n| | |\n|---|---|\n| Tools | none |\n| Reward | 1.0 |\n\n| mode | reads |\n|---|---|\n| a | b |\n"
 
@@ -41,4 +43,4 @@ def test_no_line_of_code_is_cut_off() -> None:
 def test_long_texts_of_a_row_end_in_an_ellipsis_wherever_they_stand() -> None:
     long = "x" * (LONGEST_TEXT + 1)
     assert shorten({"a": [long, 1], "b": "short"}) == {"a": ["x" * LONGEST_TEXT + "…", 1], "b": "short"}
-    assert "".join(shown(row_code({"a": long}))).count("x") == LONGEST_TEXT
+    assert "".join(shown(code(json.dumps(shorten({"a": long})), "json"))).count("x") == LONGEST_TEXT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -116,7 +117,7 @@ def test_cases_of_every_kind_and_an_oracle_are_asked_for(entry: CatalogEntry) ->
         "0 malformed cases, 1 at least",
         "0 adversarial cases, 2 at least",
     ]
-    example = entry.model_copy(update={"kind": "example"})
+    example = replace(entry, kind="example")
     assert not any("zero_reward" in gap for gap in find_gaps(example))
     (entry.directory / "data" / "verifier_cases.jsonl").write_text("{}\n")
     assert any("verifier_cases.jsonl:1: name: Field required" in gap for gap in find_gaps(entry))
@@ -128,7 +129,7 @@ def test_a_checkout_that_can_make_example_rollouts_says_so_and_takes_no_offence(
     folder = tmp_path / "servers" / "resources" / "mine"
     folder.parent.mkdir(parents=True)
     entry.directory.rename(folder)
-    moved = entry.model_copy(update={"directory": folder})
+    moved = replace(entry, directory=folder)
     assert check_server(moved, own_pytest).hints == ()
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "examples").touch()
@@ -173,7 +174,7 @@ def test_an_interpreter_that_is_not_there_is_a_failure_and_no_traceback(entry: C
 def test_everything_that_is_missing_is_named(entry: CatalogEntry) -> None:
     for name in ("README.md", "data/example.jsonl", "data/verifier_cases.jsonl"):
         (entry.directory / name).unlink()
-    bare = entry.model_copy(update={"config": None})
+    bare = replace(entry, config=None)
     assert list(find_gaps(bare)) == [
         "no README.md",
         "no file in configs/",
@@ -184,7 +185,7 @@ def test_everything_that_is_missing_is_named(entry: CatalogEntry) -> None:
 
 def test_a_model_needs_no_rows(entry: CatalogEntry) -> None:
     (entry.directory / "data" / "example.jsonl").unlink()
-    assert list(find_gaps(entry.model_copy(update={"type": "responses_api_models"}))) == []
+    assert list(find_gaps(replace(entry, type="responses_api_models"))) == []
 
 
 def test_bad_rows_are_named_by_line_and_field(entry: CatalogEntry) -> None:

@@ -95,16 +95,6 @@ def test_where_no_engine_answers_a_stack_that_was_tried_on_compose_may_run_local
     assert isinstance(stack_session.open_session("gym", "local").runtime, LocalRuntime)
 
 
-def test_a_request_holds_what_was_typed(here: Path) -> None:
-    request = stack_session.load_request(
-        ["mcqa", "a.b=1"], model="openai", files=[Path("x.yaml")], replicas=["mcqa=2"], environ={}
-    )
-    assert (request.names, request.overrides) == (("mcqa",), ("a.b=1",))
-    assert (request.model, request.files, request.replicas) == ("openai", (Path("x.yaml"),), {"mcqa": 2})
-    assert request.cwd == here
-    assert here in request.roots
-
-
 def test_what_is_not_well_is_reported_with_the_command_that_shows_why() -> None:
     mine = ReplicaStatus(
         instance="mine", replica="mine-2", type="resources_servers", implementation="m", state="healthy"
@@ -112,23 +102,3 @@ def test_what_is_not_well_is_reported_with_the_command_that_shows_why() -> None:
     ill = mine.model_copy(update={"state": "restarting", "detail": "exit code 1"})
     status = StackStatus(stack="gym", runtime="local", router="", replicas=(mine, ill))
     assert stack_session.unhealthy_replicas(status) == ["mine-2 is restarting (exit code 1): gym logs mine"]
-
-
-def test_config_paths_on_the_command_line_or_in_env_yaml_name_servers(here: Path) -> None:
-    with pytest.raises(UserError, match="Nothing is named"):
-        stack_session.load_named(["a.b=1"], environ={})
-    typed = stack_session.load_named(["+config_paths=[resources_servers/mcqa/configs/mcqa.yaml]"], environ={})
-    assert "mcqa_simple_agent" in {one.name for one in typed.instances}
-    (here / "env.yaml").write_text("config_paths: [resources_servers/mcqa/configs/mcqa.yaml]\n")
-    assert stack_session.load_named([], environ={}).instances == typed.instances
-
-
-def test_a_token_comes_from_a_file_or_the_environment_and_is_never_empty(here: Path) -> None:
-    (here / "token").write_text("  abc\n")
-    (here / "empty").write_text("\n")
-    assert stack_session.read_token(here / "token", {"GYM_TOKEN": "other"}) == "abc"
-    assert stack_session.read_token(None, {"GYM_TOKEN": "other"}) == "other"
-    assert stack_session.read_token(None, {}) == ""
-    for name in ("empty", "absent"):
-        with pytest.raises(UserError, match=name):
-            stack_session.read_token(here / name, {})

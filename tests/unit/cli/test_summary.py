@@ -9,7 +9,7 @@ import pytest
 
 from gym.cli.summary import collect_command
 from gym.plan import Plan, Service
-from gym.wire.rows import ServerType
+from gym.wire.server_types import ServerType
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -21,7 +23,7 @@ NOTED = Packed(
 
 def noted(tree: ConfigTree) -> Path:
     tree.usual_servers()
-    (tree.root / NOTE).write_text(NOTED.model_dump_json())
+    (tree.root / NOTE).write_text(json.dumps(asdict(NOTED)))
     return tree.root / FOLDER
 
 

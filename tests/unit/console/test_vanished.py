@@ -11,7 +11,7 @@ import pytest
 from gym.console.vanished import Vanished
 from gym.http import peer_health
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
-from gym.wire.rows import ServerType
+from gym.wire.server_types import ServerType
 from tests.support.raw_http import OK, Peer, raw_server
 
 AGENT: ServerType = "responses_api_agents"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gym.config.model import ContainerFacts
 from gym.plan import Plan, RouterPlan
-from gym.render.compose import LONG_DOCUMENT, launch_text, render_compose
+from gym.render.compose import render_compose
+from gym.render.compose_settings import LONG_DOCUMENT, launch_text, settings_files
 from gym.render.host_urls import reach_host
 from gym.wire.stack_names import project_name, replica_host, service_name
 from tests.support.compose_plans import HOME, demo_plan, facts_of, golden, plan_of, service
@@ -104,12 +106,25 @@ def test_scaling_one_service_changes_nothing_that_another_is_given() -> None:
     ]
 
 
-def test_a_document_too_long_for_the_environment_is_mounted_as_a_file() -> None:
-    plan = plan_of(service("mcqa", fields={"prompt": "x" * LONG_DOCUMENT}))
+@pytest.mark.parametrize(
+    ("launch", "length", "filed"), [("sdk", 1, True), ("script", 1, False), ("script", LONG_DOCUMENT, True)]
+)
+def test_our_servers_read_a_file_and_others_the_variable_while_it_can_hold_the_text(
+    launch: str, length: int, filed: bool
+) -> None:
+    plan = plan_of(service("mcqa", launch=launch, fields={"prompt": "x" * length}))
     one = rendered(plan)["services"]["mcqa"]
-    assert "NEMO_GYM_CONFIG_DICT" not in one["environment"]
-    assert one["environment"]["GYM_CONFIG_FILE"] == "/run/gym-config.json"
-    assert "./config/mcqa.json:/run/gym-config.json:ro" in one["volumes"]
+    assert ("NEMO_GYM_CONFIG_DICT" in one["environment"]) is not filed
+    assert ("./config/mcqa.json:/run/gym-config.json:ro" in one["volumes"]) is filed
+    assert list(settings_files(plan, "p")) == (["config/mcqa.json"] if filed else [])
+    if filed:
+        assert one["environment"]["GYM_CONFIG_FILE"] == "/run/gym-config.json"
+
+
+def test_other_settings_mean_another_container() -> None:
+    """Compose compares services, and not what is in the files that they mount."""
+    one, other = (rendered(plan_of(service("mcqa", fields={"prompt": text}))) for text in ("a", "b"))
+    assert one["services"]["mcqa"]["labels"]["gym.settings"] != other["services"]["mcqa"]["labels"]["gym.settings"]
 
 
 def test_a_server_that_is_given_a_url_of_this_machine_gets_the_gateway_entry() -> None:
@@ -157,7 +172,7 @@ def test_the_same_stack_in_another_folder_is_another_project() -> None:
 )
 def test_whatever_a_server_is_given_comes_out_of_the_yaml_as_it_went_in(fields: dict[str, Any]) -> None:
     """Compose turns `$$` back into `$`; everything else must survive YAML."""
-    plan = plan_of(service("mcqa", fields=fields))
+    plan = plan_of(service("mcqa", launch="image", fields=fields))
     text = rendered(plan)["services"]["mcqa"]["environment"]["NEMO_GYM_CONFIG_DICT"]
     document = json.loads(text.replace("$$", "$"))["mcqa"]["resources_servers"]["mcqa"]
     assert {key: document[key] for key in fields if key not in ("host", "port")} == {

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from gym import __version__, labels
+from gym.config.image_references import is_reference
 from gym.errors import UserError
-from gym.render.pack import PackManifest, is_reference, pack_labels, read_manifest, render_pack, series
+from gym.render.pack import PackManifest, pack_labels, read_manifest, render_pack, series
 
 MANIFEST = PackManifest(
     name="mcqa",

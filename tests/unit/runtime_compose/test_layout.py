@@ -7,7 +7,7 @@ from pathlib import Path
 import yaml
 
 from gym.plan import RouterPlan
-from gym.render.compose import LONG_DOCUMENT
+from gym.render.compose_settings import LONG_DOCUMENT
 from gym.runtime.compose.layout import (
     Layout,
     State,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from gym.config.model import StackConfig
 from gym.config.nodes import words
 from gym.labels import REDACTED
+
+if TYPE_CHECKING:
+    from gym.config.model import StackConfig
 
 _ALWAYS = frozenset(
     words("secret secrets password passwords passwd pwd passphrase credential credentials authorization bearer cookie")

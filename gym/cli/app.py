@@ -1,0 +1,80 @@
+"""The app that typer parses with: it knows every command by name, and those on the command line for real."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from gym import __version__
+from gym.cli.boundary import exit_code
+from gym.cli.options import DEFAULT_STACK, StackName
+from gym.cli.plain_help import PlainCommand, PlainGroup
+
+Commands = Mapping[str, tuple[str, str]]
+
+
+def make_app(commands: Commands, groups: frozenset[str], wanted: Iterable[str]) -> typer.Typer:
+    """An app that knows every command by name, and those in `wanted` for real."""
+    app = typer.Typer(
+        name="gym",
+        cls=PlainGroup,
+        help="Reinforcement-learning environments for language models: start them, collect verified rollouts.",
+        no_args_is_help=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+    )
+    app.callback()(_root)
+    for name, (panel, line) in commands.items():
+        if name in groups and name in wanted:
+            app.add_typer(_group(name), name=name, short_help=line, rich_help_panel=panel)
+            continue
+        app.command(
+            name, cls=PlainCommand, help=None if name in wanted else line, short_help=line, rich_help_panel=panel
+        )(_function(name) if name in wanted else _stub)
+    return app
+
+
+def _as_command(function: Callable[..., int]) -> Callable[..., Any]:
+    """The function's int, or the code of the trouble it met, becomes the exit code."""
+
+    @functools.wraps(function)
+    def command(*args: Any, **kwargs: Any) -> None:
+        raise typer.Exit(exit_code(lambda: function(*args, **kwargs)))
+
+    return command
+
+
+def _function(name: str) -> Callable[..., Any]:
+    return _as_command(importlib.import_module(f"gym.cli.commands.{name}").command)
+
+
+def _group(name: str) -> typer.Typer:
+    module = importlib.import_module(f"gym.cli.commands.{name}")
+    group = typer.Typer(cls=PlainGroup, help=module.__doc__, no_args_is_help=True, pretty_exceptions_enable=False)
+    for word, function in module.commands.items():
+        group.command(word, cls=PlainCommand)(_as_command(function))
+    return group
+
+
+def _stub() -> None:
+    raise AssertionError("a command on the command line is always loaded")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit()
+
+
+Version = Annotated[
+    bool, typer.Option("--version", help="Print the version and leave.", is_eager=True, callback=_show_version)
+]
+
+
+def _root(stack: StackName = DEFAULT_STACK, version: Version = False) -> None:
+    """Reinforcement-learning environments for language models: start them, collect verified rollouts."""

@@ -1,0 +1,74 @@
+"""What the user asked to be started, as the config module takes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from gym import labels
+from gym.cli.named_images import open_images
+from gym.cli.options import parse_counts, split_items
+from gym.config import LoadRequest, StackConfig, load_stack, search_roots
+from gym.errors import UserError
+
+
+def load_named(
+    items: list[str] | None,
+    *,
+    model: str | None = None,
+    files: list[Path] | None = None,
+    replicas: list[str] | None = None,
+    strict: bool = False,
+    without_models: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> StackConfig:
+    """The stack of what was typed. `config_paths=[...]` on the command line or in env.yaml names servers too."""
+    request = load_request(items, model=model, files=files, replicas=replicas, strict=strict, environ=environ)
+    stack = load_stack(replace(request, without_models=without_models))
+    if not stack.instances:
+        raise UserError(
+            "Nothing is named: give at least one server, or a configuration file with -c.",
+            "`gym list` shows the servers; try: gym up simple_weather --model scripted",
+        )
+    return stack
+
+
+def load_request(
+    items: list[str] | None,
+    *,
+    model: str | None = None,
+    files: list[Path] | None = None,
+    replicas: list[str] | None = None,
+    strict: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> LoadRequest:
+    """What the command line says, as the config module takes it."""
+    names, overrides = split_items(items or [])
+    cwd = Path.cwd()
+    names, packs = open_images(names, environ)
+    return LoadRequest(
+        names=names,
+        model=model,
+        files=tuple(files or ()),
+        overrides=overrides,
+        replicas=parse_counts(replicas or [], "--replicas"),
+        strict=strict,
+        cwd=cwd,
+        roots=(*packs, *search_roots(cwd, environ)),
+        environ=dict(environ),
+    )
+
+
+def read_token(token_file: Path | None, environ: Mapping[str, str] = os.environ) -> str:
+    """The bearer token for callers from outside; never an option's value, which every process list shows."""
+    if token_file is None:
+        return environ.get(labels.ENV_TOKEN, "").strip()
+    try:
+        token = token_file.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"--token-file {token_file}: {getattr(error, 'strerror', None) or error}") from error
+    if not token:
+        raise UserError(f"--token-file {token_file} is empty.", f"Make one: openssl rand -hex 32 > {token_file}")
+    return token

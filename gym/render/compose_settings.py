@@ -1,0 +1,51 @@
+"""What a server in a container reads at its start, and where: a file of its own, or a variable. Pure."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import orjson
+
+from gym import labels
+from gym.plan.model import Plan, Service
+from gym.render.launch_document import HEAD, Address, launch_document
+from gym.render.traefik import route_prefix
+from gym.render.yaml_text import NOT_IN_YAML
+from gym.wire.stack_names import PORT, ROUTER, service_name
+
+LONG_DOCUMENT: Final = 100_000  # the kernel refuses one environment string of 128 KiB
+
+
+def launch_text(plan: Plan, service: Service, project: str) -> str:
+    """A server's settings, as JSON that a person can read and every YAML reader reads the same way."""
+    document = launch_document(plan, service, _addresses(plan, service, project))
+    text = orjson.dumps(document, default=str, option=orjson.OPT_INDENT_2).decode()
+    return NOT_IN_YAML.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
+
+
+def settings_files(plan: Plan, project: str) -> dict[str, str]:
+    """Below the stack's folder: what servers read at their start, each in a file that a person may read as well."""
+    texts = [(one, launch_text(plan, one, project)) for one in plan.services]
+    return {settings_file(one): text for one, text in texts if reads_file(one, text)}
+
+
+def settings_file(service: Service) -> str:
+    return f"config/{service.slug}.json"
+
+
+def reads_file(service: Service, text: str) -> bool:
+    """Our SDK reads a file; others know the variable, as long as it can hold the text."""
+    return service.launch == "sdk" or len(text.encode()) > LONG_DOCUMENT
+
+
+def _addresses(plan: Plan, service: Service, project: str) -> dict[str, Address]:
+    """As this server sees the others. One not written for our SDK knows no replicas, so the router spreads for it."""
+    found: dict[str, Address] = {}
+    for one in plan.services:
+        if service.launch == "sdk":
+            found[one.name] = (service_name(one.slug, project), PORT)
+        else:
+            found[one.name] = (ROUTER, f"{labels.ROUTER_PORT}{route_prefix(one)}")
+    found[service.name] = ("0.0.0.0", PORT)
+    found[HEAD] = (ROUTER, labels.ROUTER_PORT)
+    return found
