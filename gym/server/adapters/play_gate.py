@@ -192,9 +192,10 @@ class PlayGate:
 
 
 class GateKeeper:
-    """One listener on loopback for all plays of a server; each has a path of its own that cannot be guessed."""
+    """One listener, on loopback, for all plays of a server; each has a path of its own that cannot be guessed."""
 
     def __init__(self) -> None:
+        self.host = "127.0.0.1"  # where it listens; before the first play another address of this machine can be set
         self._gates: dict[str, PlayGate] = {}
         self._server: uvicorn.Server | None = None
         self._listener: socket.socket | None = None
@@ -208,7 +209,8 @@ class GateKeeper:
         assert self._listener is not None
         place = secrets.token_hex(16)
         self._gates[place] = gate
-        return f"http://127.0.0.1:{self._listener.getsockname()[1]}/{place}"
+        host, port, *_ = self._listener.getsockname()
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}/{place}"
 
     async def close(self, url: str) -> None:
         gate = self._gates.pop(url.rpartition("/")[2], None)
@@ -232,8 +234,9 @@ class GateKeeper:
             await send_answer(send, Answer(error.to_body(), error.status))
 
     async def _listen(self) -> None:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        listener.bind(("127.0.0.1", 0))
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.bind((self.host, 0))
         listener.listen(256)
         usual: dict[str, Any] = {"http": "httptools", "ws": "none", "lifespan": "off", "log_config": None}
         config = uvicorn.Config(self, interface="asgi3", log_level="warning", access_log=False, **usual)

@@ -18,6 +18,7 @@ from gym.server.adapters.play_faults import fault_of_policy
 from gym.server.adapters.play_gate import GateKeeper, PlayGate
 from gym.server.adapters.play_thread import PlayThreads
 from gym.server.adapters.play_tools import PlayLimits, PlayTool, play_tools
+from gym.server.adapters.play_verdict import PlayVerdict
 from gym.server.agent import Agent, AgentConfig, RunRow
 from gym.server.agent_tools import AgentTools
 from gym.server.config import Settings
@@ -51,6 +52,7 @@ class PlayTask:
     params: Mapping[str, Any]
     mcp_url: str  # the same tools, for an MCP client (streamable HTTP)
     mcp_headers: Mapping[str, str] = field(repr=False)
+    rollout: RolloutClient = field(repr=False)  # the way to the environment, and to other servers of the stack
 
     @property
     def text(self) -> str:
@@ -90,6 +92,7 @@ class Played:
     said: Said = None
     truncated_by: str = ""
     fault: str = ""
+    verdict: PlayVerdict | None = None  # of a library that judges by itself
     found: list[CallSequence] = field(default_factory=list)
 
 
@@ -107,7 +110,7 @@ class WholeAgent(Agent):
     # What an author writes.
 
     def play(self, task: PlayTask, model: PolicyAccess, tools: Sequence[PlayTool]) -> Any:
-        """The last words of the library, as a text or as items; None where the model has said them itself."""
+        """The last words of the library, as a text or as items, or None; a `PlayVerdict` where it judges by itself."""
         raise NotImplementedError(f"{type(self).__name__} has no play")
 
     # What makes a rollout of it.
@@ -119,6 +122,8 @@ class WholeAgent(Agent):
         if not wanted:
             await rollout.drop_trace()
         row = row.with_params(asked_params(row.params, played.found))
+        if played.verdict is not None:
+            return splice(row.body, {**played.verdict.to_fields(), "response": response}, keys=row.fields)
         if self.config.skip_verification:
             skipped = {"reward": self.config.skip_verification_reward, "verification_skipped": True}
             return splice(row.body, {"response": response, **skipped}, keys=row.fields)
@@ -157,7 +162,7 @@ class WholeAgent(Agent):
         try:
             policy = PolicyAccess(f"{url}/v1", gate.key, str(params.get("model") or rollout.model_server))
             headers = {"authorization": f"Bearer {gate.key}"}
-            task = PlayTask(row, params, f"{url}/mcp", headers)
+            task = PlayTask(row, params, f"{url}/mcp", headers, rollout)
             return await self._see_through(self._begin(task, policy, tools), gate, limits, rollout)
         finally:
             await self.gates.close(url)
@@ -222,9 +227,9 @@ class WholeAgent(Agent):
             )
             return Played(fault=fault)
         said = playing.result()
-        if said is None and not answered:
+        if not answered and (said is None or isinstance(said, PlayVerdict)):
             raise RolloutError("agent", "play asked the model nothing and returned nothing", retryable=False)
-        return Played(said=check_said(said))
+        return Played(verdict=said) if isinstance(said, PlayVerdict) else Played(said=check_said(said))
 
 
 def check_said(said: Any) -> Said:

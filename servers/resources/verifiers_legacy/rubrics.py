@@ -1,0 +1,64 @@
+"""Keeps what the package would lose: an exception of a reward function, which it logs and counts as 0.
+
+The same functions over an empty answer tell whose fault it is: one that raises over that too is broken.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, Final
+
+import verifiers as vf
+
+RAISED: ContextVar[dict[str, Exception] | None] = ContextVar("raised", default=None)
+NEVER_THE_ANSWER: Final = (OSError, MemoryError, ImportError, NotImplementedError)
+CLIENT_GAVE_UP: Final = frozenset(("APIError", "TransportError"))  # of openai; httpx: a judge's model, say
+
+
+def watch_rubric(rubric: vf.Rubric) -> None:
+    for one in leaves(rubric):
+        one.funcs = [watched(function) for function in one.funcs]
+
+
+def leaves(rubric: vf.Rubric) -> Iterator[vf.Rubric]:
+    """The rubrics that have functions: a group has rubrics."""
+    parts = getattr(rubric, "rubrics", None)
+    if parts is None:
+        yield rubric
+    for part in parts or ():
+        yield from leaves(part)
+
+
+def has_group_functions(rubric: vf.Rubric) -> bool:
+    """Functions that compare rollouts with one another: here each is judged by itself."""
+    return any(one._is_group_func(function) for one in leaves(rubric) for function in one.funcs)
+
+
+def watched(function: Callable[..., Any]) -> Callable[..., Any]:
+    name = getattr(function, "__name__", repr(function))
+
+    @functools.wraps(function)
+    async def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            found = function(*args, **kwargs)
+            found = await found if inspect.isawaitable(found) else found
+            return float(found)
+        except Exception as error:
+            raised = RAISED.get()
+            if raised is not None:
+                raised.setdefault(name, error)
+            raise
+
+    return call
+
+
+def is_never_the_answer(error: BaseException) -> bool:
+    now: BaseException | None = error
+    while now is not None:
+        if isinstance(now, NEVER_THE_ANSWER) or any(one.__name__ in CLIENT_GAVE_UP for one in type(now).__mro__):
+            return True
+        now = now.__cause__
+    return False
