@@ -8,7 +8,7 @@ from atroposlib.envs.base import BaseEnv
 from item_codec import read_item
 from lent_policy import POLICY, Exhausted, LentPolicy, RecordedPolicy
 from loading import load_environment
-from openai import AsyncOpenAI, OpenAIError
+from openai import AsyncOpenAI
 from pydantic import Field
 from scoring import read_score, watched
 
@@ -62,22 +62,27 @@ class Atropos(PlayedEnvironment):
         try:
             with watched() as groups:
                 trajectory = await self.collect(read_item(item))
-            return read_score(trajectory, groups, name=self.config.environment)
-        except RolloutError:
-            raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 (whose fault it is comes next)
             return self.blame(error, policy)
         finally:
             POLICY.reset(token)
+        if policy.failure is not None:
+            raise policy.failure
+        if not policy.asked:
+            what = f"{self.config.environment} asked the policy nothing for {item!r:.200}"
+            raise RolloutError("resources", what, retryable=False)
+        return read_score(trajectory, groups, name=self.config.environment)
 
     def blame(self, error: Exception, policy: LentPolicy | RecordedPolicy) -> PlayVerdict:
         """The item's fault before the policy was asked at all; the policy's only where the configuration says so."""
+        if policy.failure is not None:
+            raise policy.failure from error
         told = f"{self.config.environment} raised {type(error).__name__}: {error}"[:1000]
         names = {one.__name__ for one in type(error).__mro__}
         if not policy.asked:
             raise RolloutError("row", f"item: {told}, before it asked the policy", retryable=False) from error
-        if isinstance(error, OpenAIError) or not names & set(self.config.policy_errors):
-            raise RolloutError("resources", told, retryable=isinstance(error, OpenAIError)) from error
+        if not names & set(self.config.policy_errors):
+            raise RolloutError("resources", told, retryable=False) from error
         return PlayVerdict(0.0, {"reason": told})
 
     async def collect(self, item: Any) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from atroposlib.envs.server_handling.openai_server import OpenAIServer
 from atroposlib.envs.server_handling.server_baseline import APIServerConfig
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, OpenAIError
 from openai.types.chat import ChatCompletion, ChatCompletionMessage
 from openai.types.chat.chat_completion import Choice
 
@@ -20,6 +20,7 @@ from gym.wire.failures import RolloutError
 
 class Policy(Protocol):
     asked: int
+    failure: Exception | None  # kept, for an environment may swallow it and score what was never said
 
     async def ask(self, **asked: Any) -> ChatCompletion: ...
 
@@ -37,10 +38,15 @@ class LentPolicy:
     def __init__(self, client: AsyncOpenAI, model: str) -> None:
         self._client, self._model = client, model
         self.asked = 0
+        self.failure: Exception | None = None
 
     async def ask(self, **asked: Any) -> ChatCompletion:
         self.asked += 1
-        reply: ChatCompletion = await self._client.chat.completions.create(**{**asked, "model": self._model})
+        try:
+            reply: ChatCompletion = await self._client.chat.completions.create(**{**asked, "model": self._model})
+        except OpenAIError as error:
+            self.failure = RolloutError("resources", f"the policy did not answer: {error}"[:1000])
+            raise
         return reply
 
 
@@ -50,6 +56,7 @@ class RecordedPolicy:
     def __init__(self, texts: list[str]) -> None:
         self._texts = iter(texts)
         self.asked = 0
+        self.failure: Exception | None = None
 
     async def ask(self, **_: Any) -> ChatCompletion:
         text = next(self._texts, None)
@@ -81,4 +88,5 @@ class LentServer(OpenAIServer):  # type: ignore[misc]  # the library has no type
     async def completion(self, **_: Any) -> Any:
         """A text that goes on is no conversation: nothing of it could become items of a rollout."""
         what = "this environment asks for completions of a prompt: only chat completions can be lent"
-        raise RolloutError("resources", what, retryable=False)
+        POLICY.get().failure = RolloutError("resources", what, retryable=False)
+        raise NotImplementedError(what)

@@ -30,6 +30,11 @@ class CratesConfig:
 class Crates:
     """`#` wall, `.` floor, `o` mark, `x` crate, `*` crate on a mark, `@` you, `+` you on a mark."""
 
+    player: Place
+    crates: frozenset[Place]
+    marks: frozenset[Place]
+    pillars: frozenset[Place]
+
     def __init__(self, config: CratesConfig | None = None) -> None:
         self.config = config or CratesConfig()
 

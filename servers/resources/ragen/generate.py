@@ -63,8 +63,8 @@ def draw_room(random: Random, difficulty: str) -> tuple[int, str]:
 def solve(room: Crates, longest: int) -> tuple[int, ...]:
     """The shortest way, of all that there are; empty where it is longer."""
     begun: tuple[Place, frozenset[Place]] = (room.player, room.crates)
-    seen, queue = {begun}, deque([(begun, ())])
-    path: tuple[int, ...]
+    seen = {begun}
+    queue: deque[tuple[tuple[Place, frozenset[Place]], tuple[int, ...]]] = deque([(begun, ())])
     while queue:
         (player, crates), path = queue.popleft()
         for action, way in MOVES.items() if len(path) < longest else ():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from random import Random
 from typing import Any
 
@@ -50,6 +50,8 @@ class Odd(BaseEnv):  # type: ignore[misc]
         return None
 
     async def collect_trajectories(self, item: Any) -> tuple[Any, list[Any]]:
+        if self.config.does == "nothing":
+            return None, []
         async with self.server.managed_server(tokenizer=self.tokenizer) as managed:
             asked = [{"role": "user", "content": str(item)}]
             replies = await managed.chat_completion(messages=asked, n=self.config.group_size)
@@ -60,12 +62,16 @@ class Odd(BaseEnv):  # type: ignore[misc]
             raise IndexError(text[99])
         if self.config.does == "odd":
             return ["odd"], []
-        if self.config.does == "completes":
-            await self.server.completion(prompt="Once")
+        if self.config.does in ("completes", "asks again"):
+            with suppress(Exception):  # as many environments do
+                await (self.server.completion(prompt="Once") if self.config.does == "completes" else self.ask_wrongly())
         if self.config.does != "drops":
             scores = wrong.get(self.config.does, float(text == "yes"))
             group["scores"].extend(scores if isinstance(scores, list) else [scores])
         return (None if self.config.does in ("same", "drops") else group), []
+
+    async def ask_wrongly(self) -> None:
+        await self.server.chat_completion(messages=[])
 
 
 class Silent(Odd):
@@ -142,6 +148,8 @@ async def test_a_trajectory_that_is_dropped_without_a_score_is_worth_nothing(nam
         ("odd", "a ScoredDataItem or a ScoredDataGroup is needed"),
         ("raises", "IndexError"),
         ("completes", "completions of a prompt"),
+        ("asks again", "the policy did not answer"),
+        ("nothing", "asked the policy nothing"),
     ],
 )
 async def test_what_the_environment_does_wrong_is_a_failure(does: str, said: str) -> None:
