@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gym.server.base import ServerApp
     from gym.server.cases import Case, CaseOutcome
     from gym.server.testing import Rows
+    from gym.testing import GymStack
 
 NO_CASES = "--no-verifier-cases"
 ENTRYPOINT = "app.py"
@@ -38,6 +39,44 @@ def rows(request: pytest.FixtureRequest) -> Rows:
     from gym.server.testing import read_lines  # noqa: PLC0415 (as below: who tests something else pays nothing)
 
     return read_lines(folder_of(request.path) / ROWS)
+
+
+@pytest.fixture(scope="module")
+def gym_stack() -> Iterator[StackStarts]:
+    """`gym_stack("mcqa", model="scripted")`: a started GymStack; the same words mean the same one in a module."""
+    starts = StackStarts()
+    yield starts
+    starts.stop()
+
+
+class StackStarts:
+    def __init__(self) -> None:
+        self._stacks: dict[tuple[Any, ...], GymStack] = {}
+
+    def __call__(self, *words: str, **options: Any) -> GymStack:
+        from gym.testing import GymStack  # noqa: PLC0415
+
+        key = (words, *sorted(options.items()))
+        if key not in self._stacks:
+            self._stacks[key] = GymStack(*words, **options).start()
+        return self._stacks[key]
+
+    def logs(self) -> Iterator[tuple[str, str]]:
+        yield from ((" ".join(map(str, words)), one.get_logs()) for (words, *_), one in self._stacks.items())
+
+    def stop(self) -> None:
+        while self._stacks:
+            self._stacks.popitem()[1].stop()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that failed shows what its stacks wrote."""
+    report = yield
+    starts = getattr(item, "funcargs", {}).get("gym_stack")
+    if report.failed and isinstance(starts, StackStarts):
+        report.sections += [(f"gym logs of {name}", text) for name, text in starts.logs()]
+    return report
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

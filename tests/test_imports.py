@@ -38,6 +38,7 @@ ORDER = (
         "trainers",
         "console",
         "cli",
+        "testing",
         "pytest_plugin",
         "__main__",
     ),

@@ -82,6 +82,8 @@ def _call(arguments: Sequence[str]) -> int:
 
 def _quick(arguments: Sequence[str]) -> tuple[str, Sequence[str], bool] | None:
     """A command that is typed often, without any option but `--json`: its name and its words."""
+    if os.environ.get("GYM_STACK"):
+        return None  # an option too, which the parser checks
     name, *rest = arguments
     words = [one for one in rest if one != "--json"]
     if QUICK.get(name) != len(words) or len(rest) - len(words) > 1 or any(one.startswith("-") for one in words):

@@ -14,10 +14,9 @@ from rich.text import Text
 
 from gym.cli import console
 from gym.labels import SERVER_PREFIX
-from gym.plan import SANDBOX
-from gym.runtime.protocol import OnStatus, ReplicaStatus, StackStatus
+from gym.runtime.status import OnStatus, ReplicaStatus, StackStatus
 from gym.wire.server_types import KINDS
-from gym.wire.stack_names import SERVICE
+from gym.wire.stack_names import SANDBOX, SERVICE
 
 ShowUrl = Callable[[ReplicaStatus, StackStatus], str]
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from gym import labels
 from gym.cli.named_images import open_images
 from gym.cli.options import parse_counts, split_items
 from gym.config import LoadRequest, StackConfig, load_stack, search_roots
@@ -59,16 +58,3 @@ def load_request(
         roots=(*packs, *search_roots(cwd, environ)),
         environ=dict(environ),
     )
-
-
-def read_token(token_file: Path | None, environ: Mapping[str, str] = os.environ) -> str:
-    """The bearer token for callers from outside; never an option's value, which every process list shows."""
-    if token_file is None:
-        return environ.get(labels.ENV_TOKEN, "").strip()
-    try:
-        token = token_file.read_text("utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"--token-file {token_file}: {getattr(error, 'strerror', None) or error}") from error
-    if not token:
-        raise UserError(f"--token-file {token_file} is empty.", f"Make one: openssl rand -hex 32 > {token_file}")
-    return token

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import orjson
 
 from gym.cli import console
-from gym.engine import find_engine
 from gym.errors import InfraError, UserError
 from gym.files import write_atomically
 from gym.runtime.local.home import prepare_home
 
 if TYPE_CHECKING:
-    from gym.runtime.protocol import Runtime, StackStatus
+    from gym.runtime.protocol import Runtime
+    from gym.runtime.status import StackStatus
 
 RuntimeName = Literal["compose", "local"]
 STATE_DIR = ".gym"
@@ -137,6 +137,8 @@ def choose_runtime(wanted: RuntimeName | None) -> tuple[RuntimeName, str]:
     """The runtime's name and one line on why: what was asked for, else compose when an engine answers, else local."""
     if wanted:
         return wanted, f"runtime: {wanted}"
+    from gym.engine import find_engine  # noqa: PLC0415  (as below)
+
     facts = find_engine()
     if isinstance(facts, InfraError):
         return "local", f"runtime: local, each server a process on this machine ({facts.what.rstrip('.')})"

@@ -13,7 +13,7 @@ from rich.status import Status
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.stack_request import read_token
+from gym.cli.caller_token import read_token
 from gym.cli.stack_session import router_of
 from gym.collect.study.rerun import OnProgress, RerunOptions, RerunResult
 

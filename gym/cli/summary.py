@@ -16,7 +16,7 @@ from gym.config import find_server, search_roots
 from gym.config.packed import packed_at
 from gym.errors import UserError
 from gym.plan import Plan
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 
 
 def show_started(status: StackStatus, plan: Plan) -> None:

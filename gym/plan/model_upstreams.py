@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from gym.plan.model import Service
+from gym.wire.stack_names import UPSTREAM_FOLDER
 
-FOLDER: Final = "upstreams"  # below the home; in it one folder for each model, by its slug
+FOLDER: Final = UPSTREAM_FOLDER
 
 
 def takes_upstreams(service: Service) -> bool:

@@ -2,47 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from gym.plan.model import Change, Observed, Plan, Value
 from gym.render.bake import StackImages
-
-ReplicaState = Literal["starting", "healthy", "unhealthy", "restarting", "stopping", "exited"]
-
-
-class ReplicaStatus(BaseModel):
-    """One replica as `gym ps` shows it."""
-
-    model_config = ConfigDict(frozen=True)
-
-    instance: str
-    replica: str  # "mcqa-1"
-    type: str  # a ServerType, or "router" / "console"
-    implementation: str
-    state: ReplicaState
-    url: str = ""
-    pid: int | None = None
-    container: str = ""
-    restarts: int = 0
-    uptime_seconds: float = 0.0
-    detail: str = ""  # why it is not healthy: "exit code 1", "no answer on /healthz", ...
-
-
-class StackStatus(BaseModel):
-    model_config = ConfigDict(frozen=True)
-
-    stack: str
-    runtime: Literal["local", "compose"]
-    router: str  # "http://127.0.0.1:11000"
-    replicas: tuple[ReplicaStatus, ...] = ()
-
-    @property
-    def healthy(self) -> bool:
-        return bool(self.replicas) and all(one.state == "healthy" for one in self.replicas)
+from gym.runtime.status import OnStatus, StackStatus
 
 
 class Prepared(Value):
@@ -52,9 +20,6 @@ class Prepared(Value):
     secrets: dict[str, str] = Field(default_factory=dict, repr=False)
     images: StackImages | None = None  # where servers run from images
     notices: tuple[str, ...] = ()  # what a user should read before the stack starts
-
-
-OnStatus = Callable[[StackStatus], None]
 
 
 class Runtime(Protocol):
@@ -94,6 +59,3 @@ class Runtime(Protocol):
     def scale(
         self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float | None
     ) -> StackStatus: ...
-
-
-__all__ = ["Change", "OnStatus", "Prepared", "ReplicaState", "ReplicaStatus", "Runtime", "StackStatus"]

@@ -11,6 +11,7 @@ ROUTER: Final = "router"
 CONSOLE: Final = "console"
 SANDBOX: Final = "sandbox"  # the broker
 SERVICE: Final = "service"  # what a sidecar is, beside servers
+UPSTREAM_FOLDER: Final = "upstreams"  # below a stack's home; in it one folder for each model, by its slug
 NETWORK: Final = "stack"
 PORT: Final = 8000  # where every server listens inside its container
 PROJECT_MAX: Final = 36

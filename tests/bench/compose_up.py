@@ -20,7 +20,7 @@ from gym.collect import AttemptOptions, collect
 from gym.engine import docker_environ
 from gym.http.pool import HttpClient
 from gym.programs import run_program
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 from tests.support.docker import Stand, engine_client, need_engine, replicas, stand_in, write_server
 
 if TYPE_CHECKING:

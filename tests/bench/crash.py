@@ -27,7 +27,7 @@ import orjson
 
 from gym.errors import GymError
 from gym.runtime.local import LocalRuntime
-from gym.runtime.protocol import ReplicaStatus, StackStatus
+from gym.runtime.status import ReplicaStatus, StackStatus
 
 ROOT = Path(__file__).parents[2]
 TARGETS = ("collector", "agent", "resources", "model", "router")

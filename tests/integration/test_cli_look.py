@@ -56,6 +56,11 @@ def test_with_the_parser_they_print_the_same(words: tuple[str, ...], tmp_path: P
     assert gym("--stack", "gym", *words, cwd=tmp_path).stdout == plain.stdout
 
 
+def test_a_stack_that_the_environment_names_is_the_one_that_is_meant(tmp_path: Path) -> None:
+    assert "No stack 'other'" in gym("ps", cwd=tmp_path, env={"GYM_STACK": "other"}).stderr
+    assert gym("ps", cwd=tmp_path, env={"GYM_STACK": "No/Name"}).returncode == 2
+
+
 def test_a_bare_gym_shows_what_there_is_and_fails(tmp_path: Path) -> None:
     bare = gym(cwd=tmp_path)
     assert (bare.returncode, bare.stdout) == (2, gym("-h", cwd=tmp_path).stdout)

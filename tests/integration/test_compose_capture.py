@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 from tests.support.docker import Stand, call, end_processes, eventually, replicas, stand_in
 
 pytestmark = pytest.mark.docker

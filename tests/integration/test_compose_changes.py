@@ -12,7 +12,7 @@ import pytest
 
 from gym.errors import StartFailed, UserError
 from gym.runtime.compose import ComposeRuntime
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 from gym.wire.stack_names import project_name
 from tests.support.docker import Stand, call, engine_client, eventually, replicas, stand_in, write_server
 

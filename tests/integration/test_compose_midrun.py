@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from gym.collect import AttemptOptions, collect
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 from tests.support.docker import Stand, end_processes, engine_client, replicas, stand_in
 
 pytestmark = pytest.mark.docker

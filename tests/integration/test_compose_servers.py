@@ -179,7 +179,10 @@ def test_a_service_on_the_host_is_reached_under_the_gateways_name(stand: Stand) 
             ["python", "-c", "import socket; socket.gethostbyname('host.docker.internal')"]
         )
         assert code == 0, output
-        assert "http://host.docker.internal:8765/v1" in json.dumps(container.attrs["Config"]["Env"])
+        _, settings = container.exec_run(["cat", "/run/gym-config.json"])
+        assert json.loads(settings)["fine"]["resources_servers"]["fine"]["description"] == (
+            "http://host.docker.internal:8765/v1"
+        )
 
 
 def test_plain_compose_takes_the_rendered_file(stand: Stand) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gym.errors import NotUp
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 from tests.support.docker import Stand, call, end_processes, engine_client, eventually, replicas, stand_in, write_server
 
 pytestmark = pytest.mark.docker

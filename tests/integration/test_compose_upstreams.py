@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from gym.plan import RouterPlan
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 from tests.support.docker import Stand, call, engine_client, eventually, stand_in
 
 pytestmark = pytest.mark.docker

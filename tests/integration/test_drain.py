@@ -9,7 +9,7 @@ import pytest
 
 from gym.http.pool import HttpClient
 from gym.runtime.local import LocalRuntime
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 from tests.support.stacks import make_service, make_stack, replica, start, until
 
 REAL_APP = """

@@ -17,7 +17,7 @@ import pytest
 
 from gym.collect import AttemptOptions, collect
 from gym.runtime.local import LocalRuntime
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 from tests.support.docker import Stand, engine_client, eventually, replicas, stand_in
 from tests.support.repair import healthy_replicas
 

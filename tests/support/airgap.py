@@ -18,7 +18,7 @@ from typing import Any
 from gym.collect import AttemptOptions, collect
 from gym.plan import RouterPlan
 from gym.runtime.compose import ComposeRuntime, engine_answers, load_stack_file
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 
 OPTIONS = AttemptOptions(concurrency=8, timeout=60, max_attempts=20, backoff=0.5)
 

@@ -20,7 +20,7 @@ from gym.render.bake import StackImages
 from gym.runtime.compose import ComposeRuntime, require_engine
 from gym.runtime.compose.images import LABEL_SOURCE
 from gym.runtime.compose.layout import Layout
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 
 if TYPE_CHECKING:
     import docker

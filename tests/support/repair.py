@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gym.runtime.compose.converge import containers_of
 from gym.runtime.compose.layout import Layout
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 from tests.support.docker import Stand, call, engine_client, eventually
 
 TIMEOUT = 180.0

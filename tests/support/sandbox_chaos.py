@@ -26,7 +26,7 @@ from gym.runtime.identity import is_alive
 from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
 from gym.runtime.local.pid_file import read_record
-from gym.runtime.protocol import ReplicaStatus
+from gym.runtime.status import ReplicaStatus
 from gym.wire.stack_names import project_name
 from tests.support.docker import write_server
 

@@ -19,7 +19,7 @@ from gym.runtime.identity import Identity, identify, is_alive
 from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
 from gym.runtime.local.pid_file import read_record
-from gym.runtime.protocol import ReplicaStatus, StackStatus
+from gym.runtime.status import ReplicaStatus, StackStatus
 
 TIMEOUT = 120.0
 

@@ -12,8 +12,8 @@ import orjson
 import typer
 
 from gym.cli import console
+from gym.cli.caller_token import read_token
 from gym.cli.options import DEFAULT_STACK, AsJson, StackName
-from gym.cli.stack_request import read_token
 from gym.cli.stack_session import router_of
 from gym.client import Stack, conversation
 from gym.errors import UserError

@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
+from gym.cli.caller_token import read_token
 from gym.cli.options import DEFAULT_STACK, StackName
 from gym.cli.progress import follow_progress, show_summary
 from gym.cli.rollout_inputs import find_rows, parse_params, parse_shard
-from gym.cli.stack_request import read_token
 from gym.cli.stack_session import router_of
 from gym.cli.unhealthy import none_unhealthy, unhealthy_in, with_unhealthy
 from gym.collect import CollectOptions, run_collection

@@ -11,6 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 import typer
 
 from gym.cli import console
+from gym.cli.caller_token import read_token
 from gym.cli.options import (
     DEFAULT_STACK,
     ConfigFiles,
@@ -26,7 +27,7 @@ from gym.cli.options import (
 from gym.cli.planning import plan_stack
 from gym.cli.replica_table import live_status
 from gym.cli.sandbox.build_progress import show_builds
-from gym.cli.stack_request import load_named, read_token
+from gym.cli.stack_request import load_named
 from gym.cli.stack_session import StackSession, choose_runtime, open_session
 from gym.cli.summary import show_started
 from gym.config import StackConfig, collect_secrets

@@ -17,8 +17,8 @@ from gym.engine import docker_environ, engine_host
 from gym.errors import UserError
 from gym.http.keepalive import keep_alive
 from gym.plan import SANDBOX
-from gym.runtime.protocol import ReplicaStatus
 from gym.runtime.sandbox_access import read_tokens
+from gym.runtime.status import ReplicaStatus
 from gym.wire.stack_names import PORT
 
 CONNECT_SECONDS: Final = 10.0

@@ -50,9 +50,10 @@ from gym.runtime.gpus import check_gpus, count_engine_gpus, count_gpus
 from gym.runtime.lateness import start_seconds
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.local.listeners import listen_for_router
-from gym.runtime.protocol import OnStatus, Prepared, StackStatus
+from gym.runtime.protocol import Prepared
 from gym.runtime.sandbox_access import remove_leftovers
 from gym.runtime.signals import ignore_interrupts
+from gym.runtime.status import OnStatus, StackStatus
 from gym.runtime.upstream_folders import forget_upstreams
 from gym.venvs import cache_dir
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from gym import labels
 from gym.plan.model import Observed, ObservedService, Plan, Value
-from gym.runtime.protocol import ReplicaState, ReplicaStatus
+from gym.runtime.status import ReplicaState, ReplicaStatus
 from gym.wire.stack_names import CONSOLE, PORT, ROUTER, SANDBOX
 
 if TYPE_CHECKING:

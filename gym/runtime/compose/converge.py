@@ -27,8 +27,8 @@ from gym.runtime.compose.layout import Layout, State, override_files, write_firs
 from gym.runtime.compose.teardown import GRACE_SECONDS, hand_over_sandboxes, restart_containers, stop_containers
 from gym.runtime.compose.wait import StackHealth, wait_until_healthy
 from gym.runtime.compose.work import Working, alone_with_compose
-from gym.runtime.protocol import OnStatus, StackStatus
 from gym.runtime.signals import ignore_interrupts
+from gym.runtime.status import OnStatus, StackStatus
 from gym.wire.stack_names import CONSOLE, ROUTER, SANDBOX
 
 if TYPE_CHECKING:

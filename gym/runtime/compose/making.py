@@ -15,7 +15,8 @@ from gym.runtime.compose.images import plan_images, write_build_files
 from gym.runtime.compose.index_settings import write_build_secrets
 from gym.runtime.compose.server_builds import build_missing, pull_missing
 from gym.runtime.compose.stack_lock import Lock, check_installed, check_lock, image_ids, is_built_from_lock, pins_of
-from gym.runtime.protocol import Prepared, ReplicaStatus, StackStatus
+from gym.runtime.protocol import Prepared
+from gym.runtime.status import ReplicaStatus, StackStatus
 
 
 def make_images(to: Converger, prepared: Prepared, cache: Path, lock: Lock | None) -> tuple[str, ...]:

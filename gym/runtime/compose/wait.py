@@ -25,7 +25,7 @@ from gym.runtime.compose.containers import (
     status_of,
 )
 from gym.runtime.lateness import EXITS, Late, ends_at_each_start, not_in_time
-from gym.runtime.protocol import OnStatus, ReplicaStatus, StackStatus
+from gym.runtime.status import OnStatus, ReplicaStatus, StackStatus
 from gym.wire.stack_names import ROUTER
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gym.errors import InfraError, UserError
-from gym.plan.model_upstreams import FOLDER
+from gym.wire.stack_names import UPSTREAM_FOLDER
 
 ROOM_BYTES = 64 * 1024
 
@@ -63,7 +63,7 @@ class Home:
     @property
     def upstreams(self) -> Path:
         """Addresses that models got at run time. A key may stand in them."""
-        return self.path / FOLDER
+        return self.path / UPSTREAM_FOLDER
 
     @property
     def command_lock(self) -> Path:

@@ -36,8 +36,8 @@ from gym.runtime.local.specs import (
     service_spec,
 )
 from gym.runtime.local.start_waits import StartDeadline, deadline_for, settles, wait_healthy, wait_routed
-from gym.runtime.protocol import StackStatus
 from gym.runtime.sandbox_access import HAND_OVER, TOKENS, config_path, write_config
+from gym.runtime.status import StackStatus
 from gym.wire.stack_names import SANDBOX
 
 RECONCILE_EVERY = 0.5

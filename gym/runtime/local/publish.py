@@ -19,7 +19,7 @@ from gym.render.console_document import console_document
 from gym.render.traefik import traefik_dynamic, traefik_static
 from gym.runtime.local.home import Home, folder_id
 from gym.runtime.local.specs import DYNAMIC_FILE, DYNAMIC_FOLDER, STATIC_FILE, redacted_plan
-from gym.runtime.protocol import ReplicaStatus
+from gym.runtime.status import ReplicaStatus
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
 
 

@@ -30,7 +30,7 @@ from gym.runtime.local.listeners import address_of, url_of
 from gym.runtime.local.probe import ONLY_OK, SILENCE, probe
 from gym.runtime.local.process_logs import rotate, size_of, tail_from
 from gym.runtime.local.refusal import failure_of, refusing
-from gym.runtime.protocol import ReplicaState, ReplicaStatus
+from gym.runtime.status import ReplicaState, ReplicaStatus
 
 BACKOFF_FIRST, BACKOFF_MOST = 0.2, 30.0
 HEALTHY_LONG_ENOUGH = 60.0  # after that a crash is a new story

@@ -11,7 +11,7 @@ import pytest
 
 from gym.broker.providers.docker.image_build import build_tag
 from gym.engine import connect, require_engine
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 from gym.wire.sandbox import Build, SandboxInfo
 from tests.support.cli import gym
 from tests.support.docker import call, end_processes, engine_client, eventually, need_engine, remove_images_of

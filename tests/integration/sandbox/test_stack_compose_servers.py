@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gym.runtime.protocol import StackStatus
 from gym.runtime.sandbox_access import TOKENS
+from gym.runtime.status import StackStatus
 from gym.wire.stack_names import project_name
 from tests.support.cli import GYM, environment, gym
 from tests.support.docker import engine_client, eventually, need_engine, remove_images_of, replicas

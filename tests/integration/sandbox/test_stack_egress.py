@@ -13,7 +13,7 @@ import pytest
 from gym import labels
 from gym.plan import SANDBOX
 from gym.render.compose import EGRESS, SANDBOXES
-from gym.runtime.protocol import StackStatus
+from gym.runtime.status import StackStatus
 from gym.wire.stack_names import project_name
 from tests.support.cli import gym
 from tests.support.docker import call, engine_client, eventually, need_engine, remove_images_of, replicas, write_server

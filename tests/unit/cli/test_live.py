@@ -14,7 +14,7 @@ from gym.cli.replica_table import _LiveView, live_status, replica_table
 from gym.collect import BadRow, Notice, Progress, Summary
 from gym.collect.events import AgentProgress, HeldCalls
 from gym.errors import Problem
-from gym.runtime.protocol import ReplicaStatus, StackStatus
+from gym.runtime.status import ReplicaStatus, StackStatus
 
 
 def shown(renderable: RenderableType) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gym.cli import stack_request
+from gym.cli import caller_token, stack_request
 from gym.errors import UserError
 
 
@@ -38,9 +38,9 @@ def test_config_paths_on_the_command_line_or_in_env_yaml_name_servers(here: Path
 def test_a_token_comes_from_a_file_or_the_environment_and_is_never_empty(here: Path) -> None:
     (here / "token").write_text("  abc\n")
     (here / "empty").write_text("\n")
-    assert stack_request.read_token(here / "token", {"GYM_TOKEN": "other"}) == "abc"
-    assert stack_request.read_token(None, {"GYM_TOKEN": "other"}) == "other"
-    assert stack_request.read_token(None, {}) == ""
+    assert caller_token.read_token(here / "token", {"GYM_TOKEN": "other"}) == "abc"
+    assert caller_token.read_token(None, {"GYM_TOKEN": "other"}) == "other"
+    assert caller_token.read_token(None, {}) == ""
     for name in ("empty", "absent"):
         with pytest.raises(UserError, match=name):
-            stack_request.read_token(here / name, {})
+            caller_token.read_token(here / name, {})

@@ -10,7 +10,7 @@ from gym.cli import stack_session
 from gym.errors import UserError
 from gym.runtime.compose.compose_runtime import ComposeRuntime
 from gym.runtime.local import LocalRuntime
-from gym.runtime.protocol import ReplicaStatus, StackStatus
+from gym.runtime.status import ReplicaStatus, StackStatus
 
 
 @pytest.fixture(autouse=True)

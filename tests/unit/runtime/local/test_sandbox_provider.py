@@ -10,8 +10,8 @@ import pytest
 from gym.errors import UserError
 from gym.plan import Plan, SandboxPlan
 from gym.runtime.local import LocalRuntime
-from gym.runtime.local.local_runtime import prepare
 from gym.runtime.local.sandbox_provider import SandboxFacts
+from gym.runtime.local.starting import prepare
 from gym.runtime.protocol import Prepared
 from gym.wire.sandbox import Grant
 from tests.support.compose_plans import plan_of, service
