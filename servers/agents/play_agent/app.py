@@ -10,9 +10,10 @@ from urllib.parse import urlsplit
 
 import orjson
 
+from gym.server.adapters.play_tools import PlayTool
 from gym.server.adapters.play_verdict import PlayVerdict
 from gym.server.adapters.played_environment import PLAY_PATH
-from gym.server.adapters.whole_agent import PlayTask, PlayTool, PolicyAccess, WholeAgent
+from gym.server.adapters.whole_agent import PlayTask, PolicyAccess, WholeAgent
 from gym.server.agent import RunRow
 from gym.server.rollout_client import RolloutClient
 from gym.wire.failures import RolloutError

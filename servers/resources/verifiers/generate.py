@@ -54,9 +54,9 @@ def load(taskset: dict[str, Any]) -> vf.Taskset[Any, Any]:
 
 def make_row(task: vf.Task, taskset: str, *, answer: str = "") -> Made:
     data = task.data.model_dump(mode="json", exclude_defaults=True)
-    asked = [{"role": "user", "content": task.data.prompt_text}]
+    asked = [{"type": "message", "role": "user", "content": task.data.prompt_text}]
     if task.data.system_prompt:
-        asked.insert(0, {"role": "system", "content": task.data.system_prompt})
+        asked.insert(0, {"type": "message", "role": "system", "content": task.data.system_prompt})
     fields = {"taskset": taskset, "task": data, "agent_ref": AGENT}
     return Made({"responses_create_params": {"input": asked}, **fields}, answer=answer, key=task.key)
 

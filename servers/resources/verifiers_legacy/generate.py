@@ -41,7 +41,7 @@ class ExampleRows:
 
 
 def make_row(environment: str, example: dict[str, Any], *, answer: str = "") -> Made:
-    asked = [{key: one[key] for key in ("role", "content")} for one in example["prompt"]]
+    asked = [{"type": "message", "role": one["role"], "content": one["content"]} for one in example["prompt"]]
     fields = {"environment": environment, "example": example, "agent_ref": AGENT}
     return Made({"responses_create_params": {"input": asked}, **fields}, answer=answer)
 
