@@ -41,6 +41,7 @@ class Bisection(BaseEnv):  # type: ignore[misc]
         return None
 
     async def collect_trajectory(self, item: dict[str, Any]) -> tuple[ScoredDataItem, list[Any]]:
+        check_game(item)
         messages = [{"role": "user", "content": TASK.format(**item)}]
         found = False
         for _ in range(item["guesses"]):
@@ -56,6 +57,12 @@ class Bisection(BaseEnv):  # type: ignore[misc]
                 break
         told = tokenize_for_trainer(self.tokenizer, messages[:-1])
         return ScoredDataItem(tokens=told["tokens"], masks=told["masks"], scores=float(found), messages=messages), []
+
+
+def check_game(item: dict[str, Any]) -> None:
+    for name in ("secret", "highest", "guesses"):
+        if type(item.get(name)) is not int or not 1 <= item[name] < 10**9:
+            raise ValueError(f"{name}: {item.get(name)!r} is no whole number from 1")
 
 
 def hint(guess: list[str], secret: int) -> str:
