@@ -120,4 +120,11 @@ def test_building_images_is_granted_to_an_instance_with_a_folder_to_build_and_to
 
 def test_only_servers_whose_tasks_or_programs_need_an_image_of_their_own_may_build_one() -> None:
     found = [path for path in (ROOT / "servers").glob("*/*/configs/*.yaml") if "build: true" in path.read_text()]
-    assert {path.parts[-3] for path in found} == {"swe", "code_gen", "math_with_code", "nvarc", "cli_agent"}
+    assert {path.parts[-3] for path in found} == {
+        "swe",
+        "harbor",
+        "code_gen",
+        "math_with_code",
+        "nvarc",
+        "cli_agent",
+    }

@@ -14,6 +14,7 @@ from gym.data.registries import RegistryAddress, UploadOptions, parse_address, r
 from gym.data.registries.hub import Hub as HubRegistry
 from gym.data.registries.transfer import Retries
 from gym.errors import ConfigError, GymError, InfraError, UserError
+from gym.programs import install_command
 from tests.support.hub import TOKEN, Hub
 
 NAME = "nvidia/Nemotron-RL-agent-workplace_assistant"
@@ -271,4 +272,4 @@ def test_without_the_package_the_command_is_named(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(UserError, match="huggingface_hub") as caught:
         HubRegistry(read_access({}, {}))
-    assert caught.value.hint == "pip install 'compose-gym[hub]'"
+    assert caught.value.hint == install_command("huggingface_hub")

@@ -12,6 +12,7 @@ import pytest
 from gym.data.registries.parquet import clean_row, write_rows
 from gym.data.registries.splits import files_of_split, list_splits
 from gym.errors import UserError
+from gym.programs import install_command
 
 CARD = """---
 license: mit
@@ -66,4 +67,4 @@ def test_without_pyarrow_the_command_is_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
     with pytest.raises(UserError, match="parquet") as caught:
         write_rows([Path("train.parquet")], io.BytesIO())
-    assert caught.value.hint == "pip install pyarrow"
+    assert caught.value.hint == install_command("pyarrow")

@@ -12,6 +12,7 @@ import pytest
 
 from gym.data.line_source import count_lines, digest_inputs, expand_inputs, read_lines
 from gym.errors import UserError
+from gym.programs import install_command
 
 
 def numbered(files: tuple[str, ...]) -> list[tuple[bytes, str, int]]:
@@ -121,4 +122,4 @@ def test_a_python_without_zstd_names_the_package(tmp_path: Path) -> None:
     hidden = "import sys; sys.modules['backports.zstd'] = sys.modules['compression.zstd'] = None\n"
     code = hidden + f"from gym.data.line_source import read_lines; list(read_lines(({str(path)!r},)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install backports.zstd, or unzstd it" in done.stderr
+    assert f"{install_command('backports.zstd')}, or unzstd it" in done.stderr
