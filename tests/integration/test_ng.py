@@ -30,7 +30,7 @@ def test_config_scaffold_and_version_answer_under_their_old_names(tmp_path: Path
 
 
 def test_a_word_of_another_program_names_ours(tmp_path: Path) -> None:
-    for word, name in (("run", "gym up NAMES"), ("status", "gym ps"), ("prepare", "gym rollouts")):
+    for word, name in (("run", "gym up NAMES"), ("status", "gym ps"), ("prepare", "gym data prepare")):
         done = gym(word, cwd=tmp_path)
         assert done.returncode == 2
         assert f"Here it is: {name}" in " ".join(done.stderr.replace("│", " ").split())
