@@ -191,7 +191,7 @@ def test_commands_that_need_a_stack_say_so_where_none_runs(folder: Path, tmp_pat
     for command in ("reverify", "replay"):
         done = gym(command, str(name), cwd=tmp_path)
         assert done.returncode == 1
-        assert "gym up" in done.stderr
+        assert "No stack 'gym'" in done.stderr
         unreachable = gym(command, str(name), "--url", "http://127.0.0.1:9", cwd=tmp_path)
         assert unreachable.returncode == 1
         assert "no stack answers" in unreachable.stderr
