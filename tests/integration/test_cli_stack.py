@@ -218,7 +218,7 @@ def test_a_router_for_other_machines_asks_for_its_token(folder: Path) -> None:
 def test_a_collection_without_a_stack_says_how_to_start_one(folder: Path) -> None:
     done = gym("rollouts", "mcqa", "-o", "out.jsonl", cwd=folder)
     assert done.returncode == 1
-    assert "gym up" in done.stderr
+    assert "No stack 'gym'" in done.stderr
     assert not (folder / "out.jsonl").exists()
 
 
