@@ -6,7 +6,7 @@ What a chat endpoint cannot express is a `RolloutError` of kind `row` that names
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
@@ -69,6 +69,26 @@ def input_to_messages(value: Any, instructions: Any = None, token_fields: bool =
             turns.add(item, f"input[{index}]")
         messages = turns.finish()
     return _merge_system(instructions, messages)
+
+
+SPEAKERS: Final = frozenset(("assistant", "user", "system", "developer"))
+
+
+def output_to_messages(output: Any) -> list[Item]:
+    """What a policy has said. Items of kinds that no chat has are left out: they say nothing."""
+    return input_to_messages([one for one in output if _is_sayable(one)])
+
+
+def _is_sayable(item: Any) -> bool:
+    if not isinstance(item, dict):
+        return False
+    if (item.get("type") or "message") == "message" and item.get("role") not in SPEAKERS:
+        return False
+    try:
+        input_to_messages([item])
+    except RolloutError:
+        return False
+    return True
 
 
 @reading("model", "the reply")

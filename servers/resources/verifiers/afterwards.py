@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from verifiers.v1.graph import MessageNode
 from verifiers.v1.state import state_cls
 
-from gym.wire.chat import input_to_messages
+from gym.wire.chat import input_to_messages, output_to_messages
 from gym.wire.failures import RolloutError
 
 MESSAGES: TypeAdapter[list[Any]] = TypeAdapter(vf.Messages)
@@ -38,7 +38,8 @@ async def score(env: vf.Env[Any], task: vf.Task, asked: Any, output: list[dict[s
     """The trace with its scores. Raises what the functions raise, as the package's TaskError."""
     named = vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
     trace = vf.Trace(task=named, state=state_cls(type(task))(), agent=vf.AgentInfo(config=env.config.agent))
-    trace.nodes = list(make_nodes(read_messages(asked, "row"), read_messages(output, "response")))
+    said = output_to_messages(output)
+    trace.nodes = list(make_nodes(read_messages(input_to_messages(asked), "row"), read_messages(said, "response")))
     trace.ok = trace.is_completed = True
     await task.score(trace)
     return trace
@@ -50,9 +51,9 @@ def make_nodes(asked: list[Any], said: list[Any]) -> Iterator[MessageNode]:
         yield MessageNode(parent=number - 1 if number else None, message=message, sampled=sampled)
 
 
-def read_messages(items: Any, what: str) -> list[Any]:
+def read_messages(messages: list[dict[str, Any]], what: str) -> list[Any]:
     try:
-        return MESSAGES.validate_python([plain(one) for one in input_to_messages(items)])
+        return MESSAGES.validate_python([plain(one) for one in messages])
     except ValidationError as error:
         raise RolloutError("row", f"{what}: no conversation of verifiers: {error.errors()[0]['msg']}") from None
 

@@ -10,12 +10,12 @@ import verifiers as vf
 from verifiers.types import RolloutTiming
 from verifiers.utils.message_utils import normalize_messages
 
-from gym.wire.chat import input_to_messages
+from gym.wire.chat import output_to_messages
 from gym.wire.failures import RolloutError
 
 
 def as_messages(items: Any) -> list[dict[str, Any]]:
-    return [plain(one) for one in input_to_messages(items)]
+    return [plain(one) for one in output_to_messages(items)]
 
 
 def plain(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,13 +29,17 @@ def plain(message: Mapping[str, Any]) -> dict[str, Any]:
 
 def make_state(example: Mapping[str, Any], said: list[dict[str, Any]]) -> vf.State:
     state = vf.State(input=dict(example))
-    try:
-        state["prompt"] = normalize_messages(example.get("prompt") or [], field_name="example.prompt")
-        state["completion"] = normalize_messages(said, field_name="response")
-    except (KeyError, TypeError, ValueError) as error:
-        raise RolloutError("row", f"no conversation of verifiers: {error}") from None
+    state["prompt"] = _conversation(example.get("prompt") or [], "example.prompt")
+    state["completion"] = _conversation(said, "response")
     state["task"] = dict(example)
     state["trajectory"] = [{"completion": [one]} for one in said if one.get("role") == "assistant"]
     state["timing"] = RolloutTiming(start_time=time.time())
     state["is_completed"], state["is_truncated"] = True, False
     return state
+
+
+def _conversation(messages: Any, field: str) -> Any:
+    try:
+        return normalize_messages(messages, field_name=field)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise RolloutError("row", f"{field}: no conversation of verifiers: {error}") from None

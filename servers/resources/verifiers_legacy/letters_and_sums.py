@@ -14,14 +14,22 @@ ASK = "Give the final answer between <answer> and </answer>."
 
 
 def load_environment(kinds: tuple[str, ...] = KINDS, count: int = 300, seed: int = 0) -> vf.Environment:
-    parser = vf.XMLParser(fields=["answer"], answer_field="answer")
+    parser = vf.Parser(extract_fn=first_answer)
 
     def correct(completion: Any, answer: str, **_: Any) -> float:
         return float((parser.parse_answer(completion) or "").strip() == answer)
 
+    def tagged(completion: Any, **_: Any) -> float:
+        return float(bool(parser.parse_answer(completion)))
+
     rows = [make_row(kinds[number % len(kinds)], Random(f"{seed}:{number}")) for number in range(count)]
-    rubric = vf.Rubric(funcs=[correct, parser.get_format_reward_func()], weights=[1.0, 0.0], parser=parser)
+    rubric = vf.Rubric(funcs=[correct, tagged], weights=[1.0, 0.0], parser=parser)
     return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), system_prompt=ASK, parser=parser, rubric=rubric)
+
+
+def first_answer(text: str) -> str:
+    """Without a pattern, which hostile texts can make slow."""
+    return text.partition("<answer>")[2].partition("</answer>")[0] if "</answer>" in text else ""
 
 
 def make_row(kind: str, random: Random) -> dict[str, str]:

@@ -13,9 +13,16 @@ from typing import Any, Final
 
 import verifiers as vf
 
+from gym.server.adapters.cpu_limit import CpuLimit, CpuLimitReached
+
 RAISED: ContextVar[dict[str, Exception] | None] = ContextVar("raised", default=None)
+CPU_SECONDS: Final = 1.0
 NEVER_THE_ANSWER: Final = (OSError, MemoryError, ImportError, NotImplementedError)
 CLIENT_GAVE_UP: Final = frozenset(("APIError", "TransportError"))  # of openai; httpx: a judge's model, say
+
+
+class TooCostly(Exception):
+    """A function took too much CPU time: a pattern of its own over what the policy wrote, say."""
 
 
 class Unweighted(Exception):
@@ -48,9 +55,15 @@ def watched(function: Callable[..., Any], weight: float) -> Callable[..., Any]:
     @functools.wraps(function)
     async def call(*args: Any, **kwargs: Any) -> Any:
         try:
-            found = function(*args, **kwargs)
+            with CpuLimit(CPU_SECONDS, wall=CPU_SECONDS * 12):
+                found = function(*args, **kwargs)
             found = await found if inspect.isawaitable(found) else found
             return float(found)
+        except CpuLimitReached as limit:
+            costly = TooCostly(str(limit))
+            if (raised := RAISED.get()) is not None:
+                raised.setdefault(name, costly if weight else Unweighted(costly))
+            raise costly from None
         except Exception as error:
             raised = RAISED.get()
             if raised is not None:
