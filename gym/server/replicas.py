@@ -12,6 +12,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from gym.http.pool import HttpClient
+from gym.server.call_counts import Asked
 from gym.wire.discovery import Discovery
 from gym.wire.failures import FailureKind, RolloutError
 
@@ -37,6 +38,7 @@ class Peers:
         self._path = Path(source.removeprefix("file://")) if source and not self._url else None
         self._http = http
         self._instances = {name: [Replica(url)] for name, url in known.items()}
+        self.asked = Asked()
         self._stamp = 0
         self._looked = 0.0  # when the last look began that has ended
         self._asking = asyncio.Lock()
