@@ -27,6 +27,7 @@ from gym.labels import HEADER_ERROR
 from gym.server.asgi import Answer, Call, Handler, HotRoutes, Receive, Scope, Send
 from gym.server.config import ServerConfig, Settings, parse_config, read_settings
 from gym.server.errors import error_to_failure
+from gym.server.schema_pages import add_docs
 from gym.wire import sse
 from gym.wire.json_text import write_json
 
@@ -221,7 +222,9 @@ def find_parts(kind: type[Server]) -> dict[str, ServerPart]:
 
 
 def _make_fastapi(server: Server, routes: list[Route], work: Callable[[], dict[str, Any]]) -> FastAPI:
-    app = FastAPI(title=server.name, version=__version__, description=server.config.description or "")
+    about = server.config.description or ""
+    app = FastAPI(title=server.name, version=__version__, description=about, docs_url=None, redoc_url=None)
+    add_docs(app)
     started = round(time.time(), 3)
 
     @app.get("/healthz", summary="Ready?")

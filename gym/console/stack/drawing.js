@@ -1,5 +1,5 @@
 // Who calls whom, drawn node by node: what comes from outside, the agents, and what they ask. A line is as thick as its traffic.
-const MOST_NODES = 40, WIDE = 1120, BOX = 230, HIGH = 44, GAP = 18;
+const MOST_NODES = 40, WIDE = 1120, BOX = 248, HIGH = 44, GAP = 18;
 
 const layerOf = (server) => (server.type === "responses_api_agents" ? 1 : 2);
 
@@ -14,7 +14,7 @@ function drawCalls(view) {
   const places = new Map();
   layers.forEach((layer, column) => layer.forEach((one, row) => {
     const free = height - layer.length * (HIGH + GAP) + GAP;
-    places.set(one.name, { x: column * ((WIDE - BOX) / 2) + (column === 0 ? 0 : 0), y: free / 2 + row * (HIGH + GAP) });
+    places.set(one.name, { x: 2 + column * ((WIDE - BOX - 4) / 2), y: free / 2 + row * (HIGH + GAP) });
   }));
   const most = Math.max(1, ...view.calls.map((one) => one.calls));
   const lines = view.calls.filter((one) => places.has(one.from) && places.has(one.to) && one.from !== one.to);
@@ -25,7 +25,7 @@ function drawCalls(view) {
   $("drawing-note").textContent = [
     view.servers.length > MOST_NODES ? `The ${MOST_NODES} busiest of ${view.servers.length} servers are drawn.` : "",
     view.window ? "" : "The first figures come with the second look.",
-    view.router_problem ? `Calls from outside are not known: ${view.router_problem}.` : "",
+    view.router_problem ? `Of servers that do not count their calls nothing is known: ${view.router_problem}.` : "",
   ].filter(Boolean).join(" ");
   showCallList(view);
 }
@@ -58,13 +58,13 @@ function serverBox(server, { x, y }) {
     draw("title", {}, `${server.name}: ${server.state}`),
     draw("rect", { x, y, width: BOX, height: HIGH, rx: 9, class: "box" }),
     draw("circle", { cx: x + 16, cy: y + 16, r: 4, class: `mark ${server.state}` }),
-    draw("text", { x: x + 28, y: y + 20 }, cut(server.name, 26)),
+    draw("text", { x: x + 28, y: y + 20 }, cut(server.name, 29)),
     draw("text", { x: x + 28, y: y + 35, class: "kind" }, cut(`${kind} · ${plural(server.replicas.length, "replica")}`, 34)));
 }
 
 function outsideBox({ x, y }) {
   return draw("g", {}, draw("rect", { x, y, width: BOX, height: HIGH, rx: 9, class: "box" }),
-    draw("text", { x: x + 16, y: y + 20 }, "outside"), draw("text", { x: x + 16, y: y + 35, class: "kind" }, "through the router"));
+    draw("text", { x: x + 16, y: y + 20 }, "outside"), draw("text", { x: x + 16, y: y + 35, class: "kind" }, "collectors, trainers, clients"));
 }
 
 const cut = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);

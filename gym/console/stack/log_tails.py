@@ -12,6 +12,7 @@ from gym.console.pages.shell import NotThere
 
 TAIL_BYTES: Final = 512 * 1024
 MAX_LINES: Final = 1000
+OWN: Final = ("console", "router", "supervisor")  # the stack's own come last
 SUFFIX: Final = ".log"
 COLOURS: Final = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
@@ -26,11 +27,12 @@ class LogTails:
         if self._folder is None:
             return []
         try:
-            with os.scandir(self._folder) as found:
-                names = [one.name for one in found if one.is_file(follow_symlinks=False)]
+            with os.scandir(self._folder) as listed:
+                files = [one.name for one in listed if one.is_file(follow_symlinks=False)]
         except OSError:
             return []
-        return sorted(name.removesuffix(SUFFIX) for name in names if name.endswith(SUFFIX))
+        names = sorted(name.removesuffix(SUFFIX) for name in files if name.endswith(SUFFIX))
+        return sorted(names, key=OWN.__contains__)
 
     def read(self, name: str, text: str = "", lines: int = 200) -> dict[str, Any]:
         """The last lines that have `text` in them, whatever its case."""

@@ -12,6 +12,7 @@ from gym.console.probes import Probe
 from gym.console.stack.sliding_window import Growth, quantile
 
 ASKED, BUCKET = "asked", "bucket"
+ALL = "all calls"
 
 
 def read_work(probe: Probe) -> Mapping[str, Any]:
@@ -24,20 +25,23 @@ def sums_of(probes: Mapping[str, Probe]) -> dict[str, float]:
     return {f"{id}|{key}": value for id, probe in probes.items() for key, value in _sums(read_work(probe))}
 
 
-def edges_of(work: Mapping[str, Any]) -> list[float]:
-    return _numbers(work.get("edges"))
-
-
 def figures(growth: Growth, ids: Sequence[str], works: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     """Of one instance, over its replicas; None where none of them tells."""
     telling = [one for one in works if "buckets" in one]
     if not telling:
         return None
-    edges = edges_of(telling[0])
-    counts = [sum(growth.sums.get(f"{id}|{BUCKET}|{n}", 0.0) for id in ids) for n in range(len(edges) + 1)]
+    edges, counts = histogram(growth, ids, telling)
     failed = sum(growth.sums.get(f"{id}|failed", 0.0) for id in ids)
     found = describe(growth.seconds, edges, counts, failed)
-    return found | {"in_flight": int(sum(_number(one.get("in_flight")) for one in telling)), "of": "all calls"}
+    return found | {"in_flight": int(sum(_number(one.get("in_flight")) for one in telling)), "of": ALL}
+
+
+def histogram(
+    growth: Growth, ids: Sequence[str], works: Sequence[Mapping[str, Any]]
+) -> tuple[list[float], list[float]]:
+    """(edges, counts between them and beyond), of all these replicas."""
+    edges = next((edges for one in works if (edges := _numbers(one.get("edges")))), [])
+    return edges, [sum(growth.sums.get(f"{id}|{BUCKET}|{n}", 0.0) for id in ids) for n in range(len(edges) + 1)]
 
 
 def describe(seconds: float, edges: Sequence[float], counts: Sequence[float], failed: float) -> dict[str, Any]:

@@ -9,8 +9,8 @@ function showTiles(view) {
   const waiting = view.held.reduce((all, one) => all + one.waiting, 0);
   const memory = sum(view.servers.flatMap((one) => one.replicas.map((each) => each.memory)));
   const tiles = [
-    tile("From outside", out ? rate(out.rate) : "–", out ? "calls through the router" : view.router_problem ? "not known" : "measuring"),
-    tile("Took, p50 / p95", out && out.p50 !== null ? `${took(out.p50)} / ${took(out.p95)}` : "–", "calls from outside"),
+    tile("From outside", out ? rate(out.rate) : "–", out ? "calls of collectors and clients" : "measuring"),
+    tile("Agents took, p50 / p95", out && out.p50 !== null ? `${took(out.p50)} / ${took(out.p95)}` : "–", "of a rollout"),
     tile("Errors", short(failed), "in the last minute, all servers", failed ? "bad" : ""),
     tile("Held back", short(waiting), waiting ? "calls wait for a provider" : "no provider refuses calls", waiting ? "warn" : ""),
   ];

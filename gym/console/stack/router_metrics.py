@@ -1,4 +1,4 @@
-"""The router's Prometheus text -> sums of calls by instance. Pure; what another version of a router adds is passed over."""
+"""The router's Prometheus text -> sums of calls by instance. Pure; what another version of it adds is passed over."""
 
 from __future__ import annotations
 

@@ -24,8 +24,11 @@ class SlidingWindow:
         self._looks: deque[tuple[float, Mapping[str, float]]] = deque()
 
     def add(self, now: float, sums: Mapping[str, float]) -> None:
-        if self._looks and now - self._looks[-1][0] < LEAST_SECONDS:
+        since = now - self._looks[-1][0] if self._looks else self._seconds
+        if since < LEAST_SECONDS:
             return
+        if since >= self._seconds:  # nobody looked for so long: what was then says nothing about now
+            self._looks.clear()
         self._looks.append((now, sums))
         while len(self._looks) > 2 and now - self._looks[1][0] >= self._seconds:
             self._looks.popleft()

@@ -61,11 +61,12 @@ class StackView:
             _add_figures(one, own, router, probes)
             for each in one["replicas"]:
                 self._add_use(each, probes, own, notes)
+        calls = _calls(own, router, ids, view["servers"])
         return view | {
             "window": round(max(router.seconds, own.seconds), 1),
-            "outside": _outside(router, ids),
+            "outside": _outside(calls, own, view["servers"], probes),
             "router_problem": problem,
-            "calls": _calls(own_figures.calls_between(own, ids), router, own, ids, view["servers"]),
+            "calls": calls,
             "held": views.held_view(discovery, probes),
             "own": [_own_part(name, notes, own) for name in OWN if name in notes and notes[name].pid],
             "sandboxes": self._sandboxes(),
@@ -156,31 +157,36 @@ def _of_router(router: Growth, name: str) -> dict[str, Any] | None:
     return found | {"in_flight": None, "of": "calls through the router"}
 
 
-def _outside(router: Growth, ids: Mapping[str, Sequence[str]]) -> dict[str, Any] | None:
-    """All that came through the router."""
-    spread = [spread_buckets(router.sums, name) for name in ids]
-    known = [one for one in spread if one[0]]
-    if not router.seconds:
-        return None
-    edges = known[0][0] if known else []
-    counts = [sum(column) for column in zip(*(counts for _, counts in known), strict=True)]
-    failed = sum(router.sums.get(f"{name}|failed", 0.0) for name in ids)
-    return own_figures.describe(router.seconds, edges, counts, failed)
-
-
 def _calls(
-    inside: Mapping[tuple[str, str], float],
-    router: Growth,
-    own: Growth,
-    ids: Mapping[str, Sequence[str]],
-    servers: Sequence[Mapping[str, Any]],
+    own: Growth, router: Growth, ids: Mapping[str, Sequence[str]], servers: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """The lines of the drawing: what may be called, by configuration, and what was."""
+    """The lines of the drawing: what may be called, by configuration, and what was. From outside comes what no server
+    of the stack says to have sent; of a server that does not count, what the router passed on."""
+    inside = {pair: n for pair, n in own_figures.calls_between(own, ids).items() if pair[1] in ids}
     planned = {(one["name"], need): 0.0 for one in servers for need in one["needs"] if need in ids}
-    pairs = planned | {pair: count for pair, count in inside.items() if pair[1] in ids}
-    found = [_line(caller, asked, count, own.seconds) for (caller, asked), count in pairs.items()]
-    entries = {name: router.sums.get(f"{name}|calls", 0.0) for name in ids}
-    return found + [_line("", name, count, router.seconds) for name, count in entries.items() if count]
+    found = [_line(caller, asked, count, own.seconds) for (caller, asked), count in (planned | inside).items()]
+    for one in servers:
+        name, figures = one["name"], one["figures"]
+        if figures and figures["of"] == own_figures.ALL:
+            rest = figures["calls"] - sum(count for (_, asked), count in inside.items() if asked == name)
+            count, seconds = max(rest, 0.0), own.seconds
+        else:
+            count, seconds = router.sums.get(f"{name}|calls", 0.0), router.seconds
+        if count or one["type"] == views.AGENT:
+            found.append(_line("", name, count, seconds))
+    return found
+
+
+def _outside(
+    calls: Sequence[Mapping[str, Any]], own: Growth, servers: Sequence[Mapping[str, Any]], probes: Mapping[str, Probe]
+) -> dict[str, Any] | None:
+    """How many calls come from outside; and how long agents take, whom they are for."""
+    if not own.seconds:
+        return None
+    agents = [each["id"] for one in servers if one["type"] == views.AGENT for each in one["replicas"]]
+    works = [own_figures.read_work(probes[id]) for id in agents if id in probes]
+    took = own_figures.describe(own.seconds, *own_figures.histogram(own, agents, works), 0.0)
+    return took | {"rate": sum(one["rate"] or 0.0 for one in calls if not one["from"])}
 
 
 def _line(caller: str, asked: str, count: float, seconds: float) -> dict[str, Any]:
