@@ -35,7 +35,7 @@ def spread_evenly(places: list[Place], count: int) -> list[Place]:
 
 
 def _check_size(files: RolloutFiles, chosen: list[Place], there: int) -> None:
-    size = sum(files.files[number].lengths[index] for number, index in chosen)
+    size = sum(files.files[number].columns.lengths[index] for number, index in chosen)
     if len(chosen) <= MAX_ROLLOUTS and size <= MAX_BYTES:
         return
     fitting = max(1, min(MAX_ROLLOUTS, len(chosen) * MAX_BYTES // max(size, 1)))

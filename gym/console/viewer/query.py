@@ -61,14 +61,14 @@ class Found:
     bars: Sequence[tuple[float, float, int]]  # (from, to, how many); of all rewards, the range set aside
 
 
-def find(files: Sequence[LineFile], names: Sequence[str], query: Query) -> Found:
+def find(files: Sequence[LineFile], query: Query) -> Found:
     rewards = array("d")
     places: list[Place] = []
     for number, file in enumerate(files):
         if query.file not in (None, number):
             continue
-        for index in _matching(file, names, query):
-            reward = file.rewards[index]
+        for index in _matching(file, query):
+            reward = file.columns.rewards[index]
             if not math.isnan(reward):
                 rewards.append(reward)
             if not query.has_range or query.low <= reward <= query.high:
@@ -93,14 +93,15 @@ def draw_bars(rewards: Sequence[float]) -> list[tuple[float, float, int]]:
     return [(low + each * width, low + (each + 1) * width, bins[each]) for each in range(MAX_BARS)]
 
 
-def _matching(file: LineFile, names: Sequence[str], query: Query) -> Iterator[int]:
+def _matching(file: LineFile, query: Query) -> Iterator[int]:
     found: Iterable[int] = range(len(file))
+    columns = file.columns
     if query.agent is not None:
-        agent = names.index(query.agent) if query.agent in names else -1
-        found = (index for index in found if file.agents[index] == agent and names[file.kinds[index]] != MALFORMED)
+        agent, malformed = columns.names.find(query.agent), columns.names.find(MALFORMED)
+        found = (index for index in found if columns.agents[index] == agent and columns.kinds[index] != malformed)
     if query.kind:
-        kinds = {number for number, name in enumerate(names) if _is_kind(name, query.kind)}
-        found = (index for index in found if file.kinds[index] in kinds)
+        kinds = {number for number, name in enumerate(columns.texts) if _is_kind(name, query.kind)}
+        found = (index for index in found if columns.kinds[index] in kinds)
     return _saying(file, found, query.text) if query.text and len(file) else iter(found)
 
 
@@ -147,7 +148,7 @@ def _sort_key(files: Sequence[LineFile], sort: str) -> Callable[[Place], tuple[A
 
     def by_task(place: Place) -> tuple[Any, ...]:
         file, index = files[place[0]], place[1]
-        return file.tasks[index] < 0, file.tasks[index], file.repeats[index], place
+        return file.columns.tasks[index] < 0, file.columns.tasks[index], file.columns.repeats[index], place
 
     def by_value(place: Place) -> tuple[Any, ...]:
         file, index = files[place[0]], place[1]
@@ -159,9 +160,9 @@ def _sort_key(files: Sequence[LineFile], sort: str) -> Callable[[Place], tuple[A
 
 
 _VALUES: dict[str, Callable[[LineFile, int], float]] = {
-    "reward": lambda file, index: file.rewards[index],
-    "seconds": lambda file, index: file.seconds[index],
-    "tokens": lambda file, index: math.nan if file.tokens[index] < 0 else file.tokens[index],
+    "reward": lambda file, index: file.columns.rewards[index],
+    "seconds": lambda file, index: file.columns.seconds[index],
+    "tokens": lambda file, index: math.nan if file.columns.tokens[index] < 0 else file.columns.tokens[index],
 }
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from gym.collect.sidecar import OutputPaths
-from gym.console.viewer.facts import MALFORMED, Facts, parse_line, read_title
-from gym.console.viewer.lines import LineFile, TextNumbers
+from gym.console.viewer.facts import MALFORMED, Facts, parse_line
+from gym.console.viewer.lines import LineFile
 from gym.console.viewer.query import FAILED, Found, Place, Query, find
 from gym.errors import UserError
 from gym.wire.metrics import ROLLOUT, TASK
@@ -30,7 +30,6 @@ class RolloutFiles:
     """May be asked from several threads."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
-        self.names = TextNumbers()
         self.files: list[LineFile] = []
         self.generation = 0
         self._lock = threading.Lock()
@@ -43,9 +42,7 @@ class RolloutFiles:
         beside = OutputPaths.beside(path).failures
         wanted = [path] if path.name.endswith(FAILURES) else [path, beside]
         known = {file.path for file in self.files}
-        self.files += [
-            LineFile(one, self.names, failed=one.name.endswith(FAILURES)) for one in wanted if one not in known
-        ]
+        self.files += [LineFile(one, failed=one.name.endswith(FAILURES)) for one in wanted if one not in known]
 
     def refresh(self) -> None:
         with self._lock:
@@ -57,7 +54,7 @@ class RolloutFiles:
             return self._found(self.generation, query)
 
     def _find(self, _generation: int, query: Query) -> Found:
-        return find(self.files, self.names.texts, query)
+        return find(self.files, query)
 
     def summary(self) -> dict[str, Any]:
         """The head of the page."""
@@ -82,26 +79,25 @@ class RolloutFiles:
 
     def _tallies(self) -> dict[tuple[str, str], RewardSum]:
         """(agent, kind) -> how many, and their rewards."""
-        texts = self.names.texts
-        tallies: dict[tuple[int, int], RewardSum] = {}
-        for file in self.files:
-            for agent, kind, reward in zip(file.agents, file.kinds, file.rewards, strict=True):
-                tally = tallies.get((agent, kind))
+        tallies: dict[tuple[str, str], RewardSum] = {}
+        for columns in (file.columns for file in self.files):
+            texts = columns.texts
+            for agent, kind, reward in zip(columns.agents, columns.kinds, columns.rewards, strict=True):
+                tally = tallies.get((texts[agent], texts[kind]))
                 if tally is None:
-                    tally = tallies[agent, kind] = RewardSum()
+                    tally = tallies[texts[agent], texts[kind]] = RewardSum()
                 tally.add(reward)
-        return {(texts[agent], texts[kind]): tally for (agent, kind), tally in tallies.items()}
+        return tallies
 
     def view(self, place: Place) -> dict[str, Any]:
         """A line of the list."""
         file, index = self._at(place)
-        facts = file.fact(index)
-        row, _ = parse_line(file.read(index))
+        facts = file.columns.fact(index)
         return {
             "id": f"{place[0]}/{index}",
             "file": place[0],
-            "line": file.numbers[index],
-            "title": read_title(row) if row is not None else "",
+            "line": file.columns.numbers[index],
+            "title": facts.title,
             **_facts_view(facts),
         }
 
@@ -115,19 +111,24 @@ class RolloutFiles:
         raw = file.read(index).strip()
         _, reason = parse_line(raw)
         text = raw[: _MAX_TEXT * 4].decode("utf-8", "replace")[:_MAX_TEXT]
-        return {"where": f"{file.path}:{file.numbers[index]}", "reason": reason, "bytes": len(raw), "text": text}
+        return {
+            "where": f"{file.path}:{file.columns.numbers[index]}",
+            "reason": reason,
+            "bytes": len(raw),
+            "text": text,
+        }
 
     def asked(self, place: Place) -> bytes:
         """The row that a failure was about: its line of the materialized inputs, b"" where there is none."""
         file, index = self._at(place)
-        facts = file.fact(index)
+        facts = file.columns.fact(index)
         stem = file.path.name.removesuffix(FAILURES)
         inputs = OutputPaths.beside(file.path.with_name(f"{stem}.jsonl")).materialized
         return _find_row(inputs, facts) if facts.task >= 0 and inputs.is_file() else b""
 
     def is_malformed(self, place: Place) -> bool:
         file, index = self._at(place)
-        return file.fact(index).kind == MALFORMED
+        return file.columns.fact(index).kind == MALFORMED
 
     def _at(self, place: Place) -> tuple[LineFile, int]:
         number, index = place
@@ -187,16 +188,16 @@ def _file_view(file: LineFile) -> dict[str, Any]:
 
 
 def _torn(file: LineFile) -> str:
-    where = f"{file.path}:{(file.numbers[-1] if file.numbers else 0) + 1}"
+    where = f"{file.path}:{(file.columns.numbers[-1] if file.columns.numbers else 0) + 1}"
     return f"{where}: the last line is unfinished ({file.torn} bytes): still being written, or torn by a crash"
 
 
 def _low(file: LineFile) -> float | None:
-    return min((reward for reward in file.rewards if not math.isnan(reward)), default=None)
+    return min((reward for reward in file.columns.rewards if not math.isnan(reward)), default=None)
 
 
 def _high(file: LineFile) -> float | None:
-    return max((reward for reward in file.rewards if not math.isnan(reward)), default=None)
+    return max((reward for reward in file.columns.rewards if not math.isnan(reward)), default=None)
 
 
 def _find_row(path: Path, facts: Facts) -> bytes:

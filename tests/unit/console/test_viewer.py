@@ -263,3 +263,18 @@ async def test_a_file_that_is_gone_says_so(caller: Caller, file: Path) -> None:
     reply = await caller.get("/api/rollout/0/0")
     assert reply.status == 410
     assert str(file) in reply.body["error"]
+
+
+def test_the_columns_hold_tools_steps_components_hops_and_what_was_cut_off(tmp_path: Path) -> None:
+    cut = rollout(1, scores={"style": 0.5, "note": "x"}, ok=True)
+    cut["response"] |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    cut["_gym"] |= {"hops": {"model": 12.5}, "tokens_break": {"step": 2}, "started": 1e9, "queued": 0.25}
+    columns = opened(write_lines(tmp_path / "x.jsonl", [rollout(0, 0, 0.5, right=3), cut])).files[0].columns
+    assert [columns.tools(number) for number in columns.toolsets] == [("add",), ("add",)]
+    assert columns.tool_names() == ["add"]
+    assert columns.steps.tolist() == [2, 2]
+    assert set(columns.components) == {"right", "scores.style", "ok"}
+    first, second = columns.fact(0), columns.fact(1)
+    assert (first.components, second.components) == ({"right": 3.0}, {"scores.style": 0.5, "ok": 1.0})
+    assert (first.truncated, first.breaks, second.truncated, second.breaks) == (False, False, True, True)
+    assert (second.hops, second.began, second.queued, second.title) == ({"model": 12.5}, 1e9, 0.25, "Question 1?")
