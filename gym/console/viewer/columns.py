@@ -108,6 +108,12 @@ class Columns:
         begin = self.title_ends[index - 1] if index else 0
         return self.titles[begin : self.title_ends[index]].decode("utf-8", "replace")
 
+    def is_sound(self) -> bool:
+        """Of what was read from a disk: every line is whole, and its texts are there."""
+        numbers = (self.agents, self.kinds, self.toolsets)
+        whole = {len(self.column(name)) for name in TYPES} == {len(self)}
+        return whole and all(not one or max(one) < len(self.texts) for one in numbers)
+
     def add(self, facts: Facts, *, offset: int, length: int, number: int, check: int) -> None:
         self.offsets.append(offset)
         self.lengths.append(length)
