@@ -64,8 +64,11 @@ class LineIndex:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
             return None
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            return None
         with os.fdopen(descriptor, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode) or not self._read_head(stream):
+            if not self._read_head(stream):
                 return None
             found = StoredIndex()
             while block := _read_block(stream):
