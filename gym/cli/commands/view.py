@@ -21,9 +21,10 @@ from gym.server.config import Settings
 from gym.server.refusing import Rules
 from gym.server.serve import listen, run_app
 
-LARGE = 256 << 20
-
-Files = Annotated[list[Path], typer.Argument(metavar="FILE.jsonl", help="Rollouts; failures beside them come along.")]
+Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE.jsonl|FOLDER", help="Rollouts, or folders of them; failures beside them come along."),
+]
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="PAGE.html", help="Write one file that needs no server.")
 ]
@@ -37,10 +38,7 @@ def command(files: Files, output: Output = None, sample: Sample = None, port: Po
     if sample is not None and output is None:
         raise UserError("--sample is for a page of its own; a served one shows them all.", "Add -o page.html.")
     rollouts = RolloutFiles(files)
-    size = sum(file.path.stat().st_size for file in rollouts.files if file.path.is_file())
-    if size > LARGE:
-        console.note(f"Reading {size / 1e9:.1f} GB once, to index it.")
-    rollouts.refresh()
+    rollouts.refresh(whole=output is not None)
     if output is not None:
         return _write_page(rollouts, output, sample, open_it)
     with _listen(port) as listener:
