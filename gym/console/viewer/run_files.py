@@ -16,7 +16,8 @@ from gym.collect.sidecar import OutputPaths
 from gym.console.viewer.lines import LineFile
 from gym.errors import UserError
 
-ROLLOUTS, FAILURES, INPUTS = ".jsonl", "_failures.jsonl", "_materialized_inputs.jsonl"
+ROLLOUTS, FAILURES = ".jsonl", "_failures.jsonl"
+NO_RUNS = ("_materialized_inputs.jsonl", "_notes.jsonl")  # what lies beside a run
 UNPACK = {".gz": "gunzip -k", ".zst": "zstd -d", ".zstd": "zstd -d"}
 MAX_RUNS = 5_000
 FIRST_LOOK = 4 << 20  # bytes of a file that are read at once
@@ -167,7 +168,7 @@ class RunFiles:
             folders[:] = sorted(one for one in folders if not one.startswith("."))
             for name in names:
                 path = Path(parent, name)
-                if name.startswith(".") or not name.endswith(ROLLOUTS) or name.endswith(INPUTS):
+                if name.startswith(".") or not name.endswith(ROLLOUTS) or name.endswith(NO_RUNS):
                     continue
                 if path.is_symlink() and not path.resolve().is_relative_to(root):
                     self.notices.append(f"{path} leads out of {folder}: it is not shown")
