@@ -84,10 +84,9 @@ class RunFiles:
 
     def is_inside(self, path: Path) -> bool:
         """Whether a file beside a run may be opened: it lies in a given folder, or beside a given file."""
-        real = path.resolve()
+        real = _real(path)
         return any(
-            real.is_relative_to(one.resolve()) if one.is_dir() else real.parent == one.resolve().parent
-            for one in self._given
+            real.is_relative_to(_real(one)) if one.is_dir() else real.parent == _real(one).parent for one in self._given
         )
 
     def troubles(self) -> list[str]:
@@ -162,7 +161,7 @@ class RunFiles:
                 yield unique, path
 
     def _in_folder(self, folder: Path) -> Iterator[tuple[str, Path]]:
-        root = folder.resolve()
+        root = _real(folder)
         found: dict[str, Path] = {}
         for parent, folders, names in os.walk(folder):
             folders[:] = sorted(one for one in folders if not one.startswith("."))
@@ -170,7 +169,7 @@ class RunFiles:
                 path = Path(parent, name)
                 if name.startswith(".") or not name.endswith(ROLLOUTS) or name.endswith(NO_RUNS):
                     continue
-                if path.is_symlink() and not path.resolve().is_relative_to(root):
+                if path.is_symlink() and not _real(path).is_relative_to(root):
                     self.notices.append(f"{path} leads out of {folder}: it is not shown")
                     continue
                 rollouts = _rollouts_of(path)
@@ -185,6 +184,11 @@ def _check(path: Path) -> None:
         raise UserError(
             f"{path} is not there.", "Give the file that `gym rollouts -o FILE.jsonl` wrote, or a folder of such files."
         )
+
+
+def _real(path: Path) -> Path:
+    """Links followed; a loop of them stays as it is."""
+    return Path(os.path.realpath(path))
 
 
 def _rollouts_of(path: Path) -> Path:
