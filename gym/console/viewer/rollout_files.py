@@ -93,6 +93,7 @@ class RolloutFiles:
                 "agents": _agent_views(tallies)[:MAX_NAMES],
                 "tools": sorted({tool for one in columns for tool in one.tool_names()})[:MAX_NAMES],
                 "components": sorted({name for one in columns for name in one.components})[:MAX_NAMES],
+                "repeated": any(one.repeats and max(one.repeats) > 0 for one in columns),
                 "count": sum(tally.count for (_, kind), tally in tallies.items() if not kind),
                 "kinds": dict(sorted(kinds.items(), key=lambda one: -one[1])),
                 "malformed": malformed,
