@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from gym import labels
@@ -13,8 +14,10 @@ from gym.console.console_settings import ConsoleSettings, read_settings
 from gym.console.discovery_sources import LiveSources
 from gym.console.probes import Prober
 from gym.console.reconcile import Reconciler
+from gym.console.run_sections import make_run_sections
 from gym.console.stack.stack_view import StackParts
 from gym.console.upstream_addresses import UpstreamAdmin
+from gym.console.viewer.run_files import RunFiles
 from gym.errors import GymError
 from gym.http.pool import HttpClient
 from gym.server import serve
@@ -48,7 +51,9 @@ def make_deps(settings: ConsoleSettings) -> Deps:
         contained=settings.wanted is not None,
     )
     reconciler = make_reconciler(settings)
-    return Deps(sources, prober, settings.token, admin=admin, reconciler=reconciler, parts=parts, client=client)
+    sections = make_run_sections(RunFiles([settings.results], later=True)) if settings.results else ()
+    deps = Deps(sources, prober, settings.token, admin=admin, reconciler=reconciler, parts=parts, client=client)
+    return replace(deps, sections=sections)
 
 
 def make_reconciler(settings: ConsoleSettings) -> Reconciler | None:

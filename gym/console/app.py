@@ -70,7 +70,7 @@ class Deps:
 
 def make_app(deps: Deps) -> Starlette:
     stack = make_section(deps.sources, deps.prober, deps.parts, deps.client, deps.board.running)
-    sections = (stack, *deps.sections, GUIDE)
+    sections = (stack, *(deps.sections or (GUIDE,)))
     access = PageAccess(stack="")
     console = Console(deps, fill_shell(stack, sections, access))
     routes = [

@@ -38,9 +38,8 @@ function schemaLine(server) {
 
 async function begin() {
   $("commands").append(...COMMANDS.flatMap(([command, what]) => [make("dt", "", command), make("dd", "", what)]));
-  const reply = await fetch("/servers", { cache: "no-store" });
-  if (!reply.ok) return; // no stack
-  const view = await reply.json();
+  if (![...$("menu").querySelectorAll("a")].some((one) => one.pathname === "/view/stack")) return;
+  const view = await fetchJson("/servers");
   $("how").replaceChildren(...howTo(view));
   $("schema-list").replaceChildren(...view.servers.filter((one) => one.ours).map(schemaLine));
   $("calling").hidden = $("schemas").hidden = false;

@@ -58,13 +58,13 @@ class PageAccess:
     stack: str = ""  # shown in the menu
 
 
-def make_app(sections: Sequence[Section], access: PageAccess) -> Starlette:
-    """The pages alone: `gym view`."""
+def make_app(sections: Sequence[Section], access: PageAccess, first: str = "") -> Starlette:
+    """The pages alone: `gym view`. `first`: the section that `/` leads to."""
     # A page elsewhere may point a name of its own at this address; it must not read what lies here.
     near = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"], www_redirect=False)
     guard = Middleware(TokenMiddleware, token=access.token) if access.token else near
-    first = Route("/", lambda _: RedirectResponse(f"/view/{sections[0].name}"))
-    return Starlette(routes=[first, *make_pages(sections, access)], middleware=[guard])
+    front = Route("/", lambda _: RedirectResponse(f"/view/{first or sections[0].name}"))
+    return Starlette(routes=[front, *make_pages(sections, access)], middleware=[guard])
 
 
 def make_pages(sections: Sequence[Section], access: PageAccess) -> list[BaseRoute]:
