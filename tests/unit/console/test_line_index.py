@@ -50,6 +50,7 @@ def facts(file: LineFile) -> list[tuple[int, int, Facts]]:
 def count_parsed(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[LineFile, int]:
     """(the file, how many of its lines were read from the disk to know them)."""
     seen = []
+
     def counting(raw: bytes, *, failed: bool) -> Facts:
         seen.append(raw)
         return read_facts(raw, failed=failed)
