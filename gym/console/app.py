@@ -21,7 +21,7 @@ from gym import __version__, labels
 from gym.console import collections, group_streams, views
 from gym.console.collections import Collections
 from gym.console.console_page import Page
-from gym.console.console_token import is_admitted
+from gym.console.console_token import CHALLENGES, is_admitted
 from gym.console.discovery_sources import DiscoverySources, ServerFacts
 from gym.console.group_streams import OpenStreams
 from gym.console.origin import find_origin
@@ -38,7 +38,6 @@ from gym.wire.foreign_pages import Why, refusal_words
 HEALTH = ("/healthz", "/livez", "/readyz", "/health")
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 NO_STORE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-CHALLENGES = ('Bearer realm="gym"', 'Basic realm="gym: any user name, the token as password", charset="UTF-8"')
 
 
 class Probing(Protocol):

@@ -12,7 +12,8 @@ import typer
 from gym.cli import console
 from gym.cli.sign_of_life import LIFE
 from gym.collect.result_file import write_result
-from gym.console.viewer.app import make_app
+from gym.console.pages.shell import PageAccess, make_app
+from gym.console.viewer.app import make_section
 from gym.console.viewer.embed import embed_rollouts
 from gym.console.viewer.rollout_files import RolloutFiles
 from gym.errors import UserError
@@ -50,7 +51,7 @@ def command(files: Files, output: Output = None, sample: Sample = None, port: Po
             webbrowser.open(url)
         settings = Settings(name="view", listen=f"fd:{listener.detach()}", drain_seconds=1)
         with LIFE.hidden():
-            run_app(make_app(rollouts), settings, rules=Rules(pages=True))
+            run_app(make_app([make_section(rollouts)], PageAccess()), settings, rules=Rules(pages=True))
     return 0
 
 

@@ -1,5 +1,4 @@
 // The list, its filters, the head of the page and the keys.
-const $ = (id) => document.getElementById(id);
 const embedded = $("data");
 const source = embedded ? embeddedSource(JSON.parse(embedded.textContent)) : servedSource();
 const NOTHING = { agent: null, kind: "", file: "", low: "", high: "", text: "" };
@@ -197,11 +196,12 @@ function foldThoughts() {
   for (const one of thoughts) one.open = unfold;
 }
 
-addEventListener("keydown", (event) => {
-  if (event.key === "Escape") { document.activeElement.blur(); document.body.classList.remove("reading"); return; }
-  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-  const act = { j: () => step(1), k: () => step(-1), r: foldThoughts, "/": () => $("text").focus() }[event.key];
-  if (act) { event.preventDefault(); act(); }
+onKeys({
+  j: ["next rollout", () => step(1)],
+  k: ["previous rollout", () => step(-1)],
+  r: ["open or close all reasoning", foldThoughts],
+  "/": ["search all text", () => $("text").focus()],
+  Escape: ["back to the list", () => { document.activeElement.blur(); document.body.classList.remove("reading"); }],
 });
 let typing = 0;
 $("filters").addEventListener("submit", (event) => event.preventDefault());

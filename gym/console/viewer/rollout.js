@@ -4,19 +4,6 @@ const TOKEN_FIELDS = ["prompt_token_ids", "generation_token_ids", "generation_lo
 const SHOWN_ELSEWHERE = new Set(["responses_create_params", "response", "reward", "agent_ref", "_gym", "_ng_task_index", "_ng_rollout_index"]);
 const FAILURE_FIELDS = new Set(["kind", "server", "message", "retryable", "attempt", "row"]);
 
-const make = (tag, classes, ...children) => {
-  const node = document.createElement(tag);
-  if (classes) node.className = classes;
-  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ""));
-  return node;
-};
-const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
-const asList = (value) => (Array.isArray(value) ? value : []);
-const asText = (value) => (typeof value === "string" ? value : value === null || value === undefined ? "" : JSON.stringify(value));
-const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
-const short = (number) => (typeof number !== "number" ? asText(number) : Number.isInteger(number) ? number.toLocaleString("en") : Math.abs(number) >= 1e-3 && Math.abs(number) < 1e6 ? String(Number(number.toFixed(3))) : number.toExponential(2));
-const duration = (seconds) => (seconds >= 60 ? `${Math.floor(seconds / 60)}m${String(Math.round(seconds % 60)).padStart(2, "0")}s` : seconds >= 1 ? `${seconds.toFixed(1)} s` : `${short(seconds * 1000).replace(/\.\d+$/, (rest) => (seconds < 0.01 ? rest.slice(0, 3) : ""))} ms`);
-
 function parsed(text) {
   if (typeof text !== "string" || !/^\s*[[{]/.test(text)) return text;
   try { return JSON.parse(text); } catch { return text; }

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gym.collect.sidecar import OutputPaths
+from gym.console.pages.shell import NotThere
 from gym.console.viewer.facts import MALFORMED, Facts, parse_line, read_title
 from gym.console.viewer.lines import LineFile, TextNumbers
 from gym.console.viewer.query import FAILED, Found, Place, Query, find
@@ -22,7 +23,7 @@ UNPACK = {".gz": "gunzip -k", ".zst": "zstd -d", ".zstd": "zstd -d"}
 _MAX_TEXT = 20_000  # characters shown of a line that cannot be read
 
 
-class NoSuchRollout(LookupError):
+class NoSuchRollout(NotThere):
     """A place that no longer is, or never was."""
 
 
@@ -132,7 +133,7 @@ class RolloutFiles:
     def _at(self, place: Place) -> tuple[LineFile, int]:
         number, index = place
         if not (number < len(self.files) and index < len(self.files[number])):
-            raise NoSuchRollout(f"no rollout {number}/{index}")
+            raise NoSuchRollout(f"no rollout {number}/{index}: its file has changed; reload the page")
         return self.files[number], index
 
 

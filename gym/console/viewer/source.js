@@ -1,28 +1,20 @@
-
-"use strict";
 // Where rollouts come from: the server of this page, or the page itself when it was written as a file.
 // Both answer list(query, start), row(id), one(row), asked(row) and summary(); whatever they hold is text from elsewhere.
 const COUNT = 100;
 const FEW_VALUES = 12, MOST_BARS = 20;
 
 function servedSource() {
-  const ask = async (path) => {
-    const reply = await fetch(path, { cache: "no-store" });
-    const body = await reply.json();
-    if (!reply.ok) throw new Error(body.error || `the server answered ${reply.status}`);
-    return body;
-  };
-  const place = (row) => `api/rollout/${row.id}`;
+  const place = (row) => `/view/api/rollouts/rollout/${row.id}`;
   return {
     live: true,
-    summary: () => ask("api/summary"),
+    summary: () => fetchJson("/view/api/rollouts/summary"),
     list(query, start) {
       const asked = Object.entries(query).filter(([, value]) => value !== "" && value !== null);
-      return ask(`api/rollouts?${new URLSearchParams([...asked, ["start", start], ["count", COUNT]])}`);
+      return fetchJson(`/view/api/rollouts/list?${new URLSearchParams([...asked, ["start", start], ["count", COUNT]])}`);
     },
-    row: (id) => ask(`api/rollout/${id}/row`).catch(() => null),
-    one: (row) => ask(row.kind === "malformed" ? `${place(row)}/problem` : place(row)),
-    asked: (row) => ask(`${place(row)}/asked`),
+    row: (id) => fetchJson(`/view/api/rollouts/rollout/${id}/row`).catch(() => null),
+    one: (row) => fetchJson(row.kind === "malformed" ? `${place(row)}/problem` : place(row)),
+    asked: (row) => fetchJson(`${place(row)}/asked`),
     raw: (row) => place(row),
   };
 }

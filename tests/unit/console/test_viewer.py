@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym.console.viewer.app import make_app
+from gym.console.pages.shell import PageAccess, make_app
+from gym.console.viewer.app import make_section
 from gym.console.viewer.embed import MAX_ROLLOUTS, embed_rollouts, spread_evenly
 from gym.console.viewer.facts import read_facts
 from gym.console.viewer.query import MAX_BARS, Query, draw_bars, read_query
@@ -208,12 +209,14 @@ def test_a_page_too_large_for_a_browser_is_refused_and_a_sample_is_even(tmp_path
 
 @pytest.fixture
 async def caller(file: Path) -> AsyncIterator[Caller]:
-    async with running(make_app(opened(file))) as url, Caller(url) as made:
+    async with running(make_app([make_section(opened(file))], PageAccess())) as url, Caller(url) as made:
         yield made
 
 
 async def test_the_list_comes_in_pages(caller: Caller) -> None:
-    first, second = [await caller.get(f"/api/rollouts?start={start}&count=3&kind=verified") for start in (0, 3)]
+    first, second = [
+        await caller.get(f"/view/api/rollouts/list?start={start}&count=3&kind=verified") for start in (0, 3)
+    ]
     assert first.body["total"] == second.body["total"] == 5
     assert [row["id"] for row in first.body["rows"] + second.body["rows"]] == [f"0/{each}" for each in range(5)]
 
@@ -221,7 +224,7 @@ async def test_the_list_comes_in_pages(caller: Caller) -> None:
 async def test_a_rollout_is_served_as_its_own_bytes_under_a_policy_that_runs_nothing(
     caller: Caller, file: Path
 ) -> None:
-    reply = await caller.get("/api/rollout/0/3")
+    reply = await caller.get("/view/api/rollouts/rollout/0/3")
     assert reply.reply.body == file.read_bytes().splitlines()[3]
     headers = dict(reply.reply.headers)
     assert headers[b"content-security-policy"] == b"default-src 'none'; sandbox"
@@ -231,11 +234,11 @@ async def test_a_rollout_is_served_as_its_own_bytes_under_a_policy_that_runs_not
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("/api/rollouts?sort=sideways", 400, "expected one of"),
-        ("/api/rollouts?low=much", 400, "expected a number"),
-        ("/api/rollouts?start=-1", 400, "whole numbers"),
-        ("/api/rollout/0/99", 404, "reload the page"),
-        ("/api/rollout/9/0", 404, "reload the page"),
+        ("/view/api/rollouts/list?sort=sideways", 400, "expected one of"),
+        ("/view/api/rollouts/list?low=much", 400, "expected a number"),
+        ("/view/api/rollouts/list?start=-1", 400, "whole numbers"),
+        ("/view/api/rollouts/rollout/0/99", 404, "reload the page"),
+        ("/view/api/rollouts/rollout/9/0", 404, "reload the page"),
     ],
 )
 async def test_a_question_that_makes_no_sense_is_answered_with_a_sentence(
@@ -249,7 +252,7 @@ async def test_a_question_that_makes_no_sense_is_answered_with_a_sentence(
 async def test_a_page_under_another_name_of_this_address_gets_nothing(caller: Caller) -> None:
     def status(host: str) -> int:
         connection = http.client.HTTPConnection(caller.url.removeprefix("http://"), timeout=60)
-        connection.request("GET", "/api/summary", headers={"host": host})
+        connection.request("GET", "/view/api/rollouts/summary", headers={"host": host})
         found = connection.getresponse().status
         connection.close()
         return found
@@ -260,6 +263,6 @@ async def test_a_page_under_another_name_of_this_address_gets_nothing(caller: Ca
 
 async def test_a_file_that_is_gone_says_so(caller: Caller, file: Path) -> None:
     file.unlink()
-    reply = await caller.get("/api/rollout/0/0")
+    reply = await caller.get("/view/api/rollouts/rollout/0/0")
     assert reply.status == 410
     assert str(file) in reply.body["error"]

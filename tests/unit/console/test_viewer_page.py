@@ -9,7 +9,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from gym.console.viewer.app import make_app
+from gym.console.pages.shell import PageAccess, make_app
+from gym.console.viewer.app import make_section
 from gym.console.viewer.embed import embed_rollouts
 from gym.console.viewer.query import read_query
 from gym.console.viewer.rollout_files import RolloutFiles
@@ -64,8 +65,8 @@ def written(file: Path) -> Path:
 
 
 async def test_a_served_page_shows_the_list_and_the_conversation(file: Path, tmp_path: Path) -> None:
-    async with running(make_app(opened(file))) as url:
-        dom, complaints = await browse(f"{url}/#0/2", tmp_path)
+    async with running(make_app([make_section(opened(file))], PageAccess())) as url:
+        dom, complaints = await browse(f"{url}/view/rollouts#0/2", tmp_path)
     text = visible_text(dom)
     assert "7 rollouts · 2 failures (timeout 1, sandbox 1) · 1 malformed line" in text
     assert "solver mean 0.250 6 rollouts 1 failed" in text
@@ -90,8 +91,11 @@ async def test_no_text_of_a_rollout_is_ever_markup(place: str, tmp_path: Path) -
     write_lines(tmp_path / "x_failures.jsonl", [poisoned(failure(kind=EVIL, agent=EVIL))])
     page = tmp_path / "page.html"
     page.write_bytes(embed_rollouts(opened(path)))
-    async with running(make_app(opened(path))) as url:
-        seen = [await browse(f"{url}/#{place}", tmp_path), await browse(f"{page.as_uri()}#{place}", tmp_path)]
+    async with running(make_app([make_section(opened(path))], PageAccess())) as url:
+        seen = [
+            await browse(f"{url}/view/rollouts#{place}", tmp_path),
+            await browse(f"{page.as_uri()}#{place}", tmp_path),
+        ]
     for dom, complaints in seen:
         assert "<title>x.jsonl: rollouts</title>" in dom
         assert "<img" not in dom
