@@ -1,6 +1,6 @@
 "use strict";
 // What a terminal would show: colours as classes, other escape sequences left out, overwritten lines as they ended.
-const ESCAPES = /(?:\x1b\[|\x9b)([0-9;:?<=>]*)[ -/]*([@-~])|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]{0,4096}\x1b\\|\x1b[ -/]*[0-~]/g;
+const ESCAPES = /(?:\x1b\[|\x9b)([0-9;:?<=>]*)[ -/]*([@-~])|\x1b\][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]{0,4096}\x1b\\|\x1b[ -/]*[0-Z\\^-~]/g;
 const STYLES = { 1: "bold", 2: "dim", 3: "italic", 4: "underline", 9: "struck" };
 const UNSTYLES = { 22: ["bold", "dim"], 23: ["italic"], 24: ["underline"], 29: ["struck"] };
 

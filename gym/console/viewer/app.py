@@ -7,6 +7,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gym.console.pages.shell import NO_STORE, Section, answering, json_reply
+from gym.console.viewer.note_routes import make_note_routes
 from gym.console.viewer.query import Place, read_query
 from gym.console.viewer.rollout_files import RolloutFiles
 from gym.errors import UserError
@@ -15,7 +16,12 @@ MAX_PAGE_ROWS = 500
 RAW = {**NO_STORE, "content-security-policy": "default-src 'none'; sandbox"}
 
 
-SCRIPTS = ("source.js", "rollout.js", "page.js")
+SCRIPTS = (
+    *("signs.js", "ansi.js", "highlight.js", "diff.js", "maths.js", "inline.js", "markdown.js"),
+    *("texts.js", "tokens.js", "calls.js", "conversation.js", "judged.js", "timing.js", "beside.js", "copies.js"),
+    *("marks.js", "outline.js", "source.js", "rollout.js", "page.js"),
+)
+STYLES = ("page.css", "rollout.css", "prose.css")
 
 
 def make_section(files: RolloutFiles) -> Section:
@@ -29,8 +35,9 @@ def make_section(files: RolloutFiles) -> Section:
         Route(f"{place}/row", answering(viewer.row)),
         Route(f"{place}/asked", answering(viewer.asked)),
         Route(f"{place}/problem", answering(viewer.problem)),
+        *make_note_routes(files, api, place),
     ]
-    return Section("rollouts", "Rollouts", "gym.console.viewer", SCRIPTS, routes=routes)
+    return Section("rollouts", "Rollouts", "gym.console.viewer", SCRIPTS, STYLES, routes)
 
 
 class Viewer:

@@ -48,6 +48,25 @@ function bodyOfDiff(line, state) {
   return row;
 }
 
+function fileOfDiff({ name, rows }, folded) {
+  const count = (kind) => rows.filter((row) => row.kind === kind).length;
+  const counts = make("span", "counts", make("ins", "", `+${count("add")}`), " ", make("del", "", `\u2212${count("del")}`));
+  const node = make("details", "", make("summary", "", make("b", "mono", signs(name || "patch")), " ", counts));
+  node.open = !folded;
+  node.append(linesOfDiff(rows));
+  return node;
+}
+
+function linesOfDiff(rows) {
+  markPairs(rows);
+  const body = make("div", "lines", rows.slice(0, MOST_DIFF_LINES).map(rowOfDiff));
+  if (rows.length <= MOST_DIFF_LINES) return body;
+  const more = make("button", "more", `show ${plural(rows.length - MOST_DIFF_LINES, "more line")}`);
+  more.onclick = () => more.replaceWith(...rows.slice(MOST_DIFF_LINES).map(rowOfDiff));
+  body.append(more);
+  return body;
+}
+
 function rowOfDiff(row) {
   const parts = row.changed ? [signs(row.text.slice(0, row.changed[0])), make("mark", "", signs(row.text.slice(...row.changed))), signs(row.text.slice(row.changed[1]))] : signs(row.text);
   const node = make("div", `line ${row.kind}`, make("span", "line-text", parts));

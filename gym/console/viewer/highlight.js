@@ -1,7 +1,7 @@
 "use strict";
 // Colours for code: a few languages by their tokens alone, which is enough to read by. Long code stays plain.
 const MOST_COLOURED = 60000;
-const words = (list) => new RegExp(`\\b(?:${list.split(" ").join("|")})\\b`);
+const anyWord = (list) => new RegExp(`\\b(?:${list.split(" ").join("|")})\\b`);
 const STRINGS = /"(?:\\[^]|[^"\\\n])*"?|'(?:\\[^]|[^'\\\n])*'?/;
 const NUMBERS = /\b(?:0[xXbBoO][\da-fA-F_]+|\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?)\b/;
 const GRAMMARS = {
@@ -9,17 +9,17 @@ const GRAMMARS = {
     comment: /#[^\n]*/,
     string: new RegExp(`\\b[rRbBfFuU]{0,2}(?:"""[^]*?(?:"""|$(?![^]))|'''[^]*?(?:'''|$(?![^])))|(?:"""[^]*?(?:"""|$(?![^]))|'''[^]*?(?:'''|$(?![^])))|${STRINGS.source}`),
     defined: /(?<=\b(?:def|class) {1,4})\w+/,
-    keyword: words("and as assert async await break case class continue def del elif else except finally for from global if import in is lambda match nonlocal not or pass raise return try while with yield"),
-    constant: words("True False None self cls"),
+    keyword: anyWord("and as assert async await break case class continue def del elif else except finally for from global if import in is lambda match nonlocal not or pass raise return try while with yield"),
+    constant: anyWord("True False None self cls"),
     special: /@[\w.]+/,
     number: NUMBERS,
   },
-  json: { defined: /"(?:\\[^]|[^"\\\n])*"(?=[ \t]{0,20}:)/, string: STRINGS, constant: words("true false null"), number: /-?\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b/ },
+  json: { defined: /"(?:\\[^]|[^"\\\n])*"(?=[ \t]{0,20}:)/, string: STRINGS, constant: anyWord("true false null"), number: /-?\b\d+(?:\.\d+)?(?:[eE][-+]?\d+)?\b/ },
   shell: {
     comment: /(?<![^\s;])#[^\n]*/,
     string: /"(?:\\[^]|[^"\\])*"?|'[^']*'?/,
     special: /\$\{[^}\n]*\}?|\$\w+|\$[@#?*!$-]/,
-    keyword: words("if then else elif fi for while until do done case esac in function return exit export local set cd echo sudo"),
+    keyword: anyWord("if then else elif fi for while until do done case esac in function return exit export local set cd echo sudo"),
     constant: /(?<=\s)--?[A-Za-z][\w-]*/,
     number: NUMBERS,
   },
@@ -27,8 +27,8 @@ const GRAMMARS = {
     comment: /\/\/[^\n]*|\/\*[^]*?(?:\*\/|$(?![^]))/,
     string: new RegExp(`${STRINGS.source}|\`(?:\\\\[^]|[^\`\\\\])*\`?`),
     defined: /(?<=\b(?:function|class) {1,4})\w+/,
-    keyword: words("async await break case catch class const continue default delete do else export extends finally for function if import in instanceof interface let new of return static super switch this throw try type typeof var void while yield"),
-    constant: words("true false null undefined NaN"),
+    keyword: anyWord("async await break case catch class const continue default delete do else export extends finally for function if import in instanceof interface let new of return static super switch this throw try type typeof var void while yield"),
+    constant: anyWord("true false null undefined NaN"),
     number: NUMBERS,
   },
   sql: {

@@ -2,22 +2,22 @@
 // LaTeX as MathML nodes. A command that is not known stays as its source; what cannot be parsed is null.
 const MOST_MATHS = 8000, DEEPEST_MATHS = 40;
 const MATHML = "http://www.w3.org/1998/Math/MathML";
-const table = (pairs) => new Map(pairs.trim().split(/\s+/).map((pair) => pair.split("=")));
-const GREEK = table(`alpha=α beta=β gamma=γ delta=δ epsilon=ϵ varepsilon=ε zeta=ζ eta=η theta=θ vartheta=ϑ iota=ι kappa=κ lambda=λ mu=μ nu=ν xi=ξ pi=π varpi=ϖ
+const pairsOf = (pairs) => new Map(pairs.trim().split(/\s+/).map((pair) => pair.split("=")));
+const GREEK = pairsOf(`alpha=α beta=β gamma=γ delta=δ epsilon=ϵ varepsilon=ε zeta=ζ eta=η theta=θ vartheta=ϑ iota=ι kappa=κ lambda=λ mu=μ nu=ν xi=ξ pi=π varpi=ϖ
   rho=ρ varrho=ϱ sigma=σ varsigma=ς tau=τ upsilon=υ phi=ϕ varphi=φ chi=χ psi=ψ omega=ω Gamma=Γ Delta=Δ Theta=Θ Lambda=Λ Xi=Ξ Pi=Π Sigma=Σ Upsilon=Υ Phi=Φ Psi=Ψ
   Omega=Ω infty=∞ partial=∂ nabla=∇ hbar=ℏ ell=ℓ Re=ℜ Im=ℑ aleph=ℵ emptyset=∅ varnothing=∅ top=⊤ bot=⊥ angle=∠ triangle=△ square=□ blacksquare=■ qed=∎ prime=′ degree=°
   imath=ı jmath=ȷ forall=∀ exists=∃ nexists=∄ ldots=… cdots=⋯ dots=… vdots=⋮ ddots=⋱ dotsc=… dotsb=⋯ checkmark=✓ complement=∁ pounds=£ S=§ dagger=†`);
-const OPERATORS = table(`cdot=⋅ times=× div=÷ pm=± mp=∓ ast=∗ star=⋆ circ=∘ bullet=• oplus=⊕ ominus=⊖ otimes=⊗ odot=⊙ cup=∪ cap=∩ setminus=∖ wedge=∧ land=∧ vee=∨ lor=∨ neg=¬ lnot=¬
+const OPERATORS = pairsOf(`cdot=⋅ times=× div=÷ pm=± mp=∓ ast=∗ star=⋆ circ=∘ bullet=• oplus=⊕ ominus=⊖ otimes=⊗ odot=⊙ cup=∪ cap=∩ setminus=∖ wedge=∧ land=∧ vee=∨ lor=∨ neg=¬ lnot=¬
   le=≤ leq=≤ leqslant=⩽ ge=≥ geq=≥ geqslant=⩾ ne=≠ neq=≠ ll=≪ gg=≫ equiv=≡ approx=≈ sim=∼ simeq=≃ cong=≅ propto=∝ in=∈ notin=∉ ni=∋ subset=⊂ supset=⊃ subseteq=⊆ supseteq=⊇
   subsetneq=⊊ perp=⟂ parallel=∥ mid=∣ nmid=∤ to=→ rightarrow=→ leftarrow=← leftrightarrow=↔ Rightarrow=⇒ Leftarrow=⇐ Leftrightarrow=⇔ implies=⟹ impliedby=⟸ iff=⟺ mapsto=↦
   longrightarrow=⟶ longleftarrow=⟵ Longrightarrow=⟹ uparrow=↑ downarrow=↓ hookrightarrow=↪ rightharpoonup=⇀ therefore=∴ because=∵ prec=≺ succ=≻ models=⊨ vdash=⊢ gets=← colon=:
   lfloor=⌊ rfloor=⌋ lceil=⌈ rceil=⌉ langle=⟨ rangle=⟩ lbrace={ rbrace=} lbrack=[ rbrack=] vert=| lvert=| rvert=| Vert=‖ lVert=‖ rVert=‖ backslash=\\ doteq=≐ asymp=≍ lt=< gt=> triangleq=≜ coloneqq=≔`);
-const LARGE = table("sum=∑ prod=∏ coprod=∐ int=∫ iint=∬ iiint=∭ oint=∮ bigcup=⋃ bigcap=⋂ bigoplus=⨁ bigotimes=⨂ bigvee=⋁ bigwedge=⋀");
+const LARGE = pairsOf("sum=∑ prod=∏ coprod=∐ int=∫ iint=∬ iiint=∭ oint=∮ bigcup=⋃ bigcap=⋂ bigoplus=⨁ bigotimes=⨂ bigvee=⋁ bigwedge=⋀");
 const FUNCTIONS = new Set("sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh coth log ln lg exp det dim ker deg gcd lcm arg hom Pr max min sup inf lim limsup liminf argmax argmin".split(" "));
 const LIMITS = new Set("max min sup inf lim limsup liminf argmax argmin det gcd Pr".split(" "));
 const SPACES = new Map([[",", 0.17], [":", 0.22], [">", 0.22], [";", 0.28], ["!", 0], [" ", 0.25], ["quad", 1], ["qquad", 2], ["enspace", 0.5], ["thinspace", 0.17], ["medspace", 0.22], ["thickspace", 0.28], ["enskip", 0.5]]);
-const ACCENTS = table("hat=^ widehat=^ bar=¯ overline=¯ tilde=~ widetilde=~ vec=→ overrightarrow=→ dot=˙ ddot=¨ check=ˇ breve=˘ acute=´ grave=` overbrace=⏞");
-const UNDERS = table("underline=_ underbrace=⏟");
+const ACCENTS = pairsOf("hat=^ widehat=^ bar=¯ overline=¯ tilde=~ widetilde=~ vec=→ overrightarrow=→ dot=˙ ddot=¨ check=ˇ breve=˘ acute=´ grave=` overbrace=⏞");
+const UNDERS = pairsOf("underline=_ underbrace=⏟");
 const FONTS = new Map(Object.entries({ mathbf: "bold", boldsymbol: "bold", bm: "bold", mathrm: "upright", mathit: "", mathsf: "sans", mathtt: "mono", mathbb: "double", mathcal: "script", mathscr: "script", mathfrak: "fraktur", operatorname: "upright", mathop: "", mathord: "", mathbin: "", mathrel: "", mathopen: "", mathclose: "" }));
 const TEXTS = new Set("text textrm textbf textit textsf texttt textnormal mbox hbox textup".split(" "));
 const FENCES = { matrix: "", smallmatrix: "", pmatrix: "()", bmatrix: "[]", Bmatrix: "{}", vmatrix: "||", Vmatrix: "‖‖", cases: "{", dcases: "{", rcases: " }", array: "", aligned: "", align: "", gathered: "", gather: "", split: "", equation: "", alignedat: "", multline: "", eqnarray: "", subarray: "" };
@@ -98,6 +98,8 @@ function skipBlanks(reader) {
 function mathsArgument(reader) {
   skipBlanks(reader);
   if (reader.at >= reader.tokens.length) throw new MathsError("an argument is missing");
+  const token = reader.tokens[reader.at];
+  if (/^\d./.test(token)) reader.tokens.splice(reader.at, 1, token[0], token.slice(1)); // \frac14, x^10
   const node = mathsAtom(reader);
   if (node === null || typeof node === "string") throw new MathsError("an argument is missing");
   return node;
@@ -131,6 +133,7 @@ function mathsCharacter(token) {
   if (/^\p{L}/u.test(token)) return mathsElement("mi", token);
   const node = mathsElement("mo", ...signs(token === "-" ? "−" : token === "*" ? "∗" : token));
   if (/^[()[\]|/]$/.test(token)) node.setAttribute("stretchy", "false");
+  if (/^[|.!/]$/.test(token)) for (const side of ["lspace", "rspace"]) node.setAttribute(side, "0");
   if (token === "," || token === ";") node.setAttribute("separator", "true");
   return node;
 }
@@ -145,7 +148,7 @@ function mathsCommand(reader, name) {
   if (GREEK.has(name)) return mathsElement("mi", GREEK.get(name));
   if (LARGE.has(name)) return Object.assign(mathsElement("mo", LARGE.get(name)), { limits: name.endsWith("int") ? "" : "display" });
   if (OPERATORS.has(name)) return fixedFence(mathsElement("mo", OPERATORS.get(name)), name);
-  if (FUNCTIONS.has(name)) return Object.assign(upright(mathsElement("mi", name.replace(/^arg(?=m)|^lim(?=[si])/, "$& "))), { limits: LIMITS.has(name) ? "display" : "" });
+  if (FUNCTIONS.has(name)) return Object.assign(mathsUpright(mathsElement("mi", name.replace(/^arg(?=m)|^lim(?=[si])/, "$& "))), { limits: LIMITS.has(name) ? "display" : "" });
   if (SPACES.has(name)) return mathsSpace(SPACES.get(name));
   if (ACCENTS.has(name)) return mathsAccent("mover", mathsArgument(reader), ACCENTS.get(name));
   if (UNDERS.has(name)) return mathsAccent("munder", mathsArgument(reader), UNDERS.get(name));
@@ -161,41 +164,41 @@ function mathsCommand(reader, name) {
 }
 
 const fixedFence = (node, name) => { if (/^(?:l|r)?(?:floor|ceil|angle|brace|brack|vert|Vert)$|^[{}|]$|^[lr]?[vV]ert$|^mid$/.test(name)) node.setAttribute("stretchy", "false"); return node; };
-const upright = (node) => { node.setAttribute("mathvariant", "normal"); return node; };
-const fraction = (reader) => mathsElement("mfrac", mathsArgument(reader), mathsArgument(reader));
-const classed = (node, name) => { node.setAttribute("class", name); return node; };
+const mathsUpright = (node) => { node.setAttribute("mathvariant", "normal"); return node; };
+const mathsFraction = (reader) => mathsElement("mfrac", mathsArgument(reader), mathsArgument(reader));
+const mathsClass = (node, name) => { node.setAttribute("class", name); return node; };
 
 const MATHS_FORMS = {
-  frac: fraction, dfrac: fraction, tfrac: fraction, cfrac: fraction,
+  frac: mathsFraction, dfrac: mathsFraction, tfrac: mathsFraction, cfrac: mathsFraction,
   binom: (reader) => mathsBinomial(reader), dbinom: (reader) => mathsBinomial(reader), tbinom: (reader) => mathsBinomial(reader),
   sqrt(reader) {
     const degree = mathsOption(reader);
     const base = mathsArgument(reader);
     return degree ? mathsElement("mroot", base, mathsGroup(mathsRow({ ...reader, tokens: mathsTokens(degree), at: 0 }, () => false))) : mathsElement("msqrt", base);
   },
-  boxed: (reader) => classed(mathsElement("mrow", mathsArgument(reader)), "boxed"),
-  fbox: (reader) => classed(mathsElement("mrow", mathsElement("mtext", ...signs(mathsRaw(reader)))), "boxed"),
+  boxed: (reader) => { const inside = mathsArgument(reader); return inside.textContent ? mathsClass(mathsElement("mrow", inside), "boxed") : mathsElement("mtext", "\\boxed{}"); },
+  fbox: (reader) => mathsClass(mathsElement("mrow", mathsElement("mtext", ...signs(mathsRaw(reader)))), "boxed"),
   left: (reader) => mathsFenced(reader),
   begin: (reader) => mathsEnvironment(reader),
   stackrel: (reader) => { const above = mathsArgument(reader); return mathsElement("mover", mathsArgument(reader), above); },
   overset: (reader) => { const above = mathsArgument(reader); return mathsElement("mover", mathsArgument(reader), above); },
   underset: (reader) => { const below = mathsArgument(reader); return mathsElement("munder", mathsArgument(reader), below); },
   not: (reader) => mathsElement("mrow", mathsElement("mo", "¬"), mathsArgument(reader)),
-  pmod: (reader) => mathsElement("mrow", mathsSpace(0.5), mathsElement("mo", "("), upright(mathsElement("mi", "mod")), mathsSpace(0.25), mathsArgument(reader), mathsElement("mo", ")")),
-  bmod: () => mathsElement("mrow", mathsSpace(0.2), upright(mathsElement("mi", "mod")), mathsSpace(0.2)),
-  mod: () => mathsElement("mrow", mathsSpace(0.5), upright(mathsElement("mi", "mod")), mathsSpace(0.25)),
+  pmod: (reader) => mathsElement("mrow", mathsSpace(0.5), mathsElement("mo", "("), mathsUpright(mathsElement("mi", "mod")), mathsSpace(0.25), mathsArgument(reader), mathsElement("mo", ")")),
+  bmod: () => mathsElement("mrow", mathsSpace(0.2), mathsUpright(mathsElement("mi", "mod")), mathsSpace(0.2)),
+  mod: () => mathsElement("mrow", mathsSpace(0.5), mathsUpright(mathsElement("mi", "mod")), mathsSpace(0.25)),
   tag: (reader) => mathsElement("mtext", ...signs(`  (${mathsRaw(reader)})`)),
   label: (reader) => { mathsRaw(reader); return null; },
   color: (reader) => { mathsRaw(reader); return null; },
   textcolor: (reader) => { mathsRaw(reader); return mathsArgument(reader); },
   phantom: (reader) => { mathsRaw(reader); return mathsSpace(0.5); },
   hspace: (reader) => { mathsRaw(reader); return mathsSpace(0.5); },
-  cancel: (reader) => classed(mathsElement("mrow", mathsArgument(reader)), "cancelled"),
+  cancel: (reader) => mathsClass(mathsElement("mrow", mathsArgument(reader)), "cancelled"),
   middle: (reader) => mathsElement("mo", mathsDelimiter(reader)),
 };
 
 function mathsBinomial(reader) {
-  const inside = fraction(reader);
+  const inside = mathsFraction(reader);
   inside.setAttribute("linethickness", "0");
   return mathsElement("mrow", mathsElement("mo", "("), inside, mathsElement("mo", ")"));
 }
@@ -213,11 +216,11 @@ function mathsFont(reader, name) {
   if (!isWord) {
     const node = mathsArgument(reader);
     for (const one of node.localName === "mi" ? [node] : node.querySelectorAll("mi")) if (kind === "double" && DOUBLE_STRUCK[one.textContent]) one.textContent = DOUBLE_STRUCK[one.textContent];
-    return kind ? classed(mathsElement("mrow", node), `maths-${kind}`) : node;
+    return kind ? mathsClass(mathsElement("mrow", node), `maths-${kind}`) : node;
   }
   const word = mathsRaw(reader);
-  const node = /^[\w .,:;-]*$/.test(word) ? upright(mathsElement("mi", word)) : mathsGroup(mathsRow({ ...reader, tokens: mathsTokens(word), at: 0 }, () => false));
-  return classed(mathsElement("mrow", node), `maths-${kind}`);
+  const node = /^[\w .,:;-]*$/.test(word) ? mathsUpright(mathsElement("mi", word)) : mathsGroup(mathsRow({ ...reader, tokens: mathsTokens(word), at: 0 }, () => false));
+  return mathsClass(mathsElement("mrow", node), `maths-${kind}`);
 }
 
 /** The source between braces. */
@@ -284,5 +287,5 @@ function rowsOfCells(nodes) {
 
 function mathsTable(rows, name) {
   const kind = /^align|^split|^eqnarray/.test(name) ? "aligned" : /cases/.test(name) ? "cases" : "matrix";
-  return classed(mathsElement("mtable", rows.map((row) => mathsElement("mtr", row.map((cell) => mathsElement("mtd", cell))))), `maths-${kind}`);
+  return mathsClass(mathsElement("mtable", rows.map((row) => mathsElement("mtr", row.map((cell) => mathsElement("mtd", cell))))), `maths-${kind}`);
 }

@@ -26,8 +26,7 @@ function signSpan(run) {
 
 function signName(character) {
   const code = character.codePointAt(0);
-  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
-  if (code === 0x7f) return "\u2421";
+  if (code < 0x20 || code === 0x7f) return `\\x${code.toString(16).padStart(2, "0")}`; // fonts lack the pictures of these
   if (code >= 0xe0000 && code <= 0xe007f) return `[tag ${code > 0xe0020 ? String.fromCodePoint(code - 0xe0000) : code.toString(16)}]`;
   return TURNING[code] ? `[${TURNING[code]}]` : `[U+${code.toString(16).toUpperCase().padStart(4, "0")}]`;
 }
