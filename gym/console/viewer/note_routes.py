@@ -59,9 +59,10 @@ class NotedRollouts:
 
     async def change(self, request: Request) -> Response:
         """A page elsewhere cannot send this kind of body here without being asked first, and we never allow it."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if kind != "application/json":
-            return json_reply({"error": f"a change is sent as application/json, found {kind[:60]!r}"}, 415)
+        kinds = {one.partition(";")[0].strip().lower() for one in request.headers.getlist("content-type")}
+        if kinds != {"application/json"}:
+            found = ", ".join(sorted(kinds))[:60] or "no type"
+            return json_reply({"error": f"a change is sent as application/json, found {found}"}, 415)
         body = bytearray()
         async for chunk in request.stream():
             body += chunk

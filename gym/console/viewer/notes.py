@@ -61,7 +61,7 @@ class NotesFile:
         with self._lock:
             try:
                 status = self.path.stat()
-                state = (status.st_ino, status.st_size, status.st_mtime_ns)
+                state: tuple[int, ...] = (status.st_ino, status.st_size, status.st_mtime_ns)
                 data = self.path.read_bytes() if state != self._state else None
             except FileNotFoundError:
                 state, data = (), b""
