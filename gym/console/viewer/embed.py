@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 
 from gym.console.viewer.note_routes import NotedRollouts
@@ -28,7 +26,7 @@ def embed_rollouts(files: RolloutFiles, sample: int | None = None) -> bytes:
     inputs = b",".join(orjson.dumps(id) + b":" + row for id, row in asked.items() if row)
     return make_file(
         b'{"summary":%b,"rows":%b,"bodies":[%b],"asked":{%b},"notes":%b}'
-        % (orjson.dumps(summary), rows, bodies, inputs, orjson.dumps(_notes(files)))
+        % (orjson.dumps(summary), rows, bodies, inputs, orjson.dumps(NotedRollouts(files).by_id()))
     )
 
 
@@ -53,10 +51,6 @@ def _check_size(files: RolloutFiles, chosen: list[Place], there: int) -> None:
 
 def _body(files: RolloutFiles, place: Place) -> bytes:
     return orjson.dumps(files.problem(place)) if files.is_malformed(place) else files.line(place)
-
-
-def _notes(files: RolloutFiles) -> dict[str, dict[str, Any]]:
-    return {f"{number}/{index}": note.to_dict() for (number, index), note in NotedRollouts(files).places().items()}
 
 
 def _failures(files: RolloutFiles, places: list[Place]) -> list[Place]:

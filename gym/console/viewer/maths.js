@@ -19,7 +19,7 @@ const SPACES = new Map([[",", 0.17], [":", 0.22], [">", 0.22], [";", 0.28], ["!"
 const ACCENTS = pairsOf("hat=^ widehat=^ bar=¯ overline=¯ tilde=~ widetilde=~ vec=→ overrightarrow=→ dot=˙ ddot=¨ check=ˇ breve=˘ acute=´ grave=` overbrace=⏞");
 const UNDERS = pairsOf("underline=_ underbrace=⏟");
 const FONTS = new Map(Object.entries({ mathbf: "bold", boldsymbol: "bold", bm: "bold", mathrm: "upright", mathit: "", mathsf: "sans", mathtt: "mono", mathbb: "double", mathcal: "script", mathscr: "script", mathfrak: "fraktur", operatorname: "upright", mathop: "", mathord: "", mathbin: "", mathrel: "", mathopen: "", mathclose: "" }));
-const TEXTS = new Set("text textrm textbf textit textsf texttt textnormal mbox hbox textup".split(" "));
+const MATHS_TEXTS = new Set("text textrm textbf textit textsf texttt textnormal mbox hbox textup".split(" "));
 const FENCES = { matrix: "", smallmatrix: "", pmatrix: "()", bmatrix: "[]", Bmatrix: "{}", vmatrix: "||", Vmatrix: "‖‖", cases: "{", dcases: "{", rcases: " }", array: "", aligned: "", align: "", gathered: "", gather: "", split: "", equation: "", alignedat: "", multline: "", eqnarray: "", subarray: "" };
 const DOUBLE_STRUCK = { C: "ℂ", H: "ℍ", N: "ℕ", P: "ℙ", Q: "ℚ", R: "ℝ", Z: "ℤ", E: "𝔼", F: "𝔽", K: "𝕂", 1: "𝟙" };
 const SIZES = /^(?:[bB]igg?[lrm]?|displaystyle|textstyle|scriptstyle|limits|nolimits|notag|nonumber|hline|centering|small|large|Large|normalsize|mathstrut|strut|allowbreak|nobreak|protect)$/;
@@ -152,7 +152,7 @@ function mathsCommand(reader, name) {
   if (SPACES.has(name)) return mathsSpace(SPACES.get(name));
   if (ACCENTS.has(name)) return mathsAccent("mover", mathsArgument(reader), ACCENTS.get(name));
   if (UNDERS.has(name)) return mathsAccent("munder", mathsArgument(reader), UNDERS.get(name));
-  if (TEXTS.has(name)) return mathsElement("mtext", ...signs(mathsRaw(reader)));
+  if (MATHS_TEXTS.has(name)) return mathsElement("mtext", ...signs(mathsRaw(reader)));
   if (FONTS.has(name.replace("*", ""))) return mathsFont(reader, name.replace("*", ""));
   if (SIZES.test(name)) return null;
   if (Object.hasOwn(MATHS_FORMS, name)) return MATHS_FORMS[name](reader);

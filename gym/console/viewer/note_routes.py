@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from gym.console.pages.shell import NO_STORE, answering, json_reply
-from gym.console.viewer.notes import NotesFile, RolloutNote, find_noted, note_key
+from gym.console.viewer.notes import NotesFile, RolloutNote, note_key
 from gym.console.viewer.query import Place
 from gym.console.viewer.rollout_files import RolloutFiles
 from gym.errors import UserError
@@ -36,19 +36,19 @@ def make_note_routes(files: RolloutFiles, api: str, place: str) -> list[BaseRout
 class NotedRollouts:
     def __init__(self, files: RolloutFiles) -> None:
         self._files = files
-        self._notes: dict[str, NotesFile] = {}
 
     def one(self, request: Request) -> Response:
-        notes, key, _ = self._at(_place(request))
+        notes, key, _ = self._at(self._place(request))
         note = notes.read().get(key, RolloutNote())
         return json_reply(note.to_dict() | {"file": notes.path.name, "problem": notes.problem()})
 
     def all(self, _: Request) -> Response:
-        """Every rollout with a flag or a note, by its place."""
+        """Every rollout with a flag or a note, by its id."""
         self._files.refresh()
-        found = {f"{number}/{index}": note.to_dict() for (number, index), note in self.places().items()}
-        unread = sum(notes.unread for notes in self._notes.values())
-        return json_reply({"notes": found, "flagged": sum(one["flag"] for one in found.values()), "unread": unread})
+        found = self.by_id()
+        unread = {notes.path: notes.unread for notes in map(self._files.notes.of, self._files.runs.shown())}
+        flagged = sum(one["flag"] for one in found.values())
+        return json_reply({"notes": found, "flagged": flagged, "unread": sum(unread.values())})
 
     def export(self, _: Request) -> Response:
         """The flagged rollouts as they stand in their files, each with its note as `_note`."""
@@ -71,20 +71,24 @@ class NotedRollouts:
         return await run_in_threadpool(answering(partial(self._change, bytes(body))), request)
 
     def repeats(self, request: Request) -> Response:
-        """Other rollouts of the same task in its file, this one among them."""
-        number, index = _place(request)
-        self._files.view((number, index))
+        """The rollouts of the same task in its file, this one among them."""
+        number, index = self._place(request)
         file = self._files.files[number]
-        task = file.tasks[index]
-        same = [each for each, one in enumerate(file.tasks) if one == task] if task >= 0 else [index]
+        with self._files.runs.lock:
+            task = file.columns.tasks[index]
+            same = [each for each, one in enumerate(file.columns.tasks) if one == task] if task >= 0 else [index]
         return json_reply([self._files.view((number, each)) for each in same[:MAX_REPEATS]])
 
+    def by_id(self) -> dict[str, dict[str, Any]]:
+        return {self._files.view(place)["id"]: note.to_dict() for place, note in self.places().items()}
+
     def places(self) -> dict[Place, RolloutNote]:
-        return {
-            (number, index): note
-            for number, file in enumerate(self._files.files)
-            for index, note in sorted(find_noted(file, self._beside(number).read()).items())
-        }
+        with self._files.runs.lock:
+            return {
+                (self._files.runs.number(file), index): note
+                for file in self._files.runs.shown()
+                for index, note in sorted(self._files.notes.find(file).items())
+            }
 
     def _change(self, body: bytes, request: Request) -> Response:
         try:
@@ -93,16 +97,16 @@ class NotedRollouts:
             raise UserError(f"a change is a JSON object: {error}") from None
         if not isinstance(change, dict):
             raise UserError('a change is a JSON object such as {"flag": true}')
-        notes, key, line = self._at(_place(request))
+        notes, key, line = self._at(self._place(request))
         return json_reply(notes.change(key, line, change).to_dict())
 
-    def _at(self, place: Place) -> tuple[NotesFile, str, int]:
-        raw = self._files.line(place)
-        return self._beside(place[0]), note_key(raw), self._files.files[place[0]].numbers[place[1]]
+    def _place(self, request: Request) -> Place:
+        return self._files.place(request.path_params["id"])
 
-    def _beside(self, number: int) -> NotesFile:
-        path = self._files.files[number].path
-        return self._notes.setdefault(str(NotesFile.beside(path).path), NotesFile.beside(path))
+    def _at(self, place: Place) -> tuple[NotesFile, str, int]:
+        file = self._files.files[place[0]]
+        key = note_key(self._files.line(place), failed=file.failed)
+        return self._files.notes.of(file), key, file.columns.numbers[place[1]]
 
     def _lines(self, flagged: dict[Place, RolloutNote]) -> Iterator[bytes]:
         for place, note in flagged.items():
@@ -116,7 +120,3 @@ def add_note(line: bytes, note: RolloutNote) -> bytes:
     separator = b"" if head.endswith(b"{") else b","
     fields: dict[str, Any] = {name: value for name, value in note.to_dict().items() if value}
     return b'%b%b"_note":%b}' % (head, separator, orjson.dumps(fields))
-
-
-def _place(request: Request) -> Place:
-    return request.path_params["file"], request.path_params["index"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import stat
 import threading
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
@@ -19,6 +20,7 @@ from typing import Any
 
 import orjson
 
+from gym.console.viewer.columns import Columns
 from gym.console.viewer.facts import parse_line
 from gym.console.viewer.lines import LineFile
 from gym.errors import UserError
@@ -26,6 +28,8 @@ from gym.errors import UserError
 SUFFIX = "_notes.jsonl"
 MAX_NOTE = 20_000  # characters
 _FAILURES = "_failures"
+_FAILED = "failed-"
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW
 _OPENED = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -60,10 +64,10 @@ class NotesFile:
         """As it is now. Rollouts whose flag and note were taken back are not in it."""
         with self._lock:
             try:
-                status = self.path.stat()
+                status = self.path.lstat()
                 state: tuple[int, ...] = (status.st_ino, status.st_size, status.st_mtime_ns)
-                data = self.path.read_bytes() if state != self._state else None
-            except FileNotFoundError:
+                data = _read_plain(self.path) if state != self._state else None
+            except OSError:
                 state, data = (), b""
             if data is not None:
                 self._notes, self.unread = _read_changes(data.splitlines())
@@ -91,23 +95,52 @@ class NotesFile:
         return ""
 
 
-def note_key(raw: bytes) -> str:
-    """By what a rollout is known: its key, or the digest of its line where it has none."""
-    row, _ = parse_line(raw)
-    stamp = row.get("_gym") if row is not None else None
-    key = stamp.get("key") if isinstance(stamp, dict) else None
-    if isinstance(key, str) and 0 < len(key) <= 200 and row is not None and "response" in row:
-        return key
-    return f"line-{hashlib.sha256(raw.strip()).hexdigest()[:16]}"
+class NotesBeside:
+    """The notes of several files, by the lines that have them; what was found is kept while nothing changes."""
+
+    def __init__(self) -> None:
+        self._files: dict[Path, NotesFile] = {}
+        self._found: dict[Path, tuple[Columns, Mapping[str, RolloutNote], dict[int, RolloutNote]]] = {}
+
+    def of(self, file: LineFile) -> NotesFile:
+        beside = NotesFile.beside(file.path)
+        return self._files.setdefault(beside.path, beside)
+
+    def find(self, file: LineFile) -> Mapping[int, RolloutNote]:
+        """index -> note."""
+        notes = self.of(file).read()
+        columns, known, found = self._found.get(file.path, (None, None, {}))
+        if columns is not file.columns or known is not notes:
+            found = find_noted(file, notes)
+            self._found[file.path] = file.columns, notes, found
+        return found
+
+    def flagged(self, file: LineFile) -> frozenset[int]:
+        """Their lines as an editor counts them."""
+        return frozenset(file.columns.numbers[index] for index, note in self.find(file).items() if note.flag)
+
+
+def note_key(raw: bytes, *, failed: bool = False) -> str:
+    """By what a rollout is known: its key. A failure, and what has no key, by the digest of its line."""
+    if not failed:
+        row, _ = parse_line(raw)
+        stamp = row.get("_gym") if row is not None else None
+        key = stamp.get("key") if isinstance(stamp, dict) else None
+        if isinstance(key, str) and 0 < len(key) <= 200:
+            return key
+    return f"{_FAILED if failed else 'line-'}{hashlib.sha256(raw.strip()).hexdigest()[:16]}"
 
 
 def find_noted(file: LineFile, notes: Mapping[str, RolloutNote]) -> dict[int, RolloutNote]:
-    """The lines of a file that have a note: where they stood, or, after the file was rewritten, looked for."""
+    """index -> note: where they stood, or, after the file was rewritten, looked for."""
     found: dict[int, RolloutNote] = {}
     missing: dict[str, RolloutNote] = {}
+    numbers = file.columns.numbers
     for key, note in notes.items():
-        index = bisect_left(file.numbers, note.line)
-        if index < len(file) and file.numbers[index] == note.line and note_key(file.read(index)) == key:
+        if key.startswith(_FAILED) != file.failed:
+            continue
+        index = bisect_left(numbers, note.line)
+        if index < len(file) and numbers[index] == note.line and note_key(file.read(index), failed=file.failed) == key:
             found[index] = note
         else:
             missing[key] = note
@@ -115,16 +148,24 @@ def find_noted(file: LineFile, notes: Mapping[str, RolloutNote]) -> dict[int, Ro
 
 
 def _search(file: LineFile, missing: Mapping[str, RolloutNote]) -> dict[int, RolloutNote]:
-    if not len(file):
-        return {}
-    signs = [b"" if key.startswith("line-") else orjson.dumps(key)[1:-1] for key in missing]
+    digests = any(key.startswith(("line-", _FAILED)) for key in missing)
+    signs = [orjson.dumps(key)[1:-1] for key in missing]
     found: dict[int, RolloutNote] = {}
-    with file.path.open("rb", buffering=0) as stream:
-        for index in range(len(file)):
-            raw = file.read_from(stream.fileno(), index)
-            if any(sign in raw for sign in signs) and (note := missing.get(note_key(raw))):
+    for index in range(len(file)):
+        raw = file.read(index)
+        if digests or any(sign in raw for sign in signs):
+            note = missing.get(note_key(raw, failed=file.failed))
+            if note is not None:
                 found[index] = note
     return found
+
+
+def _read_plain(path: Path) -> bytes:
+    descriptor = os.open(path, _READ)
+    with os.fdopen(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return b""
+        return stream.read()
 
 
 def _read_changes(lines: Iterable[bytes]) -> tuple[dict[str, RolloutNote], int]:

@@ -98,8 +98,8 @@ async function showRollout(row, look) {
     return;
   }
   if (turn !== opened.turn) return;
-  const wanted = opened.repeats.find((one) => one.id === readState().beside && one.id !== row.id);
-  if (!wanted && readState().beside) writeState({ ...readState(), beside: "" });
+  const wanted = opened.repeats.find((one) => one.id === opened.wanted && one.id !== row.id);
+  opened.wanted = "";
   await (wanted ? showBeside(wanted) : showOpened());
 }
 
@@ -121,7 +121,7 @@ function headLine() {
   raw.target = "_blank";
   raw.rel = "noopener";
   if (source.live) raw.href = source.raw(row);
-  else raw.onclick = () => { raw.href = source.raw(row); raw.download = `rollout-${row.id.replace("/", "-")}.json`; };
+  else raw.onclick = () => { raw.href = source.raw(row); raw.download = `rollout-${row.id.replace(/[/:]/g, "-")}.json`; };
   const shape = button(reading.raw ? "rendered" : "as written", "Markdown, maths and colours, or the text as it is (m)", toggleRaw);
   const shades = hasShades(body) ? button(reading.shades ? "no shades" : "shades", "Log-probabilities as shades", toggleShades) : null;
   return make("div", "head", make("h2", "", look.label(row)), look.chip(row), opened.marks.buttons,
@@ -129,6 +129,17 @@ function headLine() {
 }
 
 const hasShades = (body) => isObject(body) && outputOf(body).some((item) => isObject(item) && asList(item.content).some((part) => isObject(part) && tokensOfPart(part)));
+
+/** The state of a page stands behind `?`, or behind `#` in a file. */
+function addressBeside(id) {
+  const inFile = location.protocol === "file:", asked = new URLSearchParams(inFile ? location.hash.slice(1) : location.search);
+  if (id !== undefined) {
+    asked.delete("beside");
+    if (id) asked.set("beside", id);
+    history.replaceState(null, "", inFile ? `#${asked}` : `${location.pathname}?${asked}`);
+  }
+  return asked.get("beside") || "";
+}
 
 /** The other repeats of the task. */
 function besideChoice() {
@@ -139,7 +150,7 @@ function besideChoice() {
   const option = (value, text) => Object.assign(make("option", "", text), { value });
   choice.append(option("", "beside …"), ...others.map((one) => option(one.id, `${opened.look.label(one)}: ${one.kind || (one.reward === null ? "no reward" : short(one.reward))}`)));
   choice.value = opened.beside ? opened.beside[1].row.id : "";
-  choice.onchange = () => { const found = others.find((one) => one.id === choice.value); if (found) showBeside(found); else { opened.beside = null; writeState({ ...readState(), beside: "" }); showOpened(); } };
+  choice.onchange = () => { const found = others.find((one) => one.id === choice.value); if (found) showBeside(found); else { opened.beside = null; addressBeside(""); showOpened(); } };
   return choice;
 }
 
@@ -147,9 +158,9 @@ async function showBeside(other) {
   const body = await source.one(other);
   const { look, row } = opened;
   const side = (one, its, open) => ({ row: one, body: isObject(its) ? its : {}, output: isObject(its) ? outputOf(its) : [], context: isObject(its) ? contextOf(its) : { depth: 0 }, label: look.label(one), chip: look.chip(one), open });
-  const alone = () => { opened.beside = null; writeState({ ...readState(), beside: "" }); };
+  const alone = () => { opened.beside = null; addressBeside(""); };
   opened.beside = [side(row, opened.body, () => { alone(); showOpened(); }), side(other, body, () => { alone(); look.open(other); })];
-  writeState({ ...readState(), beside: other.id });
+  addressBeside(other.id);
   showOpened();
 }
 
@@ -163,8 +174,9 @@ function toggleShades() {
   showOpened();
 }
 
+opened.wanted = addressBeside();
 onKeys({
   m: ["rendered, or as written", () => opened.body && toggleRaw()],
   f: ["flag", () => opened.marks?.toggle()],
-  n: ["write a note", () => opened.marks?.write()],
+  c: ["write a note", () => opened.marks?.write()],
 });

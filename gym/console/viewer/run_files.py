@@ -16,7 +16,8 @@ from gym.collect.sidecar import OutputPaths
 from gym.console.viewer.lines import LineFile
 from gym.errors import UserError
 
-ROLLOUTS, FAILURES, INPUTS = ".jsonl", "_failures.jsonl", "_materialized_inputs.jsonl"
+ROLLOUTS, FAILURES = ".jsonl", "_failures.jsonl"
+NO_RUNS = ("_materialized_inputs.jsonl", "_notes.jsonl")  # what lies beside a run
 UNPACK = {".gz": "gunzip -k", ".zst": "zstd -d", ".zstd": "zstd -d"}
 MAX_RUNS = 5_000
 FIRST_LOOK = 4 << 20  # bytes of a file that are read at once
@@ -87,9 +88,9 @@ class RunFiles:
 
     def is_inside(self, path: Path) -> bool:
         """Whether a file beside a run may be opened: it lies in a given folder, or beside a given file."""
-        real = path.resolve()
+        real = _real(path)
         return any(
-            real.is_relative_to(one.resolve()) if self._later or one.is_dir() else real.parent == one.resolve().parent
+            real.is_relative_to(_real(one)) if self._later or one.is_dir() else real.parent == _real(one).parent
             for one in self._given
         )
 
@@ -166,15 +167,15 @@ class RunFiles:
                 yield unique, path
 
     def _in_folder(self, folder: Path) -> Iterator[tuple[str, Path]]:
-        root = folder.resolve()
+        root = _real(folder)
         found: dict[str, Path] = {}
         for parent, folders, names in os.walk(folder):
             folders[:] = sorted(one for one in folders if not one.startswith("."))
             for name in names:
                 path = Path(parent, name)
-                if name.startswith(".") or not name.endswith(ROLLOUTS) or name.endswith(INPUTS):
+                if name.startswith(".") or not name.endswith(ROLLOUTS) or name.endswith(NO_RUNS):
                     continue
-                if path.is_symlink() and not path.resolve().is_relative_to(root):
+                if path.is_symlink() and not _real(path).is_relative_to(root):
                     self.notices.append(f"{path} leads out of {folder}: it is not shown")
                     continue
                 rollouts = _rollouts_of(path)
@@ -189,6 +190,11 @@ def _check(path: Path) -> None:
         raise UserError(
             f"{path} is not there.", "Give the file that `gym rollouts -o FILE.jsonl` wrote, or a folder of such files."
         )
+
+
+def _real(path: Path) -> Path:
+    """Links followed; a loop of them stays as it is."""
+    return Path(os.path.realpath(path))
 
 
 def _rollouts_of(path: Path) -> Path:

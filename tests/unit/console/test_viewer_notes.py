@@ -17,6 +17,7 @@ from gym.console.pages.shell import PageAccess, make_app
 from gym.console.viewer.app import make_section
 from gym.console.viewer.note_routes import NotedRollouts, add_note
 from gym.console.viewer.notes import MAX_NOTE, NotesFile, RolloutNote, find_noted, note_key
+from gym.console.viewer.query import read_query
 from gym.console.viewer.rollout_files import RolloutFiles
 from gym.errors import UserError
 from gym.http.pool import HttpClient
@@ -156,24 +157,24 @@ def test_a_folder_that_is_not_writable_says_so(notes: NotesFile) -> None:
 
 def test_a_rollout_is_known_by_its_key_and_anything_else_by_its_line() -> None:
     assert note_key(orjson.dumps(rollout(3, 1))) == f"{3:016x}:1"
-    keyless = [orjson.dumps(one) for one in ({"reward": 1}, failure(3, 1), {"response": 1, "_gym": {"key": 5}}, 5)]
+    keyless = [orjson.dumps(one) for one in ({"reward": 1}, {"response": 1, "_gym": {"key": 5}}, 5)]
     keys = [note_key(one) for one in (*keyless, b"{")]
     assert all(key.startswith("line-") for key in keys)
-    assert len(set(keys)) == 5
+    assert len(set(keys)) == 4
     assert note_key(keyless[0] + b"\n") == keys[0]
+    assert note_key(orjson.dumps(failure(3, 1)), failed=True).startswith("failed-")
 
 
 def test_notes_find_their_rollouts_after_the_file_was_rewritten(file: Path) -> None:
-    files = opened(file)
-    lines = [files.line((0, index)) for index in range(len(files.files[0]))]
+    lines = file.read_bytes().splitlines()
     notes = {note_key(lines[index]): RolloutNote(flag=True, line=index + 1) for index in (1, 2, 4)}
-    assert sorted(find_noted(files.files[0], notes)) == [1, 2, 4]
+    assert sorted(find_noted(opened(file).files[0], notes)) == [1, 2, 4]
     file.write_bytes(b"\n".join([lines[4], b"", *lines[1:3], b"{}"]) + b"\n")
     assert sorted(find_noted(opened(file).files[0], notes)) == [0, 1, 2]
 
 
 async def test_the_page_reads_and_changes_notes_over_http(url: str, file: Path) -> None:
-    place = f"{url}{API}/rollout/0/1/notes"
+    place = f"{url}{API}/rollout/x:2/notes"
     status, body = await ask(place)
     assert (status, orjson.loads(body)) == (
         200,
@@ -182,9 +183,9 @@ async def test_the_page_reads_and_changes_notes_over_http(url: str, file: Path) 
     status, body = await ask(place, "POST", {"flag": True, "note": "why <b>?"})
     assert (status, orjson.loads(body)["flag"]) == (200, True)
     assert orjson.loads(file.with_name("x_notes.jsonl").read_bytes())["rollout"] == f"{0:016x}:1"
-    await ask(f"{url}{API}/rollout/1/0/notes", "POST", {"note": "a failure"})
+    await ask(f"{url}{API}/rollout/x:f1/notes", "POST", {"note": "a failure"})
     listed = orjson.loads((await ask(f"{url}{API}/notes"))[1])
-    assert {key: one["note"] for key, one in listed["notes"].items()} == {"0/1": "why <b>?", "1/0": "a failure"}
+    assert {key: one["note"] for key, one in listed["notes"].items()} == {"x:2": "why <b>?", "x:f1": "a failure"}
     assert listed["flagged"] == 1
 
 
@@ -202,22 +203,22 @@ async def test_the_page_reads_and_changes_notes_over_http(url: str, file: Path) 
 async def test_a_change_that_makes_no_sense_stores_nothing(
     url: str, file: Path, body: Any, kind: bytes, status: int
 ) -> None:
-    found, said = await ask(f"{url}{API}/rollout/0/0/notes", "POST", body, kind)
+    found, said = await ask(f"{url}{API}/rollout/x:1/notes", "POST", body, kind)
     assert found == status
     assert orjson.loads(said)["error"]
     assert not file.with_name("x_notes.jsonl").exists()
 
 
 async def test_a_place_that_is_not_there_is_said(url: str) -> None:
-    for place in ("0/99", "7/0"):
+    for place in ("x:99", "y:1", "../x:1", "x:f9"):
         for method, body in (("GET", None), ("POST", {"flag": True})):
             status, said = await ask(f"{url}{API}/rollout/{place}/notes", method, body)
-            assert (status, b"no rollout" in said) == (404, True)
+            assert (status, b"no rollout" in said) == (404, True), place
 
 
 async def test_the_flagged_are_exported_as_they_stand_with_their_note(url: str, file: Path) -> None:
-    for index, change in ((0, {"note": "not flagged"}), (1, {"flag": True, "note": "n"}), (2, {"flag": True})):
-        await ask(f"{url}{API}/rollout/0/{index}/notes", "POST", change)
+    for line, change in ((1, {"note": "not flagged"}), (2, {"flag": True, "note": "n"}), (3, {"flag": True})):
+        await ask(f"{url}{API}/rollout/x:{line}/notes", "POST", change)
     _, body = await ask(f"{url}{API}/export")
     (line,) = body.splitlines()
     row = orjson.loads(line)
@@ -234,13 +235,36 @@ def test_a_note_is_added_without_touching_the_line() -> None:
 
 
 async def test_the_repeats_of_a_task_are_listed(url: str) -> None:
-    _, body = await ask(f"{url}{API}/rollout/0/0/repeats")
-    assert [row["id"] for row in orjson.loads(body)] == ["0/0", "0/1"]
-    _, body = await ask(f"{url}{API}/rollout/0/4/repeats")
-    assert [row["id"] for row in orjson.loads(body)] == ["0/4"]
+    _, body = await ask(f"{url}{API}/rollout/x:1/repeats")
+    assert [row["id"] for row in orjson.loads(body)] == ["x:1", "x:2"]
+    _, body = await ask(f"{url}{API}/rollout/x:5/repeats")
+    assert [row["id"] for row in orjson.loads(body)] == ["x:5"]
 
 
 def test_notes_of_all_files_come_by_place(file: Path, notes: NotesFile) -> None:
     notes.change(f"{1:016x}:0", 4, {"flag": True})
     found = NotedRollouts(opened(file)).places()
     assert {place: note.flag for place, note in found.items()} == {(0, 3): True}
+
+
+def test_the_list_knows_which_are_flagged(file: Path, notes: NotesFile) -> None:
+    files = opened(file)
+    assert not files.view((0, 3))["flagged"]
+    notes.change(f"{1:016x}:0", 4, {"flag": True})
+    assert files.view((0, 3))["flagged"]
+    assert [place[1] for place in files.find(read_query({"flagged": "1"})).places] == [3]
+    notes.change(f"{1:016x}:0", 4, {"flag": False})
+    assert not files.find(read_query({"flagged": "1"})).places
+
+
+def test_a_note_outside_of_the_folder_is_not_read(file: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.jsonl"
+    write_lines(outside, [{"rollout": f"{1:016x}:0", "flag": True, "line": 4}])
+    file.with_name("x_notes.jsonl").symlink_to(outside)
+    assert NotedRollouts(opened(file)).places() == {}
+
+
+def test_a_folder_shows_no_run_of_notes(file: Path, notes: NotesFile) -> None:
+    notes.change("k", 1, {"flag": True})
+    files = RolloutFiles([file.parent])
+    assert list(files.runs.runs) == ["x"]
