@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gym.collect.study.comparison import By, ComparedSide, Flip, Tried, compare_sides, pair_tasks
-from gym.collect.study.estimates import Sample, paired_p_value
+from gym.console.runs.run_tally import Moments
 from gym.console.viewer.columns import Columns
 from gym.console.viewer.run_files import Run
 from gym.errors import UserError
@@ -96,16 +96,17 @@ def _compare_measures(before: Columns, after: Columns, by: By) -> Iterator[dict[
         shared = sorted(first.keys() & second.keys())
         if not shared:
             continue
-        apart = [second[key] - first[key] for key in shared]
-        sample = Sample(apart)
+        apart = Moments()
+        for key in shared:
+            apart.add(second[key] - first[key])
         yield {
             "name": measure.name,
             "tasks": len(shared),
             "before": math.fsum(first[key] for key in shared) / len(shared),
             "after": math.fsum(second[key] for key in shared) / len(shared),
-            "difference": sample.mean,
-            "interval": sample.interval and tuple(sample.interval),
-            "p_value": paired_p_value(apart),
+            "difference": apart.mean,
+            "interval": apart.interval,
+            "p_value": apart.p_value,
         }
 
 

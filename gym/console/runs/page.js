@@ -8,6 +8,7 @@ let generation = null;
 const rolloutsAt = (more) => `/view/rollouts?${new URLSearchParams({ run: state.run, ...more })}`;
 const ago = (seconds) => { const gone = Date.now() / 1000 - seconds; return gone < 90 ? `${Math.max(0, Math.round(gone))} s ago` : gone < 5400 ? `${Math.round(gone / 60)} min ago` : gone < 129600 ? `${Math.round(gone / 3600)} h ago` : new Date(seconds * 1000).toLocaleString(); };
 const plusMinus = (interval, mean) => (interval ? ` ± ${short((interval[1] - interval[0]) / 2)}` : mean === null ? "" : "");
+const rated = (rate) => `${short(Number(rate.toPrecision(3)))}/s`;
 const known = (value, show = short) => (value === null || value === undefined ? "–" : show(value));
 const link = (href, ...inside) => { const node = make("a", "", ...inside); node.href = href; return node; };
 
@@ -23,7 +24,7 @@ function table(heads, rows, sort = null) {
     cell.append(button);
     return cell;
   });
-  const body = rows.map((cells) => make("tr", "", cells.map((cell, each) => make("td", heads[each][2] === false ? "" : "number", cell))));
+  const body = rows.map((cells) => make("tr", "", cells.map((cell, each) => make("td", heads[each][2] === false ? (each ? "" : "first") : "number", cell))));
   return make("div", "wide", make("table", "", make("thead", "", make("tr", "", head)), make("tbody", "", body)));
 }
 
@@ -37,7 +38,7 @@ function liveNote(view) {
   const bar = make("progress", "");
   if (total) { bar.max = total; bar.value = live.done + live.failed + (live.resumed || 0); }
   const eta = typeof live.eta_seconds === "number" ? `, ${duration(live.eta_seconds)} left` : "";
-  return make("span", "live", bar, ` ${(live.done + (live.resumed || 0)).toLocaleString("en")}${total ? ` of ${total.toLocaleString("en")}` : ""}, ${live.in_flight} in flight, ${short(live.rate)}/s${eta}${live.paused_reason ? `; paused: ${live.paused_reason}` : ""}`);
+  return make("span", "live", bar, ` ${(live.done + (live.resumed || 0)).toLocaleString("en")}${total ? ` of ${total.toLocaleString("en")}` : ""}, ${live.in_flight} in flight, ${rated(live.rate)}${eta}${live.paused_reason ? `; paused: ${live.paused_reason}` : ""}`);
 }
 
 async function showList() {
@@ -64,7 +65,7 @@ async function showList() {
 function headOf(run) {
   const facts = [
     fact("mean reward", known(run.mean), run.interval ? `95 %: ${short(run.interval[0])} to ${short(run.interval[1])}, by task` : ""),
-    fact("rollouts", run.count.toLocaleString("en"), `${plural(run.tasks, "task")}${run.rate ? ` · ${short(run.rate)}/s` : ""}`),
+    fact("rollouts", run.count.toLocaleString("en"), `${plural(run.tasks, "task")}${run.rate ? ` · ${rated(run.rate)}` : ""}`),
     fact("failures", run.failed.toLocaleString("en"), run.malformed ? plural(run.malformed, "malformed line") : ""),
     fact("took", run.percentiles.p50 === undefined ? "–" : `${duration(run.percentiles.p50)}`, run.percentiles.p95 === undefined ? "" : `p95 ${duration(run.percentiles.p95)}, p99 ${duration(run.percentiles.p99)}`),
     run.tokens ? fact("tokens", `${short(Math.round(run.tokens.each_in))} in, ${short(Math.round(run.tokens.each_out))} out`, `a rollout; ${short(run.tokens.in + run.tokens.out)} in all${run.tokens.out_a_second ? `, ${short(Math.round(run.tokens.out_a_second))} out/s` : ""}`) : null,

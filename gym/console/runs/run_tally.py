@@ -36,10 +36,21 @@ class Moments:
         """Of 95 %; one value alone has none."""
         if self.count < 2:
             return None
+        mean, reach = self.total / self.count, NORMAL * self._error()
+        return mean - reach, mean + reach
+
+    @property
+    def p_value(self) -> float:
+        """The chance of a mean this far from 0, by the normal distribution."""
+        if self.count < 2 or not self.total:
+            return 1.0
+        error = self._error()
+        return math.erfc(abs(self.total / self.count) / error / math.sqrt(2)) if error else 0.0
+
+    def _error(self) -> float:
         mean = self.total / self.count
         variance = max(self.squares - self.count * mean * mean, 0.0) / (self.count - 1)
-        reach = NORMAL * math.sqrt(variance / self.count)
-        return mean - reach, mean + reach
+        return math.sqrt(variance / self.count)
 
 
 @dataclass(slots=True)
@@ -82,6 +93,7 @@ class RunTally:
     """`update` first, with the files' lock held."""
 
     def __init__(self) -> None:
+        self.changes = 0
         self._clear()
 
     def _clear(self) -> None:
@@ -95,7 +107,6 @@ class RunTally:
         self.queued = Moments()
         self.hops: dict[str, Moments] = {}
         self.began, self.last = math.inf, -math.inf
-        self.changes = 0
 
     @property
     def columns(self) -> Columns:
