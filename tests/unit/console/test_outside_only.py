@@ -41,3 +41,20 @@ async def ask(router: str, path: str) -> int:
 )
 async def test_who_is_not_the_router_sees_no_page(router: str, path: str, status: int) -> None:
     assert await ask(router, path) == status
+
+
+async def test_the_router_is_no_way_in_for_who_has_a_name_in_its_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = {"127.0.0.1": "gym-router-1.gym_stack", "10.0.0.4": "gym-mcqa-1.gym_stack", "9.9.9.9": "dns.example.org"}
+
+    async def name(address: str) -> str:
+        return names.get(address, "")
+
+    monkeypatch.setattr("gym.console.outside_only._name", name)
+    client = HttpClient()
+    async with running(app("localhost")) as url:
+        found = [
+            (await client.request("GET", f"{url}/view", headers=[(b"x-real-ip", one)], timeout=60)).status
+            for one in (b"10.0.0.4", b"9.9.9.9", b"10.0.0.1", b"")
+        ]
+    await client.aclose()
+    assert found == [403, 200, 200, 200]
