@@ -20,16 +20,20 @@ from starlette.routing import Route
 from gym import __version__, labels
 from gym.console import collections, group_streams, views
 from gym.console.collections import Collections
-from gym.console.console_page import Page
 from gym.console.console_token import CHALLENGES, is_admitted
 from gym.console.discovery_sources import DiscoverySources, ServerFacts
 from gym.console.group_streams import OpenStreams
+from gym.console.guide.guide_section import GUIDE
 from gym.console.origin import find_origin
+from gym.console.pages.shell import NO_STORE, PAGE_HEADERS, PageAccess, Section, fill_shell, make_pages
 from gym.console.probes import Probe
 from gym.console.rollout_streams import LinesResponse, RolloutService, error_body
+from gym.console.stack.stack_section import make_section
+from gym.console.stack.stack_view import StackParts
 from gym.console.upstream_addresses import MAX_BYTES, UpstreamAdmin
 from gym.console.vanished import Vanished
 from gym.errors import GymError, InfraError, UserError
+from gym.http.pool import HttpClient
 from gym.trainers import shares
 from gym.wire.discovery import Discovery
 from gym.wire.failures import NO_ROUTE, RolloutError
@@ -37,7 +41,6 @@ from gym.wire.foreign_pages import Why, refusal_words
 
 HEALTH = ("/healthz", "/livez", "/readyz", "/health")
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-NO_STORE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 
 class Probing(Protocol):
@@ -54,19 +57,25 @@ class Reconciling(Protocol):
 class Deps:
     sources: DiscoverySources
     prober: Probing
-    page: Page
     token: str = field(default="", repr=False)
     board: Collections = field(default_factory=Collections)
     vanished: Vanished = field(default_factory=Vanished)
     streams: OpenStreams = field(default_factory=OpenStreams)
+    parts: StackParts = StackParts()
+    client: HttpClient | None = None  # for the router's figures
+    sections: tuple[Section, ...] = ()  # beside the stack's own
     admin: UpstreamAdmin | None = None
     reconciler: Reconciling | None = None  # of the stack's routes, where that is this console's task
 
 
 def make_app(deps: Deps) -> Starlette:
-    console = Console(deps)
+    stack = make_section(deps.sources, deps.prober, deps.parts, deps.client, deps.board.running)
+    sections = (stack, *(deps.sections or (GUIDE,)))
+    access = PageAccess(stack="")
+    console = Console(deps, fill_shell(stack, sections, access))
     routes = [
         Route("/", console.front),
+        *make_pages(sections, access),
         Route("/servers", console.servers),
         Route("/discovery", console.discovery),
         Route("/settings", console.settings),
@@ -104,14 +113,14 @@ async def _kept(deps: Deps) -> AsyncIterator[None]:
 
 
 class Console:
-    def __init__(self, deps: Deps) -> None:
+    def __init__(self, deps: Deps, front: str) -> None:
         self._deps = deps
+        self._front = front
 
     async def front(self, request: Request) -> Response:
         """A page for people; for programs what a head server says there."""
         if "text/html" in request.headers.get("accept", ""):
-            page = self._deps.page
-            return Response(page.html, headers={**NO_STORE, **page.headers}, media_type="text/html")
+            return Response(self._front, headers=PAGE_HEADERS, media_type="text/html")
         return _json({"status": "ok", "stack": self._deps.sources.config().stack, "version": __version__})
 
     async def servers(self, request: Request) -> Response:

@@ -37,6 +37,8 @@ LOG_FIELDS = (
     "ServiceURL",
     "entryPointName",
 )
+# Seconds, as servers count them themselves: by default the first ends at 100 ms and the last at 5 s.
+BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 # A replica that refuses leaves within three seconds; one that is busy may keep silent for as long and stays.
 HEALTH_CHECK = {"path": "/healthz", "interval": "3s", "unhealthyInterval": "1s", "timeout": "2900ms"}
 # Only a connection that failed is tried again, never what was sent. Each try takes the next replica: with one of
@@ -67,7 +69,7 @@ def traefik_static(
             "providersThrottleDuration": "200ms",  # two seconds by default: a new replica would wait that long
             "file": {"directory": directory, "watch": True},
         },
-        "metrics": {"prometheus": {"manualRouting": True, "addRoutersLabels": True}},
+        "metrics": {"prometheus": {"manualRouting": True, "addRoutersLabels": True, "buckets": [*BUCKETS]}},
         "accessLog": _access_log(access_log),
         "log": {"level": level, "noColor": True},
     }

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gym.console.pages.shell import NO_STORE, Section, answering, json_reply
+from gym.console.viewer.note_routes import make_note_routes
 from gym.console.viewer.query import Place, read_query
 from gym.console.viewer.rollout_files import RolloutFiles
 from gym.errors import UserError
@@ -22,8 +23,13 @@ MAX_GROUP_ROWS = 64  # of one task; the others are counted
 RAW = {**NO_STORE, "content-security-policy": "default-src 'none'; sandbox"}
 MAX_WAIT, LOOK_SECONDS = 15, 0.5
 
-SCRIPTS = ("source.js", "rollout.js", "address.js", "window.js", "filters.js", "list.js", "page.js")
-STYLES = ("page.css", "list.css")
+SCRIPTS = (
+    *("signs.js", "ansi.js", "highlight.js", "diff.js", "maths.js", "inline.js", "markdown.js"),
+    *("texts.js", "tokens.js", "calls.js", "conversation.js", "judged.js", "timing.js", "beside.js", "copies.js"),
+    *("marks.js", "outline.js", "source.js", "rollout.js"),
+    *("address.js", "window.js", "filters.js", "list.js", "page.js"),
+)
+STYLES = ("page.css", "list.css", "rollout.css", "prose.css")
 
 
 def make_section(files: RolloutFiles) -> Section:
@@ -38,6 +44,7 @@ def make_section(files: RolloutFiles) -> Section:
         Route(f"{place}/row", answering(viewer.row)),
         Route(f"{place}/asked", answering(viewer.asked)),
         Route(f"{place}/problem", answering(viewer.problem)),
+        *make_note_routes(files, api, place),
         Route(place, answering(viewer.rollout)),
     ]
     return Section("rollouts", "Rollouts", "gym.console.viewer", SCRIPTS, STYLES, routes)

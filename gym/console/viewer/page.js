@@ -92,40 +92,7 @@ async function open(row) {
   writeAddress(state);
   document.body.classList.add("reading");
   mark();
-  let body, asked = null;
-  try {
-    body = await source.one(row);
-    if (row.kind && isObject(body) && !body.responses_create_params && row.kind !== "malformed") asked = await source.asked(row);
-  } catch (error) {
-    $("reading").replaceChildren(make("p", "empty", error.message));
-    return;
-  }
-  if (state.at !== row.id) return;
-  $("reading").replaceChildren(headLine(row), ...rolloutBlocks(row, body, fileOf(row), asked).filter(Boolean), ...(row.kind === "malformed" ? [] : [rawBlock(body)]), keysLine());
-  $("reading").scrollTop = 0;
-}
-
-function headLine(row) {
-  const raw = make("a", "", source.live ? "raw JSON" : "save JSON");
-  raw.target = "_blank";
-  raw.rel = "noopener";
-  if (source.live) raw.href = source.raw(row);
-  else raw.onclick = () => { raw.href = source.raw(row); raw.download = `rollout-${row.id.replace(/[/:]/g, "-")}.json`; };
-  const back = make("button", "", "‹ all rollouts");
-  back.id = "back";
-  back.onclick = () => document.body.classList.remove("reading");
-  return make("div", "head", make("h2", "", label(row)), chip(row), make("span", "links", back, raw));
-}
-
-function rawBlock(body) {
-  const block = fold("All of it, as JSON", "raw");
-  block.ontoggle = () => { if (block.open && block.children.length === 1) block.append(make("div", "said", textBlock(JSON.stringify(shortened(body), null, 2), "code"))); };
-  return make("div", "", make("h3", "", "Raw"), block);
-}
-
-function keysLine() {
-  const key = (name) => make("kbd", "", name);
-  return make("p", "keys", key("j"), " ", key("k"), " next, previous · ", key("r"), " open or close all reasoning · ", key("/"), " search");
+  await showRollout(row, { file: fileOf(row), label, chip, step, open });
 }
 
 async function go(found) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from gym.console.console_page import inline_sources
+from gym.console.pages.inline_sources import inline_sources
 from gym.console.pages.shell import Section, fill_file
 from gym.console.viewer.app import SCRIPTS, STYLES
 

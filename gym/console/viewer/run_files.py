@@ -46,9 +46,11 @@ class RunFiles:
         self,
         paths: Iterable[Path],
         *,
+        later: bool = False,
         clock: Callable[[], float] = time.monotonic,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
+        """`later`: what is not there yet is a folder that may come."""
         self.lock = threading.RLock()
         self.generation = 0
         self.runs: dict[str, Run] = {}  # by name
@@ -65,7 +67,8 @@ class RunFiles:
         self._unreadable: dict[Path, str] = {}
         self._worker: threading.Thread | None = None
         self._closed = threading.Event()
-        for path in self._given:
+        self._later = later
+        for path in self._given if not later else ():
             _check(path)
         self._scan()
 
@@ -96,7 +99,8 @@ class RunFiles:
         """Whether a file beside a run may be opened: it lies in a given folder, or beside a given file."""
         real = _real(path)
         return path in self._converted or any(
-            real.is_relative_to(_real(one)) if one.is_dir() else real.parent == _real(one).parent for one in self._given
+            real.is_relative_to(_real(one)) if self._later or one.is_dir() else real.parent == _real(one).parent
+            for one in self._given
         )
 
     def troubles(self) -> list[str]:
@@ -183,7 +187,8 @@ class RunFiles:
     def _named(self) -> Iterator[tuple[str, Path]]:
         taken: dict[str, Path] = {}
         for given in self._given:
-            pairs = self._in_folder(given) if given.is_dir() else [(_stem(given.name), _rollouts_of(given))]
+            folder = self._later or given.is_dir()
+            pairs = self._in_folder(given) if folder else [(_stem(given.name), _rollouts_of(given))]
             for name, path in pairs:
                 if path in taken.values():
                     continue

@@ -1,5 +1,5 @@
 // Where rollouts come from: the server of this page, or the page itself when it was written as a file.
-// Both answer list(query, start), row(id), one(row), asked(row) and summary(); whatever they hold is text from elsewhere.
+// Both answer list(query, start), row(id), one(row), asked(row), repeats(row), marks(row), mark(row, change) and summary(); whatever they hold is text from elsewhere.
 const COUNT = 100, GROUPS = 50;
 const FEW_VALUES = 12, MOST_BARS = 20;
 
@@ -17,6 +17,9 @@ function servedSource() {
     one: (row) => fetchJson(row.kind === "malformed" ? `${place(row)}/problem` : place(row)),
     asked: (row) => fetchJson(`${place(row)}/asked`),
     raw: (row) => place(row),
+    repeats: (row) => fetchJson(`${place(row)}/repeats`),
+    marks: (row) => fetchJson(`${place(row)}/notes`),
+    mark: (row, change) => fetchJson(`${place(row)}/notes`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(change) }),
   };
 }
 
@@ -53,6 +56,9 @@ function embeddedSource(data) {
     row: async (id) => data.rows.find((row) => row.id === id) || null,
     one: async (row) => bodies.get(row.id),
     asked: async (row) => data.asked[row.id] || null,
+    repeats: async (row) => (row.task === null ? [row] : data.rows.filter((one) => one.task === row.task && one.run === row.run && one.failures === row.failures && one.kind !== "malformed")),
+    marks: async (row) => ({ ...(data.notes || {})[row.id], problem: "Notes are kept by `gym view` while it serves the file; this page only shows them." }),
+    mark: async () => { throw new Error("This page keeps no notes: open the file with `gym view`."); },
     raw: (row) => URL.createObjectURL(new Blob([JSON.stringify(bodies.get(row.id), null, 2)], { type: "application/json" })),
   };
 }

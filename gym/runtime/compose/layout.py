@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from gym.render.wanted_stack import discovery_of, wanted_of
 from gym.runtime.compose.secrets import secret_names
 from gym.runtime.compose.wait import router_url
 from gym.runtime.protocol import Prepared
+from gym.runtime.results_folder import results_folder
 from gym.runtime.sandbox_access import keep_tokens, prepare_state, write_config
 from gym.runtime.upstream_folders import prepare_upstreams
 from gym.runtime.user_state import owner
@@ -92,6 +94,10 @@ class Layout:
         return self.traefik / "dynamic" / ROUTES
 
     @property
+    def notes(self) -> Path:
+        return self.home / "notes"
+
+    @property
     def wanted(self) -> Path:
         return self.home / "wanted"
 
@@ -146,10 +152,11 @@ def write_stack(layout: Layout, plan: Plan, values: Mapping[str, str], state: St
 
 def prepare_folders(layout: Layout) -> None:
     """What is mounted is there before, or the engine would make it, as root's."""
-    modes = {layout.traefik: 0o755, layout.wanted: 0o755, layout.discovery.parent: WRITABLE}
+    modes = {layout.traefik: 0o755, layout.wanted: 0o755, layout.discovery.parent: WRITABLE, layout.notes: WRITABLE}
     for folder, mode in {**modes, layout.routes.parent: WRITABLE}.items():
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(mode)
+    results_folder(os.environ, layout.home).mkdir(parents=True, exist_ok=True)
 
 
 def write_saved(layout: Layout, plan: Plan, state: State) -> None:
@@ -193,8 +200,11 @@ def _compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
     project = project_name(plan.stack, home)
     texts = {one.name: launch_text(plan, one, project) + str(one.container.env) for one in plan.services}
     socket = socket_facts(engine_host()) if plan.sandbox else None
+    results = results_folder(os.environ, home)
     return ComposeFacts(
         project=project,
+        results=os.path.relpath(results, home),
+        results_writable=_is_open(results),
         home=str(home),
         owner=owner(),
         base_image=state.base_image,
@@ -205,6 +215,11 @@ def _compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
         engine_group=socket.group if socket else None,
         static_digest=hashlib.sha256(static_text(plan).encode()).hexdigest()[:12],
     )
+
+
+def _is_open(folder: Path) -> bool:
+    """To the console's user, who is nobody on this machine."""
+    return folder.is_dir() and bool(folder.stat().st_mode & 0o002)
 
 
 def override_files(layout: Layout, state: State) -> list[str]:

@@ -62,6 +62,7 @@ def test_a_line_of_the_list_says_whose_it_is_and_what_was_asked(file: Path) -> N
             "failures": False,
             "line": 3,
             "title": "Question 1?",
+            "flagged": False,
             "agent": "solver",
             "kind": "",
         },
