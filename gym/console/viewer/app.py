@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from gym.console.pages.shell import NO_STORE, Section, answering, json_reply
+from gym.console.viewer.note_routes import make_note_routes
 from gym.console.viewer.query import Place, read_query
 from gym.console.viewer.rollout_files import RolloutFiles
 from gym.errors import UserError
@@ -20,25 +21,33 @@ MAX_PAGE_ROWS = 500
 MAX_PAGE_GROUPS = 200
 MAX_GROUP_ROWS = 64  # of one task; the others are counted
 RAW = {**NO_STORE, "content-security-policy": "default-src 'none'; sandbox"}
-POLL_SECONDS, LOOK_SECONDS = 15.0, 0.5
+MAX_WAIT, LOOK_SECONDS = 15, 0.5
 
-SCRIPTS = ("source.js", "rollout.js", "page.js")
+SCRIPTS = (
+    *("signs.js", "ansi.js", "highlight.js", "diff.js", "maths.js", "inline.js", "markdown.js"),
+    *("texts.js", "tokens.js", "calls.js", "conversation.js", "judged.js", "timing.js", "beside.js", "copies.js"),
+    *("marks.js", "outline.js", "source.js", "rollout.js"),
+    *("address.js", "window.js", "filters.js", "list.js", "page.js"),
+)
+STYLES = ("page.css", "list.css", "rollout.css", "prose.css")
 
 
 def make_section(files: RolloutFiles) -> Section:
     viewer = Viewer(files)
     api = "/view/api/rollouts"
+    place = f"{api}/rollout/{{id:path}}"  # RUN:LINE, where the name of a run may have slashes
     routes = [
         Route(f"{api}/summary", answering(viewer.summary)),
         Route(f"{api}/list", answering(viewer.rollouts)),
         Route(f"{api}/groups", answering(viewer.groups)),
         Route(f"{api}/changes", viewer.changes),
-        Route(f"{api}/one", answering(viewer.rollout)),
-        Route(f"{api}/row", answering(viewer.row)),
-        Route(f"{api}/asked", answering(viewer.asked)),
-        Route(f"{api}/problem", answering(viewer.problem)),
+        Route(f"{place}/row", answering(viewer.row)),
+        Route(f"{place}/asked", answering(viewer.asked)),
+        Route(f"{place}/problem", answering(viewer.problem)),
+        *make_note_routes(files, api, place),
+        Route(place, answering(viewer.rollout)),
     ]
-    return Section("rollouts", "Rollouts", "gym.console.viewer", SCRIPTS, routes=routes)
+    return Section("rollouts", "Rollouts", "gym.console.viewer", SCRIPTS, STYLES, routes)
 
 
 class Viewer:
@@ -72,13 +81,14 @@ class Viewer:
         return json_reply({**reply, "searched": found.searched, "generation": self._files.generation})
 
     async def changes(self, request: Request) -> Response:
-        """Answers as soon as files are no longer as they were at `generation`, or after a while."""
+        """Answers as soon as files are no longer as they were at `generation`, or after `wait` seconds."""
         known = request.query_params.get("generation", "")
-        border = time.monotonic() + POLL_SECONDS
+        wait = request.query_params.get("wait", "")
+        border = time.monotonic() + (min(int(wait), MAX_WAIT) if wait.isdecimal() and len(wait) < 4 else 0)
         while True:
             await run_in_threadpool(self._files.refresh)
             now = self._files.generation
-            if str(now) != known or time.monotonic() > border or await request.is_disconnected():
+            if str(now) != known or time.monotonic() >= border or await request.is_disconnected():
                 return json_reply({"generation": now, "indexed": self._files.runs.indexed()})
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -100,7 +110,7 @@ class Viewer:
         return json_reply(self._files.problem(self._place(request)))
 
     def _place(self, request: Request) -> Place:
-        return self._files.place(request.query_params.get("id", ""))
+        return self._files.place(request.path_params["id"])
 
 
 def _page(request: Request, count: int, most: int) -> tuple[int, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import orjson
 
+from gym.console.viewer.note_routes import NotedRollouts
 from gym.console.viewer.page import make_file
 from gym.console.viewer.query import Place
 from gym.console.viewer.rollout_files import RolloutFiles
@@ -24,7 +25,8 @@ def embed_rollouts(files: RolloutFiles, sample: int | None = None) -> bytes:
     asked = {files.view(place)["id"]: files.asked(place) for place in _failures(files, chosen)}
     inputs = b",".join(orjson.dumps(id) + b":" + row for id, row in asked.items() if row)
     return make_file(
-        b'{"summary":%b,"rows":%b,"bodies":[%b],"asked":{%b}}' % (orjson.dumps(summary), rows, bodies, inputs)
+        b'{"summary":%b,"rows":%b,"bodies":[%b],"asked":{%b},"notes":%b}'
+        % (orjson.dumps(summary), rows, bodies, inputs, orjson.dumps(NotedRollouts(files).by_id()))
     )
 
 

@@ -6,7 +6,9 @@ was read of a large file is kept in an index beside it.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import zlib
 from pathlib import Path
 from typing import BinaryIO
@@ -59,6 +61,8 @@ class LineFile:
         before = (self._inode, self.end, self.torn)
         try:
             status = self.path.stat()
+            if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
+                raise OSError(errno.EINVAL, "is not a plain file", str(self.path))
             if not self.behind and self._is_known(status):
                 return False
             stream = self.path.open("rb", buffering=_BUFFER)

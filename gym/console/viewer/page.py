@@ -6,10 +6,10 @@ from typing import Final
 
 from gym.console.pages.inline_sources import inline_sources
 from gym.console.pages.shell import Section, fill_file
-from gym.console.viewer.app import SCRIPTS
+from gym.console.viewer.app import SCRIPTS, STYLES
 
 DATA_OPENS: Final = b'<script id="data" type="application/json">'
-SECTION: Final = Section("rollouts", "Rollouts", "gym.console.viewer", SCRIPTS)
+SECTION: Final = Section("rollouts", "Rollouts", "gym.console.viewer", SCRIPTS, STYLES)
 
 
 def make_file(data: bytes) -> bytes:

@@ -126,18 +126,22 @@ def find(sources: Sources, query: Query) -> Found:
             candidates, unknown = sources.says(number, file, candidates)
             left += unknown
         values = file.columns.rewards
-        rewards.extend([values[index] for index in candidates])
+        rewards.extend(values if isinstance(candidates, range) else [values[index] for index in candidates])
         if query.has_range:
             candidates = [index for index in candidates if query.low <= values[index] <= query.high]
         base = number << Places.BITS
-        places.extend([base + index for index in candidates])
+        places.extend(
+            range(base, base + len(candidates))
+            if isinstance(candidates, range)
+            else [base + index for index in candidates]
+        )
     in_order = places if query.sort == "file" else array("Q", _sorted(dict(sources.files), places, query.sort))
     return Found(Places(in_order), draw_bars(rewards), 1 - left / looked if left else 1.0)
 
 
 def draw_bars(rewards: Sequence[float]) -> list[tuple[float, float, int]]:
     """A bar for each value where there are few, else bars of one width. NaN is no reward."""
-    counts = Counter(reward for reward in rewards if reward == reward)
+    counts = Counter([reward for reward in rewards if reward == reward])
     if len(counts) <= _FEW_VALUES:
         return [(value, value, count) for value, count in sorted(counts.items())]
     low, high = min(counts), max(counts)
@@ -198,18 +202,15 @@ def _sorted(files: Mapping[int, LineFile], places: array[int], sort: str) -> lis
     """What is not known comes last, whichever way round; equals stay as they are in the file."""
     if sort in ("task", "disagree"):
         return sorted(places, key=_by_task(files))
-    known, unknown = [], []
-    keys: dict[int, float] = {}
     column, back = sort.lstrip("-"), sort.startswith("-")
+    keys, unknown = {}, []
     for place in places:
         value = _value(files[place >> Places.BITS].columns, column, place & Places.MASK)
         if value == value:
             keys[place] = -value if back else value
-            known.append(place)
         else:
             unknown.append(place)
-    known.sort(key=keys.__getitem__)
-    return known + unknown
+    return sorted(keys, key=keys.__getitem__) + unknown
 
 
 def _by_task(files: Mapping[int, LineFile]) -> Callable[[int], tuple[bool, int, int]]:

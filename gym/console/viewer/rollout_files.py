@@ -15,6 +15,7 @@ from gym.collect.sidecar import OutputPaths
 from gym.console.pages.shell import NotThere
 from gym.console.viewer.facts import MALFORMED, Facts, parse_line
 from gym.console.viewer.lines import LineFile
+from gym.console.viewer.notes import NotesBeside
 from gym.console.viewer.query import FAILED, Flags, Found, Place, Places, Query, Sources, find
 from gym.console.viewer.run_files import FAILURES, RunFiles
 from gym.console.viewer.task_groups import TaskGroup, group_places, in_order
@@ -32,9 +33,10 @@ class NoSuchRollout(NotThere):
 class RolloutFiles:
     """May be asked from several threads."""
 
-    def __init__(self, given: RunFiles | Iterable[Path], flags: Flags = lambda _: ()) -> None:
+    def __init__(self, given: RunFiles | Iterable[Path], flags: Flags | None = None) -> None:
         self.runs = given if isinstance(given, RunFiles) else RunFiles(given)
-        self._flags = flags
+        self.notes = NotesBeside()
+        self._flags = flags or self.notes.flagged
         self._searches = TextSearches()
         self._found: dict[Query, tuple[int, Found]] = {}
         self._grouped = functools.lru_cache(maxsize=2)(self._group)
@@ -93,6 +95,7 @@ class RolloutFiles:
                 "agents": _agent_views(tallies)[:MAX_NAMES],
                 "tools": sorted({tool for one in columns for tool in one.tool_names()})[:MAX_NAMES],
                 "components": sorted({name for one in columns for name in one.components})[:MAX_NAMES],
+                "repeated": any(one.repeats and max(one.repeats) > 0 for one in columns),
                 "count": sum(tally.count for (_, kind), tally in tallies.items() if not kind),
                 "kinds": dict(sorted(kinds.items(), key=lambda one: -one[1])),
                 "malformed": malformed,
@@ -118,12 +121,14 @@ class RolloutFiles:
             file, index = self._at(place)
             facts = file.columns.fact(index)
             line = file.columns.numbers[index]
+            note = self.notes.find(file).get(index)
         return {
             "id": f"{file.run}:{'f' if file.failed else ''}{line}",
             "run": file.run,
             "failures": file.failed,
             "line": line,
             "title": facts.title,
+            "flagged": note is not None and note.flag,
             **_facts_view(facts),
         }
 

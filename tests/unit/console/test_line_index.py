@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gym.console.viewer import lines
-from gym.console.viewer.facts import Facts
+from gym.console.viewer.facts import Facts, read_facts
 from gym.console.viewer.lines import LineFile
 from tests.support.rollout_files import rollout, write_lines
 
@@ -50,11 +50,10 @@ def facts(file: LineFile) -> list[tuple[int, int, Facts]]:
 def count_parsed(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[LineFile, int]:
     """(the file, how many of its lines were read from the disk to know them)."""
     seen = []
-    original = lines.read_facts
 
     def counting(raw: bytes, *, failed: bool) -> Facts:
         seen.append(raw)
-        return original(raw, failed=failed)
+        return read_facts(raw, failed=failed)
 
     with monkeypatch.context() as patched:
         patched.setattr(lines, "read_facts", counting)

@@ -62,6 +62,7 @@ def test_a_line_of_the_list_says_whose_it_is_and_what_was_asked(file: Path) -> N
             "failures": False,
             "line": 3,
             "title": "Question 1?",
+            "flagged": False,
             "agent": "solver",
             "kind": "",
         },
@@ -239,7 +240,7 @@ async def test_the_list_comes_in_pages(caller: Caller) -> None:
 async def test_a_rollout_is_served_as_its_own_bytes_under_a_policy_that_runs_nothing(
     caller: Caller, file: Path
 ) -> None:
-    reply = await caller.get("/view/api/rollouts/one?id=x:4")
+    reply = await caller.get("/view/api/rollouts/rollout/x:4")
     assert reply.reply.body == file.read_bytes().splitlines()[3]
     headers = dict(reply.reply.headers)
     assert headers[b"content-security-policy"] == b"default-src 'none'; sandbox"
@@ -252,8 +253,8 @@ async def test_a_rollout_is_served_as_its_own_bytes_under_a_policy_that_runs_not
         ("/view/api/rollouts/list?sort=sideways", 400, "expected one of"),
         ("/view/api/rollouts/list?low=much", 400, "expected a number"),
         ("/view/api/rollouts/list?start=-1", 400, "whole numbers"),
-        ("/view/api/rollouts/one?id=x:99", 404, "its file has changed"),
-        ("/view/api/rollouts/one?id=..%2F..%2Fetc%2Fpasswd:1", 404, "no rollout"),
+        ("/view/api/rollouts/rollout/x:99", 404, "its file has changed"),
+        ("/view/api/rollouts/rollout/..%2F..%2Fetc%2Fpasswd:1", 404, "no rollout"),
     ],
 )
 async def test_a_question_that_makes_no_sense_is_answered_with_a_sentence(
@@ -278,7 +279,7 @@ async def test_a_page_under_another_name_of_this_address_gets_nothing(caller: Ca
 
 async def test_a_file_that_is_gone_says_so(caller: Caller, file: Path) -> None:
     file.unlink()
-    reply = await caller.get("/view/api/rollouts/one?id=x:1")
+    reply = await caller.get("/view/api/rollouts/rollout/x:1")
     assert reply.status == 410
     assert str(file) in reply.body["error"]
 
