@@ -121,6 +121,7 @@ async def test_a_person_finds_restarts_logs_and_configuration(
     async with stack_over(bench, parts) as visitor, driven(tmp_path / "profile") as page:
         await page.open(f"{visitor.url}/view/stack?log=router")
         await page.until("$('log-lines').innerText.includes('level=info')")
+        await page.until("document.querySelectorAll('.server').length === 5")
         text = await page.text()
         assert "restarted once: ended by SIGKILL" in text
         assert "mcqa-2 down" in text
