@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from gym.collect.sidecar import OutputPaths
+from gym.console.viewer.foreign_logs import SUFFIXES, Reader, convert, find_reader
 from gym.console.viewer.lines import LineFile
 from gym.errors import UserError
 
@@ -42,7 +43,12 @@ class RunFiles:
     """May be asked from several threads; who reads columns holds `lock`."""
 
     def __init__(
-        self, paths: Iterable[Path], *, later: bool = False, clock: Callable[[], float] = time.monotonic
+        self,
+        paths: Iterable[Path],
+        *,
+        later: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        environ: Mapping[str, str] = os.environ,
     ) -> None:
         """`later`: what is not there yet is a folder that may come."""
         self.lock = threading.RLock()
@@ -52,6 +58,9 @@ class RunFiles:
         self.notices: list[str] = []
         self._given = tuple(paths)
         self._clock = clock
+        self._environ = environ
+        self._readers: dict[Path, tuple[int, Reader | None]] = {}  # by their inode: of which kind a file is
+        self._converted: set[Path] = set()
         self._scanned = -SCAN_SECONDS
         self._known: dict[Path, Run] = {}
         self._numbers: dict[Path, int] = {}
@@ -89,7 +98,7 @@ class RunFiles:
     def is_inside(self, path: Path) -> bool:
         """Whether a file beside a run may be opened: it lies in a given folder, or beside a given file."""
         real = _real(path)
-        return any(
+        return path in self._converted or any(
             real.is_relative_to(_real(one)) if self._later or one.is_dir() else real.parent == _real(one).parent
             for one in self._given
         )
@@ -134,10 +143,34 @@ class RunFiles:
         self._scanned = self._clock()
         self.notices = []
         found = dict(self._named())
-        runs = {name: self._open(name, path) for name, path in found.items()}
-        if runs.keys() != self.runs.keys():
+        opened = ((name, self._made(path)) for name, path in found.items())
+        runs = {name: self._open(name, path) for name, path in opened if path is not None}
+        if runs != self.runs:
             self.generation += 1
         self.runs = runs
+
+    def _made(self, path: Path) -> Path | None:
+        """The file itself, or what a log of another tool was made into; None for what is no run."""
+        reader = self._reader(path)
+        if reader is None:
+            return path if path.suffix == ROLLOUTS or path in self._given else None
+        try:
+            made = convert(path, reader, self._environ)
+        except (UserError, OSError) as error:
+            self.notices.append(str(error))
+            return None
+        self._converted.add(made)
+        return made
+
+    def _reader(self, path: Path) -> Reader | None:
+        try:
+            inode = path.stat().st_ino if path.stat().st_size else 0
+        except OSError:
+            return None
+        known = self._readers.get(path)
+        if known is None or known[0] != inode or not inode:
+            known = self._readers[path] = inode, find_reader(path) if path.is_file() else None
+        return known[1]
 
     def _open(self, name: str, path: Path) -> Run:
         known = self._known.get(path)
@@ -173,10 +206,12 @@ class RunFiles:
             folders[:] = sorted(one for one in folders if not one.startswith("."))
             for name in names:
                 path = Path(parent, name)
-                if name.startswith(".") or not name.endswith(ROLLOUTS) or name.endswith(NO_RUNS):
+                if name.startswith(".") or not name.endswith(SUFFIXES) or name.endswith(NO_RUNS):
                     continue
                 if path.is_symlink() and not _real(path).is_relative_to(root):
                     self.notices.append(f"{path} leads out of {folder}: it is not shown")
+                    continue
+                if path.suffix != ROLLOUTS and self._reader(path) is None:
                     continue
                 rollouts = _rollouts_of(path)
                 found[_stem(rollouts.relative_to(folder).as_posix())] = rollouts
@@ -203,7 +238,10 @@ def _rollouts_of(path: Path) -> Path:
 
 
 def _stem(name: str) -> str:
-    return (name.removesuffix(FAILURES) if name.endswith(FAILURES) else name.removesuffix(ROLLOUTS)) or name
+    for suffix in (FAILURES, *SUFFIXES):
+        if name.endswith(suffix):
+            return name.removesuffix(suffix) or name
+    return name
 
 
 def _unique(name: str, path: Path, taken: dict[str, Path]) -> str:
