@@ -39,6 +39,19 @@ from gym.wire.discovery import Discovery
 from gym.wire.failures import NO_ROUTE, RolloutError
 from gym.wire.foreign_pages import Why, refusal_words
 
+PAGES = [
+    "/",
+    "/servers",
+    "/discovery",
+    "/settings",
+    "/collections",
+    "/held",
+    "/vanished",
+    "/rollouts",
+    "/shares",
+    "/metrics",
+]
+PAGES += ["/global_config_dict_yaml", "/server_instances", "/admin/models/NAME/upstreams", "/view"]
 HEALTH = ("/healthz", "/livez", "/readyz", "/health")
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
@@ -255,19 +268,7 @@ class Console:
         return Response(failure.to_body(), failure.status, {**NO_STORE, **headers}, "application/json")
 
     async def nowhere(self, request: Request) -> Response:
-        pages = [
-            "/",
-            "/servers",
-            "/discovery",
-            "/settings",
-            "/collections",
-            "/held",
-            "/vanished",
-            "/rollouts",
-            "/shares",
-        ]
-        pages += ["/metrics", "/global_config_dict_yaml", "/server_instances", "/admin/models/NAME/upstreams"]
-        return _json({"error": f"nothing at {request.url.path[:200]}", "try": pages}, status=404)
+        return _json({"error": f"nothing at {request.url.path[:200]}", "try": PAGES}, status=404)
 
     async def _live(self, request: Request, view: Callable[..., Any]) -> Response:
         found, config = await self._deps.sources.discovery(), self._deps.sources.config()

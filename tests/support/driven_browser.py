@@ -31,11 +31,12 @@ class DrivenPage:
         self.requests: list[str] = []
         self._socket = socket
         self._numbers = count(1)
-        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._waiting: dict[int, asyncio.Future[Any]] = {}
 
-    async def send(self, method: str, **params: Any) -> dict[str, Any]:
+    async def send(self, method: str, **params: Any) -> Any:
         number = next(self._numbers)
-        future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting[number] = future
         await self._socket.send_str(orjson.dumps({"id": number, "method": method, "params": params}).decode())
         async with asyncio.timeout(SECONDS):
             return await future

@@ -45,11 +45,13 @@ function callLine(one, places, most) {
   return path;
 }
 
-/** Nearer to who is asked: lines of one caller begin at one point. */
+/** On the line and nearer to who is asked: lines of one caller begin at one point, long ones pass behind the agents. */
 function callRate(one, places) {
   if (!one.calls) return null;
   const { x1, y1, x2, y2, same } = ends(one, places);
-  return draw("text", { x: same ? x1 + 34 : x1 + (x2 - x1) * 0.72, y: y1 + (y2 - y1) * (same ? 0.5 : 0.86) + 4, "text-anchor": "middle", class: "rate" }, rate(one.rate));
+  const t = x2 - x1 > WIDE / 2 ? 0.88 : 0.75;
+  const x = same ? x1 + 34 : x1 + (x2 - x1) * (1.5 * t * (1 - t) + t ** 3), y = y1 + (y2 - y1) * (same ? 0.5 : 3 * t * t - 2 * t ** 3);
+  return draw("text", { x, y: y + 4, "text-anchor": "middle", class: "rate" }, rate(one.rate));
 }
 
 function serverBox(server, { x, y }) {

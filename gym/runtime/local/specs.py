@@ -147,7 +147,7 @@ def console_spec(order: StackOrder, home: Home) -> ProcessSpec:
             labels.ENV_CONSOLE: str(home.console),
             labels.ENV_NOTES: str(home.notes),
             labels.ENV_LOGS: str(home.logs),
-            labels.ENV_RESULTS: str(results_folder(order.environ, home.path)),
+            labels.ENV_RESULTS: str(results_folder(order.environ.get(labels.ENV_RESULTS, ""), home.path)),
             labels.ENV_UPSTREAMS: str(home.upstreams),
             labels.ENV_DISCOVERY: str(home.discovery),
             labels.ENV_LISTEN: f"fd:{LISTENER_FD}",
