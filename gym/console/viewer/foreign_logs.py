@@ -12,6 +12,7 @@ import re
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ import orjson
 from gym.console.viewer.inspect_logs import read_archive, read_json_log
 from gym.console.viewer.verifiers_results import is_result, read_results
 from gym.errors import UserError
+from gym.files import write_atomically
 
 Reader = Callable[[Path], Iterator[dict[str, Any]]]
 SUFFIXES: Final = (".eval", ".json", ".jsonl")
@@ -41,21 +43,20 @@ def find_reader(path: Path) -> Reader | None:
 
 
 def convert(path: Path, reader: Reader, environ: Mapping[str, str]) -> Path:
-    """The file of rollouts for a log as it is now; made when it is not there yet."""
+    """The file of rollouts for a log as it is now. It keeps its name when the log grows, and so do notes beside it."""
     status = path.stat()
     sign = f"{status.st_ino} {status.st_size} {status.st_mtime_ns}"
     folder = _cache(environ) / hashlib.sha256(os.fsencode(os.path.realpath(path))).hexdigest()[:24]
-    made = folder / f"{hashlib.sha256(sign.encode()).hexdigest()[:16]}.jsonl"
-    if made.is_file():
-        return made
+    made, mark = folder / "rollouts.jsonl", folder / "source"
+    with suppress(OSError):
+        if made.is_file() and mark.read_text() == sign:
+            return made
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         _write(made, path, reader)
+        write_atomically(mark, sign)
     except OSError as error:
         raise UserError(f"{path} cannot be converted into {folder}: {error.strerror}") from None
-    for old in folder.iterdir():
-        if not old.name.startswith((made.name, f".{made.name}")):
-            old.unlink(missing_ok=True)
     return made
 
 
