@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from tests.support.rollout_files import EVIL, failure, poisoned, rollout, write_
 REWARDS = {0: (1.0, 1.0), 1: (0.0, 1.0), 2: (0.25, 0.25)}  # by task, of two repeats
 
 
-def rows(rewards: dict[int, tuple[float, ...]] = REWARDS, **more: Any) -> list[dict[str, Any]]:
+def rows(rewards: Mapping[int, tuple[float, ...]] = REWARDS, **more: Any) -> list[dict[str, Any]]:
     found = []
     for task, several in rewards.items():
         for repeat, reward in enumerate(several):
