@@ -22,7 +22,7 @@ from gym.server.score import Score
 from gym.wire import items
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import write_json
-from gym.wire.observations import Observation
+from gym.wire.observations import Observation as Observation  # for servers
 from gym.wire.rows import ReverifyMode, Row, VerifyRequest, read_body
 
 S = TypeVar("S")
