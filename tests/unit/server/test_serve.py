@@ -137,6 +137,16 @@ async def test_on_sigterm_what_is_in_flight_is_finished_and_nothing_new_is_taken
     assert (tmp_path / "stopped").exists()
 
 
+async def test_a_server_that_is_not_asked_anything_still_logs_its_start_and_its_end(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        await server.ready()
+        server.process.send_signal(signal.SIGTERM)
+        assert await server.ended() == 0
+        assert server.process.stderr is not None
+        words = (await server.process.stderr.read()).decode()
+    assert words.index("gym.server: server is ready") < words.index("gym.server: server was told to stop")
+
+
 async def test_a_stop_does_not_wait_for_a_start_that_never_ends(tmp_path: Path) -> None:
     async with served(tmp_path, app=STUCK, **{labels.ENV_DRAIN: "100000"}) as server:
         await exists(tmp_path / "starting")
