@@ -35,6 +35,7 @@ from gym.runtime.compose.layout import (
 )
 from gym.runtime.compose.making import data_roots, make_images
 from gym.runtime.compose.prepare import prepare, token_secret
+from gym.runtime.compose.reload import refuse_synced, reload_synced
 from gym.runtime.compose.secrets import secret_names
 from gym.runtime.compose.server_builds import push_images
 from gym.runtime.compose.stack_lock import (
@@ -43,6 +44,7 @@ from gym.runtime.compose.stack_lock import (
     read_lock,
     write_lock,
 )
+from gym.runtime.compose.synced_sources import find_synced, forget_synced, sync_sources
 from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
 from gym.runtime.compose.wait import StackHealth, retry_now
 from gym.runtime.compose.work import wait_for_compose, working
@@ -69,12 +71,21 @@ SHELL: Final = ("sh", "-c", "if command -v bash >/dev/null; then exec bash; else
 class ComposeRuntime:
     """`overrides` are Compose files of the user's own, merged over ours; `cache` keeps what builds are made from.
 
-    `locked` is a file of `gym lock`: a stack that differs from it is refused.
+    `locked` is a file of `gym lock`: a stack that differs from it is refused. `live`: servers that can do so read their
+    sources from copies of their folders, which `reload` renews.
     """
 
     name: Literal["local", "compose"] = "compose"
 
-    def __init__(self, overrides: tuple[Path, ...] = (), cache: Path | None = None, locked: Path | None = None) -> None:
+    def __init__(
+        self,
+        overrides: tuple[Path, ...] = (),
+        cache: Path | None = None,
+        locked: Path | None = None,
+        *,
+        live: bool = False,
+    ) -> None:
+        self.live = live
         self.locked = locked
         self.overrides = tuple(str(path.resolve()) for path in overrides)
         self.cache = cache or cache_dir(os.environ)
@@ -85,7 +96,8 @@ class ComposeRuntime:
 
     def prepare(self, home: Path, plan: Plan, secrets: Mapping[str, str]) -> Prepared:
         facts = read_host_facts(plan, Layout(home.resolve()).build, self.cache)
-        return prepare(plan, {**secrets, labels.ENV_TOKEN: _given_token(secrets)}, facts)
+        prepared = prepare(plan, {**secrets, labels.ENV_TOKEN: _given_token(secrets)}, facts)
+        return prepared.model_copy(update={"live": find_synced(plan, facts.sources)}) if self.live else prepared
 
     def changes(self, home: Path, prepared: Prepared) -> tuple[Change, ...]:
         """Also for an image or an override file that changed."""
@@ -167,6 +179,7 @@ class ComposeRuntime:
         engine = require_engine()
         layout = Layout(home.resolve())
         plan, state = layout.read_plan(), layout.read_state()
+        refuse_synced(layout, state, "a lock")
         if plan is None or not state.images:
             raise UserError(f"There is no built stack in {home}.", "Build one first: gym up NAMES")
         with connect(engine.host) as client:
@@ -207,13 +220,25 @@ class ComposeRuntime:
         layout = Layout(home.resolve())
         plan = layout.read_plan()
         with _client() as client:
-            chosen = choose(containers_of(client, layout), plan, names)
-            yield from (follow_logs if follow else read_logs)(client, plan, chosen, tail)
+
+            def find() -> list[Container]:
+                return choose(containers_of(client, layout), layout.read_plan(), names)
+
+            yield from follow_logs(client, plan, find, tail) if follow else read_logs(client, plan, find(), tail)
 
     def restart(self, home: Path, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None) -> StackStatus:
         with self._running(home, on_status, timeout) as (to, plan):
             chosen = choose(containers_of(to.client, to.layout), plan, names)
             return to.restart(_watch(to.client, to.layout, plan), chosen)
+
+    def reload(
+        self, home: Path, prepared: Prepared, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None
+    ) -> StackStatus:
+        """Those that read no copy, or did not when they were started, get new images."""
+        if not {*names} <= {*prepared.live} & {*Layout(home.resolve()).read_state().synced}:
+            return self.up(home, prepared, on_status, timeout=timeout)
+        with self._running(home, on_status, timeout) as (to, plan):
+            return reload_synced(to, _watch(to.client, to.layout, plan), prepared.plan, names)
 
     def scale(
         self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float | None
@@ -255,12 +280,16 @@ def _converge(to: Converger, plan: Plan, values: Mapping[str, str], state: State
     with nullcontext(to.work) if to.work else working(to.layout.wanted) as work:
         rewritten = write_stack(to.layout, plan, values, state) or earlier.of_plan(None) != state.of_plan(None)
         try:
+            if state.synced:
+                sync_sources(to.layout.synced, plan, state.synced)
             status = replace(to, work=work).converge(plan, state, rewritten=rewritten)
         except UserError:
             if earlier.images:
                 restore(to.layout, earlier)
             raise
     forget_other_secrets(to.layout, plan, values)
+    if not state.synced:
+        forget_synced(to.layout.synced)
     return status
 
 
@@ -312,6 +341,7 @@ def _remove(client: docker.DockerClient, layout: Layout, *, grace: float, quiet:
     remove_leftovers(layout.home)
     forget_upstreams(layout.home)
     forget_secrets(layout)
+    forget_synced(layout.synced)
     return removed
 
 

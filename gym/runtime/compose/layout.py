@@ -22,6 +22,7 @@ from gym.render.compose import (
     OUTSIDE_PORT,
     ROUTER_IMAGE,
     ROUTES,
+    SYNCED,
     TOKEN,
     ComposeFacts,
     render_compose,
@@ -58,6 +59,7 @@ class State(Value):
     images: dict[str, str] = {}
     base_image: str = ""
     router_image: str = ROUTER_IMAGE
+    synced: tuple[str, ...] = ()  # instances that read their sources from copies, while they are watched
 
     def of_plan(self, plan: Plan | None) -> State:
         return self.model_copy(update={"plan": plan})
@@ -94,6 +96,10 @@ class Layout:
     @property
     def wanted(self) -> Path:
         return self.home / "wanted"
+
+    @property
+    def synced(self) -> Path:
+        return self.home / SYNCED
 
     @property
     def compose_lock(self) -> Path:
@@ -181,6 +187,7 @@ def state_of(home: Path, prepared: Prepared, overrides: tuple[str, ...] = ()) ->
         overrides=overrides,
         images=dict(prepared.images.by_instance),
         base_image=prepared.images.base,
+        synced=prepared.live,
     )
 
 
@@ -200,6 +207,7 @@ def _compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
         base_image=state.base_image,
         images=state.images,
         router_image=state.router_image,
+        synced=state.synced,
         secrets={name: found for name, text in texts.items() if (found := secret_names(text))},
         engine_socket=socket.path if socket else ENGINE_SOCKET,
         engine_group=socket.group if socket else None,
