@@ -40,7 +40,7 @@ def describe_late(error: NotUp) -> str:
     if not lines:
         return error.what.splitlines()[0].rstrip(".")
     places = PLACE.findall(error.log)
-    where = f" ({places[-1][0]}, line {places[-1][1]})" if places else ""
+    where = f" ({Path(places[-1][0]).name}, line {places[-1][1]})" if places else ""
     return f"{error.server} does not start: {lines[-1]}{where}"
 
 

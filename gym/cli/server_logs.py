@@ -20,6 +20,7 @@ class ServerLogs:
         self.ended = threading.Event()
         self._session = session
         self._names: tuple[str, ...] = ()
+        self._hidden = ""
 
     def follow(self, names: tuple[str, ...]) -> None:
         """These from now on, and no others."""
@@ -27,14 +28,19 @@ class ServerLogs:
             self._names = names
             threading.Thread(target=self._show, args=(names,), name="server logs", daemon=True).start()
 
+    def hide(self, replica: str) -> None:
+        """It ends at each start, and says so each time. "" hides none."""
+        self._hidden = replica
+
     def _show(self, names: tuple[str, ...]) -> None:
         home, runtime = self._session
         while self._names == names and not self.ended.is_set():
-            with suppress(GymError):
+            with suppress(Exception):  # whatever an engine that is busy answers: it is asked once more
                 for line in runtime.logs(home, names, follow=True, tail=0):
                     if self._names != names:
                         return
-                    console.show_line(line.rstrip("\n"))
+                    if line.partition("|")[0].strip() != self._hidden or not self._hidden:
+                        console.show_line(line.rstrip("\n"))
             if not self._runs():
                 self.ended.set()
             self.ended.wait(PAUSE_SECONDS)

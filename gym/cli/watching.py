@@ -53,10 +53,11 @@ class SourceWatch:
             return self._files.wait(self._logs.ended)
 
     def _take_save(self, written: tuple[Path, ...]) -> None:
+        self._logs.hide("")
         saved, cwd = self._files.changed(), Path.cwd()
         if not saved:
             same = name_files([SavedFile(path, "saved") for path in written], cwd)
-            console.note(f"{same} as the servers have it: nothing to do")
+            console.note_line(f"{same} as the servers have it: nothing to do")
             return
         what, began, former = name_files(saved, cwd), _saved_at(saved), self._plan
         try:
@@ -65,14 +66,15 @@ class SourceWatch:
                 outcome = self._take_over(saved)
         except NotUp as late:
             self._files.give()
-            console.note(f"{what}: {describe_late(late)}; it is down until a fix is saved", style="red")
+            console.note_line(f"{what}: {describe_late(late)}; it is down until a fix is saved")
+            self._logs.hide(late.server)
         except GymError as error:
             self._plan = former
             console.show_error(error)
-            console.note(f"{what}: not taken over, the servers go on as they were", style="red")
+            console.note_line(f"{what}: not taken over, the servers go on as they were")
         else:
             self._files.give()
-            console.note(f"{what}: {outcome} in {format_duration(time.time() - began)}", style="")
+            console.note_line(f"{what}: {outcome} in {format_duration(time.time() - began)}")
 
     def _take_over(self, saved: tuple[SavedFile, ...]) -> str:
         """What became of it."""

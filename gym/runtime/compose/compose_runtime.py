@@ -14,16 +14,19 @@ from gym.engine import connect, docker_environ, engine_host, require_engine
 from gym.errors import InfraError, NotUp, UserError
 from gym.plan import diff
 from gym.plan.model import Change, Observed, Plan, RouterPlan
+from gym.render.override_changes import check_override, override_changes, tell_stale
 from gym.runtime.compose.choice import check_instances, choose, choose_running
 from gym.runtime.compose.container_logs import follow_logs, read_logs
-from gym.runtime.compose.containers import Container, observed, publisher_of, replica_id
+from gym.runtime.compose.containers import Container, observed, replica_id
 from gym.runtime.compose.converge import Converger, containers_of
+from gym.runtime.compose.free_port import with_free_port
 from gym.runtime.compose.host_facts import read_host_facts
 from gym.runtime.compose.layout import (
     Layout,
     State,
     forget_other_secrets,
     forget_secrets,
+    override_texts,
     prepare_folders,
     restore,
     state_of,
@@ -51,13 +54,13 @@ from gym.runtime.compose.work import wait_for_compose, working
 from gym.runtime.gpus import check_gpus, count_engine_gpus, count_gpus
 from gym.runtime.lateness import start_seconds
 from gym.runtime.local.home import one_command, prepare_home
-from gym.runtime.local.listeners import listen_for_router
 from gym.runtime.protocol import Inside, Prepared
 from gym.runtime.sandbox_access import remove_leftovers
 from gym.runtime.signals import ignore_interrupts
 from gym.runtime.status import OnStatus, StackStatus
 from gym.runtime.upstream_folders import forget_upstreams
 from gym.venvs import cache_dir
+from gym.wire.stack_names import project_name
 
 if TYPE_CHECKING:
     import docker
@@ -96,22 +99,26 @@ class ComposeRuntime:
 
     def prepare(self, home: Path, plan: Plan, secrets: Mapping[str, str]) -> Prepared:
         facts = read_host_facts(plan, Layout(home.resolve()).build, self.cache)
+        texts = dict(zip(self.overrides, override_texts(self.overrides), strict=True))
+        check_override(texts, plan, project_name(plan.stack, home.resolve()))
         prepared = prepare(plan, {**secrets, labels.ENV_TOKEN: _given_token(secrets)}, facts)
         return prepared.model_copy(update={"live": find_synced(plan, facts.sources)}) if self.live else prepared
 
     def changes(self, home: Path, prepared: Prepared) -> tuple[Change, ...]:
-        """Also for an image or an override file that changed."""
+        """Also for an image or an override file that changed: the latter in words, by what it was at the last `up`."""
         layout = Layout(home.resolve())
         with _client() as client:
             containers = containers_of(client, layout)
-            state = layout.read_state().model_copy(update={"overrides": self.overrides})
+            earlier, texts = layout.read_state(), override_texts(self.overrides)
+            state = earlier.model_copy(update={"overrides": self.overrides, "override_texts": texts})
             images = prepared.images.by_instance if prepared.images else {}
             stale = {one.instance for one in containers if images.get(one.instance, one.image) != one.image}
-            if containers and layout.compose.is_file() and (state != layout.read_state() or self.overrides):
+            if containers and layout.compose.is_file() and (state != earlier or self.overrides):
                 to = Converger(client, engine_host(), layout, lambda _: None, 0.0)
                 stale |= {one.instance for one in to.find_stale(state, containers)}
         found = diff(prepared.plan, observed(containers))
-        return tuple(_replaced(one) if one.service in stale else one for one in found)
+        told = override_changes(earlier.override_texts, texts, prepared.plan, state.project) if containers else ()
+        return tell_stale(found, stale, told)
 
     def up(self, home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float | None) -> StackStatus:
         engine = require_engine()
@@ -126,7 +133,7 @@ class ComposeRuntime:
             )
             retry_now(client, before)
             with _removed_unless_started(converger, before):
-                plan = _with_free_port(client, prepared.plan, layout.read_plan(), before)
+                plan = with_free_port(client, prepared.plan, layout.read_plan(), before)
                 self._build(converger, prepared)
                 return _converge(converger, plan, prepared.secrets, state_of(layout.home, prepared, self.overrides))
 
@@ -164,7 +171,7 @@ class ComposeRuntime:
         with self._running(home, on_status, timeout) as (to, saved):
             before = containers_of(to.client, to.layout)
             wanted_plan = saved.model_copy(update={"router": router or saved.router})
-            plan = _with_free_port(to.client, wanted_plan, saved, before)
+            plan = with_free_port(to.client, wanted_plan, saved, before)
             wanted = secret_names(plan.model_dump_json())
             if missing := [name for name in wanted if not secrets.get(name)]:
                 raise UserError(
@@ -268,13 +275,6 @@ class ComposeRuntime:
             yield Converger(client, engine.host, layout, on_status, seconds, work), plan
 
 
-def _replaced(change: Change) -> Change:
-    if change.action not in ("keep", "scale"):
-        return change
-    why = "its image or an override file changed"
-    return Change(action="replace", service=change.service, why=f"{why}, {change.why}" if change.why else why)
-
-
 def _converge(to: Converger, plan: Plan, values: Mapping[str, str], state: State) -> StackStatus:
     earlier = to.layout.read_state()
     with nullcontext(to.work) if to.work else working(to.layout.wanted) as work:
@@ -343,23 +343,6 @@ def _remove(client: docker.DockerClient, layout: Layout, *, grace: float, quiet:
     forget_secrets(layout)
     forget_synced(layout.synced)
     return removed
-
-
-def _with_free_port(client: docker.DockerClient, plan: Plan, earlier: Plan | None, before: list[Container]) -> Plan:
-    """A stack that runs keeps its port; one that starts gets the port it asked for, or a free one, or an error."""
-    wanted = plan.router
-    if before and earlier and wanted.port in (0, earlier.router.port) and wanted.host == earlier.router.host:
-        return plan.model_copy(update={"router": earlier.router.model_copy(update={"needs_token": wanted.needs_token})})
-    if wanted.port and (other := publisher_of(client, wanted.port)):
-        folder = other.labels.get(labels.STACK_DIR, "")
-        whose = f" of the stack in {folder}" if folder else ""
-        raise UserError(
-            f"port {wanted.port} on {wanted.host} is in use by the container {other.name}{whose}.",
-            "Stop it (a stack: `gym down` where it was started), or choose another port: gym up ... --port 0",
-        )
-    with listen_for_router(wanted.host, wanted.port) as listener:
-        port = listener.getsockname()[1]
-    return plan.model_copy(update={"router": wanted.model_copy(update={"port": port})})
 
 
 def _given_token(secrets: Mapping[str, str]) -> str:

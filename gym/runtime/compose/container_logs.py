@@ -89,7 +89,7 @@ class _Follower:
         since = int(datetime.fromisoformat(last).timestamp()) if last else None
         try:
             stream = self._client.api.logs(one.id, tail=tail, stream=True, follow=True, timestamps=True, since=since)
-        except docker.errors.NotFound:
+        except docker.errors.APIError:  # it is gone, or about to be
             return
         self._streams[one.id] = stream
         threading.Thread(target=self._pump, args=(one, stream), daemon=True).start()

@@ -56,7 +56,7 @@ def test_a_reload_says_whether_an_image_was_built() -> None:
 def test_a_server_that_does_not_start_is_told_by_its_last_word_and_place() -> None:
     late = NotUp("tally-1", "ended 3 times while it started", TRACEBACK)
     assert describe_late(late) == (
-        "tally-1 does not start: NameError: name 'nonsense' is not defined (/home/ada/eval/tally/app.py, line 34)"
+        "tally-1 does not start: NameError: name 'nonsense' is not defined (app.py, line 34)"
     )
     assert describe_late(NotUp("tally-1", "is late.")) == "tally-1: is late"
 
