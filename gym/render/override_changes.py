@@ -34,7 +34,9 @@ def override_changes(before: Sequence[str], now: Sequence[str], plan: Plan, proj
     old, new = _parts(before, names), _parts(now, names)
     words = {part: _words(old.get(part, {}), new.get(part, {})) for part in sorted({*old, *new})}
     return tuple(
-        Change(action=_action(part, old, new, names), service=part, why=why) for part, why in words.items() if why
+        Change(action=_action(part, old, new, names), service=part, why=f"-f: {why}")
+        for part, why in words.items()
+        if why
     )
 
 
@@ -161,8 +163,8 @@ def _to_value(node: yaml.Node | None) -> Any:
 
 
 def tell_stale(changes: Iterable[Change], stale: Collection[str], told: Iterable[Change]) -> tuple[Change, ...]:
-    """`told` is what override files say by now. Instances that are `stale` are replaced for it, or for a new image;
-    what is no instance follows as it is."""
+    """`told` is what override files say by now, or another reason to replace an instance that is `stale`, beside a new
+    image; what is no instance follows as it is."""
     by_service = {one.service: one for one in told}
     listed = [_with_reason(one, one.service in stale, by_service.pop(one.service, None)) for one in changes]
     return (*listed, *by_service.values())
@@ -171,5 +173,5 @@ def tell_stale(changes: Iterable[Change], stale: Collection[str], told: Iterable
 def _with_reason(change: Change, stale: bool, told: Change | None) -> Change:
     if not stale or change.action not in ("keep", "scale"):
         return change
-    first = f"-f: {told.why}" if told else "its image changed, or what Compose makes of an override file"
+    first = told.why if told else "its image changed, or what Compose makes of an override file"
     return Change(action="replace", service=change.service, why=f"{first}, {change.why}" if change.why else first)

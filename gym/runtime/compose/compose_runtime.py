@@ -38,7 +38,7 @@ from gym.runtime.compose.layout import (
 )
 from gym.runtime.compose.making import data_roots, make_images
 from gym.runtime.compose.prepare import prepare, token_secret
-from gym.runtime.compose.reload import refuse_synced, reload_synced
+from gym.runtime.compose.reload import refuse_synced, reload_synced, switched
 from gym.runtime.compose.secrets import secret_names
 from gym.runtime.compose.server_builds import push_images
 from gym.runtime.compose.stack_lock import (
@@ -118,7 +118,8 @@ class ComposeRuntime:
                 stale |= {one.instance for one in to.find_stale(state, containers)}
         found = diff(prepared.plan, observed(containers))
         told = override_changes(earlier.override_texts, texts, prepared.plan, state.project) if containers else ()
-        return tell_stale(found, stale, told)
+        moved = switched(earlier.synced, prepared.live) if containers else ()
+        return tell_stale(found, stale | {one.service for one in moved}, (*moved, *told))
 
     def up(self, home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float | None) -> StackStatus:
         engine = require_engine()

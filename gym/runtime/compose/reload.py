@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Final
+
 from gym.errors import UserError
-from gym.plan.model import Plan, Service
+from gym.plan.model import Change, Plan, Service
 from gym.runtime.compose.choice import choose
 from gym.runtime.compose.converge import Converger, containers_of
 from gym.runtime.compose.layout import Layout, State, wanted_in, write_saved
@@ -11,6 +14,9 @@ from gym.runtime.compose.synced_sources import sync_sources
 from gym.runtime.compose.wait import StackHealth
 from gym.runtime.status import StackStatus
 from gym.wire.wanted import write_wanted
+
+READS_COPY: Final = "its files are watched: it reads a copy of them"
+RUNS_IMAGE: Final = "its files are watched no longer: it runs from its image"
 
 
 def reload_synced(to: Converger, watch: StackHealth, plan: Plan, names: tuple[str, ...]) -> StackStatus:
@@ -26,6 +32,12 @@ def reload_synced(to: Converger, watch: StackHealth, plan: Plan, names: tuple[st
     return watch.status(watch.containers(), detailed=False)
 
 
+def switched(before: Collection[str], now: Collection[str]) -> tuple[Change, ...]:
+    """Instances that read their sources from elsewhere than before."""
+    copies = [_switch(name, READS_COPY) for name in now if name not in before]
+    return (*copies, *(_switch(name, RUNS_IMAGE) for name in before if name not in now))
+
+
 def refuse_synced(layout: Layout, state: State, what: str) -> None:
     """An image of a watched server may be older than what it runs."""
     if state.synced:
@@ -34,6 +46,10 @@ def refuse_synced(layout: Layout, state: State, what: str) -> None:
             f"{what} is about images.",
             "Build them first: gym up with the same words, without --watch.",
         )
+
+
+def _switch(name: str, why: str) -> Change:
+    return Change(action="replace", service=name, why=why)
 
 
 def _with_sources(running: Service, wanted: Service | None) -> Service:

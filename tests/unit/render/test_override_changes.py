@@ -13,7 +13,10 @@ PROJECT = "gym-demo-01234567"
 
 
 def told(before: list[str], now: list[str]) -> dict[str, str]:
-    return {f"{one.action} {one.service}": one.why for one in override_changes(before, now, demo_plan(), PROJECT)}
+    return {
+        f"{one.action} {one.service}": one.why.removeprefix("-f: ")
+        for one in override_changes(before, now, demo_plan(), PROJECT)
+    }
 
 
 def test_keys_that_came_changed_and_went_are_told_by_the_instances_name() -> None:
@@ -92,7 +95,7 @@ def test_stale_instances_say_why_and_others_stay() -> None:
         Change(action="create", service="mail", why="image is mail:1"),
     )
     assert [(one.action, one.service, one.why) for one in tell_stale(kept, {"mcqa", "judge"}, words)] == [
-        ("replace", "mcqa", "-f: cpus is 1"),
+        ("replace", "mcqa", "cpus is 1"),
         ("replace", "judge", "its image changed, or what Compose makes of an override file, 1 -> 2 replicas"),
         ("create", "mail", "image is mail:1"),
     ]

@@ -8,6 +8,7 @@ from pathlib import Path
 from gym.config.model import ContainerFacts
 from gym.render.compose import SOURCES_MOUNT, render_compose
 from gym.runtime.compose.image_sources import read_image_sources
+from gym.runtime.compose.reload import switched
 from gym.runtime.compose.synced_sources import find_synced, forget_synced, sync_sources
 from tests.support.compose_plans import demo_plan, facts_of, plan_of, service, write_folder
 
@@ -76,3 +77,11 @@ def test_a_synced_server_mounts_its_copy_where_its_image_has_its_folder() -> Non
     base = (Path(__file__).parents[3] / "Dockerfile.base").read_text()
     assert f"WORKDIR {SOURCES_MOUNT}\n" in base
     assert os.fspath(SOURCES_MOUNT) not in render_compose(plan, facts_of(plan))
+
+
+def test_who_reads_from_elsewhere_than_before_is_replaced_and_told_why() -> None:
+    assert switched(("a", "b"), ("a", "b")) == ()
+    assert [(one.action, one.service, one.why.partition(":")[0]) for one in switched(("a", "b"), ("b", "c"))] == [
+        ("replace", "c", "its files are watched"),
+        ("replace", "a", "its files are watched no longer"),
+    ]
