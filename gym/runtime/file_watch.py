@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple
 
 from gym.plan.model import Plan
 
-LOOK_SECONDS: Final = 0.2
+LOOK_SECONDS: Final = 0.1
 QUIET_SECONDS: Final = 0.1  # an editor writes more than once
 LONGEST_READ: Final = 16 * 1024 * 1024  # of a longer file its time of change has to do
 SKIPPED: Final = frozenset(

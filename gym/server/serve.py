@@ -33,6 +33,8 @@ log = logging.getLogger("gym.server")
 
 KEEP_ALIVE_SECONDS = 75  # longer than any client of ours keeps an idle connection: it is never closed under a request
 
+IDLE_SECONDS = 0.5  # without another request: then a client that keeps its connection is not busy
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
@@ -146,13 +148,20 @@ class DrainingServer(uvicorn.Server):
         for listening in self.servers:
             listening.close()
         self.server_state.default_headers.append((b"connection", b"close"))
+        now = asyncio.get_running_loop().time
         for _ in range(25):  # half a second at most: a busy client has asked again by then, an idle one has not
-            if not self.server_state.connections:
+            if not any(_may_be_busy(one, now()) for one in self.server_state.connections):
                 break
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
         if self.watchdog is not None:
             self.watchdog.stop()
+
+
+def _may_be_busy(connection: object, now: float) -> bool:
+    """Not one whose last answer is half a second old: it has had its time before the stop came."""
+    timer = getattr(connection, "timeout_keep_alive_task", None)  # uvicorn's, from the end of an answer on
+    return timer is None or float(timer.when()) - KEEP_ALIVE_SECONDS > now - IDLE_SECONDS
 
 
 @dataclass(frozen=True)
