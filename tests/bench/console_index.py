@@ -110,11 +110,13 @@ def cold(path: Path) -> dict[str, Any]:
     pages: list[float] = []
     began = time.perf_counter()
     while files.runs.indexed() < 1:
-        pages.append(_timed(lambda: client.get(f"{API}/list"))[0])
+        asked = time.perf_counter()
+        client.get(f"{API}/list")
+        pages.append(time.perf_counter() - asked)
         time.sleep(0.1)
     return {
         "first page": opened,
-        "slowest page while indexing": max(pages, default=0.0),
+        "slowest page while indexing": _ms(max(pages, default=0.0)),
         "indexing": _figures(began),
         "memory": _memory(),
         "index": f"{sum(one.stat().st_size for one in path.parent.glob('.*.index')) / 1e6:.1f} MB",
@@ -151,13 +153,15 @@ def _open(path: Path) -> tuple[RolloutFiles, TestClient, dict[str, str]]:
     client = TestClient(make_app([make_section(files)], PageAccess()), base_url="http://localhost")
     client.__enter__()
     assert client.get(f"{API}/list").json()["rows"]
+    assert client.get("/view/rollouts").status_code == 200
     return files, client, {"wall": _ms(time.perf_counter() - began), "cpu": _ms(time.process_time() - cpu)}
 
 
 def _timed(call: Callable[[], Any]) -> tuple[str, Any]:
-    began = time.perf_counter()
+    """Wall and CPU of the process; beside other work on the machine the wall says little."""
+    began, cpu = time.perf_counter(), time.process_time()
     reply = call()
-    return _ms(time.perf_counter() - began), reply
+    return f"{_ms(time.perf_counter() - began)} wall {_ms(time.process_time() - cpu)} cpu", reply
 
 
 def _figures(began: float) -> dict[str, str]:
