@@ -1,6 +1,5 @@
 "use strict";
 // Two rollouts of one task side by side: what they share, where they part, what each did from there.
-const COMPARED_TEXT = 4000;
 
 /** What of a step counts when two are compared: ids and times do not. */
 function stepSign(step) {
@@ -51,11 +50,13 @@ function partingLine(one, other, at) {
   return node;
 }
 
-/** Both texts around the first character that differs. */
+/** The first part of both that differs, around its first character that does. */
 function partingTexts(one, other) {
-  const [a, b] = [one, other].map((text) => text.slice(0, 1 << 20));
+  const [left, right] = [one.split("\u0001"), other.split("\u0001")];
+  const part = left.findIndex((text, index) => text !== right[index]);
+  const [a, b] = [left[part] ?? "", right[part] ?? ""];
   const start = commonEnds(a, b)[0], from = Math.max(0, start - 60);
-  const shown = (name, text) => make("div", "excerpt", make("b", "side-name", name), make("span", "text", from ? "…" : "", signs(text.slice(from, start).replaceAll("\u0001", " ")), make("mark", "", signs(text.slice(start, start + 140).replaceAll("\u0001", " ").trimEnd() || "(ends)"))));
+  const shown = (name, text) => make("div", "excerpt", make("b", "side-name", name), make("span", "text", from ? "…" : "", signs(text.slice(from, start)), make("mark", "", signs(text.slice(start, start + 140) || "(ends)"))));
   return [shown("A", a), shown("B", b)];
 }
 

@@ -6,7 +6,11 @@ function marksBlock(row, found) {
   const state = { flag: Boolean(found.flag), note: asText(found.note), can: !found.problem };
   const flag = make("button", "flag"), status = make("span", "soft"), area = make("textarea", "note-text");
   const box = make("div", "note", area, status);
+  const taken = make("a", "", "export flagged");
+  taken.href = "/view/api/rollouts/export";
+  taken.title = "All flagged rollouts as JSON lines, each with its note";
   const show = () => {
+    taken.hidden = !state.flag || !source.live;
     flag.textContent = state.flag ? "⚑ flagged" : "⚐ flag";
     flag.setAttribute("aria-pressed", String(state.flag));
     flag.disabled = area.readOnly = !state.can;
@@ -35,5 +39,5 @@ function marksBlock(row, found) {
   if (found.problem && source.live) box.dataset.open = "true";
   area.hidden = !state.can && !state.note;
   show();
-  return { buttons: [flag, note], box, toggle: () => state.can && flag.click(), write: () => state.can && note.click() };
+  return { buttons: [flag, note, taken], box, toggle: () => state.can && flag.click(), write: () => state.can && note.click() };
 }

@@ -35,7 +35,7 @@ class RolloutFiles:
 
     def __init__(self, given: RunFiles | Iterable[Path], flags: Flags | None = None) -> None:
         self.runs = given if isinstance(given, RunFiles) else RunFiles(given)
-        self.notes = NotesBeside()
+        self.notes = NotesBeside(self.runs.given)
         self._flags = flags or self.notes.flagged
         self._searches = TextSearches()
         self._found: dict[Query, tuple[int, Found]] = {}
@@ -173,10 +173,10 @@ class RolloutFiles:
         return {"where": where, "reason": reason, "bytes": len(raw), "text": text}
 
     def asked(self, place: Place) -> bytes:
-        """The row that a failure was about: its line of the materialized inputs, b"" where there is none."""
+        """The row as it was sent: its line of the materialized inputs, b"" where there is none."""
         file, index = self._at(place)
         facts = file.columns.fact(index)
-        stem = file.path.name.removesuffix(FAILURES)
+        stem = file.path.name.removesuffix(FAILURES).removesuffix(".jsonl")
         inputs = OutputPaths.beside(file.path.with_name(f"{stem}.jsonl")).materialized
         there = facts.task >= 0 and inputs.is_file() and self.runs.is_inside(inputs)
         return _find_row(inputs, facts) if there else b""
