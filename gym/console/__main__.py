@@ -51,9 +51,9 @@ def make_deps(settings: ConsoleSettings) -> Deps:
         contained=settings.wanted is not None,
     )
     reconciler = make_reconciler(settings)
-    sections = make_run_sections(RunFiles([settings.results], later=True)) if settings.results else ()
     deps = Deps(sources, prober, settings.token, admin=admin, reconciler=reconciler, parts=parts, client=client)
-    return replace(deps, sections=sections)
+    runs = RunFiles([settings.results], later=True) if settings.results else None
+    return replace(deps, sections=make_run_sections(runs, deps.board.running)) if runs else deps
 
 
 def make_reconciler(settings: ConsoleSettings) -> Reconciler | None:

@@ -66,8 +66,17 @@ def command(
             webbrowser.open(url)
         settings = Settings(name="view", listen=f"fd:{listener.detach()}", drain_seconds=1)
         with LIFE.hidden():
-            run_app(make_app(make_run_sections(rollouts.runs), access), settings, rules=Rules(pages=True, near=True))
+            run_app(
+                make_app(make_run_sections(rollouts.runs), access, _first(files)),
+                settings,
+                rules=Rules(pages=True, near=True),
+            )
     return 0
+
+
+def _first(files: list[Path]) -> str:
+    """Who names one file wants to read it; who names a folder, to see what is there."""
+    return "rollouts" if len(files) == 1 and not files[0].is_dir() else "runs"
 
 
 def _access(bind: str, token_file: Path | None) -> PageAccess:

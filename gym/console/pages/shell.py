@@ -25,6 +25,7 @@ from gym.console.pages.page_token import TokenMiddleware
 from gym.errors import UserError
 
 HERE: Final = "gym.console.pages"
+SHARED: Final = "pages/"  # before the name of a script or style that several sections use
 MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".woff2": "font/woff2"}
 NO_STORE: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 POLICY: Final = (
@@ -57,34 +58,35 @@ class PageAccess:
     stack: str = ""  # shown in the menu
 
 
-def make_app(sections: Sequence[Section], access: PageAccess) -> Starlette:
-    """The pages alone: `gym view`."""
+def make_app(sections: Sequence[Section], access: PageAccess, first: str = "") -> Starlette:
+    """The pages alone: `gym view`. `first`: the section that `/` leads to."""
     # A page elsewhere may point a name of its own at this address; it must not read what lies here.
     near = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"], www_redirect=False)
     guard = Middleware(TokenMiddleware, token=access.token) if access.token else near
-    first = Route("/", lambda _: RedirectResponse(f"/view/{sections[0].name}"))
-    return Starlette(routes=[first, *make_pages(sections, access)], middleware=[guard])
+    front = Route("/", lambda _: RedirectResponse(f"/view/{first or sections[0].name}"))
+    return Starlette(routes=[front, *make_pages(sections, access)], middleware=[guard])
 
 
 def make_pages(sections: Sequence[Section], access: PageAccess) -> list[BaseRoute]:
     """`/view/NAME`, `/view/static/NAME/FILE`, and the sections' own JSON."""
-    statics = {(one.name, name): _load(one.package, name) for one in sections for name in one.scripts + one.styles}
-    statics |= {("pages", name): _load(HERE, name) for name in ("base.css", "base.js")}
+    own = ((one, name) for one in sections for name in one.scripts + one.styles if not name.startswith(SHARED))
+    statics = {(one.name, name): _load(one.package, name) for one, name in own}
+    statics |= {("pages", name): _load(HERE, name) for name in ("base.css", "base.js", "charts.js", "figures.css")}
     pages = [Route(f"/view/{one.name}", _answer_page(fill_shell(one, sections, access))) for one in sections]
-    own = [route for one in sections for route in one.routes]
+    routes = [route for one in sections for route in one.routes]
     return [
         Route("/view", lambda _: RedirectResponse(f"/view/{sections[0].name}")),
         *pages,
         Route("/view/static/{section}/{name}", functools.partial(_answer_static, statics)),
-        *own,
+        *routes,
     ]
 
 
 def fill_shell(section: Section, sections: Sequence[Section], access: PageAccess) -> str:
     """The page as it is served."""
     links = [_menu_link(one, current=one is section) for one in sections]
-    styles = ["/view/static/pages/base.css", *(f"/view/static/{section.name}/{one}" for one in section.styles)]
-    scripts = ["/view/static/pages/base.js", *(f"/view/static/{section.name}/{one}" for one in section.scripts)]
+    styles = ["/view/static/pages/base.css", *(_address(section, one) for one in section.styles)]
+    scripts = ["/view/static/pages/base.js", *(_address(section, one) for one in section.scripts)]
     return _fill(
         section,
         {
@@ -93,6 +95,10 @@ def fill_shell(section: Section, sections: Sequence[Section], access: PageAccess
             "menu": f'<nav id="menu" aria-label="Sections">{_brand(access)}{"".join(links)}</nav>',
         },
     )
+
+
+def _address(section: Section, name: str) -> str:
+    return f"/view/static/{name}" if name.startswith(SHARED) else f"/view/static/{section.name}/{name}"
 
 
 def fill_file(section: Section) -> str:

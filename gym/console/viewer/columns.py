@@ -20,6 +20,7 @@ TYPES: Final[Mapping[str, str]] = {
     "agents": "I",  # agents, kinds and toolsets are numbers of `texts`
     "kinds": "I",
     "toolsets": "I",
+    "digests": "Q",  # of the rows' texts
     "tasks": "i",
     "repeats": "i",
     "tokens": "i",
@@ -62,6 +63,7 @@ class Columns:
     agents: array[int]
     kinds: array[int]
     toolsets: array[int]
+    digests: array[int]
     tasks: array[int]
     repeats: array[int]
     tokens: array[int]
@@ -122,6 +124,7 @@ class Columns:
         self.agents.append(self.names.number(facts.agent))
         self.kinds.append(self.names.number(facts.kind))
         self.toolsets.append(self.names.number(TOOLS_APART.join(facts.tools)))
+        self.digests.append(facts.digest)
         self.tasks.append(facts.task)
         self.repeats.append(facts.repeat)
         self.tokens.append(facts.tokens)
@@ -157,6 +160,7 @@ class Columns:
             agent=texts[self.agents[index]],
             kind=texts[self.kinds[index]],
             reward=self.rewards[index],
+            digest=self.digests[index],
             task=self.tasks[index],
             repeat=self.repeats[index],
             seconds=self.seconds[index],

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from gym.collect.keys import parse_key
 from gym.collect.provenance import BREAK
 from gym.collect.run_replies import FAILURE_CLASS, STAMP
 from gym.data.row_parsing import AGENT_REF, PARAMS
@@ -43,6 +44,7 @@ class Facts:
     queued: float = NO_NUMBER
     began: float = NO_NUMBER  # seconds since the epoch
     tools: tuple[str, ...] = ()  # used, in the order of their names
+    digest: int = 0  # of the row's text; 0 where the collector wrote none
     truncated: bool = False
     breaks: bool = False  # the policy's token ids do not continue the former turn
     title: str = ""
@@ -73,6 +75,7 @@ def read_facts(raw: bytes, *, failed: bool) -> Facts:
         queued=_number(stamp.get("queued")),
         began=_number(stamp.get("started")),
         tools=tools,
+        digest=_digest(stamp.get("key")),
         truncated=response.get("status") == "incomplete" or bool(_mapping(response.get("incomplete_details"))),
         breaks=bool(stamp.get(BREAK)) if stamp else find_break(response.get("output")) is not None,
         title=read_title(row),
@@ -142,6 +145,13 @@ def _numbers(value: Mapping[str, Any]) -> dict[str, float]:
     if len(value) > MAX_MEASURES:
         return {}
     return {name: number for name, one in value.items() if not math.isnan(number := _number(one))}
+
+
+def _digest(key: object) -> int:
+    try:
+        return parse_key(str(key))[0] & 0xFFFF_FFFF_FFFF_FFFF
+    except ValueError:
+        return 0
 
 
 def _mapping(value: object) -> Mapping[str, Any]:
