@@ -6,7 +6,9 @@ from typing import Any
 
 from gym.config.redaction import redact
 from gym.plan.model import Plan, Service
+from gym.render.host_urls import HOST
 from gym.render.traefik import route_prefix
+from gym.wire.telemetry import KEY as TELEMETRY
 
 
 def console_document(plan: Plan) -> dict[str, Any]:
@@ -14,7 +16,20 @@ def console_document(plan: Plan) -> dict[str, Any]:
     tree: dict[str, Any] = dict(plan.settings)
     for one in plan.services:
         tree[one.name] = {one.type: {one.implementation: {"entrypoint": one.entrypoint, **one.fields}}}
-    return {"stack": plan.stack, "config": redact(tree), "servers": {one.name: _facts(one) for one in plan.services}}
+    return {
+        "stack": plan.stack,
+        "config": redact(tree),
+        "servers": {one.name: _facts(one) for one in plan.services},
+        "telemetry": telemetry_outside(plan),
+    }
+
+
+def telemetry_outside(plan: Plan) -> dict[str, Any]:
+    """Containers know this machine by another name than those who call the stack from it."""
+    block = plan.settings.get(TELEMETRY)
+    if not isinstance(block, dict):
+        return {}
+    return {**block, "otlp": str(block.get("otlp") or "").replace(f"//{HOST}", "//127.0.0.1")}
 
 
 def _facts(service: Service) -> dict[str, Any]:
