@@ -1,4 +1,4 @@
-"""Spans of what this process serves and asks. Off until `start_tracing`; nothing of OpenTelemetry is imported before."""
+"""Spans of what this process serves and asks. Off until `start_tracing`: nothing of OpenTelemetry is imported."""
 
 from __future__ import annotations
 

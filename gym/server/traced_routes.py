@@ -1,4 +1,4 @@
-"""Spans of what a server answers: one around each handler, so that a server without tracing has its handlers as they are.
+"""Spans of what a server answers: one around each handler; without tracing a server has its handlers as they are.
 
 The route says what the span is called; a tool is any route of a resources server that the contract does not name.
 """
