@@ -53,7 +53,8 @@ def spans_of(stack: Stack, trace: str, wanted: set[str]) -> list[Seen]:
         whole = any(one.name.startswith("invoke_agent") for one in spans)
         return spans if whole and wanted <= {one.service for one in spans} else None
 
-    return eventually(look)
+    found: list[Seen] = eventually(look)
+    return found
 
 
 def test_an_attempt_is_one_trace_from_the_collector_to_the_model(stack: Stack) -> None:
