@@ -9,6 +9,7 @@ from gym.plan.model import Plan, Service
 from gym.render.host_urls import HOST
 from gym.render.traefik import route_prefix
 from gym.wire.telemetry import KEY as TELEMETRY
+from gym.wire.telemetry import OTLP_PORT, TRACES
 
 
 def console_document(plan: Plan) -> dict[str, Any]:
@@ -25,11 +26,12 @@ def console_document(plan: Plan) -> dict[str, Any]:
 
 
 def telemetry_outside(plan: Plan) -> dict[str, Any]:
-    """Containers know this machine by another name than those who call the stack from it."""
+    """Containers know this machine, and the store of traces, by other names than those who call from outside."""
     block = plan.settings.get(TELEMETRY)
     if not isinstance(block, dict):
         return {}
-    return {**block, "otlp": str(block.get("otlp") or "").replace(f"//{HOST}", "//127.0.0.1")}
+    otlp = str(block.get("otlp") or "").replace(f"//{HOST}", "//127.0.0.1")
+    return {**block, "otlp": otlp.replace(f"//{TRACES}:{OTLP_PORT}", f"//127.0.0.1:{OTLP_PORT}")}
 
 
 def _facts(service: Service) -> dict[str, Any]:

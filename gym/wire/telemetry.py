@@ -12,6 +12,8 @@ from gym.errors import ConfigError, Problem
 KEY: Final = "telemetry"
 EXTRA: Final = "otel"
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+TRACES: Final = "traces"  # the trace store of a stack of containers, by its name inside
+OTLP_PORT: Final = 4318
 TRACES_PATH: Final = "/v1/traces"
 EXAMPLE: Final = "write `telemetry: {otlp: http://127.0.0.1:4318}`"
 _FIELDS: Final = ("otlp", "content")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 import typer
 
@@ -25,16 +26,18 @@ from gym.cli.options import (
     Strict,
 )
 from gym.cli.planning import plan_stack
+from gym.cli.profiles import Profile, compose_file, show_addresses, write_for_containers, write_for_programs
 from gym.cli.replica_table import live_status
 from gym.cli.sandbox.build_progress import show_builds
 from gym.cli.sign_of_life import LIFE
 from gym.cli.stack_request import load_named
-from gym.cli.stack_session import StackSession, choose_runtime, open_session
+from gym.cli.stack_session import StackSession, choose_runtime, home_here, open_session
 from gym.cli.summary import show_started
 from gym.config import StackConfig, collect_secrets
 from gym.errors import GymError, NotUp, UserError
 from gym.labels import ENV_TOKEN, ROUTER_PORT
 from gym.plan import Change, Plan, RouterPlan, changes_to_text, is_loopback
+from gym.render.observability import with_trace_store
 from gym.runtime.file_watch import Stamps, take_stamps, wait_for_change, watched_folders
 from gym.wire.sandbox import ProviderName
 
@@ -76,6 +79,7 @@ def command(
     lock_file: LockFile = Path("gym.lock"),
     timeout: StartTimeout = None,
     sandbox_provider: SandboxProvider = None,
+    profile: Profile = None,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
     """Start servers by name, with whatever they need, and wait until all are healthy.
@@ -89,8 +93,11 @@ def command(
     name, why = choose_runtime(runtime)
     for line in (*loaded.notices, why):
         console.note(line)
-    session = open_session(stack, name, tuple(overrides or ()), lock_file if locked else None)
-    starter = StackStarter(session, stack, router, token, timeout, watch)
+    files_over = tuple(overrides or ())
+    if profile and name == "compose":
+        files_over = (compose_file(home_here(stack)), *files_over)
+    session = open_session(stack, name, files_over, lock_file if locked else None)
+    starter = StackStarter(session, stack, router, token, timeout, watch, ProfileOf(name) if profile else None)
     started = starter.start(loaded)
     if watch:
         return _watch(started, lambda: starter.start(load()))
@@ -102,6 +109,25 @@ class Started(NamedTuple):
     stamps: Stamps  # of the servers' files, taken before they were started
 
 
+class ProfileOf(NamedTuple):
+    """The profile on a runtime: in a stack of containers services of it, beside a local one files for programs."""
+
+    runtime: str
+
+    def settle(self, loaded: StackConfig) -> StackConfig:
+        return with_trace_store(loaded) if self.runtime == "compose" else loaded
+
+    def begin(self, home: Path, plan: Plan) -> None:
+        if self.runtime == "compose":
+            write_for_containers(home, plan)
+
+    def end(self, home: Path, plan: Plan, router: str) -> None:
+        if self.runtime == "compose":
+            show_addresses()
+        else:
+            write_for_programs(home, plan, urlsplit(router).netloc)
+
+
 class StackStarter(NamedTuple):
     session: StackSession
     stack: str
@@ -109,11 +135,14 @@ class StackStarter(NamedTuple):
     token: str
     timeout: float | None
     watch: bool
+    profile: ProfileOf | None = None
 
     def start(self, loaded: StackConfig) -> Started:
         """Also where some servers are not healthy, if their files are watched: a change may be what they need."""
         home, runtime = self.session
-        plan = plan_stack(loaded, self.stack, self.router)
+        plan = plan_stack(self.profile.settle(loaded) if self.profile else loaded, self.stack, self.router)
+        if self.profile:
+            self.profile.begin(home, plan)
         stamps = take_stamps(watched_folders(plan))
         secrets = collect_secrets(loaded) | ({ENV_TOKEN: self.token} if self.token else {})
         prepared = runtime.prepare(home, plan, secrets)
@@ -126,6 +155,8 @@ class StackStarter(NamedTuple):
             if plan.sandbox is not None:
                 show_builds(self.session)
             show_started(status, prepared.plan)
+            if self.profile:
+                self.profile.end(home, plan, status.router)
         except NotUp as error:
             if not self.watch:
                 raise
