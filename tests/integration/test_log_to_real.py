@@ -36,21 +36,30 @@ texts = load_text(runs[0].info.artifact_uri + "/rollouts/samples.jsonl").splitli
 assert runs[0].info.status == "FINISHED" and runs[0].data.params["repeats"] == "2", runs[0]
 print(json.dumps({"points": points, "texts": texts, "runs": len(runs)}))
 """
+# An offline run: 7 bytes, then the log format of LevelDB, in blocks of 32 KiB; 7 bytes before each piece.
 READ_WANDB = """
 import json
 from pathlib import Path
 from wandb.proto import wandb_internal_pb2
-from wandb.sdk.internal.datastore import DataStore
+def records(data):
+    at, held = 7, b""
+    while at + 7 <= len(data):
+        if 32768 - at % 32768 < 7:
+            at += 32768 - at % 32768
+            continue
+        size, kind = int.from_bytes(data[at + 4 : at + 6], "little"), data[at + 6]
+        held, at = held + data[at + 7 : at + 7 + size], at + 7 + size
+        if kind in (1, 4):
+            record = wandb_internal_pb2.Record()
+            record.ParseFromString(held)
+            yield record
+        held = b"" if kind in (1, 4) else held
 ids, points, texts = set(), [], []
 for path in sorted(Path("wandb").glob("offline-run-*/*.wandb")):
-    store = DataStore()
-    store.open_for_scan(str(path))
-    while data := store.scan_data():
-        record = wandb_internal_pb2.Record()
-        record.ParseFromString(data)
+    for record in records(path.read_bytes()):
         if record.run.run_id:
             ids.add(record.run.run_id)
-        found = {one.key or one.nested_key[0]: one.value_json for one in record.history.item}
+        found = {one.key or "/".join(one.nested_key): one.value_json for one in record.history.item}
         if "reward/mean" in found:
             points.append((json.loads(found["rollouts"]), json.loads(found["reward/mean"])))
 for table in Path("wandb").glob("offline-run-*/files/media/table/*.json"):
