@@ -6,6 +6,7 @@ A receiver that is gone costs spans, and nothing else. Imported by `gym.http.tra
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -100,6 +101,7 @@ def make_tracer(
     named = {"service.name": service, "service.version": __version__, **attributes}
     provider = TracerProvider(resource=Resource.create(named), shutdown_on_exit=False)
     url = telemetry.traces_url or None
+    logging.getLogger("opentelemetry.exporter").setLevel(logging.ERROR)  # each retry is a warning: the end is enough
     provider.add_span_processor(BatchSpanProcessor(exporter or OTLPSpanExporter(endpoint=url, timeout=SEND_SECONDS)))
     return OtelTracer(provider, content=telemetry.content)
 
