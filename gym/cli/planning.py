@@ -30,8 +30,8 @@ def check_tracing(loaded: StackConfig) -> None:
     check_telemetry(block)
     if isinstance(block, dict) and block.get("otlp") and not can_trace():
         raise UserError(
-            "telemetry.otlp is set, and OpenTelemetry is not installed here.",
-            "pip install 'compose-gym[otel]', or leave `telemetry:` out.",
+            "telemetry.otlp is set (--profile observability sets it too), and OpenTelemetry is not installed here.",
+            "pip install 'compose-gym[otel]', or leave it out.",
         )
 
 

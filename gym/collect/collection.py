@@ -26,9 +26,7 @@ from gym.data.line_source import STDIN, digest_inputs, expand_inputs
 from gym.errors import UserError
 from gym.http.pool import HttpClient
 from gym.http.tracing import start_tracing, stop_tracing
-from gym.wire.telemetry import read_telemetry
-
-COLLECTOR = "collector"  # as its spans call it
+from gym.wire.telemetry import COLLECTOR, read_telemetry
 
 
 def run_collection(options: CollectOptions, on_event: OnEvent) -> Summary:

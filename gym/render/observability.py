@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-import jinja2
-
 from gym.config.model import StackConfig
 from gym.labels import ROUTER_PORT
 from gym.plan.model import Plan
@@ -78,5 +76,7 @@ def with_trace_store(loaded: StackConfig) -> StackConfig:
 
 
 def _fill(template: str, known: Mapping[str, Any]) -> str:
+    import jinja2  # noqa: PLC0415 (every `gym up` imports this module, and few ask for the profile)
+
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, trim_blocks=True, keep_trailing_newline=True)
     return environment.from_string(template).render(known)

@@ -12,6 +12,7 @@ from gym.errors import ConfigError, Problem
 KEY: Final = "telemetry"
 EXTRA: Final = "otel"
 ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+COLLECTOR: Final = "collector"  # as its spans call it
 TRACES: Final = "traces"  # the trace store of a stack of containers, by its name inside
 OTLP_PORT: Final = 4318
 TRACES_PATH: Final = "/v1/traces"

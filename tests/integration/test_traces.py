@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from gym.collect import collect as rollouts_of
 from tests.support.cli import gym
 from tests.support.router import eventually
 from tests.support.spans import Receiver, Seen, otlp_receiver
@@ -97,6 +98,16 @@ def test_a_receiver_named_by_the_shell_is_the_collectors_too(stack: Stack) -> No
         done = gym("rollouts", "simple_weather", "-o", "s.jsonl", "--limit", "1", cwd=stack.folder, env=shell)
         assert done.returncode == 0, done.stderr
         assert [one.service for one in own.spans] == ["collector"]
+
+
+async def test_the_library_reports_where_its_shell_says_so(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    router = json.loads(gym("ps", "--json", cwd=stack.folder).stdout)["router"]
+    row = json.loads((stack.folder / "out_materialized_inputs.jsonl").read_text().splitlines()[0])
+    with otlp_receiver() as own:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", own.url)
+        found = [one async for one in rollouts_of(router, [row], agent=row["agent_ref"]["name"])]
+    assert [one.reward for one in found] == [1.0]
+    assert [one.name for one in own.spans] == [f"rollout {found[0].agent}"]
 
 
 def test_a_wrong_block_is_refused_before_anything_starts(tmp_path: Path) -> None:
