@@ -12,7 +12,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 from mlflow.exceptions import MlflowException
 
-from gym.collect.log_to.trackers import PROJECT, RunFacts, Sample
+from gym.collect.log_to.trackers import PROJECT, RunFacts, SampleRollout
 
 _ODD = re.compile(r"[^\w\-. /]")
 BATCH = 1000  # metrics in one request, says MLflow
@@ -29,7 +29,7 @@ class MlflowTracker:
         for at in range(0, len(metrics), BATCH):
             self._client.log_batch(self.key, metrics=metrics[at : at + BATCH])
 
-    def log_samples(self, step: int, samples: Sequence[Sample]) -> None:
+    def log_samples(self, step: int, samples: Sequence[SampleRollout]) -> None:
         text = b"".join(orjson.dumps(one._asdict()) + b"\n" for one in samples).decode()
         self._client.log_text(self.key, text, "rollouts/samples.jsonl")
 

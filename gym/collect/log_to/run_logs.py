@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 
 from gym.collect.events import Event, Notice, OnEvent, Progress, Summary
-from gym.collect.log_to.trackers import NAMES, RunFacts, Sample, Tracker
+from gym.collect.log_to.trackers import NAMES, RunFacts, SampleRollout, Tracker
 from gym.collect.run_replies import STAMP
 from gym.data.row_parsing import PARAMS
 from gym.errors import UserError
@@ -154,9 +154,9 @@ def write_keys(output: Path, keys: Mapping[str, str]) -> None:
         return  # a resume begins another run in the tracker
 
 
-def read_samples(output: Path) -> list[Sample]:
+def read_samples(output: Path) -> list[SampleRollout]:
     """The first rollouts of a file, however large it is."""
-    samples: list[Sample] = []
+    samples: list[SampleRollout] = []
     with output.open("rb") as stream:
         while len(samples) < SAMPLES and (line := stream.readline(LONGEST_LINE)):
             try:
@@ -218,11 +218,11 @@ def _final_work(summary: Summary) -> Work:
     return work
 
 
-def _sample(fields: Mapping[str, Any]) -> Sample:
+def _sample(fields: Mapping[str, Any]) -> SampleRollout:
     asked, answered = last_user_text(fields[PARAMS].get("input")), output_text(fields["response"].get("output"))
     agent = str(fields[STAMP].get("agent", ""))
     texts = asked[:LONGEST_TEXT], answered[:LONGEST_TEXT]
-    return Sample(int(fields[TASK]), int(fields[ROLLOUT]), agent, float(fields["reward"]), *texts)
+    return SampleRollout(int(fields[TASK]), int(fields[ROLLOUT]), agent, float(fields["reward"]), *texts)
 
 
 def _keys_file(output: Path) -> Path:

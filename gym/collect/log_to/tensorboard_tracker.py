@@ -14,7 +14,7 @@ from tensorboard.compat.proto.types_pb2 import DT_STRING
 from tensorboard.plugins.text.metadata import create_summary_metadata
 from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
-from gym.collect.log_to.trackers import RunFacts, Sample
+from gym.collect.log_to.trackers import RunFacts, SampleRollout
 
 
 class TensorboardTracker:
@@ -28,7 +28,7 @@ class TensorboardTracker:
         found = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
         self._add(step, Summary(value=found))
 
-    def log_samples(self, step: int, samples: Sequence[Sample]) -> None:
+    def log_samples(self, step: int, samples: Sequence[SampleRollout]) -> None:
         texts = [_text(one).encode("utf-8", "replace") for one in samples]
         shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=len(texts))])
         tensor = TensorProto(dtype=DT_STRING, string_val=texts, tensor_shape=shape)
@@ -43,7 +43,7 @@ class TensorboardTracker:
         self._writer.flush()
 
 
-def _text(sample: Sample) -> str:
+def _text(sample: SampleRollout) -> str:
     """What a model said is shown as it is: TensorBoard reads Markdown, so it stands in a block of code."""
     said = html.escape(f"{sample.asked}\n---\n{sample.answered}")
     return f"task {sample.task}, repeat {sample.repeat}, reward {sample.reward:g}\n\n<pre>{said}</pre>"

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 PROJECT: Final = "compose-gym"
 
 
-class Sample(NamedTuple):
+class SampleRollout(NamedTuple):
     """One rollout, as a row of a table."""
 
     task: int
@@ -37,7 +37,7 @@ class Tracker(Protocol):
     def log(self, step: int, values: Mapping[str, float]) -> None:
         """`step` is the number of rollouts and failures so far, those of earlier runs included."""
 
-    def log_samples(self, step: int, samples: Sequence[Sample]) -> None: ...
+    def log_samples(self, step: int, samples: Sequence[SampleRollout]) -> None: ...
 
     def close(self, *, failed: bool) -> None: ...
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import wandb
 
-from gym.collect.log_to.trackers import PROJECT, RunFacts, Sample
+from gym.collect.log_to.trackers import PROJECT, RunFacts, SampleRollout
 
 STEP = "rollouts"
 
@@ -30,8 +30,8 @@ class WandbTracker:
     def log(self, step: int, values: Mapping[str, float]) -> None:
         self._run.log({STEP: step, **values})
 
-    def log_samples(self, step: int, samples: Sequence[Sample]) -> None:
-        table = wandb.Table(columns=list(Sample._fields), data=[list(one) for one in samples])
+    def log_samples(self, step: int, samples: Sequence[SampleRollout]) -> None:
+        table = wandb.Table(columns=list(SampleRollout._fields), data=[list(one) for one in samples])
         self._run.log({STEP: step, "samples": table})
 
     def close(self, *, failed: bool) -> None:

@@ -15,7 +15,7 @@ import pytest
 from gym.collect.events import AgentProgress, Event, Notice, Progress, Summary
 from gym.collect.log_to import run_logs
 from gym.collect.log_to.run_logs import RunLogs, check_loggers, progress_values, read_samples
-from gym.collect.log_to.trackers import NAMES, Known, RunFacts, Sample
+from gym.collect.log_to.trackers import NAMES, Known, RunFacts, SampleRollout
 from gym.errors import UserError
 
 
@@ -29,7 +29,7 @@ class Notebook:
             raise RuntimeError("no such\nproject")
         self.facts, self.broken, self.key = facts, broken, facts.key or "new"
         self.logged: list[tuple[int, Mapping[str, float]]] = []
-        self.samples: Sequence[Sample] = ()
+        self.samples: Sequence[SampleRollout] = ()
         self.closed: bool | None = None
         Notebook.made.append(self)
 
@@ -38,7 +38,7 @@ class Notebook:
             raise OSError("no network")
         self.logged.append((step, values))
 
-    def log_samples(self, step: int, samples: Sequence[Sample]) -> None:
+    def log_samples(self, step: int, samples: Sequence[SampleRollout]) -> None:
         self.samples = samples
 
     def close(self, *, failed: bool) -> None:
