@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from gym.cli import console
 from gym.cli.planning import plan_stack
+from gym.cli.profiles import ProfileOf
 from gym.cli.replica_table import live_status
 from gym.cli.sandbox.build_progress import show_builds
 from gym.cli.stack_session import StackSession
@@ -31,11 +32,14 @@ class StackStarter(NamedTuple):
     token: str
     timeout: float | None
     configs: tuple[Path, ...]  # what the command line names beside the servers' own
+    profile: ProfileOf | None = None
 
     def start(self, loaded: StackConfig, *, watch: bool = False) -> Started:
         """With `watch` also where some servers are not healthy: a change may be what they need."""
         home, runtime = self.session
         plan = self.plan(loaded)
+        if self.profile:
+            self.profile.begin(home, plan)
         files = WatchedFiles(watched_folders(plan), self.config_files(loaded) if watch else ())
         prepared = self.prepare(loaded, plan)
         for line in prepared.notices:
@@ -47,6 +51,8 @@ class StackStarter(NamedTuple):
             if plan.sandbox is not None:
                 show_builds(self.session)
             show_started(status, prepared.plan)
+            if self.profile:
+                self.profile.end(home, plan, status.router)
         except NotUp as error:
             if not watch:
                 raise
@@ -54,7 +60,7 @@ class StackStarter(NamedTuple):
         return Started(plan, files)
 
     def plan(self, loaded: StackConfig) -> Plan:
-        return plan_stack(loaded, self.stack, self.router)
+        return plan_stack(self.profile.settle(loaded) if self.profile else loaded, self.stack, self.router)
 
     def prepare(self, loaded: StackConfig, plan: Plan) -> Prepared:
         secrets = collect_secrets(loaded) | ({ENV_TOKEN: self.token} if self.token else {})

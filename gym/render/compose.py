@@ -38,6 +38,8 @@ from gym.render.compose_yaml import compose_to_yaml
 from gym.render.host_urls import HOST, texts_of
 from gym.wire.server_types import KINDS
 from gym.wire.stack_names import CONSOLE, NETWORK, PORT, ROUTER, SANDBOX, service_name
+from gym.wire.telemetry import KEY as TELEMETRY
+from gym.wire.telemetry import read_telemetry
 
 ROUTER_IMAGE: Final = "traefik:v3.7"
 TOKEN: Final = "gym_token"
@@ -53,6 +55,7 @@ NOTES_MOUNT: Final = "/run/gym-notes"
 RESULTS_MOUNT: Final = "/results"
 UPSTREAMS_MOUNT: Final = "/run/gym-upstreams"
 ROUTES: Final = "stack.yml"  # the router's dynamic file
+HOST_ENTRY: Final = (f"{HOST}:host-gateway",)
 USER: Final = "10001:10001"
 MEMORY: Final = "4g"
 PIDS: Final = 1024
@@ -160,7 +163,7 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
         environment=environment,
         secrets=secrets or None,
         volumes=tuple(volumes),
-        extra_hosts=(f"{HOST}:host-gateway",) if _reaches_host(service) else None,
+        extra_hosts=HOST_ENTRY if _reaches_host(service) or _traces_to_host(plan, service) else None,
         deploy=_deploy(service),
         depends_on=_depends_on(plan, service, facts.project),
         networks=_networks_of(plan, service),
@@ -229,6 +232,12 @@ def _reaches_host(service: Service) -> bool:
     return takes_upstreams(service) or any(HOST in text for _, text in own)
 
 
+def _traces_to_host(plan: Plan, service: Service | None = None) -> bool:
+    """The router reports spans too; of the servers, ours alone."""
+    where = read_telemetry(plan.settings.get(TELEMETRY), {}).otlp
+    return HOST in where and (service is None or service.launch == "sdk")
+
+
 def _command(service: Service) -> tuple[str, ...] | None:
     """The image's own, unless a secret has to be put into the environment first."""
     if service.launch != "sdk" or not _secret_variables(service):
@@ -251,6 +260,7 @@ def _router(plan: Plan, facts: ComposeFacts) -> ComposeService:
         command=("--configFile=/etc/traefik/static.yml",),
         volumes=(Mount(source="./traefik", target="/etc/traefik"),),
         ports=(Port(host=plan.router.host, published=plan.router.port, target=OUTSIDE_PORT),),
+        extra_hosts=HOST_ENTRY if _traces_to_host(plan) else None,
         user=USER,
         read_only=True,
         labels={labels.INSTANCE: ROUTER, labels.TYPE: ROUTER, labels.DIGEST: facts.static_digest},

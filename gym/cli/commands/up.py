@@ -23,9 +23,10 @@ from gym.cli.options import (
     StartTimeout,
     Strict,
 )
+from gym.cli.profiles import Profile, ProfileOf, compose_file
 from gym.cli.sign_of_life import LIFE
 from gym.cli.stack_request import load_named
-from gym.cli.stack_session import StackSession, choose_runtime, open_session
+from gym.cli.stack_session import StackSession, choose_runtime, home_here, open_session
 from gym.cli.stack_starter import StackStarter
 from gym.errors import UserError
 from gym.labels import ROUTER_PORT
@@ -70,6 +71,7 @@ def command(
     lock_file: LockFile = Path("gym.lock"),
     timeout: StartTimeout = None,
     sandbox_provider: SandboxProvider = None,
+    profile: Profile = None,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
     """Start servers by name, with whatever they need, and wait until all are healthy.
@@ -83,8 +85,12 @@ def command(
     name, why = choose_runtime(runtime)
     for line in (*loaded.notices, why):
         console.note(line)
-    session = open_session(stack, name, tuple(overrides or ()), lock_file if locked else None, live=watch)
-    starter = StackStarter(session, stack, router, token, timeout, (*(files or ()), *(overrides or ())))
+    files_over = tuple(overrides or ())
+    if profile and name == "compose":
+        files_over = (compose_file(home_here(stack)), *files_over)
+    session = open_session(stack, name, files_over, lock_file if locked else None, live=watch)
+    named = (*(files or ()), *(overrides or ()))
+    starter = StackStarter(session, stack, router, token, timeout, named, ProfileOf(name) if profile else None)
     started = starter.start(loaded, watch=watch)
     if watch:
         from gym.cli.watching import watch as watch_stack  # noqa: PLC0415  (for those who ask)
