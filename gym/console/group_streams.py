@@ -40,9 +40,13 @@ class WireSource:
     """A part of a blend as JSON has it. Its rows are a list: a path would be one of the console's own files."""
 
     name: str
+    """Its name, which every group says."""
     rows: list[Any]
+    """Its rows, as objects."""
     weight: float = 1.0
+    """Its share of the groups, beside the weights of the others."""
     agent: str = ""
+    """The agent of its rows that name none."""
 
 
 class StreamCommand(BaseModel):
@@ -51,11 +55,17 @@ class StreamCommand(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     pause: bool = False
-    drain: Annotated[float, Field(gt=0, le=86_400)] | None = None  # seconds
+    """Begin nothing more; what is under way goes on."""
+    drain: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    """Pause, and wait so many seconds at most for what is under way; what is left is called off."""
     call_off: bool = False
+    """Call off what is under way."""
     weights: dict[str, float] | None = None
+    """New weights of the sources, by name."""
     version: int | None = None
+    """The policy's version from now on."""
     resume: bool = False
+    """Go on after a pause."""
 
 
 @dataclass(slots=True)

@@ -49,11 +49,17 @@ class RolloutRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     agent: str = ""
+    """The agent of rows that name none."""
     repeats: Annotated[int, Field(ge=1)] = 1
+    """Rollouts of each row."""
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
+    """Rollouts at once."""
     timeout: Annotated[float, Field(gt=0)] = 3600.0
+    """Seconds for one attempt."""
     max_attempts: Annotated[int, Field(ge=1)] = 3
+    """Tries of one rollout."""
     max_pause: Annotated[float, Field(ge=0)] = 600.0
+    """Give up when every agent was paused for longer, in seconds."""
 
 
 async def _nothing() -> None:
