@@ -13,6 +13,7 @@ from typing import IO, Annotated, Any, Final
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gym.collect.row_tools import RowTools
 from gym.collect.tally import Tally
 from gym.console.collections import Collections
 from gym.console.discovery_sources import DiscoverySources
@@ -158,7 +159,13 @@ class GroupLines:
 
 
 async def open_groups(
-    order: GroupOrder, sources: DiscoverySources, streams: OpenStreams, board: Collections, token: str, body: IO[bytes]
+    order: GroupOrder,
+    sources: DiscoverySources,
+    streams: OpenStreams,
+    board: Collections,
+    token: str,
+    body: IO[bytes],
+    tools: RowTools,
 ) -> GroupLines:
     """Begun: whatever is wrong with the order has been raised."""
     if len(streams.found) >= MAX_STREAMS:
@@ -167,7 +174,7 @@ async def open_groups(
         )
     router = (await sources.discovery()).router or "http://router"
     stream = GroupStream(
-        router, order.sources, order.options, token=token, look=sources.discovery, ask=streams.claims.ask
+        router, order.sources, order.options, token=token, look=sources.discovery, ask=streams.claims.ask, tools=tools
     )
     await stream.__aenter__()
     id = secrets.token_hex(16)

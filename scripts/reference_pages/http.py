@@ -45,9 +45,9 @@ The body is JSONL, one row a line (then options are in the query: `?repeats=4`),
 `rows` or below `options`. An option that does not exist, or a bad row, is refused with 422 before anything runs.
 
 Each line of the reply is what `gym rollouts` would have written: the row, `response`, `reward` and `_gym` (key, agent, attempt, times), or
-a failure with `error` in it. A failure is a line, not a status: look for `error`.
+a failure: `kind`, `server`, `message`, the row, and no `reward`. A failure is a line, not a status.
 """
-TOOLS = """A row's `tools` may be `auto`: the tools of its agent's server are filled in.
+TOOLS = """`tools: "auto"` in a row's `responses_create_params` stands for the tools of its agent's server.
 """
 GROUPS = """### Groups
 
