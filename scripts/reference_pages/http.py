@@ -46,6 +46,7 @@ The body is JSONL, one row a line (then options are in the query: `?repeats=4`),
 
 Each line of the reply is what `gym rollouts` would have written: the row, `response`, `reward` and `_gym` (key, agent, attempt, times), or
 a failure: `kind`, `server`, `message`, the row, and no `reward`. A failure is a line, not a status.
+Where the stack stays unhealthy for longer than `max_pause`, the last line is `{"error": {...}}`.
 """
 TOOLS = """`tools: "auto"` in a row's `responses_create_params` stands for the tools of its agent's server.
 """
