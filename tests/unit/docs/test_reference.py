@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,16 @@ def test_every_link_of_the_reference_leads_somewhere(made: Path) -> None:
     for name in PAGES:
         links = re.findall(r"\]\(([^)#]+)", (made / name).read_text("utf-8"))
         assert [link for link in links if not (folder / link).is_file()] == []
+
+
+def test_a_field_that_nothing_is_said_of_stops_the_reference() -> None:
+    bare = "from pydantic import BaseModel\nclass Bare(BaseModel):\n    silent: int = 1\n"
+    program = f"{bare}from reference_pages.fields import field_rows\nfield_rows(Bare)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(ROOT / "scripts")},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr.strip()) == (1, "__main__.Bare: no docstring below silent")
