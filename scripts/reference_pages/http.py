@@ -86,7 +86,7 @@ def page() -> str:
         f"and `curriculum`\n\n{table(field_rows(Curriculum))}",
         STEER,
         table(field_rows(StreamCommand)),
-        f"## The console\n\nAt the router's own address.\n\n{_routes(_console())}",
+        f"## The console\n\nAt the router's own address. Its pages for people are below `/view`: [console.md](../console.md).\n\n{_routes(_console())}",
         f"## Every environment\n\nA tool is `POST /TOOL` with its arguments as the body.\n\n{_routes(_server(Environment.app({})))}",
         f"## Every agent\n\n{_routes(_server(Agent.app({})))}",
         f"## Every model\n\n{_routes(_server(Policy.app({})))}",
@@ -103,10 +103,12 @@ def _routes(rows: Iterable[tuple[str, str, str]]) -> str:
 
 def _console() -> list[tuple[str, str, str]]:
     nothing: Any = None
-    app = make_app(Deps(sources=nothing, prober=nothing, page=nothing))
+    app = make_app(Deps(sources=nothing, prober=nothing))
     found = []
     for route in app.routes:
-        if isinstance(route, Route) and not route.path.startswith(("/s/", "/refused", "/auth", "/same-origin")):
+        if isinstance(route, Route) and not route.path.startswith(
+            ("/s/", "/view", "/refused", "/auth", "/same-origin")
+        ):
             methods = sorted(set(route.methods or ()) - {"HEAD"})
             if methods != sorted(METHODS) and route.path not in HEALTH[1:]:
                 found.append((", ".join(methods), route.path, _docstring(route.endpoint)))
