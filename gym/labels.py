@@ -50,14 +50,14 @@ ENV_LOGS: Final = "GYM_STACK_LOGS"  # folder with a log for each process, for th
 ENV_RESULTS: Final = "GYM_RESULTS"  # folder with collected rollouts, for the console
 ENV_CONSOLE: Final = "GYM_CONSOLE_CONFIG"  # path of what the console shows (gym.render.console_document)
 ENV_PATH: Final = "GYM_PATH"  # more folders to look for servers in
-ENV_CACHE: Final = "GYM_CACHE_DIR"
+ENV_CACHE: Final = "GYM_CACHE_DIR"  # environments of local servers, which can be made again
 
 # The /healthz text and the exit code of a server whose event loop is blocked.
 BLOCKED: Final = "its event loop is blocked"
 EXIT_BLOCKED: Final = 86
 
 # Headers of the data plane.
-HEADER_ROLLOUT: Final = "x-gym-rollout-id"
+HEADER_ROLLOUT: Final = "x-gym-rollout-id"  # whose calls these are, at every hop
 HEADER_TIMEOUT: Final = "x-gym-timeout"  # seconds left; relative, so clocks need not agree
 HEADER_ERROR: Final = "x-gym-error"  # the kind of a failure, so a caller need not parse the body
 HEADER_SDK: Final = "x-gym-sdk"  # the SDK version of the agent that made a rollout
@@ -65,14 +65,14 @@ HEADER_DEPTH: Final = "x-gym-depth"  # how many agents are nested above this req
 HEADER_STREAM: Final = "x-gym-stream"  # the id of a stream of groups, for the client that controls it
 HEADER_POLICY: Final = "x-gym-policy"  # in a reply: the endpoint that the rollout brought along was used or passed on
 HEADER_POLICY_URL: Final = "x-gym-policy-url"  # of that endpoint, several with blanks between them
-HEADER_POLICY_KEY: Final = "x-gym-policy-key"
+HEADER_POLICY_KEY: Final = "x-gym-policy-key"  # its key; no log and no file has it
 HEADER_POLICY_MODEL: Final = "x-gym-policy-model"  # percent-encoded, as the next one is
 HEADER_POLICY_FOR: Final = "x-gym-policy-for"  # the instance whose calls go there
 HEADER_SESSION_TOKEN: Final = "x-gym-session-token"  # claims a recorded session: others need the same one
 HEADER_CAPTURE: Final = "x-gym-capture"  # "own": the caller made the session's id; "here": ask no other replica
 HEADER_CALLS: Final = "x-gym-calls"  # how many calls a trace is of, recorded or not
 HEADER_EPISODE_OVER: Final = "x-gym-episode-over"  # in a tool's reply: the environment has ended the episode
-HEADER_MCP_SESSION: Final = "x-nemo-gym-session-token"
+HEADER_MCP_SESSION: Final = "x-nemo-gym-session-token"  # whose tools an MCP client calls
 
 COOKIE_REPLICA: Final = "gym_replica_"  # + slug of the instance: the router's sticky cookie
 ROUTER_PORT: Final = 11000  # clients written for NeMo Gym expect a head server there

@@ -25,29 +25,52 @@ class BrokerSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    lease_seconds: float = Field(default=20.0, gt=0)  # an owner that is silent for so long loses its sandboxes
+    lease_seconds: float = Field(default=20.0, gt=0)
+    """An owner that is silent for so long loses its sandboxes."""
     reap_seconds: float = Field(default=0.5, gt=0)
-    creates: int = Field(default=32, ge=1)  # at most so many at once; fewer while the engine is slow
+    """How often the broker looks for leases and lives that ended."""
+    creates: int = Field(default=32, ge=1)
+    """At most so many are made at once; fewer while the engine is slow."""
     execs: int = Field(default=512, ge=1)
+    """At most so many commands run at once."""
     removes: int = Field(default=32, ge=1)
+    """At most so many are removed at once."""
     pulls: int = Field(default=3, ge=1)
-    queue: int = Field(default=4096, ge=1)  # beyond it: 429
-    queue_seconds: float = Field(default=300.0, gt=0)  # how long a request without a deadline waits
-    slow_create_seconds: float = Field(default=10.0, gt=0)  # the engine is strained where one takes longer
-    breaker_failures: int = Field(default=5, ge=1)  # of creates or pings in a row
+    """At most so many images are pulled at once."""
+    queue: int = Field(default=4096, ge=1)
+    """At most so many requests wait; the next one is answered 429."""
+    queue_seconds: float = Field(default=300.0, gt=0)
+    """How long a request without a deadline waits."""
+    slow_create_seconds: float = Field(default=10.0, gt=0)
+    """The engine counts as strained where making one takes longer."""
+    breaker_failures: int = Field(default=5, ge=1)
+    """So many failures in a row, of creates or pings, and the broker asks for nothing more until the engine answers."""
     ping_seconds: float = Field(default=5.0, gt=0)
-    stop_seconds: float = Field(default=25.0, gt=0)  # how long a stopping broker spends on removing
-    hand_over: bool = False  # a stopping broker leaves the sandboxes to the next one
+    """How often the engine is asked whether it answers."""
+    stop_seconds: float = Field(default=25.0, gt=0)
+    """How long a stopping broker spends on removing."""
+    hand_over: bool = False
+    """A stopping broker leaves the sandboxes to the next one."""
     warm_total: int = Field(default=64, ge=0)
-    warm_window_seconds: float = Field(default=60.0, gt=0)  # a pool is as large as the use in this time
+    """The most ready sandboxes of all kinds."""
+    warm_window_seconds: float = Field(default=60.0, gt=0)
+    """A pool of ready ones is as large as the use in this time."""
     warm_age_seconds: float = Field(default=1800.0, gt=0)
+    """A ready one that is older is replaced."""
     disk_high: float = Field(default=0.85, gt=0, le=1)
+    """Above this share of a full disk, images that nothing uses are removed."""
     disk_low: float = Field(default=0.75, gt=0, le=1)
+    """Removing images stops at this share."""
     gc_seconds: float = Field(default=60.0, gt=0)
-    max_output: int = Field(default=64 << 20, ge=1 << 10)  # that one command may ask to have kept, per stream
-    audit: str = ""  # a file; the log of the process where there is none
-    options: dict[str, Any] = Field(default_factory=dict)  # the provider's own
-    egress: EgressConfig = EgressConfig()  # of `network: {allow: [...]}`
+    """How often the disk is looked at."""
+    max_output: int = Field(default=64 << 20, ge=1 << 10)
+    """The most bytes that one command may ask to have kept, per stream."""
+    audit: str = ""
+    """A file for the record of what was asked; without it, the log of the process."""
+    options: dict[str, Any] = Field(default_factory=dict)
+    """The provider's own."""
+    egress: EgressConfig = EgressConfig()
+    """The gate of `network: {allow: [...]}`, below."""
 
 
 class InstanceAccess(BaseModel):

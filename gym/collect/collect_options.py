@@ -17,12 +17,19 @@ class AttemptOptions:
     """How one rollout is tried: what the files and the library way of collecting share."""
 
     concurrency: int = 64
-    timeout: float = 3600.0  # seconds for one attempt; travels in a header and is obeyed at every hop
+    """Rollouts at once."""
+    timeout: float = 3600.0
+    """Seconds for one attempt; travels in a header and is obeyed at every hop."""
     max_attempts: int = 3
-    backoff: float = 0.5  # the first wait before a retry, and before a paused run probes its servers
+    """Tries of one rollout."""
+    backoff: float = 0.5
+    """Seconds of the first wait before a retry, and before a paused run asks its servers again."""
     max_pause: float = 600.0
+    """Give up when paused for longer, in seconds."""
     drain: float = 30.0
-    through_router: bool = False  # even where replicas could be called directly
+    """Seconds for what is under way, when the run is stopped."""
+    through_router: bool = False
+    """Call agents through the router, even where replicas could be called directly."""
 
     def __post_init__(self) -> None:
         _check(1 <= self.concurrency <= 10_000, "concurrency", self.concurrency, "between 1 and 10,000")

@@ -16,7 +16,7 @@ from gym.collect.collector import Collector
 from gym.collect.concurrency import allow_connections
 from gym.collect.events import EXIT_STOPPED, Notice, OnEvent, Summary
 from gym.collect.output_files import OutputFiles, open_output
-from gym.collect.row_tools import read_tools
+from gym.collect.row_tools import tools_of_stack
 from gym.collect.sidecar import StackOfRun
 from gym.collect.stack_settings import StackSettings, read_settings
 from gym.collect.stop import Stopped, StopSwitch
@@ -59,7 +59,7 @@ async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: Sto
         settings = await read_settings(targets)
         tracer = start_tracing(read_telemetry(settings.telemetry, os.environ), COLLECTOR)
         stack.push_async_callback(asyncio.to_thread, stop_tracing, tracer)
-        tools = await read_tools(targets, settings, fill=options.fill_tools)
+        tools = await tools_of_stack(targets, settings, fill=options.fill_tools)
         try:
             output = await _open_output(options, files, targets, settings, tally, stop)
         except Stopped:

@@ -15,6 +15,7 @@ from gym.collect.collect_options import AttemptOptions
 from gym.collect.concurrency import allow_connections, first_error
 from gym.collect.feed import Feed, Rows, RowsFeed
 from gym.collect.keys import parse_key
+from gym.collect.row_tools import RowTools, tools_of_stack
 from gym.collect.run_replies import failure_line, rollout_line
 from gym.collect.targets import Targets
 from gym.collect.task_reader import Task, TaskReader, TaskRules
@@ -50,7 +51,10 @@ async def collect(
     token: str = "",
     options: AttemptOptions | None = None,
 ) -> AsyncGenerator[Rollout, None]:
-    """Rollouts in the order in which they finish. A row is a mapping or its JSON text; a bad one ends it."""
+    """Rollouts in the order in which they finish. A row is a mapping or its JSON text; a bad one ends it.
+
+    `tools: auto` in a row's parameters stands for the tools of its agent's server.
+    """
     options = options or AttemptOptions()
     allow_connections(options.concurrency)
     async with AsyncExitStack() as stack:
@@ -61,20 +65,28 @@ async def collect(
         targets.check_agent(agent)
         tracer = start_tracing(read_telemetry(None, os.environ), COLLECTOR)  # where the shell says where to
         stack.push_async_callback(asyncio.to_thread, stop_tracing, tracer)
-        rollouts = collect_from(targets, http, rows, agent=agent, repeats=repeats, options=options)
+        tools = await tools_of_stack(targets)
+        rollouts = collect_from(targets, http, rows, agent=agent, repeats=repeats, options=options, tools=tools)
         await stack.enter_async_context(aclosing(rollouts))
         async for rollout in rollouts:
             yield rollout
 
 
 async def collect_from(
-    targets: Targets, http: HttpClient, rows: Rows, *, agent: str, repeats: int, options: AttemptOptions
+    targets: Targets,
+    http: HttpClient,
+    rows: Rows,
+    *,
+    agent: str,
+    repeats: int,
+    options: AttemptOptions,
+    tools: RowTools,
 ) -> AsyncGenerator[Rollout, None]:
     """`collect` with targets that are connected already."""
     async with AsyncExitStack() as stack:
         attempts = Attempts(http, targets, options)
         attempts.open(_ignore)
-        reader = TaskReader(TaskRules(agents=frozenset(targets.agents), agent=agent, repeats=repeats))
+        reader = TaskReader(TaskRules(agents=frozenset(targets.agents), agent=agent, repeats=repeats, tools=tools))
         feed = RowsFeed(reader, rows, _refuse)
         ready: asyncio.Queue[Rollout | None] = asyncio.Queue()
         room = asyncio.Semaphore(options.concurrency)  # a slow consumer holds up the workers

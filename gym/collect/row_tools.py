@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
 
 import orjson
 
-from gym.collect.stack_settings import StackSettings
+from gym.collect.stack_settings import StackSettings, read_settings
 from gym.collect.targets import Targets
 from gym.data.row_parsing import PARAMS
 from gym.errors import InfraError
+from gym.http.pool import Reply
 from gym.labels import SERVER_PREFIX
 from gym.wire.rows import DEFAULTS
 
 AUTO = "auto"
 _TOOLS = "tools"
-_ASK_SECONDS = 30.0
+TOOLS_SECONDS = 30.0
 
 Tools = tuple[dict[str, Any], ...]
+AskTools = Callable[[str], Awaitable[Reply | None]]  # `GET /tools` of a server by its name; None: no answer
 
 
 class NoTools(ValueError):
@@ -72,14 +74,25 @@ def lists_tools(row: Mapping[str, Any]) -> bool:
     return any(one.get(_TOOLS) is not None for one in given)
 
 
-async def read_tools(targets: Targets, settings: StackSettings, *, fill: bool = False) -> RowTools:
+async def tools_of_stack(targets: Targets, settings: StackSettings | None = None, *, fill: bool = False) -> RowTools:
+    """As its router tells them."""
+
+    async def ask(server: str) -> Reply | None:
+        return await targets.ask_console(f"{SERVER_PREFIX}{quote(server, safe='')}/tools", seconds=TOOLS_SECONDS)
+
+    return await read_tools(targets.agents, settings or await read_settings(targets), ask, fill=fill)
+
+
+async def read_tools(
+    agents: Collection[str], settings: StackSettings, ask: AskTools, *, fill: bool = False
+) -> RowTools:
     """Asks each resources server once. With `fill` one that does not tell is an error."""
-    servers = {agent: settings.resources_of(agent) for agent in targets.agents}
+    servers = {agent: settings.resources_of(agent) for agent in agents}
     found: dict[str, Tools] = {"": ()}
     unread: dict[str, str] = {}
 
-    async def ask(name: str) -> None:
-        reply = await targets.ask_console(f"{SERVER_PREFIX}{quote(name, safe='')}/tools", seconds=_ASK_SECONDS)
+    async def read(name: str) -> None:
+        reply = await ask(name)
         if reply is None or reply.status >= 500:
             unread[name] = f"{name} does not tell its tools: GET /tools {_outcome(reply)}"
         else:  # another status: a server without tools, or of another kind
@@ -87,7 +100,7 @@ async def read_tools(targets: Targets, settings: StackSettings, *, fill: bool = 
 
     async with asyncio.TaskGroup() as group:
         for name in set(servers.values()) - {""}:
-            group.create_task(ask(name))
+            group.create_task(read(name))
     if fill and not settings.instances:
         what = "the stack does not say which tools its agents have; an older gym started it"
         raise InfraError(what, "start it again: gym down, gym up NAMES")
@@ -103,7 +116,7 @@ async def read_tools(targets: Targets, settings: StackSettings, *, fill: bool = 
     )
 
 
-def _outcome(reply: Any) -> str:
+def _outcome(reply: Reply | None) -> str:
     return "was not answered" if reply is None else f"was answered {reply.status}"
 
 

@@ -36,15 +36,27 @@ class ContainerFacts(Frozen):
     """The extra fields of an instance that say how its replicas run, not what they do."""
 
     image: str | None = None
-    build: str | None = None  # a folder with a Dockerfile of its own
+    """The image to run instead of a server's folder; it listens on port 8000. Containers only."""
+    build: str | None = None
+    """A folder with a Dockerfile of its own; `ARG GYM_BASE` is the base image with the SDK."""
     replicas: int = Field(default=1, ge=0, le=1000)
+    """How many containers or processes it runs as; a session stays on the one it began on."""
     cpus: float | None = Field(default=None, gt=0)
-    memory: str | None = None  # "2g"
+    """The most CPUs that a replica's container gets; `0.5` is half of one."""
+    memory: str | None = None
+    """The most memory that a replica's container gets, as `512m` or `2g`; `4g` where nothing is said."""
     env: dict[str, str] = Field(default_factory=dict)
+    """Variables of every replica. A secret among them never stands in a rendered file."""
     secrets: tuple[str, ...] = ()
+    """Names of settings with a secret that this server may see, such as `[hf_token]`."""
     gpus: int | str | None = None
-    launch: str = "auto"  # auto | sdk | script: how the entry point is started
-    python_version: str | None = None  # "3.12", "3.13.14", ">=3.12" or the path of an interpreter
+    """How many NVIDIA GPUs a replica's container gets, or `all`."""
+    launch: str = "auto"
+    """How the entry point is started: `sdk`, by this SDK; `script`, as a program that is given its address.
+
+    `auto` decides by its requirements and imports."""
+    python_version: str | None = None
+    """The Python of its environment, in quotes: `"3.12"`, `"3.13.14"`, `">=3.12"`, or the path of an interpreter."""
 
 
 class SidecarHealth(Frozen):
@@ -59,16 +71,29 @@ class SidecarSpec(Frozen):
     """One entry of `services:`: a program beside an instance, such as a database. Only the instance reaches it."""
 
     name: str
+    """The name under which the instance declares it."""
     port: int
+    """Where it listens in its container. On the local runtime it gets a free port, as `${port}`."""
     image: str | None = None
-    build: str | None = None  # a folder with a Dockerfile
-    arguments: tuple[str, ...] = ()  # in a container, instead of what the image says
-    command: tuple[str, ...] = ()  # on the local runtime, instead of an image
+    """The image of its container."""
+    build: str | None = None
+    """A folder with a Dockerfile, instead of an image."""
+    arguments: tuple[str, ...] = ()
+    """What the container is started with, instead of what the image says: a command line, or a list of its words."""
+    command: tuple[str, ...] = ()
+    """On the local runtime, instead of an image: a program of this machine, without a shell.
+
+    `${port}` is its port, `${folder}` its own folder."""
     health: SidecarHealth = SidecarHealth()
+    """How it is asked whether it can serve: `tcp`, `http`, the path of a URL, `none`, or a command that ends with 0."""
     env: dict[str, str] = Field(default_factory=dict)
-    volumes: tuple[str, ...] = ()  # "data:/var/lib/postgresql/data", "/srv/site:/site:ro"
+    """Its variables; `${port}` and `${folder}` are filled in."""
+    volumes: tuple[str, ...] = ()
+    """Of its container: `data:/path` is a volume of the stack, `./path:/path:ro` a file or folder of this machine."""
     cpus: float | None = Field(default=None, gt=0)
+    """The most CPUs that its container gets."""
     memory: str | None = None
+    """The most memory that its container gets; `4g` where nothing is said."""
 
 
 class Instance(Frozen):
@@ -80,8 +105,10 @@ class Instance(Frozen):
     fields: dict[str, Any]
     references: tuple[ServerRef, ...] = ()
     container: ContainerFacts = ContainerFacts()
-    sandbox: Grant | None = None  # what it may ask the broker for; None: nothing, and it does not know the broker
-    sidecars: tuple[SidecarSpec, ...] = ()  # what its `services:` lists
+    sandbox: Grant | None = None
+    """What it may ask the sandbox broker for; without it, nothing."""
+    sidecars: tuple[SidecarSpec, ...] = ()
+    """Programs beside it, by name: a database, a browser. Only this instance reaches them."""
     directory: Path | None = None  # the implementation's folder; None for an `image` instance
     image_digest: str = ""  # of the packed image that runs instead of the folder
     entrypoint: str = "app.py"

@@ -144,12 +144,15 @@ class Console:
         return _json({"status": "ok", "stack": self._deps.sources.config().stack, "version": __version__})
 
     async def servers(self, request: Request) -> Response:
+        """Every replica: address, health, how to call it."""
         return await self._live(request, views.servers_view)
 
     async def server_instances(self, request: Request) -> Response:
+        """The instances as NeMo Gym's head server lists them."""
         return await self._live(request, partial(views.server_instances_view, now=time.time()))
 
     async def discovery(self, request: Request) -> Response:
+        """Which instances there are and where each replica listens, for servers and collectors."""
         found = await self._deps.sources.discovery()
         return Response(found.model_dump_json(), headers=NO_STORE, media_type="application/json")
 
@@ -163,6 +166,7 @@ class Console:
         return _json(views.config_yaml(found, self._deps.sources.config(), find_origin(request.headers, found.router)))
 
     async def health(self, request: Request) -> Response:
+        """200 while the console looks after the stack's routes; else 503 with the problem."""
         if self._deps.reconciler is not None and (problem := self._deps.reconciler.problem):
             return _json({"status": problem}, status=503)
         return _json({"status": "ok"})

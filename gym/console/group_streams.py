@@ -13,6 +13,7 @@ from typing import IO, Annotated, Any, Final
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from gym.collect.row_tools import RowTools
 from gym.collect.tally import Tally
 from gym.console.collections import Collections
 from gym.console.discovery_sources import DiscoverySources
@@ -40,9 +41,13 @@ class WireSource:
     """A part of a blend as JSON has it. Its rows are a list: a path would be one of the console's own files."""
 
     name: str
+    """Its name, which every group says."""
     rows: list[Any]
+    """Its rows, as objects."""
     weight: float = 1.0
+    """Its share of the groups, beside the weights of the others."""
     agent: str = ""
+    """The agent of its rows that name none."""
 
 
 class StreamCommand(BaseModel):
@@ -51,11 +56,17 @@ class StreamCommand(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     pause: bool = False
-    drain: Annotated[float, Field(gt=0, le=86_400)] | None = None  # seconds
+    """Begin nothing more; what is under way goes on."""
+    drain: Annotated[float, Field(gt=0, le=86_400)] | None = None
+    """Pause, and wait so many seconds at most for what is under way; what is left is called off."""
     call_off: bool = False
+    """Call off what is under way."""
     weights: dict[str, float] | None = None
+    """New weights of the sources, by name."""
     version: int | None = None
+    """The policy's version from now on."""
     resume: bool = False
+    """Go on after a pause."""
 
 
 @dataclass(slots=True)
@@ -148,7 +159,13 @@ class GroupLines:
 
 
 async def open_groups(
-    order: GroupOrder, sources: DiscoverySources, streams: OpenStreams, board: Collections, token: str, body: IO[bytes]
+    order: GroupOrder,
+    sources: DiscoverySources,
+    streams: OpenStreams,
+    board: Collections,
+    token: str,
+    body: IO[bytes],
+    tools: RowTools,
 ) -> GroupLines:
     """Begun: whatever is wrong with the order has been raised."""
     if len(streams.found) >= MAX_STREAMS:
@@ -157,7 +174,7 @@ async def open_groups(
         )
     router = (await sources.discovery()).router or "http://router"
     stream = GroupStream(
-        router, order.sources, order.options, token=token, look=sources.discovery, ask=streams.claims.ask
+        router, order.sources, order.options, token=token, look=sources.discovery, ask=streams.claims.ask, tools=tools
     )
     await stream.__aenter__()
     id = secrets.token_hex(16)

@@ -25,11 +25,13 @@ from starlette.types import Receive, Scope, Send
 from gym.collect import AttemptOptions, Rollout, collect_from
 from gym.collect.concurrency import allow_connections
 from gym.collect.folded_problems import fold_problems
+from gym.collect.row_tools import RowTools
 from gym.collect.tally import Tally
 from gym.collect.targets import AGENT_TYPE, Targets
 from gym.collect.task_reader import TaskReader, TaskRules
 from gym.console.collections import Collections
 from gym.console.discovery_sources import DiscoverySources
+from gym.console.environment_tools import own_tools
 from gym.console.group_streams import KEYS, OpenStreams, open_groups, read_group_order
 from gym.data.line_source import row_to_line
 from gym.errors import GymError, Problem, UserError
@@ -49,11 +51,17 @@ class RolloutRequest(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     agent: str = ""
+    """The agent of rows that name none."""
     repeats: Annotated[int, Field(ge=1)] = 1
+    """Rollouts of each row."""
     concurrency: Annotated[int, Field(ge=1, le=10_000)] = 64
+    """Rollouts at once."""
     timeout: Annotated[float, Field(gt=0)] = 3600.0
+    """Seconds for one attempt."""
     max_attempts: Annotated[int, Field(ge=1)] = 3
+    """Tries of one rollout."""
     max_pause: Annotated[float, Field(ge=0)] = 600.0
+    """Give up when every agent was paused for longer, in seconds."""
 
 
 async def _nothing() -> None:
@@ -112,10 +120,12 @@ class RolloutService:
         order = read_group_order(rows, fields)
         found = await self.sources.discovery()
         names = [name for name, one in found.instances.items() if one.type == AGENT_TYPE]
+        async with aclosing(HttpClient()) as http:
+            tools = await own_tools(names, self.sources, http)
         if not order.options.skip_bad_rows:
             for part in order.sources:
-                await asyncio.to_thread(_refuse_bad_rows, part.rows, part.name, part.agent, names)
-        lines = await open_groups(order, self.sources, self.streams, self.board, self.token, body)
+                await asyncio.to_thread(_refuse_bad_rows, part.rows, part.name, part.agent, names, tools)
+        lines = await open_groups(order, self.sources, self.streams, self.board, self.token, body, tools)
         return Opened(lines.read(), lines.headers, lines.close)
 
     async def _prepare(self, rows: Iterable[object], order: RolloutRequest, body: IO[bytes]) -> AsyncIterator[bytes]:
@@ -124,17 +134,26 @@ class RolloutService:
         targets = Targets(http, found.router or "http://router", self.token, read=self.sources.discovery)
         await targets.connect()
         targets.check_agent(order.agent)
-        await asyncio.to_thread(_refuse_bad_rows, rows, "rows", order.agent, targets.agents)
-        return self._stream(targets, http, rows, order, body)
+        tools = await own_tools(targets.agents, self.sources, http)
+        await asyncio.to_thread(_refuse_bad_rows, rows, "rows", order.agent, targets.agents, tools)
+        return self._stream(targets, http, rows, order, body, tools)
 
     async def _stream(
-        self, targets: Targets, http: HttpClient, rows: Iterable[object], order: RolloutRequest, body: IO[bytes]
+        self,
+        targets: Targets,
+        http: HttpClient,
+        rows: Iterable[object],
+        order: RolloutRequest,
+        body: IO[bytes],
+        tools: RowTools,
     ) -> AsyncIterator[bytes]:
         options = AttemptOptions(**order.model_dump(include={"concurrency", "timeout", "max_attempts", "max_pause"}))
         run, tally = f"console-{secrets.token_hex(4)}", Tally()
         tally.start_clock()
         self.board.follow(run, "POST /rollouts", lambda: tally.progress().to_dict())
-        rollouts = collect_from(targets, http, rows, agent=order.agent, repeats=order.repeats, options=options)
+        rollouts = collect_from(
+            targets, http, rows, agent=order.agent, repeats=order.repeats, options=options, tools=tools
+        )
         try:
             async with aclosing(rollouts):
                 async for rollout in rollouts:
@@ -230,8 +249,8 @@ class _Lines:
         return (line for line in self._file if line.strip())
 
 
-def _refuse_bad_rows(rows: Any, name: str, agent: str, agents: Collection[str]) -> None:
-    reader = TaskReader(TaskRules(agents=frozenset(agents), agent=agent))
+def _refuse_bad_rows(rows: Any, name: str, agent: str, agents: Collection[str], tools: RowTools) -> None:
+    reader = TaskReader(TaskRules(agents=frozenset(agents), agent=agent, tools=tools))
     lines = (row_to_line(row, name, number) for number, row in enumerate(rows, 1))
     found = [item for item in reader.read(lines) if isinstance(item, Problem)]
     if not reader.rows:

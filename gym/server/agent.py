@@ -49,16 +49,27 @@ class AgentConfig(ServerConfig):
     """Budgets are on by default; `null` switches one off."""
 
     resources_server: Reference | None = None
+    """The environment it works for, as `{type: resources_servers, name: NAME}`."""
     model_server: Reference | None = None
+    """The model it asks, as `{type: responses_api_models, name: NAME}`."""
     max_steps: int | None = Field(default=100, ge=1)
+    """Model calls of one rollout."""
     max_tool_calls: int | None = Field(default=500, ge=0)
+    """Tool calls of one rollout."""
     max_total_tokens: int | None = Field(default=4_000_000, ge=1)
+    """Tokens of one rollout, prompts counted at every call."""
     max_seconds: float | None = Field(default=3600.0, gt=0)
+    """Time of one rollout."""
     skip_verification: bool = False
+    """Never ask the verifier; every rollout gets the reward below."""
     skip_verification_reward: float = 0.0
-    return_trace: bool = False  # every model call of a `/run` below `trace` of its reply; a row's own field decides
+    """The reward of a rollout that was not verified."""
+    return_trace: bool = False
+    """Give every model call of a rollout below `trace` of its reply; a row's own field decides."""
     token_id_capture: Any = None
-    agents: dict[str, AgentTool] = Field(default_factory=dict)  # tool name -> the agent behind it
+    """Read, because NeMo Gym's configurations have it, and not used: token ids come from the model server."""
+    agents: dict[str, AgentTool] = Field(default_factory=dict)
+    """Other agents that its model may call as tools, by the tool's name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,17 +36,29 @@ class ServerConfig(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: str = ""
+    """The instance's name; `gym up` fills it in."""
     host: str | None = None
+    """Where it listens; `gym up` fills it in."""
     port: int | str | None = None
+    """Where it listens; `gym up` fills it in."""
     entrypoint: str = "app.py"
+    """The file of the server, relative to its folder."""
     num_workers: int | None = None
+    """NeMo Gym's word for `replicas`; read where `replicas` is not there."""
     domain: str | None = None
+    """Of an environment, for `gym list`: `math`, `coding`, `agent`, …."""
     kind: Literal["rule", "judge", "sandbox", "network", "example"] | None = None
+    """Of an environment, for `gym list`: how its verifier decides."""
     verified: bool | None = None
+    """Has it been trained with? As NeMo Gym's configurations say it."""
     verified_url: str | None = None
+    """Where that is shown."""
     description: str | None = None
+    """One line for `gym list`."""
     value: str | None = None
+    """What a policy learns of it, as NeMo Gym's configurations say it."""
     datasets: list[dict[str, Any]] = Field(default_factory=list)
+    """Its data sets, as docs/data.md describes them."""
 
 
 @dataclass(frozen=True)

@@ -41,12 +41,19 @@ class JudgeConfig(ResourcesConfig):
     """Subclass it for a server that asks a judge. Its other fields are the server's own."""
 
     judge_model_server: Reference
+    """The model that judges, as `{type: responses_api_models, name: judge_model}`."""
     judge_responses_create_params: dict[str, Any] = Field(default_factory=lambda: {"input": []})
+    """What every question to the judge has: temperature, tokens, messages before the prompt."""
     judge_endpoint_max_concurrency: int | None = Field(default=64, ge=1)
-    judge_retries: int = Field(default=2, ge=0)  # of a judge that did not answer
-    judge_reads: int = Field(default=3, ge=1)  # how often it is asked, where no verdict can be read from its answer
+    """Questions to the judge at once, of one replica."""
+    judge_retries: int = Field(default=2, ge=0)
+    """Retries of a judge that did not answer."""
+    judge_reads: int = Field(default=3, ge=1)
+    """How often it is asked, where no verdict can be read from its answer."""
     judge_seconds: float = Field(default=600.0, gt=0)
+    """How long one answer may take."""
     judge_may_be_policy: bool = False
+    """Let the policy judge itself; refused without this."""
 
 
 @dataclass(frozen=True, slots=True)

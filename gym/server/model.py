@@ -41,12 +41,14 @@ class ModelConfig(ServerConfig):
     """Subclass it, and annotate `config: MyConfig` in the model, to add fields."""
 
     capture: CaptureLimits = CaptureLimits()
+    """How much of recorded sessions is kept, below."""
 
 
 class ProviderConfig(ModelConfig):
     """Of a model that calls a provider with `open_upstream`."""
 
-    policy_urls: str | list[str] | None = None  # which endpoints rollouts may bring along; None: what the stack says
+    policy_urls: str | list[str] | None = None
+    """Which endpoints rollouts may bring along, by pattern; `null`: what the stack says."""
 
 
 class Model(Server):

@@ -47,7 +47,9 @@ class ResourcesConfig(ServerConfig):
     """Subclass it, and annotate `config: MyConfig` in the server, to add fields."""
 
     expose_tools_over_mcp: bool = False
+    """Offer its tools over MCP too, at `/mcp`."""
     session_ttl_seconds: float = 3600.0
+    """How long the state of a rollout is kept that is neither verified nor closed."""
 
 
 class ResourcesServer(Server, Generic[S]):

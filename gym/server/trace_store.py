@@ -28,10 +28,15 @@ class CaptureLimits(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     max_sessions: int = Field(default=10_000, ge=1)
+    """The most sessions at once."""
     max_session_bytes: int = Field(default=128 * MIB, ge=1)
+    """The most bytes of one session."""
     max_memory_bytes: int = Field(default=256 * MIB, ge=64 * 1024)
-    max_disk_bytes: int = Field(default=1024 * MIB, ge=0)  # 0: nothing goes to disk
-    ttl_seconds: float = Field(default=3600.0, gt=0)  # without a call
+    """The most bytes in memory; what is beyond goes to disk."""
+    max_disk_bytes: int = Field(default=1024 * MIB, ge=0)
+    """The most bytes on disk; 0: nothing goes there."""
+    ttl_seconds: float = Field(default=3600.0, gt=0)
+    """A session without a call for so long is dropped."""
 
 
 @dataclass(slots=True)

@@ -24,14 +24,18 @@ class Curriculum:
     A row outside `low` to `high` rests for some epochs. Rows that were never measured are always taken.
     """
 
-    low: float = 0.0  # with the default, rows that never passed rest too: the borders themselves are outside
+    low: float = 0.0
+    """A row whose pass rate is not above this rests. With the default, rows that never passed rest too."""
     high: float = 1.0
-    passes_at: float = 0.5  # a reward of at least this is a pass
-    rest: int = 3  # epochs
-    prior: str = ""  # the field of a row that holds a pass rate measured before
-    next_level_at: float | None = (
-        None  # parts of a blend open one after the other, when the last open one passes so much
-    )
+    """A row whose pass rate is not below this rests."""
+    passes_at: float = 0.5
+    """A reward of at least this is a pass."""
+    rest: int = 3
+    """How many epochs a row rests."""
+    prior: str = ""
+    """The field of a row that holds a pass rate measured before."""
+    next_level_at: float | None = None
+    """Parts of a blend open one after the other, when the last open one passes so much."""
 
     def __post_init__(self) -> None:
         _check(
@@ -46,21 +50,36 @@ class Curriculum:
 class GroupOptions(AttemptOptions):
     """How groups are made; what a single rollout may take (`timeout`, `max_attempts`, …) is as in any collection."""
 
-    size: int = 8  # rollouts of one row in a group
-    limit: int | None = None  # groups in all; those that were dropped do not count
-    epochs: int | None = 1  # how often the rows are gone through; None: for ever
-    ahead: int | None = None  # groups under way or waiting to be taken; None: what keeps `concurrency` busy
-    extra: int = 0  # repeats beyond `size`: the first `size` make the group, the stragglers are cancelled
-    drop_equal: bool = False  # groups whose rewards are all equal are dropped and replaced
-    max_drops: int = 100  # dropped in a row, of one part of the blend; then the stream fails
-    version: int = 0  # of the policy, at the start
-    max_stale: int | None = None  # versions that a rollout may be behind
-    stale: Stale = "cancel"  # what happens to older ones: restarted, or delivered and marked
+    size: int = 8
+    """Rollouts of one row in a group."""
+    limit: int | None = None
+    """Groups in all; those that were dropped do not count."""
+    epochs: int | None = 1
+    """How often the rows are gone through; `null`: for ever."""
+    ahead: int | None = None
+    """Groups under way or waiting to be taken; `null`: what keeps `concurrency` busy."""
+    extra: int = 0
+    """Repeats beyond `size`: the first `size` make the group, the stragglers are cancelled."""
+    drop_equal: bool = False
+    """Groups whose rewards are all equal are dropped and replaced."""
+    max_drops: int = 100
+    """Dropped in a row, of one part of the blend; then the stream fails."""
+    version: int = 0
+    """The policy's version at the start."""
+    max_stale: int | None = None
+    """How many versions a rollout may be behind; `null`: any."""
+    stale: Stale = "cancel"
+    """What happens to older ones: restarted, or delivered and marked."""
     curriculum: Curriculum | None = None
-    share: float | None = None  # of the stack's places, beside other streams that name a share; None: not counted
-    name: str = "trainer"  # what the console calls it
-    params: Mapping[str, Any] = field(default_factory=dict)  # over every row's responses_create_params
+    """Which rows are worth another visit, below."""
+    share: float | None = None
+    """Its part of the stack's places, beside other streams that name a share; `null`: not counted."""
+    name: str = "trainer"
+    """What the console calls it."""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    """Over every row's `responses_create_params`."""
     skip_bad_rows: bool = False
+    """Leave malformed rows out and go on."""
 
     def __post_init__(self) -> None:
         AttemptOptions.__post_init__(self)

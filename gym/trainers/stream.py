@@ -13,6 +13,7 @@ from typing import Any, Self
 from gym.collect.attempts import Attempts
 from gym.collect.concurrency import allow_connections
 from gym.collect.feed import Rows
+from gym.collect.row_tools import RowTools, tools_of_stack
 from gym.collect.targets import Targets
 from gym.collect.task_reader import TaskReader, TaskRules
 from gym.errors import GymError, UserError
@@ -75,13 +76,15 @@ class GroupStream:
         token: str = "",
         look: Callable[[], Awaitable[Discovery]] | None = None,
         ask: Ask | None = None,
+        tools: RowTools | None = None,
     ) -> None:
-        """`agent` is for rows that name none. `look` and `ask` are for who is a part of the stack."""
+        """`agent` is for rows that name none. `look`, `ask` and `tools` are for who is a part of the stack."""
         self.options = options if isinstance(options, GroupOptions) else read_options(options or {})
         sources = to_sources(rows)
         self._sources = [one if one.agent else Source(one.name, one.rows, one.weight, agent) for one in sources]
         check_sources(self._sources)
         self._url, self._token, self._look, self._ask = url, token, look, ask
+        self._tools = tools
         self._id = secrets.token_hex(16)
         self._exits = AsyncExitStack()
         self._engine: GroupEngine | None = None
@@ -203,7 +206,10 @@ class GroupStream:
         for source in self._sources:
             targets.check_agent(source.agent)
         rules = TaskRules(
-            agents=frozenset(targets.agents), repeats=options.size + options.extra, params=tuple(options.params.items())
+            agents=frozenset(targets.agents),
+            repeats=options.size + options.extra,
+            params=tuple(options.params.items()),
+            tools=await tools_of_stack(targets) if self._tools is None else self._tools,
         )
         engine = GroupEngine(
             Attempts(http, targets, options), Blend(self._sources, TaskReader(rules), options), options

@@ -270,16 +270,29 @@ class Grant(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    images: tuple[str, ...] = ()  # patterns: `swe-*`, `ghcr.io/org/*`; none means no image at all
+    images: tuple[str, ...] = ()
+    """Patterns of the images that it may ask for, such as `swe-*`; none means no image at all."""
     build: bool = False
+    """May images be built from a Dockerfile of its own? The steps of a build reach the network."""
     network: tuple[Access, ...] = ("none",)
-    hosts: tuple[str, ...] = ()  # patterns that `allow` may name
+    """What a sandbox may ask for: `none`, `internet`, or `allow`, which names hosts."""
+    hosts: tuple[str, ...] = ()
+    """Patterns of the host names that `allow` may name."""
     runtimes: tuple[Literal["runsc", "kata"], ...] = ()
+    """Stronger walls that a sandbox may ask for, where the engine has them."""
     max_sandboxes: int = Field(default=64, ge=1)
+    """The most sandboxes at once, of this instance."""
     max_cpus: float = Field(default=4.0, gt=0)
+    """The most CPUs that one sandbox may ask for."""
     max_memory: Size = 8 << 30
+    """The most memory that one sandbox may ask for, in bytes or as `2g`."""
     max_pids: int = Field(default=4096, ge=4)
+    """The most processes that one sandbox may ask for."""
     max_disk: Size = 20 << 30
+    """The most disk that one sandbox may ask for, in bytes or as `10g`."""
     max_ttl: float = Field(default=6 * 3600.0, gt=0)
-    warm: int = Field(default=4, ge=0)  # at most so many ready sandboxes of one spec; 0: none
-    prefetch: tuple[str, ...] = ()  # images to have before the first rollout
+    """The longest life that a sandbox may ask for, in seconds; each extension counts again."""
+    warm: int = Field(default=4, ge=0)
+    """At most so many ready sandboxes of one kind are kept for it; 0: none."""
+    prefetch: tuple[str, ...] = ()
+    """Images to have before the first rollout."""

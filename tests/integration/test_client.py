@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import httpx
 import pytest
 
 from gym.client import AsyncStack, Stack, conversation
@@ -74,6 +75,32 @@ async def test_rollouts_come_as_they_finish_every_key_once(up: Up) -> None:
         found = [one async for one in stack.rollouts(mcqa_rows(), repeats=3)]
     assert sorted((one.row, one.repeat) for one in found) == [(row, time) for row in range(5) for time in range(3)]
     assert all(one.reward is not None for one in found)
+
+
+def weather_rows(tools: str) -> list[dict[str, Any]]:
+    params = {"input": [{"role": "user", "content": ASKED}], "tools": tools}
+    return [{"responses_create_params": params, "agent_ref": {"name": "simple_weather_simple_agent"}}]
+
+
+def test_tools_of_the_server_are_filled_in_where_a_row_says_auto(up: Up) -> None:
+    with Stack.connect(up.url) as stack:
+        (rollout,) = stack.rollouts(weather_rows("auto"))
+    assert rollout.result is not None
+    assert offered(rollout.result) == ["get_weather"]
+
+
+@pytest.mark.parametrize("options", [{}, {"size": 2}], ids=["rollouts", "groups"])
+def test_tools_are_filled_in_over_http_too(up: Up, options: dict[str, int]) -> None:
+    order = {"rows": weather_rows("auto"), **options}
+    lines = httpx.post(f"{up.url}/rollouts", json=order, timeout=120).text.splitlines()
+    found = json.loads(lines[0])
+    assert [offered(one) for one in found.get("rollouts", [found])] == [["get_weather"]] * options.get("size", 1)
+
+
+def offered(rollout: dict[str, Any]) -> list[str]:
+    """The tools that the model was offered, and it called the first."""
+    assert rollout["response"]["output"][0]["name"] == "get_weather"
+    return [one["name"] for one in rollout["responses_create_params"]["tools"]]
 
 
 def test_rollouts_without_an_event_loop_may_be_left_early(up: Up) -> None:

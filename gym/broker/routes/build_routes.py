@@ -24,6 +24,7 @@ class BeginRequest(RequestBody):
 
 
 async def begin(request: Request) -> Answer:
+    """Begins to build an image; the reply says whether it is there already."""
     asked, _ = await request.parse(BeginRequest)
     spec = request.broker.policy(SandboxSpec(build=asked.build), request.caller.grant)
     coming = request.broker.images.begin(spec, request.caller.instance)

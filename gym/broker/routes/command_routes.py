@@ -55,6 +55,7 @@ class ShellCommand(RequestBody):
 
 
 async def run(request: Request) -> Reply:
+    """Runs a command to its end; with `stream` its output comes as it is written."""
     asked, body = await request.parse(ExecRequest)
     entry = request.entry()
     check_command(request, asked)
@@ -181,6 +182,7 @@ async def stream_command(request: Request, entry: SandboxEntry, asked: ExecReque
 
 
 async def start(request: Request) -> Answer:
+    """Starts a command that stays, and answers at once."""
     asked, body = await request.parse(ExecRequest)
     entry = request.entry()
     check_command(request, asked)
@@ -195,17 +197,20 @@ async def start(request: Request) -> Answer:
 
 
 async def list_jobs(request: Request) -> Answer:
+    """The commands that were started so."""
     entry = request.entry()
     infos = [await job.info() for job in tuple(entry.jobs.values())]
     return json_answer({"jobs": [one.model_dump(mode="json") for one in infos]})
 
 
 async def inspect_job(request: Request) -> Answer:
+    """One of them: does it run, how did it end?"""
     entry = request.entry()
     return model_answer(await find_job(entry, request.parts[3]).info())
 
 
 async def kill_job(request: Request) -> Answer:
+    """Sends it a signal."""
     asked, _ = await request.parse(KillRequest)
     job = job_of(request)
     if job.process.running:
@@ -214,6 +219,7 @@ async def kill_job(request: Request) -> Answer:
 
 
 async def write_job(request: Request) -> Answer:
+    """Writes to its standard input."""
     asked, _ = await request.parse(StdinRequest)
     job = job_of(request)
     if asked.data:
@@ -224,6 +230,7 @@ async def write_job(request: Request) -> Answer:
 
 
 async def job_output(request: Request) -> Reply:
+    """What it has written; with `follow` also what it will write."""
     job = job_of(request)
     if request.query.get("follow", "") in ("", "0", "false"):
         return model_answer((await job.info()).result or ExecResult())
@@ -238,6 +245,7 @@ async def follow_job(job: BrokerJob) -> AsyncIterator[bytes]:
 
 
 async def shell_open(request: Request) -> Answer:
+    """Opens a shell that keeps its folder and variables from command to command."""
     asked, _ = await request.parse(ShellRequest)
     entry = request.entry()
     command = ExecRequest(argv=(asked.path,), cwd=asked.cwd, env=asked.env, user=asked.user)
@@ -248,6 +256,7 @@ async def shell_open(request: Request) -> Answer:
 
 
 async def shell_run(request: Request) -> Answer:
+    """Runs a command in it."""
     asked, body = await request.parse(ShellCommand)
     entry = request.entry()
     shell = find_shell(entry, request.parts[3])
@@ -264,6 +273,7 @@ async def shell_run(request: Request) -> Answer:
 
 
 async def shell_close(request: Request) -> Answer:
+    """Ends it."""
     entry = request.entry()
     shell = entry.shells.get(request.parts[3])
     if shell is not None:

@@ -36,6 +36,7 @@ async def put_file(request: Request) -> Answer:
 
 
 async def get_file(request: Request) -> Reply:
+    """A file, or the range of it that was asked for."""
     path, channel = await target(request)
     offset, length = wanted_range(request)
     partial = (b"content-range", b"bytes %d-/*" % offset)
@@ -45,29 +46,34 @@ async def get_file(request: Request) -> Reply:
 
 
 async def delete_file(request: Request) -> Answer:
+    """Removes a file, or with `recursive` a folder."""
     path, channel = await target(request)
     await channel.remove(path, recursive=flag(request, "recursive"))
     return json_answer({"path": path, "removed": True})
 
 
 async def stat(request: Request) -> Answer:
+    """What a path is: kind, size, mode, time."""
     path, channel = await target(request)
     return Answer((await channel.stat(path)).model_dump_json().encode())
 
 
 async def list_files(request: Request) -> Answer:
+    """What a folder holds; with `recursive` all below it."""
     path, channel = await target(request)
     found = await channel.list(path, recursive=flag(request, "recursive"))
     return json_answer({"entries": [one.model_dump() for one in found]})
 
 
 async def make_dir(request: Request) -> Answer:
+    """Makes a folder, and those above it."""
     path, channel = await target(request)
     await channel.make_dir(path, mode=octal(request, "mode"))
     return json_answer({"path": path}, 201)
 
 
 async def put_tree(request: Request) -> Answer:
+    """Unpacks a tar archive into a folder."""
     path, channel = await target(request)
     entry = request.entry()
     max_bytes = entry.spec.limits.disk or request.caller.grant.max_disk
@@ -77,6 +83,7 @@ async def put_tree(request: Request) -> Answer:
 
 
 async def get_tree(request: Request) -> Stream:
+    """A folder as a tar archive."""
     path, channel = await target(request)
     top: FileInfo = await channel.stat(path)
     if top.kind != "dir":

@@ -53,6 +53,7 @@ class PrefetchRequest(RequestBody):
 
 
 async def create(request: Request) -> Answer:
+    """Makes a sandbox. A request that is sent again with its id makes no second one."""
     body = await request.body()
     asked = parse_create(body)
     request_id = request.request_id()
@@ -81,6 +82,7 @@ def parse_create(body: bytes) -> CreateRequest:
 
 
 async def list_all(request: Request) -> Answer:
+    """The sandboxes that the caller may see."""
     wanted = {key: request.query[key] for key in ("instance", "rollout", "owner") if key in request.query}
     found = [
         entry.info().model_dump(mode="json")
@@ -91,6 +93,7 @@ async def list_all(request: Request) -> Answer:
 
 
 async def inspect(request: Request) -> Answer:
+    """One of them."""
     return model_answer(request.entry().info())
 
 
@@ -108,6 +111,7 @@ async def remove(request: Request) -> Answer:
 
 
 async def fork(request: Request) -> Answer:
+    """Another sandbox with the files of this one."""
     asked, body = await request.parse(ForkRequest)
     entry, request_id = request.own_entry(), request.request_id()
     tags = entry.tags
@@ -123,6 +127,7 @@ async def fork(request: Request) -> Answer:
 
 
 async def seal(request: Request) -> Answer:
+    """Takes away what only the setup may reach."""
     entry = request.own_entry()
     await entry.channel_for()
     if not entry.sealed:
@@ -133,6 +138,7 @@ async def seal(request: Request) -> Answer:
 
 
 async def extend(request: Request) -> Answer:
+    """Lengthens its life."""
     asked, _ = await request.parse(SecondsRequest)
     entry = request.own_entry()
     await request.broker.extend(request.caller, entry, asked.seconds)
@@ -140,6 +146,7 @@ async def extend(request: Request) -> Answer:
 
 
 async def renew_lease(request: Request) -> Answer:
+    """Says that an owner lives; what it owns goes once it is silent."""
     asked, _ = await request.parse(LeaseRequest)
     name = request.parts[1]
     if len(name) > LONGEST_OWNER:
@@ -158,6 +165,7 @@ async def drop_lease(request: Request) -> Answer:
 
 
 async def prefetch(request: Request) -> Stream:
+    """Pulls images, with a line for each step."""
     asked, _ = await request.parse(PrefetchRequest)
     grant = request.caller.grant
     specs = [request.broker.policy(SandboxSpec(image=image), grant) for image in asked.images]
@@ -187,6 +195,7 @@ async def fetch_all(broker: Broker, specs: list[SandboxSpec]) -> AsyncIterator[b
 
 
 async def status(request: Request) -> Answer:
+    """What the broker has, waits for and was refused."""
     return json_answer(request.broker.status())
 
 

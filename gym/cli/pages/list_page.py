@@ -27,7 +27,7 @@ def show(wanted: CatalogFilter = EVERYTHING, *, markdown: bool = False, as_json:
     else:
         terminal = console.out()
         columns, rows = entry_table(servers, terminal.width if terminal.is_terminal else None)
-        console.show(console.make_table(columns, rows, lines=terminal.is_terminal))
+        console.show_table(columns, rows)
         if terminal.is_terminal and terminal.width < WIDE:
             console.note("\nA wider terminal shows domains and licences.")
         console.note("\nMore about one: gym info NAME. Start some: gym up NAME [NAME...]")

@@ -92,3 +92,16 @@ def test_what_goes_to_a_file_or_a_program_is_not_changed(tmp_path: Path) -> None
 def test_an_error_of_a_server_is_printed_in_whole(capsys: pytest.CaptureFixture[str]) -> None:
     console.show_error(UserError(f"the server said {TITLE}", "gym logs"))
     assert "owned" in capsys.readouterr().err
+
+
+def test_a_table_in_a_file_is_the_one_that_a_layout_would_give(capsys: pytest.CaptureFixture[str]) -> None:
+    columns, rows = (
+        ("NAME", "KIND", ""),
+        [("one", "", "数学 and more"), ("数学", "", "\x1b[31mred\x1b[2J"), ("third", "", "")],
+    )
+    console.show_table(columns, rows)
+    plain = capsys.readouterr().out
+    console.show(console.make_table(columns, rows, lines=True))
+    assert plain == capsys.readouterr().out
+    assert "KIND" not in plain
+    assert "red" in plain
