@@ -1,4 +1,4 @@
-"""Environments that come as packages of a library's own, unmodified, each in a server made by copying the shipped one."""
+"""Environments that are packages of their own, unmodified: each in a copy of the shipped server that requires it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ def load_environment(count: int = 2) -> vf.Environment:
     def plain(completion, answer, **_):
         return float(completion[-1]["content"] == answer)
 
-    rows = [{"question": f"Spell wörd{number} in ASCII.", "answer": unidecode(f"wörd{number}")} for number in range(count)]
+    words = [f"wörd{number}" for number in range(count)]
+    rows = [{"question": f"Spell {one} in ASCII.", "answer": unidecode(one)} for one in words]
     return vf.SingleTurnEnv(dataset=Dataset.from_list(rows), rubric=vf.Rubric(funcs=[plain]))
 """
 HUB_TASKSET = """
@@ -52,7 +53,8 @@ class AsciiConfig(vf.TasksetConfig):
 class AsciiTaskset(vf.Taskset[AsciiTask, AsciiConfig]):
     def load(self) -> list[AsciiTask]:
         words = [f"wörd{number}" for number in range(self.config.count)]
-        return [AsciiTask(AsciiData(prompt=f"Spell {one} in ASCII.", answer=unidecode(one)), self.config.task) for one in words]
+        data = [AsciiData(prompt=f"Spell {one} in ASCII.", answer=unidecode(one)) for one in words]
+        return [AsciiTask(one, self.config.task) for one in data]
 
 
 __all__ = ["AsciiTaskset"]
@@ -171,6 +173,7 @@ def test_gsm8k_and_hotpotqa_of_fhaviary(stack: Stack) -> None:
         {"when": {"user": "What is 503"}, "call": call("calculator", expr="import os")},
         {"when": {"user": "Who is 0{24}"}, "call": call("submit_answer", answer="It was Ada Lovelace.")},
         {"when": {"user": "Who is 0{23}1"}, "call": call("search", entity="Ada Lovelace")},
+        {"when": {}, "say": "I do not know."},
     ]
     stack.up(rules, {"sums_env": "simple_agent", "facts_env": "simple_agent"})
     done, failed = stack.roll_out("sums_env", [{**asked("Do it."), "task_index": n} for n in range(4)])
