@@ -67,9 +67,10 @@ def prompt_of(row: Row) -> str:
 def test_libraries_play_in_containers_of_their_own_and_list_their_tools(tmp_path: Path) -> None:
     plays, legacy = rows_of("verifiers")[:2], rows_of("verifiers_legacy")[:2]
     secret = runpy.run_path(str(folder_of("openenv") / "lock" / "rules.py"))["secret_of"](7)
+    answer = plays[0]["task"]["answer"]
     wrong = [digit % 6 + 1 for digit in secret]
     rules = [
-        {"when": {"user": prompt_of(plays[0])}, "say": f"\\boxed{{{{{plays[0]['task']['answer']}}}}}"},
+        {"when": {"user": prompt_of(plays[0])}, "say": f"\\boxed{{{{pick:{answer}|{answer}}}}}"},  # no name in braces
         {"when": {"user": prompt_of(legacy[0])}, "say": f"<answer>{legacy[0]['example']['answer']}</answer>"},
         {"when": {"tools": ["turn_lock"], "after": 0}, "call": {"name": "turn_lock", "arguments": {"digits": wrong}}},
         {"when": {"tools": ["turn_lock"], "after": 1}, "call": {"name": "turn_lock", "arguments": {"digits": secret}}},
@@ -87,12 +88,13 @@ def test_libraries_play_in_containers_of_their_own_and_list_their_tools(tmp_path
 
 def test_agents_that_know_nothing_of_harbor_solve_its_tasks(tmp_path: Path) -> None:
     """One that calls tools and one that is a program; images are built as soon as the server starts (`prepare`)."""
-    make_cases = runpy.run_path(str(HARBOR / "make_cases.py"))
-    rows = {row["instance_id"]: row for row in rows_of("harbor")}
-    tally, slugs = rows["tally-log"], rows["tb-slugs"]
+    lines = (HARBOR / "data" / "verifier_cases.jsonl").read_text("utf-8").splitlines()
+    oracles = [one for one in map(json.loads, lines) if one.get("oracle")]
+    cases = {one["request"]["instance_id"]: one for one in oracles}
+    rows = [row for row in rows_of("harbor") if row["instance_id"] in ("tally-log", "tb-slugs")]
     rules: list[Row] = [{"when": {"called": "sh"}, "say": "It is done."}]
-    for row in (tally, slugs):
-        script = make_cases["solution"](HARBOR / "data" / "tasks" / row["instance_id"])
+    for row in rows:
+        script = cases[row["instance_id"]]["steps"][0]["arguments"]["command"]
         typed = f"echo {base64.b64encode(script.encode()).decode()} | base64 -d | bash"  # braces would be a template's
         submit = {"name": "submit", "arguments": {}}
         for tool, after in (("bash", [submit]), ("sh", [])):
@@ -111,10 +113,10 @@ def test_agents_that_know_nothing_of_harbor_solve_its_tasks(tmp_path: Path) -> N
     }
     named = "++swe_tools.responses_api_agents.swe_tools.resources_server.name=harbor"
     with compose_stack(tmp_path, rules, "harbor", "swe_tools", named, **more):
-        for row in (tally, slugs):
+        for row in rows:
             eventually(lambda row=row: has_image(build_tag(Build.model_validate(row["build"]))), bool)
         for agent in ("swe_tools", "tiny"):
-            assert [one["reward"] for one in roll_out(tmp_path, agent, [tally, slugs])] == [1.0, 1.0]
+            assert [one["reward"] for one in roll_out(tmp_path, agent, rows)] == [1.0, 1.0]
 
 
 def has_image(tag: str) -> bool:

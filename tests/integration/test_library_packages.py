@@ -181,7 +181,7 @@ def test_gsm8k_and_hotpotqa_of_fhaviary(stack: Stack) -> None:
     assert "CPU time" in done[2]["reason"]
     done, failed = stack.roll_out("facts_env", [{**asked("Do it."), "task_index": n} for n in range(2)])
     assert [one["reward"] for one in done] == [1.0]
-    assert [one["error"]["kind"] for one in failed] == ["resources"]
+    assert [one["kind"] for one in failed] == ["resources"]
 
 
 CARD = """---
@@ -221,11 +221,13 @@ def test_a_package_in_the_layout_of_verifiers_hub(
 
 
 def test_an_environment_of_pypi_for_verifiers(stack: Stack) -> None:
-    """Its first form is a haiku: syllables are counted by the package's own dictionary."""
+    """Written for verifiers 0.1.8, whose messages were dicts: under 0.3 its function reads what stands for one."""
     name = "stardata.envs.constraint_gym"
     stack.add("verifiers_legacy", "poems_env", "staros-stardata==0.1.1", environment=name)
     rows = stack.rows_of("poems_env", "-n", "1", "--", "--environment", name)
     haiku = "the winter moon shines\nover fields of silent snow\nan owl calls my name"
     stack.up([{"when": {}, "say": haiku}], {"poems_env": "play_agent"})
     done, failed = stack.roll_out("poems_env", rows)
-    assert (failed, [one["reward"] for one in done]) == ([], [1.0])
+    assert failed == []
+    assert done[0]["reward"] > 0
+    assert done[0]["metrics"] == {"prosody_reward": done[0]["reward"], "num_turns": 1.0}
