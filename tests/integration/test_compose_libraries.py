@@ -8,6 +8,7 @@ import re
 import runpy
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def test_libraries_play_in_containers_of_their_own_and_list_their_tools(tmp_path
     secret = runpy.run_path(str(folder_of("openenv") / "lock" / "rules.py"))["secret_of"](7)
     answer = plays[0]["task"]["answer"]
     wrong = [digit % 6 + 1 for digit in secret]
-    rules = [
+    rules: list[Row] = [
         {"when": {"user": prompt_of(plays[0])}, "say": f"\\boxed{{{{pick:{answer}|{answer}}}}}"},  # no name in braces
         {"when": {"user": prompt_of(legacy[0])}, "say": f"<answer>{legacy[0]['example']['answer']}</answer>"},
         {"when": {"tools": ["turn_lock"], "after": 0}, "call": {"name": "turn_lock", "arguments": {"digits": wrong}}},
@@ -114,7 +115,7 @@ def test_agents_that_know_nothing_of_harbor_solve_its_tasks(tmp_path: Path) -> N
     named = "++swe_tools.responses_api_agents.swe_tools.resources_server.name=harbor"
     with compose_stack(tmp_path, rules, "harbor", "swe_tools", named, **more):
         for row in rows:
-            eventually(lambda row=row: has_image(build_tag(Build.model_validate(row["build"]))), bool)
+            eventually(partial(has_image, build_tag(Build.model_validate(row["build"]))), bool)
         for agent in ("swe_tools", "tiny"):
             assert [one["reward"] for one in roll_out(tmp_path, agent, rows)] == [1.0, 1.0]
 

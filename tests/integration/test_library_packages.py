@@ -165,7 +165,7 @@ def test_gsm8k_and_hotpotqa_of_fhaviary(stack: Stack) -> None:
     for split in ("train", "validation"):
         write(made / "hotpotqa" / "hotpot_qa" / f"{split}.jsonl", facts)
     (made / "hotpotqa" / "hotpot_qa" / "README.md").write_text(CARD)
-    rules = [
+    rules: list[Row] = [
         {"when": {"called": "calculator"}, "call": call("submit_answer", answer="{output}")},
         {"when": {"user": "What is 500"}, "call": call("calculator", expr="500 * 3")},
         {"when": {"user": "What is 501"}, "call": call("submit_answer", answer="1.0")},

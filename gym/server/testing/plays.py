@@ -41,8 +41,8 @@ def says(text: str) -> Say:
 @asynccontextmanager
 async def play_stack(environment: ServerApp, agent: Path, say: Say, **fields: Any) -> AsyncIterator[Caller]:
     """A caller of the agent. `agent`: the folder of `play_agent`; `fields`: its configuration."""
-    policy = type("Policy", (SpeakingModel,), {"say": staticmethod(say)}).app({}, name="policy")
-    async with running(environment) as env, running(policy) as model:
+    policy: Any = type("Policy", (SpeakingModel,), {"say": staticmethod(say)})
+    async with running(environment) as env, running(policy.app({}, name="policy")) as model:
         references, document = wiring(model, env)
         app = _load(agent).PlayAgent.app(references | fields, name="agent", document=document)
         async with running(app) as url, Caller(url) as caller:
