@@ -65,6 +65,10 @@ def prompt_of(row: Row) -> str:
     return re.escape(last.splitlines()[0])
 
 
+def turn(digits: list[int]) -> Row:
+    return {"name": "turn_lock", "arguments": {"digits": digits}}
+
+
 def test_libraries_play_in_containers_of_their_own_and_list_their_tools(tmp_path: Path) -> None:
     plays, legacy = rows_of("verifiers")[:2], rows_of("verifiers_legacy")[:2]
     secret = runpy.run_path(str(folder_of("openenv") / "lock" / "rules.py"))["secret_of"](7)
@@ -73,17 +77,16 @@ def test_libraries_play_in_containers_of_their_own_and_list_their_tools(tmp_path
     rules: list[Row] = [
         {"when": {"user": prompt_of(plays[0])}, "say": f"\\boxed{{{{pick:{answer}|{answer}}}}}"},  # no name in braces
         {"when": {"user": prompt_of(legacy[0])}, "say": f"<answer>{legacy[0]['example']['answer']}</answer>"},
-        {"when": {"tools": ["turn_lock"], "after": 0}, "call": {"name": "turn_lock", "arguments": {"digits": wrong}}},
-        {"when": {"tools": ["turn_lock"], "after": 1}, "call": {"name": "turn_lock", "arguments": {"digits": secret}}},
+        {"when": {"tools": ["turn_lock"], "after": 0}, "call": [turn(wrong), turn(secret)]},
         {"when": {}, "say": "I do not know."},
     ]
-    turn = {"responses_create_params": {"input": "Open the lock."}, "reset": {"seed": 7, "tries": 4}}
+    lock = {"responses_create_params": {"input": "Open the lock."}, "reset": {"seed": 7, "tries": 4}}
     with compose_stack(tmp_path, rules, "verifiers", "verifiers_legacy", "openenv_tools"):
         for agent, rows in (("verifiers_play_agent", plays), ("verifiers_legacy_play_agent", legacy)):
             done = roll_out(tmp_path, agent, rows)
             assert [one["reward"] for one in done] == [1.0, 0.0]
             assert all(one["response"]["output"][-1]["generation_token_ids"] for one in done)
-        (opened,) = roll_out(tmp_path, "openenv_tools_simple_agent", [turn])
+        (opened,) = roll_out(tmp_path, "openenv_tools_simple_agent", [lock])
     assert (opened["reward"], opened["terminated"], opened["num_calls"]) == (1.0, True, 2)
 
 
@@ -92,7 +95,7 @@ def test_agents_that_know_nothing_of_harbor_solve_its_tasks(tmp_path: Path) -> N
     lines = (HARBOR / "data" / "verifier_cases.jsonl").read_text("utf-8").splitlines()
     oracles = [one for one in map(json.loads, lines) if one.get("oracle")]
     cases = {one["request"]["instance_id"]: one for one in oracles}
-    rows = [row for row in rows_of("harbor") if row["instance_id"] in ("tally-log", "tb-slugs")]
+    rows = [row for row in rows_of("harbor") if row["instance_id"] in ("compose-gym/tally-log", "tb-slugs")]
     rules: list[Row] = [{"when": {"called": "sh"}, "say": "It is done."}]
     for row in rows:
         script = cases[row["instance_id"]]["steps"][0]["arguments"]["command"]
