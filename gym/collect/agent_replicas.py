@@ -39,6 +39,10 @@ class AgentReplica:
         self.avoided_until = 0.0
         self.awaited: set[asyncio.Timeout] = set()
 
+    @property
+    def load(self) -> tuple[int, ...]:
+        return self.in_flight, self.served
+
     async def wait_for(self, reply: Awaitable[Reply]) -> Reply:
         """Raises `PeerVanished` when the replica is given up meanwhile."""
         if not self.id:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import difflib
 import ipaddress
-import time
 from collections.abc import Awaitable, Callable, Collection
 from urllib.parse import quote, urlsplit
 
@@ -20,13 +19,13 @@ from gym.collect.events import HeldCalls
 from gym.collect.provenance import digest_stack
 from gym.errors import InfraError, UserError
 from gym.http.pool import HttpClient, Reply
+from gym.http.replica_choice import avoid, choose_replica
 from gym.labels import SERVER_PREFIX
 from gym.wire.discovery import Discovery, InstanceView
 from gym.wire.failures import has_no_route
 
 AGENT_TYPE = "responses_api_agents"
 _REFRESH_SECONDS = 5.0
-_AVOID_SECONDS = 2.0
 _ASK_SECONDS = 10.0
 _CONNECT_SECONDS = 1.0
 _CONSOLE_SECONDS = 2.0
@@ -117,12 +116,7 @@ class Targets:
             return None if chosen is None or chosen in tried else chosen
         if len(choice) == 1:
             return choice[0]
-        now = time.monotonic()
-        return min(choice, key=lambda one: self._rank(one, now))
-
-    def _rank(self, one: AgentReplica, now: float) -> tuple[bool, bool, bool, int, int]:
-        lost = one.vanished or self._http.is_lost(one.url)
-        return lost, not one.healthy, one.avoided_until > now, one.in_flight, one.served
+        return choose_replica(choice, self._http)
 
     def _choose_by_router(self, agent: str) -> AgentReplica | None:
         if not any(one.id for one in self._replicas.get(agent, ())):
@@ -131,7 +125,7 @@ class Targets:
 
     def avoid(self, replica: AgentReplica) -> None:
         """It refused or broke a connection: others come first for a while."""
-        replica.avoided_until = time.monotonic() + _AVOID_SECONDS
+        avoid(replica)
         self._stale.set()
 
     async def post(self, agent: str, path: str, body: bytes, *, timeout: float) -> Reply | None:

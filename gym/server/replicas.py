@@ -12,12 +12,12 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from gym.http.pool import HttpClient
+from gym.http.replica_choice import avoid, choose_replica
 from gym.wire.discovery import Discovery
 from gym.wire.failures import FailureKind, RolloutError
 
 LOOK_SECONDS = 0.5  # how often a document on disk is looked at again (one stat)
 ASK_SECONDS = 5.0  # how often one behind a URL is
-SHUN_SECONDS = 2.0  # how long a replica that refused a connection is left alone
 
 
 @dataclass(slots=True, eq=False)
@@ -25,8 +25,13 @@ class Replica:
     url: str
     healthy: bool = True
     bound: int = 0  # rollouts of this process that live on it
-    shunned_until: float = 0.0
+    vanished: bool = False
+    avoided_until: float = 0.0
     sdk: bool = True  # as far as is known
+
+    @property
+    def load(self) -> tuple[int, ...]:
+        return (self.bound,)
 
 
 class Peers:
@@ -47,12 +52,9 @@ class Peers:
         replicas = self._instances.get(instance, [])
         if len(replicas) == 1:
             return replicas[0]
-        now = time.monotonic()
-        there = [one for one in replicas if not self._http.is_lost(one.url)] or replicas
-        fit = [one for one in there if one.healthy and one.shunned_until <= now] or there
-        if not fit:
+        if not replicas:
             raise RolloutError(kind, f"the stack has no running {instance!r}", server=instance, retryable=True)
-        return min(fit, key=_load)
+        return choose_replica(replicas, self._http)
 
     async def replicas(self, instance: str) -> list[Replica]:
         """All that are listed, healthy or not."""
@@ -61,7 +63,7 @@ class Peers:
 
     async def refused(self, instance: str, replica: Replica) -> bool:
         """A connection to it failed: look again who is there. True when the replica is still listed."""
-        replica.shunned_until = time.monotonic() + SHUN_SECONDS
+        avoid(replica)
         await self._look(force=True)
         return replica in self._instances.get(instance, [])
 
@@ -120,7 +122,3 @@ class Peers:
                 replicas.append(replica)
             if replicas:
                 self._instances[name] = replicas
-
-
-def _load(replica: Replica) -> int:
-    return replica.bound

@@ -106,13 +106,13 @@ async def _take(
     wrong = []
     count = 0
     for case in subject.oracles[:1] if subject.is_slow else subject.oracles:
-        for one in bodies(case.request):
+        for one in subject.some(bodies(case.request), lambda one: one.place):
             count += 1
             worthless = subject.worthless(case)
             got = reward_of(await subject.bench.ask(worthless, raw=one.body))
             if isinstance(got, str):
-                wrong += [] if refusable and got.startswith("422 row:") else [f"{case.name}: {one.where}: {got}"]
+                wrong += [] if refusable and got.startswith("422 row:") else [f"{case.name}: {one.what}: {got}"]
             elif got > max(subject.floor, case.floor) and not one.right:
-                wrong.append(f"{case.name}: {one.where} got {got}")
+                wrong.append(f"{case.name}: {one.what} got {got}")
     fine = "get a reward, or a 422" if refusable else "get a reward"
     return finding(check, wrong, f"{count} bodies {fine}", bodies=count)

@@ -43,6 +43,7 @@ SURFACE = ("all options", "right then wrong", "harmless changes", "near misses")
 BLOCKED = 1.0  # seconds of the event loop's own CPU time for one verify: every other request waits
 SLOW = 0.3  # seconds: a verify that starts containers; of those an audit asks for fewer
 FEW = 12
+PER_KIND = 2  # worthless answers of one kind, where a quick audit meets a slow verify
 SAMPLES = 30
 LEAST_SAMPLES = 4
 
@@ -112,7 +113,8 @@ async def _find(
 ) -> list[AuditFinding]:
     findings = [await score_oracles(subject)]
     if subject.bench.verify_seconds > SLOW:
-        subject = replace(subject, oracles=subject.oracles[:1] if quick else subject.oracles, at_once=FEW)
+        subject = replace(subject, at_once=FEW)
+        subject = replace(subject, oracles=subject.oracles[:1], per_kind=PER_KIND) if quick else subject
     chosen = _chosen(make(subject, quick), only)
     for number, (name, check) in enumerate(chosen.items(), 1):
         if tell is not None:
@@ -197,7 +199,7 @@ async def score_worthless(subject: AuditSubject) -> list[AuditFinding]:
     count: dict[str, int] = defaultdict(int)
     paid: dict[str, float] = defaultdict(float)
     for case in subject.oracles:
-        for answer in worthless_answers(case.request):
+        for answer in subject.some(worthless_answers(case.request), lambda one: one.kind):
             count[answer.check] += 1
             lines = wrong.setdefault(answer.check, [])
             began = time.thread_time()

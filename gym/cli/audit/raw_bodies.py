@@ -14,7 +14,8 @@ NO_UTF8: Final = (b"\xff\xfe", b"gravel \x80", b"\xc3", b"\xed\xa0\x80")  # the 
 
 
 class RawBody(NamedTuple):
-    where: str
+    what: str
+    place: str
     body: bytes
     right: bool = False  # a right answer with something behind it: it may be paid for
 
@@ -29,9 +30,9 @@ def no_utf8(request: Mapping[str, Any]) -> Iterator[RawBody]:
 
 def _bodies(request: Mapping[str, Any], pieces: tuple[bytes, ...]) -> Iterator[RawBody]:
     for piece in pieces:
-        for where, output, right in _outputs(request["response"]["output"]):
+        for place, output, right in _outputs(request["response"]["output"]):
             body = json.dumps({**request, "response": {**request["response"], "output": output}})
-            yield RawBody(f"{piece!r} {where}", body.encode().replace(MARK.encode(), piece), right)
+            yield RawBody(f"{piece!r} {place}", place, body.encode().replace(MARK.encode(), piece), right)
 
 
 def _outputs(right: list[dict[str, Any]]) -> Iterator[tuple[str, list[dict[str, Any]], bool]]:

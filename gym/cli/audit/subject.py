@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from gym.server.cases import Bench, Case
 from gym.server.testing import Answered, Scripted
 
 AT_ONCE = 100
+One = TypeVar("One")
 
 
 @dataclass
@@ -36,14 +38,26 @@ class AuditSubject:
     rows: tuple[Mapping[str, Any], ...] = ()  # the examples
     at_once: int = AT_ONCE
     is_strict: bool = False
+    per_kind: int = 0  # answers of a kind that are tried at most; 0: all
 
     @property
     def is_slow(self) -> bool:
         return self.at_once < AT_ONCE
 
+    def some(self, answers: Iterable[One], kind: Callable[[One], object]) -> list[One]:
+        """All of them, or `per_kind` of each kind, evenly taken."""
+        kinds: dict[object, list[One]] = defaultdict(list)
+        for answer in answers:
+            kinds[kind(answer)].append(answer)
+        return [one for same in kinds.values() for one in _evenly(same, self.per_kind or len(same))]
+
     def worthless(self, case: Case) -> Case:
         """The same row, nothing done, and a judge that sees it."""
         return case.model_copy(update={"steps": (), "judge": self.refusing * 20})
+
+
+def _evenly(answers: list[One], count: int) -> list[One]:
+    return answers if count >= len(answers) else [answers[each * len(answers) // count] for each in range(count)]
 
 
 def with_output(case: Case, output: list[dict[str, Any]]) -> dict[str, Any]:

@@ -58,11 +58,18 @@ WORDS = (
 )
 
 
+ALIKE = ("label injection", "hostile texts")  # of these a few say nearly what all would
+
+
 class WorthlessAnswer(NamedTuple):
     """One worthless answer; `check` is the line of the report that it counts for."""
 
     check: str
     output: list[Item]
+
+    @property
+    def kind(self) -> str | int:
+        return self.check if self.check in ALIKE else id(self.output)
 
 
 def worthless_answers(request: Mapping[str, Any]) -> Iterator[WorthlessAnswer]:

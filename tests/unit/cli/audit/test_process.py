@@ -212,6 +212,18 @@ async def test_a_verifier_that_keeps_everybody_waiting_is_found() -> None:
     assert "kept the event loop busy" in found["hostile texts"].detail
 
 
+async def test_a_quick_audit_of_a_slow_verifier_tries_a_few_answers_of_every_kind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    everything = await findings_of(Generous.app())
+    monkeypatch.setattr(process, "SLOW", -1.0)
+    few = await findings_of(Generous.app())
+    assert few.keys() == everything.keys()
+    assert failed(few) == {"empty", "odd items"}
+    assert [found["hostile texts"].figures["answers"] for found in (everything, few)] == [16, 2]
+    assert few["no UTF-8"].figures["bodies"] == 2 * 4
+
+
 async def test_a_verifier_that_breaks_over_a_bad_row_is_found() -> None:
     found = await findings_of(Trusting.app())
     assert failed(found) == {"bad rows"}
