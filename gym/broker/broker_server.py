@@ -17,6 +17,7 @@ from gym.broker import lifecycle
 from gym.broker.app import App
 from gym.broker.audit_log import Audit
 from gym.broker.config import BrokerConfig, read_config
+from gym.broker.console_notes import ConsoleNotes
 from gym.broker.container_restarts import ContainerRestarter
 from gym.broker.grant_check import check_spec
 from gym.broker.provider import EgressGate, Provider
@@ -36,8 +37,13 @@ def run(environ: Mapping[str, str] = os.environ) -> None:
     gate = make_gate(config, audit)
     provider = make_provider(config.provider, folder, config.settings.options, gate=gate)
     broker = make_broker(config, provider, audit)
+    tell = broker.audit.note
+    if environ.get(labels.ENV_NOTES):
+        notes = ConsoleNotes(Path(environ[labels.ENV_NOTES]), tell)
+        broker.background["notes"] = functools.partial(notes.run, broker)
+        tell = notes.tell
     if environ.get(labels.ENV_WANTED) and broker.provider.name == "docker":
-        starter = ContainerRestarter(config.stack, Path(environ[labels.ENV_WANTED]), folder / STATE, broker.audit.note)
+        starter = ContainerRestarter(config.stack, Path(environ[labels.ENV_WANTED]), folder / STATE, tell)
         broker.background["starter"] = starter.run
     own = read_settings(environ)
     signal.signal(signal.SIGUSR1, lambda *_: broker.leave_to_next())  # how a runtime says that another one follows

@@ -5,20 +5,25 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
+from gym import labels
 from gym.console.app import Deps, make_app
-from gym.console.console_page import load_page
 from gym.console.console_settings import ConsoleSettings, read_settings
 from gym.console.discovery_sources import LiveSources
 from gym.console.probes import Prober
 from gym.console.reconcile import Reconciler
+from gym.console.run_sections import make_run_sections
+from gym.console.stack.stack_view import StackParts
 from gym.console.upstream_addresses import UpstreamAdmin
+from gym.console.viewer.run_files import RunFiles
 from gym.errors import GymError
 from gym.http.pool import HttpClient
 from gym.server import serve
 from gym.server.config import Settings as ServeSettings
 from gym.server.refusing import Rules
+from gym.wire.stack_names import ROUTER
 
 
 def main() -> int:
@@ -38,7 +43,17 @@ def make_deps(settings: ConsoleSettings) -> Deps:
     sources = LiveSources(settings.discovery, settings.config, client)
     prober = Prober(client)
     admin = UpstreamAdmin(sources, prober, settings.upstreams, contained=settings.wanted is not None)
-    return Deps(sources, prober, load_page(), settings.token, admin=admin, reconciler=make_reconciler(settings))
+    parts = StackParts(
+        router=f"http://{ROUTER}:{labels.ROUTER_PORT}" if settings.wanted is not None else "",
+        token=settings.token,
+        notes=settings.notes,
+        logs=settings.logs,
+        contained=settings.wanted is not None,
+    )
+    reconciler = make_reconciler(settings)
+    deps = Deps(sources, prober, settings.token, admin=admin, reconciler=reconciler, parts=parts, client=client)
+    runs = RunFiles([settings.results], later=True) if settings.results else None
+    return replace(deps, sections=make_run_sections(runs, deps.board.running)) if runs else deps
 
 
 def make_reconciler(settings: ConsoleSettings) -> Reconciler | None:

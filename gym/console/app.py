@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 import orjson
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -20,25 +21,45 @@ from starlette.routing import Route
 from gym import __version__, labels
 from gym.console import collections, group_streams, views
 from gym.console.collections import Collections
-from gym.console.console_page import Page
+from gym.console.console_replies import asks_for_token, read_small, refusal_reply
 from gym.console.console_token import is_admitted
 from gym.console.discovery_sources import DiscoverySources, ServerFacts
 from gym.console.group_streams import OpenStreams
+from gym.console.guide.guide_section import GUIDE
 from gym.console.origin import find_origin
+from gym.console.outside_only import REFUSAL, OutsideOnly
+from gym.console.pages.shell import NO_STORE, PAGE_HEADERS, PageAccess, Section, fill_shell, make_pages
 from gym.console.probes import Probe
-from gym.console.rollout_streams import LinesResponse, RolloutService, error_body
+from gym.console.rollout_streams import LinesResponse, RolloutService
+from gym.console.stack.stack_section import make_section
+from gym.console.stack.stack_view import StackParts
 from gym.console.upstream_addresses import MAX_BYTES, UpstreamAdmin
 from gym.console.vanished import Vanished
-from gym.errors import GymError, InfraError, UserError
+from gym.errors import GymError, UserError
+from gym.http.pool import HttpClient
 from gym.trainers import shares
 from gym.wire.discovery import Discovery
 from gym.wire.failures import NO_ROUTE, RolloutError
 from gym.wire.foreign_pages import Why, refusal_words
+from gym.wire.stack_names import ROUTER
 
+PAGES = [
+    *(
+        "/",
+        "/view",
+        "/servers",
+        "/discovery",
+        "/settings",
+        "/collections",
+        "/held",
+        "/vanished",
+        "/rollouts",
+        "/shares",
+    ),
+    *("/metrics", "/global_config_dict_yaml", "/server_instances", "/admin/models/NAME/upstreams"),
+]
 HEALTH = ("/healthz", "/livez", "/readyz", "/health")
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-NO_STORE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
-CHALLENGES = ('Bearer realm="gym"', 'Basic realm="gym: any user name, the token as password", charset="UTF-8"')
 
 
 class Probing(Protocol):
@@ -55,19 +76,25 @@ class Reconciling(Protocol):
 class Deps:
     sources: DiscoverySources
     prober: Probing
-    page: Page
     token: str = field(default="", repr=False)
     board: Collections = field(default_factory=Collections)
     vanished: Vanished = field(default_factory=Vanished)
     streams: OpenStreams = field(default_factory=OpenStreams)
+    parts: StackParts = StackParts()
+    client: HttpClient | None = None  # for the router's figures
+    sections: tuple[Section, ...] = ()  # beside the stack's own
     admin: UpstreamAdmin | None = None
     reconciler: Reconciling | None = None  # of the stack's routes, where that is this console's task
 
 
 def make_app(deps: Deps) -> Starlette:
-    console = Console(deps)
+    stack = make_section(deps.sources, deps.prober, deps.parts, deps.client, deps.board.running)
+    sections = (stack, *(deps.sections or (GUIDE,)))
+    access = PageAccess(stack="")
+    console = Console(deps, fill_shell(stack, sections, access))
     routes = [
         Route("/", console.front),
+        *make_pages(sections, access),
         Route("/servers", console.servers),
         Route("/discovery", console.discovery),
         Route("/settings", console.settings),
@@ -88,7 +115,8 @@ def make_app(deps: Deps) -> Starlette:
         Route("/s/{rest:path}", console.unrouted, methods=METHODS),
         Route("/{rest:path}", console.nowhere, methods=METHODS),
     ]
-    return Starlette(routes=routes, lifespan=lambda _: _kept(deps))
+    guard = [Middleware(OutsideOnly, router=ROUTER)] if deps.parts.contained else []
+    return Starlette(routes=routes, middleware=guard, lifespan=lambda _: _kept(deps))
 
 
 @asynccontextmanager
@@ -105,14 +133,14 @@ async def _kept(deps: Deps) -> AsyncIterator[None]:
 
 
 class Console:
-    def __init__(self, deps: Deps) -> None:
+    def __init__(self, deps: Deps, front: str) -> None:
         self._deps = deps
+        self._front = front
 
     async def front(self, request: Request) -> Response:
         """A page for people; for programs what a head server says there."""
         if "text/html" in request.headers.get("accept", ""):
-            page = self._deps.page
-            return Response(page.html, headers={**NO_STORE, **page.headers}, media_type="text/html")
+            return Response(self._front, headers=PAGE_HEADERS, media_type="text/html")
         return _json({"status": "ok", "stack": self._deps.sources.config().stack, "version": __version__})
 
     async def servers(self, request: Request) -> Response:
@@ -143,22 +171,22 @@ class Console:
         """The router asks before it lets anyone in from wider than loopback."""
         if is_admitted(request.headers.get("authorization", ""), self._deps.token):
             return Response(status_code=200, headers=NO_STORE)
-        return _asks_for_token()
+        return asks_for_token()
 
     async def upstreams(self, request: Request) -> Response:
         """Of a model. Where the stack has a token it is asked for here too: servers inside do not have it."""
         admin, token = self._deps.admin, self._deps.token
         if token and not is_admitted(request.headers.get("authorization", ""), token):
-            return _asks_for_token()
+            return asks_for_token()
         name = request.path_params["name"]
         try:
             if admin is None:
                 raise UserError("this console looks after no models", "ask the router of a stack: gym ps")
             if request.method == "PUT":
-                return _json(await admin.put(name, await _read_small(request, MAX_BYTES)))
+                return _json(await admin.put(name, await read_small(request, MAX_BYTES)))
             return _json(await (admin.delete(name) if request.method == "DELETE" else admin.show(name)))
         except GymError as error:
-            return _refusal(error)
+            return refusal_reply(error)
 
     async def same_origin(self, request: Request) -> Response:
         """The router asks about what carries an Origin. Who is foreign was refused before it came here."""
@@ -167,6 +195,8 @@ class Console:
     async def refused(self, request: Request) -> Response:
         """Where the router sends what it does not let through."""
         asked = request.path_params["why"]
+        if asked == "inside":
+            return _json(REFUSAL, status=403)
         why: Why = asked if asked in get_args(Why) else "page"
         words = refusal_words(why, request.headers)
         error = RolloutError("row", words.text)
@@ -196,9 +226,9 @@ class Console:
     async def hear(self, request: Request) -> Response:
         """A collector says how it is getting on."""
         try:
-            self._deps.board.hear(await _read_small(request, collections.MAX_BYTES))
+            self._deps.board.hear(await read_small(request, collections.MAX_BYTES))
         except GymError as error:
-            return _refusal(error)
+            return refusal_reply(error)
         return Response(status_code=204, headers=NO_STORE)
 
     async def rollouts(self, request: Request) -> Response:
@@ -207,7 +237,7 @@ class Console:
         try:
             opened = await RolloutService(deps.sources, deps.board, deps.token, deps.streams).open(request)
         except GymError as error:
-            return _refusal(error)
+            return refusal_reply(error)
         return LinesResponse(opened, NO_STORE)
 
     async def steer(self, request: Request) -> Response:
@@ -216,9 +246,9 @@ class Console:
         try:
             if request.method == "GET":
                 return _json(streams.find(id).stats().to_dict())
-            return _json(await streams.execute(id, await _read_small(request, group_streams.MAX_BYTES)))
+            return _json(await streams.execute(id, await read_small(request, group_streams.MAX_BYTES)))
         except GymError as error:
-            return _refusal(error)
+            return refusal_reply(error)
 
     async def shares(self, request: Request) -> Response:
         """A stream claims its part of the stack's places; or: who has a part."""
@@ -226,9 +256,9 @@ class Console:
         if request.method == "GET":
             return _json({"shares": claims.view()})
         try:
-            granted = claims.hear(await _read_small(request, shares.MAX_BYTES))
+            granted = claims.hear(await read_small(request, shares.MAX_BYTES))
         except GymError as error:
-            return _refusal(error)
+            return refusal_reply(error)
         return Response(shares.granted_to_body(granted), headers=NO_STORE, media_type="application/json")
 
     async def unrouted(self, request: Request) -> Response:
@@ -247,50 +277,12 @@ class Console:
         return Response(failure.to_body(), failure.status, {**NO_STORE, **headers}, "application/json")
 
     async def nowhere(self, request: Request) -> Response:
-        pages = [
-            "/",
-            "/servers",
-            "/discovery",
-            "/settings",
-            "/collections",
-            "/held",
-            "/vanished",
-            "/rollouts",
-            "/shares",
-        ]
-        pages += ["/metrics", "/global_config_dict_yaml", "/server_instances", "/admin/models/NAME/upstreams"]
-        return _json({"error": f"nothing at {request.url.path[:200]}", "try": pages}, status=404)
+        return _json({"error": f"nothing at {request.url.path[:200]}", "try": PAGES}, status=404)
 
     async def _live(self, request: Request, view: Callable[..., Any]) -> Response:
         found, config = await self._deps.sources.discovery(), self._deps.sources.config()
         probes = await self._deps.prober.probe(found, config.servers)
         return _json(view(found, config, probes, find_origin(request.headers, found.router)))
-
-
-def _asks_for_token() -> Response:
-    body = {
-        "error": "this stack asks for its token",
-        "how": f"send `Authorization: Bearer $GYM_TOKEN`, or set {labels.ENV_TOKEN} for gym",
-    }
-    refusal = _json(body, status=401)
-    for challenge in CHALLENGES:
-        refusal.headers.append("www-authenticate", challenge)
-    return refusal
-
-
-async def _read_small(request: Request, most: int) -> bytes:
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
-            raise UserError(f"the body is larger than {most} bytes")
-    return body
-
-
-def _refusal(error: GymError) -> Response:
-    """422 for what is wrong with the question, 503 for what is wrong here."""
-    status = 503 if isinstance(error, InfraError) else 422
-    return Response(error_body(error), status, NO_STORE, "application/json")
 
 
 def _is_below(asked: str, prefix: str) -> bool:

@@ -20,6 +20,9 @@ class ConsoleSettings:
     wanted: Path | None = None  # with `routes`: this console keeps the stack's routes
     routes: Path | None = None
     upstreams: Path | None = None  # with a folder for each model
+    notes: Path | None = None  # what the runtime and the broker tell
+    logs: Path | None = None
+    results: Path | None = None  # with collected rollouts
 
 
 def read_settings(environ: Mapping[str, str]) -> ConsoleSettings:
@@ -36,10 +39,17 @@ def read_settings(environ: Mapping[str, str]) -> ConsoleSettings:
         listen=environ.get(labels.ENV_LISTEN, "127.0.0.1:0"),
         drain_seconds=float(environ.get(labels.ENV_DRAIN, "5")),
         token=_read_token(environ),
-        wanted=Path(environ[labels.ENV_WANTED]) if environ.get(labels.ENV_WANTED) else None,
-        routes=Path(environ[labels.ENV_ROUTES]) if environ.get(labels.ENV_ROUTES) else None,
-        upstreams=Path(environ[labels.ENV_UPSTREAMS]) if environ.get(labels.ENV_UPSTREAMS) else None,
+        wanted=_path(environ, labels.ENV_WANTED),
+        routes=_path(environ, labels.ENV_ROUTES),
+        upstreams=_path(environ, labels.ENV_UPSTREAMS),
+        notes=_path(environ, labels.ENV_NOTES),
+        logs=_path(environ, labels.ENV_LOGS),
+        results=_path(environ, labels.ENV_RESULTS),
     )
+
+
+def _path(environ: Mapping[str, str], name: str) -> Path | None:
+    return Path(environ[name]) if environ.get(name) else None
 
 
 def _read_token(environ: Mapping[str, str]) -> str:

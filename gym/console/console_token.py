@@ -6,6 +6,8 @@ import base64
 import binascii
 import hmac
 
+CHALLENGES = ('Bearer realm="gym"', 'Basic realm="gym: any user name, the token as password", charset="UTF-8"')
+
 
 def is_admitted(authorization: str, token: str) -> bool:
     """Never without a token of our own: this is only asked where one is needed."""

@@ -32,6 +32,7 @@ class Probe:
     milliseconds: float = 0.0
     health: Mapping[str, Any] = field(default_factory=dict)
     started: float = 0.0  # seconds since the epoch; 0: it does not say
+    version: str = ""
 
     @property
     def ok(self) -> bool:
@@ -87,7 +88,7 @@ class Prober:
         taken = (time.perf_counter() - started) * 1000
         if reply.status == 200 or (not ours and reply.status != 503):
             health = _parse(reply.body)
-            return Probe("success", "", round(taken, 1), _health(health), _started(health))
+            return Probe("success", "", round(taken, 1), _health(health), _started(health), _version(health))
         why = error_from_reply(reply.status, reply.body, server="", kind="agent").message
         detail = why if why.startswith(BLOCKED) else f"/healthz answered {reply.status}"
         return Probe("unknown_error", detail, round(taken, 1), _health(_parse(reply.body)))
@@ -110,3 +111,8 @@ def _health(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 def _started(fields: Mapping[str, Any]) -> float:
     started = fields.get("started")
     return float(started) if isinstance(started, (int, float)) else 0.0
+
+
+def _version(fields: Mapping[str, Any]) -> str:
+    version = fields.get("version")
+    return version[:40] if isinstance(version, str) else ""

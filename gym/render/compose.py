@@ -47,6 +47,8 @@ ENGINE_SOCKET: Final = "/var/run/docker.sock"
 OUTSIDE_PORT: Final = 11001  # the router's entry point that the host publishes; the inside one has the well-known port
 SETTINGS_MOUNT: Final = "/run/gym-config.json"
 WANTED_MOUNT: Final = "/run/gym-wanted"
+NOTES_MOUNT: Final = "/run/gym-notes"
+RESULTS_MOUNT: Final = "/results"
 UPSTREAMS_MOUNT: Final = "/run/gym-upstreams"
 ROUTES: Final = "stack.yml"  # the router's dynamic file
 USER: Final = "10001:10001"
@@ -76,6 +78,8 @@ class ComposeFacts(Value):
     static_digest: str = ""  # of what the router reads once: another one means another router
     engine_socket: str = ENGINE_SOCKET  # on the host; the sandbox broker's alone
     engine_group: int | None = None  # who may open it
+    results: str = ""  # folder of collected rollouts, for the console
+    results_writable: bool = False
 
 
 def render_compose(plan: Plan, facts: ComposeFacts) -> str:
@@ -257,7 +261,10 @@ def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> Compose
         labels.ENV_WANTED: WANTED_MOUNT,
         labels.ENV_ROUTES: f"/run/gym-routes/{ROUTES}",
         labels.ENV_UPSTREAMS: UPSTREAMS_MOUNT,
+        labels.ENV_NOTES: NOTES_MOUNT,
+        **({labels.ENV_RESULTS: RESULTS_MOUNT} if facts.results else {}),
     }
+    results = Mount(source=facts.results, target=RESULTS_MOUNT, writable=facts.results_writable)
     return ComposeService(
         base="server",
         image=facts.base_image,
@@ -268,7 +275,9 @@ def _console(plan: Plan, facts: ComposeFacts, token: tuple[str, ...]) -> Compose
             Mount(source="./discovery", target="/run/gym", writable=True),
             Mount(source="./traefik/dynamic", target="/run/gym-routes", writable=True),
             Mount(source="./wanted", target=WANTED_MOUNT),
+            Mount(source="./notes", target=NOTES_MOUNT),
             Mount(source=f"./{FOLDER}", target=UPSTREAMS_MOUNT, writable=True),
+            *((results,) if facts.results else ()),
         ),
         labels={labels.INSTANCE: CONSOLE, labels.TYPE: CONSOLE},
     )
@@ -286,11 +295,13 @@ def _broker(plan: Plan, facts: ComposeFacts) -> ComposeService:
             labels.ENV_SANDBOX_CONFIG: "/run/gym-sandbox/config.json",
             labels.ENV_DRAIN: f"{plan.drain_seconds:g}",
             labels.ENV_WANTED: WANTED_MOUNT,
+            labels.ENV_NOTES: NOTES_MOUNT,
             "DOCKER_HOST": f"unix://{ENGINE_SOCKET}",
         },
         volumes=(
             Mount(source=facts.engine_socket, target=ENGINE_SOCKET),
             Mount(source="./wanted", target=WANTED_MOUNT),
+            Mount(source="./notes", target=NOTES_MOUNT, writable=True),
             Mount(source="./sandbox", target="/run/gym-sandbox"),
             Mount(source="./sandbox/state", target="/run/gym-sandbox/state", writable=True),
         ),

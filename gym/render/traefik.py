@@ -37,10 +37,13 @@ LOG_FIELDS = (
     "ServiceURL",
     "entryPointName",
 )
+# Seconds, as servers count them themselves: by default the first ends at 100 ms and the last at 5 s.
+BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 # A replica that refuses leaves within three seconds; one that is busy may keep silent for as long and stays.
 HEALTH_CHECK = {"path": "/healthz", "interval": "3s", "unhealthyInterval": "1s", "timeout": "2900ms"}
 # Only a connection that failed is tried again, never what was sent. Each try takes the next replica: with one of
 # two replicas dead and others asking in between, ten tries all meet the dead one once in a thousand times.
+NO_PAGES = "no-pages"
 RETRY = {"attempts": 10, "initialInterval": "20ms"}
 # Our own servers refuse names that are not theirs. By what name the client came stands in X-Forwarded-Host.
 OWN_HOST = {"passHostHeader": False}
@@ -67,7 +70,7 @@ def traefik_static(
             "providersThrottleDuration": "200ms",  # two seconds by default: a new replica would wait that long
             "file": {"directory": directory, "watch": True},
         },
-        "metrics": {"prometheus": {"manualRouting": True, "addRoutersLabels": True}},
+        "metrics": {"prometheus": {"manualRouting": True, "addRoutersLabels": True, "buckets": [*BUCKETS]}},
         "accessLog": _access_log(access_log),
         "log": {"level": level, "noColor": True},
     }
@@ -85,6 +88,8 @@ def traefik_dynamic(
     """`console` is its URL; `entry_points` those of the static file; `names` the router's own inside the stack."""
     services = {CONSOLE: _console_service(console)}
     middlewares: Tree = {"retry": {"retry": RETRY}, **refusing_middlewares(console)}
+    if INSIDE in entry_points:
+        middlewares[NO_PAGES] = {"replacePath": {"path": "/refused/inside"}}
     if plan.router.needs_token:
         middlewares |= _guards(console)
     routers: Tree = {}
@@ -171,8 +176,11 @@ def _own_routers(plan: Plan, entry_point: str) -> Tree:
     front = _router(entry_point, "PathPrefix(`/`)", guards, CONSOLE)  # refuses foreign origins by itself
     # The console asks for the token itself, at the inside entry point too: it must not be hidden from it.
     admin = {_router_name("gym-admin", entry_point): _router(entry_point, "PathPrefix(`/admin/`)", [], CONSOLE)}
+    # Pages show rollouts, and with them what verifiers expect: no server of the stack gets to see them.
+    pages = {_router_name("gym-pages", entry_point): _router(entry_point, "PathPrefix(`/view`)", [NO_PAGES], CONSOLE)}
     return {
         **(admin if plan.router.needs_token else {}),
+        **(pages if entry_point == INSIDE else {}),
         **_both(_router_name("gym-metrics", entry_point), metrics),
         _router_name("gym-console", entry_point): {**front, "priority": 1},
     }

@@ -26,6 +26,8 @@ class ReplicaStatus(BaseModel):
     restarts: int = 0
     uptime_seconds: float = 0.0
     detail: str = ""  # why it is not healthy: "exit code 1", "no answer on /healthz", ...
+    last_end: str = ""  # why it ended unasked, the last time; seconds since the epoch
+    last_end_at: float = 0.0
 
 
 class StackStatus(BaseModel):

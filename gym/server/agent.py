@@ -92,6 +92,9 @@ class Agent(Server):
         self.peers = Peers(settings.discovery, addresses(settings.document), self.http)
         self._leaving: set[asyncio.Task[None]] = set()
 
+    def _calls_made(self) -> Mapping[str, int]:
+        return self.peers.asked
+
     # What an author may override.
 
     async def run(self, row: RunRow, rollout: RolloutClient) -> bytes:

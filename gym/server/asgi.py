@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
+from gym.server.call_counts import CallCounts
 from gym.server.errors import error_to_failure
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import repair_body, write_json
@@ -86,6 +87,7 @@ class HotRoutes:
     role: str  # what a bug here is called: "resources", "agent", "model"
     routes: Mapping[tuple[str, str], Handler]
     find_tool: Callable[[str], Handler | None] | None = None  # of a path no route has: tools known only at run time
+    counts: CallCounts = field(default_factory=CallCounts)
     in_flight: int = field(default=0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -117,7 +119,7 @@ class HotRoutes:
         return plain, rollout_id, rollout_id
 
     async def _serve(self, handler: Handler, call: Call, receive: Receive, send: Send) -> None:
-        caller = Departure()
+        caller, began = Departure(), time.perf_counter()
         try:
             call.body = repair_body(await read_body(receive))
             read_rollout_headers(call)
@@ -133,6 +135,7 @@ class HotRoutes:
             answer = failure_to_answer(failure, call.failure_headers, call.dialect)
         finally:
             caller.forget()
+        self.counts.add(time.perf_counter() - began, answer.status)
         await send_answer(send, answer)
 
     async def _within_deadline(self, handler: Handler, call: Call) -> Answer:

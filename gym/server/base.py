@@ -27,6 +27,7 @@ from gym.labels import HEADER_ERROR
 from gym.server.asgi import Answer, Call, Handler, HotRoutes, Receive, Scope, Send
 from gym.server.config import ServerConfig, Settings, parse_config, read_settings
 from gym.server.errors import error_to_failure
+from gym.server.schema_pages import add_docs
 from gym.wire import sse
 from gym.wire.json_text import write_json
 
@@ -117,6 +118,10 @@ class Server:
     def health(self) -> dict[str, Any]:
         return {}
 
+    def _calls_made(self) -> Mapping[str, int]:
+        """By the instance that was asked."""
+        return {}
+
     @classmethod
     def app(cls, fields: Mapping[str, Any] | None = None, **settings: Any) -> ServerApp:
         """The ASGI app, configured by the environment, or by `fields` and `Settings` fields where a test gives them."""
@@ -171,8 +176,9 @@ class ServerApp:
         routes = server.routes()
         table = {(route.method, route.path): route.handler for route in routes}
         self.server = server
-        self._hot = HotRoutes(_make_fastapi(server, routes), server.name, server.role, table, server.find_tool)
-        return self._hot
+        app = _make_fastapi(server, routes, lambda: hot.counts.view(hot.in_flight, server._calls_made()))
+        self._hot = hot = HotRoutes(app, server.name, server.role, table, server.find_tool)
+        return hot
 
     async def stop(self) -> None:
         if self.server is not None:
@@ -215,14 +221,16 @@ def find_parts(kind: type[Server]) -> dict[str, ServerPart]:
     return {name: value for name, value in named.items() if isinstance(value, ServerPart)}
 
 
-def _make_fastapi(server: Server, routes: list[Route]) -> FastAPI:
-    app = FastAPI(title=server.name, version=__version__, description=server.config.description or "")
+def _make_fastapi(server: Server, routes: list[Route], work: Callable[[], dict[str, Any]]) -> FastAPI:
+    about = server.config.description or ""
+    app = FastAPI(title=server.name, version=__version__, description=about, docs_url=None, redoc_url=None)
+    add_docs(app)
     started = round(time.time(), 3)
 
     @app.get("/healthz", summary="Ready?")
     async def healthz() -> JSONResponse:
         health = {"status": "ok", "name": server.name, "type": server.server_type, "version": __version__}
-        return JSONResponse({**health, "started": started, **server.health()})
+        return JSONResponse({**health, "started": started, "work": work(), **server.health()})
 
     @app.get("/", include_in_schema=False)
     async def alive() -> JSONResponse:

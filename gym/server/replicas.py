@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from gym.http.pool import HttpClient
 from gym.http.replica_choice import avoid, choose_replica
+from gym.server.call_counts import Asked
 from gym.wire.discovery import Discovery
 from gym.wire.failures import FailureKind, RolloutError
 
@@ -42,6 +43,7 @@ class Peers:
         self._path = Path(source.removeprefix("file://")) if source and not self._url else None
         self._http = http
         self._instances = {name: [Replica(url)] for name, url in known.items()}
+        self.asked = Asked()
         self._stamp = 0
         self._looked = 0.0  # when the last look began that has ended
         self._asking = asyncio.Lock()

@@ -149,6 +149,9 @@ class ResourcesServer(Server, Generic[S]):
         if self.config.expose_tools_over_mcp:
             mcp.mount(app, self)
 
+    def _calls_made(self) -> Mapping[str, int]:
+        return self._peers.asked
+
     def health(self) -> dict[str, Any]:
         return {"sessions": len(self.sessions), "stateful": self._seed.overridden}
 

@@ -189,8 +189,10 @@ class RolloutClient:
                     raise _policy_ignored(instance)
                 headers += self._policy.to_headers()
             try:
+                self._peers.asked[instance] += 1
                 return await self._http.request("POST", replica.url + path, body=body, headers=headers, timeout=timeout)
             except NotSent as error:
+                self._peers.asked[instance] -= 1
                 await self._refused(instance, replica, kind, error, last=pause is None)
                 await asyncio.sleep(min(pause or 0.0, max(left, 0.0)))
             except TimeoutError:

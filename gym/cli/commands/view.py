@@ -10,19 +10,23 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
+from gym.cli.caller_token import read_token
 from gym.cli.sign_of_life import LIFE
 from gym.collect.result_file import write_result
-from gym.console.viewer.app import make_app
+from gym.console.pages.shell import PageAccess, make_app
+from gym.console.run_sections import make_run_sections
 from gym.console.viewer.embed import embed_rollouts
 from gym.console.viewer.rollout_files import RolloutFiles
 from gym.errors import UserError
 from gym.server.config import Settings
 from gym.server.refusing import Rules
 from gym.server.serve import listen, run_app
+from gym.wire.foreign_pages import is_loopback_host
 
-LARGE = 256 << 20
-
-Files = Annotated[list[Path], typer.Argument(metavar="FILE.jsonl", help="Rollouts; failures beside them come along.")]
+Files = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE.jsonl|FOLDER", help="Rollouts, or folders of them; failures beside them come along."),
+]
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", metavar="PAGE.html", help="Write one file that needs no server.")
 ]
@@ -31,32 +35,63 @@ Port = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, h
 OpenIt = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 
 
-def command(files: Files, output: Output = None, sample: Sample = None, port: Port = 0, open_it: OpenIt = False) -> int:
+Bind = Annotated[str, typer.Option("--bind", metavar="HOST", help="Where the pages are served; wider needs a token.")]
+TokenFile = Annotated[
+    Path | None, typer.Option("--token-file", metavar="FILE", help="Holds the token that browsers must send.")
+]
+
+
+def command(
+    files: Files,
+    output: Output = None,
+    sample: Sample = None,
+    port: Port = 0,
+    open_it: OpenIt = False,
+    bind: Bind = "127.0.0.1",
+    token_file: TokenFile = None,
+) -> int:
     """Read rollouts in a browser: gym view rollouts.jsonl."""
     if sample is not None and output is None:
         raise UserError("--sample is for a page of its own; a served one shows them all.", "Add -o page.html.")
     rollouts = RolloutFiles(files)
-    size = sum(file.path.stat().st_size for file in rollouts.files if file.path.is_file())
-    if size > LARGE:
-        console.note(f"Reading {size / 1e9:.1f} GB once, to index it.")
-    rollouts.refresh()
+    rollouts.refresh(whole=output is not None)
     if output is not None:
         return _write_page(rollouts, output, sample, open_it)
-    with _listen(port) as listener:
-        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+    access = _access(bind, token_file)
+    with _listen(bind, port) as listener:
+        url = f"http://{bind}:{listener.getsockname()[1]}/"
         console.show_line(url)
         console.note("Ctrl-C stops it.")
         if open_it:
             webbrowser.open(url)
         settings = Settings(name="view", listen=f"fd:{listener.detach()}", drain_seconds=1)
         with LIFE.hidden():
-            run_app(make_app(rollouts), settings, rules=Rules(pages=True))
+            run_app(
+                make_app(make_run_sections(rollouts.runs), access, _first(files)),
+                settings,
+                rules=Rules(pages=True, near=True),
+            )
     return 0
 
 
-def _listen(port: int) -> socket.socket:
+def _first(files: list[Path]) -> str:
+    """Who names one file wants to read it; who names a folder, to see what is there."""
+    return "rollouts" if len(files) == 1 and not files[0].is_dir() else "runs"
+
+
+def _access(bind: str, token_file: Path | None) -> PageAccess:
+    token = read_token(token_file) if token_file is not None or not is_loopback_host(bind) else ""
+    if not token and not is_loopback_host(bind):
+        raise UserError(
+            f"--bind {bind} serves the rollouts to more than this machine, and no token is set.",
+            "Give one: `openssl rand -hex 32 > token.txt`, then `--token-file token.txt` (or set GYM_TOKEN).",
+        )
+    return PageAccess(token)
+
+
+def _listen(bind: str, port: int) -> socket.socket:
     try:
-        return listen(f"127.0.0.1:{port}")
+        return listen(f"{bind}:{port}")
     except UserError as error:
         raise UserError(error.what, "Choose another --port, or leave it out.") from None
 

@@ -6,18 +6,34 @@ A task's repeats count as one pair of means: they are not independent of one ano
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from gym.collect.keys import DigestTable
 from gym.collect.study.estimates import Interval, Sample, paired_p_value
-from gym.collect.study.recorded import Recorded, mix, read_rollouts
+from gym.collect.study.recorded import mix, read_rollouts
 from gym.errors import UserError
 
 By = Literal["row", "index"]
 MAX_LISTED = 1000
+
+
+class Tried(NamedTuple):
+    """What a comparison needs of a rollout."""
+
+    reward: float
+    task: int  # `_ng_task_index`
+    repeat: int
+    digest: int | None  # of the row's text
+    line: int
+
+
+class TaskPair(NamedTuple):
+    task: int  # its index in the later collection
+    before: float  # means over its repeats
+    after: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,31 +65,33 @@ class RolloutComparison:
     flips: list[Flip] = field(default_factory=list)  # the first thousand
 
 
-class _Side:
+class ComparedSide:
     """A file's tasks and rollouts, in some 100 bytes a rollout."""
 
-    def __init__(self, path: Path, by: By) -> None:
+    def __init__(self, path: Path, by: By, tries: Iterable[Tried]) -> None:
         self.path = path
         self.keys = array("Q")  # of tasks, in the order of the file
         self.sums = array("d")
         self.counts = array("q")
-        self.tasks = DigestTable(values=True)  # key -> place in the three above
+        self.numbers = array("q")  # `_ng_task_index` of each
+        self.tasks = DigestTable(values=True)  # key -> place in the four above
         self.rollouts = DigestTable(values=True)  # key -> place in the five below
         self.rewards = array("d")
         self.marks = array("Q")
         self.indices = array("q")
         self.repeats = array("q")
         self.lines = array("q")
-        for rollout in read_rollouts(path):
-            self._add(rollout, by)
+        for tried in tries:
+            self._add(tried, by)
         if not self.rewards:
             raise UserError(f"{path}: no rollouts")
 
-    def _add(self, rollout: Recorded, by: By) -> None:
-        task = _task_key(rollout, by)
-        mark = mix(task, rollout.repeat)
+    def _add(self, tried: Tried, by: By) -> None:
+        task = _task_key(tried, by, self.path)
+        mark = mix(task, tried.repeat)
         if not self.rollouts.add(mark, len(self.rewards)):
-            raise UserError(f"{rollout.where}: this rollout is in the file twice", "remove one of the two lines")
+            twice = f"{self.path}:{tried.line}: this rollout is in the file twice"
+            raise UserError(twice, "remove one of the two lines")
         place = self.tasks.get(task)
         if place is None:
             place = len(self.keys)
@@ -81,13 +99,14 @@ class _Side:
             self.keys.append(task)
             self.sums.append(0.0)
             self.counts.append(0)
-        self.sums[place] += rollout.reward
+            self.numbers.append(tried.task)
+        self.sums[place] += tried.reward
         self.counts[place] += 1
-        self.rewards.append(rollout.reward)
+        self.rewards.append(tried.reward)
         self.marks.append(mark)
-        self.indices.append(rollout.task)
-        self.repeats.append(rollout.repeat)
-        self.lines.append(int(rollout.where.rpartition(":")[2]))
+        self.indices.append(tried.task)
+        self.repeats.append(tried.repeat)
+        self.lines.append(tried.line)
 
     def mean(self, place: int) -> float:
         return self.sums[place] / self.counts[place]
@@ -99,19 +118,23 @@ class _Side:
 def compare_rollouts(before: Path, after: Path, *, by: By | None = None, flip_at: float = 0.5) -> RolloutComparison:
     """Pairs by the text of the row, or by `_ng_task_index` where a file has no digests."""
     chosen = by or _choose(before, after)
-    first, second = _Side(before, chosen), _Side(after, chosen)
-    compared = RolloutComparison(before, after)
-    pairs = list(_pair_tasks(first, second))
+    first, second = (ComparedSide(path, chosen, _read_tries(path)) for path in (before, after))
+    return compare_sides(first, second, chosen, flip_at=flip_at)
+
+
+def compare_sides(first: ComparedSide, second: ComparedSide, by: By, *, flip_at: float = 0.5) -> RolloutComparison:
+    compared = RolloutComparison(first.path, second.path)
+    pairs = list(pair_tasks(first, second))
     compared.tasks = len(pairs)
     compared.only_before = len(first.keys) - len(pairs)
     compared.only_after = len(second.keys) - len(pairs)
     if not pairs:
-        raise UserError(_nothing_shared(first, second, chosen), _other_way(chosen))
-    compared.mean_before = Sample(one for one, _ in pairs).mean
-    compared.mean_after = Sample(other for _, other in pairs).mean
-    apart = Sample(other - one for one, other in pairs)
+        raise UserError(_nothing_shared(first, second, by), _other_way(by))
+    compared.mean_before = Sample(one.before for one in pairs).mean
+    compared.mean_after = Sample(one.after for one in pairs).mean
+    apart = Sample(one.after - one.before for one in pairs)
     compared.difference, compared.interval = apart.mean, apart.interval
-    compared.p_value = paired_p_value([other - one for one, other in pairs])
+    compared.p_value = paired_p_value([one.after - one.before for one in pairs])
     for flip in _find_flips(first, second, flip_at):
         compared.better += flip.after > flip.before
         compared.worse += flip.after < flip.before
@@ -127,15 +150,20 @@ def _choose(before: Path, after: Path) -> By:
     return "row" if None not in digests else "index"
 
 
-def _pair_tasks(first: _Side, second: _Side) -> Iterator[tuple[float, float]]:
-    """(mean before, mean after) of each task that both have, in an order that no file decides."""
+def _read_tries(path: Path) -> Iterator[Tried]:
+    for one in read_rollouts(path):
+        yield Tried(one.reward, one.task, one.repeat, one.digest, int(one.where.rpartition(":")[2]))
+
+
+def pair_tasks(first: ComparedSide, second: ComparedSide) -> Iterator[TaskPair]:
+    """Each task that both have, in an order that no file decides."""
     for key in sorted(second.keys):
         place, other = first.tasks.get(key), second.tasks.get(key)
         if place is not None and other is not None:
-            yield first.mean(place), second.mean(other)
+            yield TaskPair(second.numbers[other], first.mean(place), second.mean(other))
 
 
-def _find_flips(first: _Side, second: _Side, border: float) -> Iterator[Flip]:
+def _find_flips(first: ComparedSide, second: ComparedSide, border: float) -> Iterator[Flip]:
     for other, mark in enumerate(second.marks):
         place = first.rollouts.get(mark)
         if place is None:
@@ -146,15 +174,15 @@ def _find_flips(first: _Side, second: _Side, border: float) -> Iterator[Flip]:
             yield Flip(second.indices[other], second.repeats[other], before, after, *where)
 
 
-def _task_key(rollout: Recorded, by: By) -> int:
+def _task_key(tried: Tried, by: By, path: Path) -> int:
     if by == "index":
-        return mix(rollout.task)
-    if rollout.digest is None:
-        raise UserError(f"{rollout.where}: the line holds no key", "pair the two by their place: --by index")
-    return rollout.digest
+        return mix(tried.task)
+    if tried.digest is None:
+        raise UserError(f"{path}:{tried.line}: the line holds no key", "pair the two by their place: --by index")
+    return tried.digest
 
 
-def _nothing_shared(first: _Side, second: _Side, by: By) -> str:
+def _nothing_shared(first: ComparedSide, second: ComparedSide, by: By) -> str:
     what = "row" if by == "row" else "_ng_task_index"
     return f"{first.path} ({len(first.keys):,} tasks) and {second.path} ({len(second.keys):,} tasks) share no {what}"
 

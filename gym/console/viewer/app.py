@@ -1,111 +1,124 @@
-"""The page and what it asks for, as an ASGI app over one set of rollout files. For this machine's browser alone."""
+"""Runs of rollouts as a section of the pages: its page, and what that asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import asyncio
+import time
+from dataclasses import replace
 
-import orjson
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from gym.console.console_page import Page
-from gym.console.viewer.page import load_page
+from gym.console.pages.shell import NO_STORE, Section, answering, json_reply
+from gym.console.viewer.note_routes import make_note_routes
 from gym.console.viewer.query import Place, read_query
-from gym.console.viewer.rollout_files import NoSuchRollout, RolloutFiles
+from gym.console.viewer.rollout_files import RolloutFiles
 from gym.errors import UserError
 
 MAX_PAGE_ROWS = 500
-NO_STORE = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+MAX_PAGE_GROUPS = 200
+MAX_GROUP_ROWS = 64  # of one task; the others are counted
 RAW = {**NO_STORE, "content-security-policy": "default-src 'none'; sandbox"}
+MAX_WAIT, LOOK_SECONDS = 15, 0.5
+
+SCRIPTS = (
+    *("signs.js", "ansi.js", "highlight.js", "diff.js", "maths.js", "inline.js", "markdown.js"),
+    *("texts.js", "tokens.js", "calls.js", "conversation.js", "judged.js", "timing.js", "beside.js", "copies.js"),
+    *("marks.js", "outline.js", "source.js", "rollout.js"),
+    *("address.js", "window.js", "filters.js", "list.js", "page.js"),
+)
+STYLES = ("page.css", "list.css", "rollout.css", "prose.css")
 
 
-def make_app(files: RolloutFiles) -> Starlette:
-    viewer = Viewer(files, load_page())
-    place = "{file:int}/{index:int}"
+def make_section(files: RolloutFiles) -> Section:
+    viewer = Viewer(files)
+    api = "/view/api/rollouts"
+    place = f"{api}/rollout/{{id:path}}"  # RUN:LINE, where the name of a run may have slashes
     routes = [
-        Route("/", viewer.front),
-        Route("/api/summary", _answering(viewer.summary)),
-        Route("/api/rollouts", _answering(viewer.rollouts)),
-        Route(f"/api/rollout/{place}", _answering(viewer.rollout)),
-        Route(f"/api/rollout/{place}/row", _answering(viewer.row)),
-        Route(f"/api/rollout/{place}/asked", _answering(viewer.asked)),
-        Route(f"/api/rollout/{place}/problem", _answering(viewer.problem)),
+        Route(f"{api}/summary", answering(viewer.summary)),
+        Route(f"{api}/list", answering(viewer.rollouts)),
+        Route(f"{api}/groups", answering(viewer.groups)),
+        Route(f"{api}/changes", viewer.changes),
+        Route(f"{place}/row", answering(viewer.row)),
+        Route(f"{place}/asked", answering(viewer.asked)),
+        Route(f"{place}/problem", answering(viewer.problem)),
+        *make_note_routes(files, api, place),
+        Route(place, answering(viewer.rollout)),
     ]
-    # A page elsewhere may point a name of its own at this address; it must not read what lies here.
-    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"], www_redirect=False)
-    return Starlette(routes=routes, middleware=[hosts])
+    return Section("rollouts", "Rollouts", "gym.console.viewer", SCRIPTS, STYLES, routes)
 
 
 class Viewer:
     """Its methods read files, so they run in threads."""
 
-    def __init__(self, files: RolloutFiles, page: Page) -> None:
+    def __init__(self, files: RolloutFiles) -> None:
         self._files = files
-        self._page = page
-
-    def front(self, _: Request) -> Response:
-        return Response(self._page.html, headers={**NO_STORE, **self._page.headers}, media_type="text/html")
 
     def summary(self, _: Request) -> Response:
         self._files.refresh()
-        return _json(self._files.summary())
+        return json_reply(self._files.summary())
 
     def rollouts(self, request: Request) -> Response:
         """A page of the list: `start`, `count` and what `read_query` knows."""
-        asked = request.query_params
-        start, count = _whole(asked.get("start", "0")), min(_whole(asked.get("count", "100")), MAX_PAGE_ROWS)
+        start, count = _page(request, 100, MAX_PAGE_ROWS)
         self._files.refresh()
-        found = self._files.find(read_query(asked))
+        found = self._files.find(read_query(request.query_params))
         rows = [self._files.view(place) for place in found.places[start : start + count]]
-        return _json({"total": len(found.places), "start": start, "rows": rows, "bars": found.bars})
+        reply = {"total": len(found.places), "start": start, "rows": rows, "bars": found.bars}
+        return json_reply({**reply, "searched": found.searched, "generation": self._files.generation})
+
+    def groups(self, request: Request) -> Response:
+        """A page of the tasks, those whose repeats disagree first unless `sort` says otherwise."""
+        start, count = _page(request, 50, MAX_PAGE_GROUPS)
+        self._files.refresh()
+        query = read_query(request.query_params)
+        found = self._files.find(replace(query, sort="file"))
+        groups = self._files.groups(found, query.sort if "sort" in request.query_params else "disagree")
+        views = [self._files.group_view(group, MAX_GROUP_ROWS) for group in groups[start : start + count]]
+        reply = {"total": len(groups), "lines": len(found.places), "start": start, "groups": views, "bars": found.bars}
+        return json_reply({**reply, "searched": found.searched, "generation": self._files.generation})
+
+    async def changes(self, request: Request) -> Response:
+        """Answers as soon as files are no longer as they were at `generation`, or after `wait` seconds."""
+        known = request.query_params.get("generation", "")
+        wait = request.query_params.get("wait", "")
+        border = time.monotonic() + (min(int(wait), MAX_WAIT) if wait.isdecimal() and len(wait) < 4 else 0)
+        while True:
+            await run_in_threadpool(self._files.refresh)
+            now = self._files.generation
+            if str(now) != known or time.monotonic() >= border or await request.is_disconnected():
+                return json_reply({"generation": now, "indexed": self._files.runs.indexed()})
+            await asyncio.sleep(LOOK_SECONDS)
 
     def rollout(self, request: Request) -> Response:
         """The line as it stands in its file."""
-        place = _place(request)
+        place = self._place(request)
         kind = "text/plain" if self._files.is_malformed(place) else "application/json"
         return Response(self._files.line(place), headers=RAW, media_type=kind)
 
     def row(self, request: Request) -> Response:
         """Its line of the list."""
-        return _json(self._files.view(_place(request)))
+        return json_reply(self._files.view(self._place(request)))
 
     def asked(self, request: Request) -> Response:
-        return Response(self._files.asked(_place(request)) or b"null", headers=RAW, media_type="application/json")
+        asked = self._files.asked(self._place(request)) or b"null"
+        return Response(asked, headers=RAW, media_type="application/json")
 
     def problem(self, request: Request) -> Response:
-        return _json(self._files.problem(_place(request)))
+        return json_reply(self._files.problem(self._place(request)))
+
+    def _place(self, request: Request) -> Place:
+        return self._files.place(request.path_params["id"])
 
 
-def _answering(call: Callable[[Request], Response]) -> Callable[[Request], Response]:
-    """What a person may meet becomes a sentence on the page."""
-
-    def answer(request: Request) -> Response:
-        try:
-            return call(request)
-        except UserError as error:
-            return _json({"error": str(error)}, status=400)
-        except NoSuchRollout as error:
-            return _json({"error": f"{error}: its file has changed; reload the page"}, status=404)
-        except OSError as error:
-            return _json({"error": f"{error.filename}: {error.strerror}"}, status=410)
-
-    return answer
+def _page(request: Request, count: int, most: int) -> tuple[int, int]:
+    asked = request.query_params
+    return read_whole(asked.get("start", "0")), min(read_whole(asked.get("count", str(count))), most)
 
 
-def _place(request: Request) -> Place:
-    return request.path_params["file"], request.path_params["index"]
-
-
-def _whole(text: str) -> int:
+def read_whole(text: str) -> int:
     if not text.isdecimal() or len(text) > 12:
         raise UserError(f"start and count are whole numbers, found {text[:40]!r}")
     return int(text)
-
-
-def _json(value: Any, status: int = 200) -> Response:
-    return Response(orjson.dumps(value), status, NO_STORE, "application/json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import orjson
 
+from gym.console.viewer.note_routes import NotedRollouts
 from gym.console.viewer.page import make_file
 from gym.console.viewer.query import Place
 from gym.console.viewer.rollout_files import RolloutFiles
@@ -14,16 +15,18 @@ MAX_BYTES = 100 << 20
 
 
 def embed_rollouts(files: RolloutFiles, sample: int | None = None) -> bytes:
-    places = [(number, index) for number, file in enumerate(files.files) for index in range(len(file))]
+    shown = [(files.runs.number(file), file) for file in files.runs.shown()]
+    places = [(number, index) for number, file in shown for index in range(len(file))]
     chosen = spread_evenly(places, sample) if sample is not None else places
     _check_size(files, chosen, len(places))
     summary = files.summary() | {"sampled": [len(chosen), len(places)] if len(chosen) < len(places) else None}
     rows = orjson.dumps([files.view(place) for place in chosen])
     bodies = b",".join(_body(files, place) for place in chosen)
-    asked = {f"{number}/{index}": files.asked((number, index)) for number, index in _failures(files, chosen)}
+    asked = {files.view(place)["id"]: files.asked(place) for place in _failures(files, chosen)}
     inputs = b",".join(orjson.dumps(id) + b":" + row for id, row in asked.items() if row)
     return make_file(
-        b'{"summary":%b,"rows":%b,"bodies":[%b],"asked":{%b}}' % (orjson.dumps(summary), rows, bodies, inputs)
+        b'{"summary":%b,"rows":%b,"bodies":[%b],"asked":{%b},"notes":%b}'
+        % (orjson.dumps(summary), rows, bodies, inputs, orjson.dumps(NotedRollouts(files).by_id()))
     )
 
 
@@ -35,7 +38,7 @@ def spread_evenly(places: list[Place], count: int) -> list[Place]:
 
 
 def _check_size(files: RolloutFiles, chosen: list[Place], there: int) -> None:
-    size = sum(files.files[number].lengths[index] for number, index in chosen)
+    size = sum(files.files[number].columns.lengths[index] for number, index in chosen)
     if len(chosen) <= MAX_ROLLOUTS and size <= MAX_BYTES:
         return
     fitting = max(1, min(MAX_ROLLOUTS, len(chosen) * MAX_BYTES // max(size, 1)))

@@ -1,28 +1,35 @@
-"""What the list of the page needs of a line: whose rollout, its reward, what failed, what was asked. Never raises."""
+"""What the pages need of a line: whose rollout, its reward, what failed, what was asked, which tools. Never raises."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
+from gym.collect.keys import parse_key
+from gym.collect.provenance import BREAK
 from gym.collect.run_replies import FAILURE_CLASS, STAMP
 from gym.data.row_parsing import AGENT_REF, PARAMS
 from gym.wire import items
 from gym.wire.metrics import ROLLOUT, TASK
+from gym.wire.token_ids import find_break
 
 MALFORMED = "malformed"
 NO_NUMBER = math.nan
+MAX_MEASURES = 64  # components of a reward that a file's columns hold; hops likewise
 _LONGEST_TITLE = 160
 _LONGEST_NAME = 200  # of a name that a file chose
+_MAX_TOOLS = 64
+_CALL = "_call"
+_NO_COMPONENT = frozenset({"reward", PARAMS, "response", AGENT_REF})
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One line. `kind` is empty for a rollout, else what went wrong."""
+    """One line. `kind` is empty for a rollout, else what went wrong. An unknown count is -1, another number NaN."""
 
     agent: str = ""
     kind: str = ""
@@ -31,6 +38,18 @@ class Facts:
     repeat: int = -1
     seconds: float = NO_NUMBER
     tokens: int = -1
+    tokens_in: int = -1
+    tokens_out: int = -1
+    steps: int = 0  # calls of tools and messages of the policy
+    queued: float = NO_NUMBER
+    began: float = NO_NUMBER  # seconds since the epoch
+    tools: tuple[str, ...] = ()  # used, in the order of their names
+    digest: int = 0  # of the row's text; 0 where the collector wrote none
+    truncated: bool = False
+    breaks: bool = False  # the policy's token ids do not continue the former turn
+    title: str = ""
+    components: Mapping[str, float] = field(default_factory=dict)  # numbers that the verifier added
+    hops: Mapping[str, float] = field(default_factory=dict)  # milliseconds
 
 
 def read_facts(raw: bytes, *, failed: bool) -> Facts:
@@ -39,6 +58,9 @@ def read_facts(raw: bytes, *, failed: bool) -> Facts:
     if row is None:
         return Facts(kind=MALFORMED)
     stamp = _mapping(row.get(STAMP))
+    response = _mapping(row.get("response"))
+    usage = _mapping(response.get("usage"))
+    steps, tools = _actions(response.get("output"))
     return Facts(
         agent=_agent(row, stamp),
         kind=_failure_kind(row) if failed or FAILURE_CLASS in row else "",
@@ -46,7 +68,19 @@ def read_facts(raw: bytes, *, failed: bool) -> Facts:
         task=_whole(row.get(TASK)),
         repeat=_whole(row.get(ROLLOUT)),
         seconds=_number(stamp.get("seconds")),
-        tokens=_whole(_mapping(_mapping(row.get("response")).get("usage")).get("total_tokens")),
+        tokens=_whole(usage.get("total_tokens")),
+        tokens_in=_whole(usage.get("input_tokens")),
+        tokens_out=_whole(usage.get("output_tokens")),
+        steps=steps,
+        queued=_number(stamp.get("queued")),
+        began=_number(stamp.get("started")),
+        tools=tools,
+        digest=_digest(stamp.get("key")),
+        truncated=response.get("status") == "incomplete" or bool(_mapping(response.get("incomplete_details"))),
+        breaks=bool(stamp.get(BREAK)) if stamp else find_break(response.get("output")) is not None,
+        title=read_title(row),
+        components={} if failed else dict(_components(row)),
+        hops=_numbers(_mapping(stamp.get("hops"))),
     )
 
 
@@ -78,6 +112,46 @@ def _agent(row: Mapping[str, Any], stamp: Mapping[str, Any]) -> str:
 
 def _failure_kind(row: Mapping[str, Any]) -> str:
     return str(row.get("kind") or row.get(FAILURE_CLASS) or "failed")[:_LONGEST_NAME]
+
+
+def _actions(output: object) -> tuple[int, tuple[str, ...]]:
+    """(how many, the tools among them)."""
+    count, tools = 0, set()
+    for item in output if isinstance(output, list) else ():
+        kind = item.get("type") if isinstance(item, dict) else None
+        if kind == "message":
+            count += 1
+        elif isinstance(kind, str) and kind.endswith(_CALL):
+            count += 1
+            tools.add(str(item.get("name") or kind.removesuffix(_CALL))[:_LONGEST_NAME])
+    return count, tuple(sorted(tools)[:_MAX_TOOLS])
+
+
+def _components(row: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    """A verifier adds its fields behind the response: numbers, and objects of numbers (`scores.style`)."""
+    keys = list(row)
+    added = keys[keys.index("response") + 1 :] if "response" in row else keys
+    for key in added:
+        value = row[key]
+        if key in _NO_COMPONENT or key.startswith("_"):
+            continue
+        if isinstance(value, dict):
+            yield from ((f"{key}.{name}"[:_LONGEST_NAME], one) for name, one in _numbers(value).items())
+        elif not math.isnan(number := _number(value)):
+            yield key[:_LONGEST_NAME], number
+
+
+def _numbers(value: Mapping[str, Any]) -> dict[str, float]:
+    if len(value) > MAX_MEASURES:
+        return {}
+    return {name: number for name, one in value.items() if not math.isnan(number := _number(one))}
+
+
+def _digest(key: object) -> int:
+    try:
+        return parse_key(str(key))[0] & 0xFFFF_FFFF_FFFF_FFFF
+    except ValueError:
+        return 0
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

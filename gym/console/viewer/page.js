@@ -1,62 +1,27 @@
-// The list, its filters, the head of the page and the keys.
-const $ = (id) => document.getElementById(id);
+// The head of the page, what is chosen, and the keys.
 const embedded = $("data");
 const source = embedded ? embeddedSource(JSON.parse(embedded.textContent)) : servedSource();
-const NOTHING = { agent: null, kind: "", file: "", low: "", high: "", text: "" };
-const state = { query: { ...NOTHING, sort: "file" }, rows: [], total: 0, bars: [], at: null, summary: null, asking: 0, filling: false };
+const state = { query: { ...NOTHING, sort: "" }, view: "tasks", at: null, summary: null, bars: [], lines: 0, searched: 1, shown: 0, window: null, asking: 0 };
 const narrow = matchMedia("(max-width: 820px)");
-
-/** 0 is the worst reward, 1 the best: rewards within 0 to 1 as they are, others between their extremes. */
-function shade(reward) {
-  const [low, high] = state.summary.range || [0, 1];
-  if (low >= 0 && high <= 1) return reward;
-  return high > low ? (reward - low) / (high - low) : reward > 0 ? 1 : 0;
-}
-
-function chip(row) {
-  if (row.kind) return make("span", "chip bad", row.kind);
-  if (row.reward === null) return make("span", "chip", "no reward");
-  const node = make("span", "chip scored", short(row.reward));
-  node.style.setProperty("--t", shade(row.reward));
-  return node;
-}
-
-const label = (row) => (row.task === null ? `line ${row.line}` : `task ${row.task}${row.repeat === null ? "" : ` · repeat ${row.repeat}`}`);
-
-function rowButton(row) {
-  const many = state.summary.files.filter((one) => one.lines && !one.failures).length > 1;
-  const whose = [label(row), row.agent, many ? state.summary.files[row.file].name : ""].filter(Boolean).join(" · ");
-  const node = make("button", "row", make("span", "what", row.title || (row.kind === "malformed" ? `${state.summary.files[row.file].name}:${row.line}` : label(row))), chip(row), make("span", "whose", whose));
-  node.dataset.id = row.id;
-  node.onclick = () => open(row);
-  return node;
-}
 
 function showHead() {
   const summary = state.summary;
-  const names = summary.files.filter((one) => one.lines && !one.failures).map((one) => one.name);
-  const title = (names.length ? names : summary.files.map((one) => one.name)).map((name) => name.split("/").pop()).join(", ");
+  const names = summary.runs.map((one) => one.name);
+  const title = names.length === 1 ? summary.runs[0].path.split("/").pop() : names.length > 3 ? plural(names.length, "run") : names.join(", ");
   document.title = `${title}: rollouts`;
   $("name").textContent = title;
-  $("name").title = summary.files.map((one) => one.name).join("\n");
+  $("name").title = summary.runs.map((one) => one.path).join("\n");
   const failures = Object.entries(summary.kinds);
   const failed = failures.reduce((sum, [, count]) => sum + count, 0);
   $("counts").replaceChildren(...[plural(summary.count, "rollout"),
     failed ? make("span", "failed", ` · ${plural(failed, "failure")} (${failures.map(([kind, count]) => `${kind} ${count}`).join(", ")})`) : " · no failures",
-    summary.malformed ? make("span", "failed", ` · ${plural(summary.malformed, "malformed line")}`) : ""].filter(Boolean));
+    summary.malformed ? make("span", "failed", ` · ${plural(summary.malformed, "malformed line")}`) : "",
+    summary.indexed < 1 ? make("span", "progress", ` · indexed: ${Math.floor(summary.indexed * 100)} %`) : ""].filter(Boolean));
   const sampled = summary.sampled ? [`A sample: ${summary.sampled[0]} of ${summary.sampled[1]} lines; the sums are of all.`] : [];
   $("notices").textContent = [...sampled, ...summary.notices].join(" ");
   $("agents").replaceChildren(...summary.agents.slice(0, 40).map(agentCard));
-  options("agent", [["", "all agents"], ...summary.agents.map((one) => [`=${one.name}`, one.name || "(no agent)"])], state.query.agent === null ? "" : `=${state.query.agent}`);
-  options("kind", [["", "all outcomes"], ["verified", "verified"], ...(failed ? [["failed", "any failure"]] : []), ...failures.map(([kind]) => [kind, `failed: ${kind}`]), ...(summary.malformed ? [["malformed", "malformed lines"]] : [])], state.query.kind);
-  options("file", [["", "all files"], ...summary.files.map((one, index) => [String(index), one.name]).filter(([index]) => summary.files[index].lines)], state.query.file);
-  $("file").hidden = summary.files.filter((one) => one.lines).length < 2;
-  $("agent").hidden = summary.agents.length < 2;
-}
-
-function options(id, pairs, value) {
-  $(id).replaceChildren(...pairs.map(([key, text]) => { const node = make("option", "", text); node.value = key; return node; }));
-  $(id).value = value;
+  showChoices(summary, state);
+  showForm(state);
 }
 
 function agentCard(one) {
@@ -65,7 +30,7 @@ function agentCard(one) {
   const card = make("button", "agent", make("b", "", one.name || "(no agent)"), make("span", "sums", mean, plural(one.count, "rollout"), one.failed ? make("span", "failed", `${one.failed} failed`) : ""));
   card.title = one.name;
   card.setAttribute("aria-pressed", String(state.query.agent === one.name));
-  card.onclick = () => { state.query.agent = state.query.agent === one.name ? null : one.name; showHead(); ask(); };
+  card.onclick = () => { state.query = { ...state.query, agent: state.query.agent === one.name ? null : one.name }; ask(); };
   return card;
 }
 
@@ -81,7 +46,7 @@ function showBars() {
     bar.setAttribute("aria-label", bar.title);
     const chosen = state.query.low === String(low) && state.query.high === String(high);
     bar.setAttribute("aria-pressed", String(chosen));
-    bar.onclick = () => { [$("low").value, $("high").value] = chosen ? ["", ""] : [String(low), String(high)]; readForm(); };
+    bar.onclick = () => { [$("low").value, $("high").value] = chosen ? ["", ""] : [String(low), String(high)]; readQuery(); };
     return bar;
   }));
   const range = state.bars.length ? [state.bars[0][0], state.bars[state.bars.length - 1][1]] : [];
@@ -90,105 +55,59 @@ function showBars() {
   $("chart").hidden = !state.bars.length;
 }
 
-function readForm() {
-  const agent = $("agent").value;
-  const number = (id) => ($(id).value.trim() !== "" && Number.isFinite(Number($(id).value)) ? $(id).value.trim() : "");
-  state.query = { agent: agent === "" ? null : agent.slice(1), kind: $("kind").value, file: $("file").value, low: number("low"), high: number("high"), text: $("text").value, sort: $("sort").value };
-  showHead();
-  ask();
+/** The list of what the form says. */
+function readQuery() {
+  state.query = readForm(state.view);
+  return ask();
 }
 
-async function ask() {
+async function ask({ keep = false } = {}) {
   const asking = ++state.asking;
-  try {
-    const list = await source.list(state.query, 0);
-    if (asking !== state.asking) return;
-    Object.assign(state, { rows: list.rows, total: list.total, bars: list.bars });
-    $("rows").replaceChildren(...list.rows.map(rowButton));
-    if (!list.rows.length) $("rows").append(make("p", "empty", "Nothing matches."));
-    $("rows").scrollTop = 0;
-    showBars();
-    showStatus();
-    mark();
-  } catch (error) {
-    if (asking === state.asking) $("status").textContent = error.message;
+  if (!keep) {
+    if (state.window) state.window.close();
+    state.window = makeWindow();
+    writeAddress(state);
+    showHead();
   }
-}
-
-async function fill() {
-  if (state.filling || state.rows.length >= state.total) return;
-  state.filling = true;
-  const asking = state.asking;
-  try {
-    const list = await source.list(state.query, state.rows.length);
-    if (asking !== state.asking) return;
-    state.rows.push(...list.rows);
-    $("rows").append(...list.rows.map(rowButton));
-  } catch (error) {
-    $("status").textContent = error.message;
-  } finally {
-    state.filling = false;
-  }
+  showTrouble();
+  $("fresh").hidden = true;
+  const there = await state.window.load({ keep });
+  if (!there || asking !== state.asking) return;
+  if (!state.window.total) state.window.sheet.replaceChildren(make("p", "empty", state.searched < 1 ? "Nothing found so far." : "Nothing matches."));
+  showBars();
+  showStatus();
+  mark();
+  if (state.searched < 1) setTimeout(() => { if (asking === state.asking) ask({ keep: true }); }, 60);
 }
 
 function showStatus() {
-  const filtered = Object.keys(NOTHING).some((key) => state.query[key] !== NOTHING[key]);
-  $("status").textContent = `${plural(state.total, "line")}${filtered ? " match" : ""}${filtered && state.total === 1 ? "es" : ""}`;
-  $("reset").hidden = !filtered;
-}
-
-function mark() {
-  for (const node of $("rows").querySelectorAll(".row")) node.setAttribute("aria-current", String(node.dataset.id === state.at));
+  const filtered = isFiltered(state.query);
+  const tasks = state.view === "tasks" ? `${plural(state.window.total, "task")} · ` : "";
+  const searched = state.searched < 1 ? ` · searched: ${Math.floor(state.searched * 100)} %` : "";
+  $("status").textContent = `${tasks}${plural(state.lines, "line")}${filtered ? " match" : ""}${filtered && state.lines === 1 ? "es" : ""}${searched}`;
 }
 
 async function open(row) {
   state.at = row.id;
-  history.replaceState(null, "", `#${row.id}`);
+  writeAddress(state);
   document.body.classList.add("reading");
   mark();
-  let body, asked = null;
-  try {
-    body = await source.one(row);
-    if (row.kind && isObject(body) && !body.responses_create_params && row.kind !== "malformed") asked = await source.asked(row);
-  } catch (error) {
-    $("reading").replaceChildren(make("p", "empty", error.message));
-    return;
-  }
-  if (state.at !== row.id) return;
-  $("reading").replaceChildren(headLine(row), ...rolloutBlocks(row, body, state.summary.files[row.file].name, asked).filter(Boolean), ...(row.kind === "malformed" ? [] : [rawBlock(body)]), keysLine());
-  $("reading").scrollTop = 0;
+  await showRollout(row, { file: fileOf(row), label, chip, step, open });
 }
 
-function headLine(row) {
-  const raw = make("a", "", source.live ? "raw JSON" : "save JSON");
-  raw.target = "_blank";
-  raw.rel = "noopener";
-  if (source.live) raw.href = source.raw(row);
-  else raw.onclick = () => { raw.href = source.raw(row); raw.download = `rollout-${row.id.replace("/", "-")}.json`; };
-  const back = make("button", "", "‹ all rollouts");
-  back.id = "back";
-  back.onclick = () => document.body.classList.remove("reading");
-  return make("div", "head", make("h2", "", label(row)), chip(row), make("span", "links", back, raw));
+async function go(found) {
+  if (!found) return;
+  state.window.scrollTo(found.index);
+  await open(found.row);
 }
 
-function rawBlock(body) {
-  const block = fold("All of it, as JSON", "raw");
-  block.ontoggle = () => { if (block.open && block.children.length === 1) block.append(make("div", "said", textBlock(JSON.stringify(shortened(body), null, 2), "code"))); };
-  return make("div", "", make("h3", "", "Raw"), block);
-}
+const step = async (by) => go(await stepFrom(state.at, by));
 
-function keysLine() {
-  const key = (name) => make("kbd", "", name);
-  return make("p", "keys", key("j"), " ", key("k"), " next, previous · ", key("r"), " open or close all reasoning · ", key("/"), " search");
-}
-
-async function step(by) {
-  const index = state.rows.findIndex((row) => row.id === state.at) + by;
-  if (index >= state.rows.length) await fill();
-  const row = state.rows[Math.max(0, index)];
-  if (!row) return;
-  $("rows").children[state.rows.indexOf(row)].scrollIntoView({ block: "nearest" });
-  await open(row);
+function show(view) {
+  if (view === state.view) return;
+  state.view = view;
+  state.query = { ...state.query, sort: ORDERS[view].some(([key]) => key === state.query.sort) ? state.query.sort : "" };
+  ask();
 }
 
 function foldThoughts() {
@@ -197,48 +116,69 @@ function foldThoughts() {
   for (const one of thoughts) one.open = unfold;
 }
 
-addEventListener("keydown", (event) => {
-  if (event.key === "Escape") { document.activeElement.blur(); document.body.classList.remove("reading"); return; }
-  if (event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
-  const act = { j: () => step(1), k: () => step(-1), r: foldThoughts, "/": () => $("text").focus() }[event.key];
-  if (act) { event.preventDefault(); act(); }
+onKeys({
+  j: ["next rollout", () => step(1)],
+  k: ["previous rollout", () => step(-1)],
+  n: ["next task", async () => go(await taskFrom(state.at, 1))],
+  p: ["previous task", async () => go(await taskFrom(state.at, -1))],
+  t: ["by tasks, or as a list", () => show(state.view === "list" ? "tasks" : "list")],
+  r: ["open or close all reasoning", foldThoughts],
+  "/": ["search all text", () => $("text").focus()],
+  Escape: ["back to the list", () => { document.activeElement.blur(); document.body.classList.remove("reading"); }],
 });
 let typing = 0;
 $("filters").addEventListener("submit", (event) => event.preventDefault());
-$("filters").addEventListener("input", (event) => { clearTimeout(typing); typing = setTimeout(readForm, event.target.tagName === "SELECT" ? 0 : 200); });
-$("filters").addEventListener("reset", () => setTimeout(() => { state.query = { ...NOTHING, sort: $("sort").value }; showHead(); ask(); }));
-$("rows").addEventListener("scroll", () => { if ($("rows").scrollTop + $("rows").clientHeight * 2 > $("rows").scrollHeight) fill(); });
-$("fresh").onclick = async () => { $("fresh").hidden = true; await look(); await ask(); };
+$("filters").addEventListener("input", (event) => { clearTimeout(typing); typing = setTimeout(readQuery, event.target.matches("select, [type=checkbox]") ? 0 : 200); });
+$("filters").addEventListener("reset", (event) => { event.preventDefault(); state.query = { ...NOTHING, sort: state.query.sort }; document.activeElement.blur(); ask(); });
+for (const view of ["tasks", "list"]) $(`view-${view}`).onclick = () => show(view);
+$("fresh").onclick = () => ask({ keep: true });
 
-async function look() {
-  state.summary = await source.summary();
-  showHead();
-}
-
-/** A file that grows says so; the list stays as it is until asked, so that the reader's place does not move. */
-async function pollSummary() {
-  if (!document.hidden) {
+/** What is new shows by itself where nothing moves: at the end of a list as in the file, or at the top of any.
+ * Elsewhere it waits to be asked for, so that the reader's place stays. */
+async function follow() {
+  let away = false;
+  for (;;) {
+    await new Promise((done) => setTimeout(done, 2000));
+    if (document.hidden) continue;
     try {
-      const summary = await source.summary();
-      $("fresh").hidden = summary.generation === state.summary.generation;
-      $("fresh").textContent = `show ${Math.max(0, summary.count - state.summary.count) || "what is"} new`;
-    } catch {
-      $("status").textContent = "The server of this page has ended: start gym view again.";
+      const { generation } = await source.changes(state.summary.generation);
+      if (away) showTrouble();
+      away = false;
+      if (generation === state.summary.generation) continue;
+      state.summary = await source.summary();
+      showHead();
+      showNew();
+    } catch (error) {
+      away = true;
+      showTrouble(error.message);
     }
   }
-  setTimeout(pollSummary, 3000);
+}
+
+function showNew() {
+  const still = state.view === "list" && !state.query.sort;
+  if (still || $("rows").scrollTop === 0) ask({ keep: true });
+  else {
+    $("fresh").hidden = false;
+    $("fresh").textContent = "show what is new";
+  }
 }
 
 async function begin() {
-  const wanted = decodeURIComponent(location.hash.slice(1));
-  await look();
+  const wanted = readAddress();
+  state.summary = await source.summary();
+  state.view = wanted.view || (state.summary.repeated ? "tasks" : "list");
+  state.query = wanted.query;
+  if ([...SWITCHES, "tool", "component", "task"].some((name) => state.query[name])) $("more").open = true;
+  const named = wanted.at ? await source.row(wanted.at) : null;
+  state.at = named && named.id;
   await ask();
-  const named = /^\d+\/\d+$/.test(wanted) ? await source.row(wanted) : null;
-  const first = named || (narrow.matches ? null : state.rows[0]);
+  const first = named || (narrow.matches ? null : rowsOf(await state.window.get(0))[0]);
   if (first) {
     await open(first);
-    $("rows").querySelector("[aria-current=true]")?.scrollIntoView({ block: "center" });
-  } else $("reading").replaceChildren(make("p", "empty", state.rows.length ? "" : "No rollouts yet."));
-  if (source.live) setTimeout(pollSummary, 3000);
+    const index = state.window.find((item) => rowsOf(item).some((row) => row.id === first.id));
+    if (index > 0) state.window.center(index);
+  } else $("reading").replaceChildren(make("p", "empty", wanted.at ? `No rollout ${wanted.at} is here.` : state.window.total ? "" : "No rollouts yet."));
+  if (source.live) follow();
 }
 begin().catch((error) => { $("counts").textContent = error.message; });

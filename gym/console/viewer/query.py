@@ -5,32 +5,40 @@ from __future__ import annotations
 import math
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, get_args
 
-from gym.console.viewer.facts import MALFORMED, parse_line
+from gym.console.viewer.columns import BREAKS, TRUNCATED, Columns
+from gym.console.viewer.facts import MALFORMED
 from gym.console.viewer.lines import LineFile
 from gym.errors import UserError
 
-Sort = Literal["file", "task", "reward", "-reward", "-seconds", "-tokens"]
+Sort = Literal["file", "task", "disagree", "reward", "-reward", "-seconds", "-tokens", "-steps", "-began"]
 SORTS: tuple[str, ...] = get_args(Sort)
 VERIFIED, FAILED = "verified", "failed"
 MAX_BARS = 20
 _FEW_VALUES = 12  # so many distinct rewards get a bar each
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789 .,:;_-+*=()[]{}?!")  # what JSON writes as it is
 
 Place = tuple[int, int]  # (file, line of those indexed)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
+    runs: tuple[str, ...] = ()  # all, where there is none
     agent: str | None = None
     kind: str = ""  # verified | failed | malformed | a kind of failure
-    file: int | None = None
     low: float = -math.inf
     high: float = math.inf
+    component: str = ""  # of the reward, or a number that the verifier added
+    least: float = -math.inf
+    most: float = math.inf
+    tool: str = ""
+    task: int | None = None
     text: str = ""
+    flagged: bool = False
+    truncated: bool = False
+    breaks: bool = False
     sort: str = "file"
 
     @property
@@ -42,127 +50,200 @@ def read_query(asked: Mapping[str, str]) -> Query:
     """From the parameters of a URL; a person's typing slip is said, not guessed away."""
     sort = asked.get("sort") or "file"
     if sort not in SORTS:
-        raise UserError(f"sort={sort}: expected one of {', '.join(SORTS)}")
-    file = asked.get("file", "")
+        raise UserError(f"sort={sort[:40]}: expected one of {', '.join(SORTS)}")
+    every = getattr(asked, "getlist", None)
+    runs = every("run") if every is not None else [asked["run"]] if "run" in asked else []
     return Query(
+        runs=tuple(run for run in runs if run),
         agent=asked.get("agent"),
         kind=asked.get("kind", ""),
-        file=int(_number("file", file)) if file else None,
         low=_number("low", asked.get("low") or "-inf"),
         high=_number("high", asked.get("high") or "inf"),
+        component=asked.get("component", ""),
+        least=_number("least", asked.get("least") or "-inf"),
+        most=_number("most", asked.get("most") or "inf"),
+        tool=asked.get("tool", ""),
+        task=_whole("task", asked.get("task", "")),
         text=asked.get("text", "").strip(),
+        flagged=_switch("flagged", asked),
+        truncated=_switch("truncated", asked),
+        breaks=_switch("breaks", asked),
         sort=sort,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Places(Sequence[Place]):
+    """Packed: a pair of numbers would take ten times the memory."""
+
+    BITS: ClassVar = 40  # of the line
+    MASK: ClassVar = (1 << 40) - 1
+    packed: array[int]
+
+    def __len__(self) -> int:
+        return len(self.packed)
+
+    def __getitem__(self, at: Any) -> Any:
+        found = self.packed[at]
+        return [_unpack(one) for one in found] if isinstance(at, slice) else _unpack(found)
+
+    def __eq__(self, other: object) -> bool:
+        return list(self) == (list(other) if isinstance(other, Iterable) else other)
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     places: Sequence[Place]
     bars: Sequence[tuple[float, float, int]]  # (from, to, how many); of all rewards, the range set aside
+    searched: float = 1.0  # the part of the lines whose text was looked at
 
 
-def find(files: Sequence[LineFile], names: Sequence[str], query: Query) -> Found:
+TextFilter = Callable[[int, LineFile, Sequence[int]], tuple[Sequence[int], int]]  # (those that say it, not looked at)
+Flags = Callable[[LineFile], Collection[int]]  # lines as an editor counts them
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What a query is asked of."""
+
+    files: Sequence[tuple[int, LineFile]]  # with their numbers
+    says: TextFilter
+    flags: Flags = field(default=lambda _: ())
+
+
+def find(sources: Sources, query: Query) -> Found:
     rewards = array("d")
-    places: list[Place] = []
-    for number, file in enumerate(files):
-        if query.file not in (None, number):
+    places = array("Q")
+    looked = left = 0
+    for number, file in sources.files:
+        if query.runs and file.run not in query.runs:
             continue
-        for index in _matching(file, names, query):
-            reward = file.rewards[index]
-            if not math.isnan(reward):
-                rewards.append(reward)
-            if not query.has_range or query.low <= reward <= query.high:
-                places.append((number, index))
-    if query.sort != "file":
-        places.sort(key=_sort_key(files, query.sort))
-    return Found(places, draw_bars(rewards))
+        candidates = _matching(file, query, sources.flags)
+        if query.text:
+            looked += len(candidates)
+            candidates, unknown = sources.says(number, file, candidates)
+            left += unknown
+        values = file.columns.rewards
+        rewards.extend(values if isinstance(candidates, range) else [values[index] for index in candidates])
+        if query.has_range:
+            candidates = [index for index in candidates if query.low <= values[index] <= query.high]
+        base = number << Places.BITS
+        places.extend(
+            range(base, base + len(candidates))
+            if isinstance(candidates, range)
+            else [base + index for index in candidates]
+        )
+    in_order = places if query.sort == "file" else array("Q", _sorted(dict(sources.files), places, query.sort))
+    return Found(Places(in_order), draw_bars(rewards), 1 - left / looked if left else 1.0)
 
 
 def draw_bars(rewards: Sequence[float]) -> list[tuple[float, float, int]]:
-    """A bar for each value where there are few, else bars of one width."""
-    counts: Counter[float] = Counter()
-    for reward in rewards:
-        counts[reward] += 1
-        if len(counts) > _FEW_VALUES:
-            break
-    else:
+    """A bar for each value where there are few, else bars of one width. NaN is no reward."""
+    counts = Counter([reward for reward in rewards if reward == reward])
+    if len(counts) <= _FEW_VALUES:
         return [(value, value, count) for value, count in sorted(counts.items())]
-    low, high = min(rewards), max(rewards)
+    low, high = min(counts), max(counts)
     width = (high - low) / MAX_BARS
-    bins = Counter(min(int((reward - low) / width), MAX_BARS - 1) for reward in rewards)
+    bins: Counter[int] = Counter()
+    for reward, count in counts.items():
+        bins[min(int((reward - low) / width), MAX_BARS - 1)] += count
     return [(low + each * width, low + (each + 1) * width, bins[each]) for each in range(MAX_BARS)]
 
 
-def _matching(file: LineFile, names: Sequence[str], query: Query) -> Iterator[int]:
-    found: Iterable[int] = range(len(file))
-    if query.agent is not None:
-        agent = names.index(query.agent) if query.agent in names else -1
-        found = (index for index in found if file.agents[index] == agent and names[file.kinds[index]] != MALFORMED)
-    if query.kind:
-        kinds = {number for number, name in enumerate(names) if _is_kind(name, query.kind)}
-        found = (index for index in found if file.kinds[index] in kinds)
-    return _saying(file, found, query.text) if query.text and len(file) else iter(found)
-
-
-def _is_kind(kind: str, wanted: str) -> bool:
+def is_kind(kind: str, wanted: str) -> bool:
     if wanted == VERIFIED:
         return not kind
     return bool(kind) and kind != MALFORMED if wanted == FAILED else kind == wanted
 
 
-def _saying(file: LineFile, indices: Iterable[int], text: str) -> Iterator[int]:
-    """Those with the text in any of their values, upper and lower case alike."""
-    wanted = text.casefold()
-    sieve = wanted.encode() if set(wanted) <= _PLAIN else b""
-    with file.path.open("rb", buffering=0) as stream:
-        for index in indices:
-            raw = file.read_from(stream.fileno(), index)
-            if (not sieve or sieve in raw.lower()) and _says(raw, wanted):
-                yield index
+def _matching(file: LineFile, query: Query, flags: Flags) -> Sequence[int]:
+    columns = file.columns
+    found: Sequence[int] = range(len(columns))
+    if query.task is not None:
+        found = _equal(found, columns.tasks, query.task)
+    if query.agent is not None:
+        malformed = columns.names.find(MALFORMED)
+        found = _equal(found, columns.agents, columns.names.find(query.agent))
+        found = [index for index in found if columns.kinds[index] != malformed]
+    if query.kind:
+        kinds = {number for number, name in enumerate(columns.texts) if is_kind(name, query.kind)}
+        found = [index for index in found if columns.kinds[index] in kinds]
+    if query.tool:
+        sets = {number for number in set(columns.toolsets) if query.tool in columns.tools(number)}
+        found = [index for index in found if columns.toolsets[index] in sets]
+    if marks := TRUNCATED * query.truncated | BREAKS * query.breaks:
+        found = [index for index in found if columns.marks[index] & marks == marks]
+    if query.component:
+        found = _within(found, columns, query)
+    if query.flagged:
+        flagged = frozenset(flags(file))
+        found = [index for index in found if columns.numbers[index] in flagged]
+    return found
 
 
-def _says(raw: bytes, wanted: str) -> bool:
-    row, _ = parse_line(raw)
-    if row is None:
-        return wanted in raw.decode("utf-8", "replace").casefold()
-    return any(wanted in text.casefold() for text in _texts(row))
+def _equal(indices: Sequence[int], column: array[int], value: int) -> Sequence[int]:
+    """Of the whole column at the speed of C."""
+    if isinstance(indices, range):
+        return [] if value < 0 else [index for index, one in enumerate(column) if one == value]
+    return [index for index in indices if column[index] == value]
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Every text in it, keys left out: `input` stands in each row."""
-    waiting = [value]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict):
-            waiting.extend(one.values())
-        elif isinstance(one, list):
-            waiting.extend(one)
+def _within(indices: Sequence[int], columns: Columns, query: Query) -> Sequence[int]:
+    """Lines without the component are outside of every range."""
+    values = columns.components.get(query.component)
+    if values is None:
+        return []
+    return [index for index in indices if query.least <= values[index] <= query.most]
 
 
-def _sort_key(files: Sequence[LineFile], sort: str) -> Callable[[Place], tuple[Any, ...]]:
-    """What is not known comes last, whichever way round."""
-    read_value = _VALUES["reward" if sort == "task" else sort.lstrip("-")]
-
-    def by_task(place: Place) -> tuple[Any, ...]:
-        file, index = files[place[0]], place[1]
-        return file.tasks[index] < 0, file.tasks[index], file.repeats[index], place
-
-    def by_value(place: Place) -> tuple[Any, ...]:
-        file, index = files[place[0]], place[1]
-        value = read_value(file, index)
-        unknown = math.isnan(value)
-        return unknown, 0.0 if unknown else -value if sort.startswith("-") else value, place
-
-    return by_task if sort == "task" else by_value
+def _sorted(files: Mapping[int, LineFile], places: array[int], sort: str) -> list[int]:
+    """What is not known comes last, whichever way round; equals stay as they are in the file."""
+    if sort in ("task", "disagree"):
+        return sorted(places, key=_by_task(files))
+    column, back = sort.lstrip("-"), sort.startswith("-")
+    keys, unknown = {}, []
+    for place in places:
+        value = _value(files[place >> Places.BITS].columns, column, place & Places.MASK)
+        if value == value:
+            keys[place] = -value if back else value
+        else:
+            unknown.append(place)
+    return sorted(keys, key=keys.__getitem__) + unknown
 
 
-_VALUES: dict[str, Callable[[LineFile, int], float]] = {
-    "reward": lambda file, index: file.rewards[index],
-    "seconds": lambda file, index: file.seconds[index],
-    "tokens": lambda file, index: math.nan if file.tokens[index] < 0 else file.tokens[index],
-}
+def _by_task(files: Mapping[int, LineFile]) -> Callable[[int], tuple[bool, int, int]]:
+    def key(place: int) -> tuple[bool, int, int]:
+        columns, index = files[place >> Places.BITS].columns, place & Places.MASK
+        task = columns.tasks[index]
+        return task < 0, task, columns.repeats[index]
+
+    return key
+
+
+def _value(columns: Columns, name: str, index: int) -> float:
+    if name == "reward":
+        return columns.rewards[index]
+    value: float = columns.column(name)[index]
+    return math.nan if value < 0 else value
+
+
+def _unpack(place: int) -> Place:
+    return place >> Places.BITS, place & Places.MASK
+
+
+def _switch(name: str, asked: Mapping[str, str]) -> bool:
+    text = asked.get(name, "")
+    if text not in ("", "0", "1"):
+        raise UserError(f"{name}={text[:40]}: expected 1, or nothing")
+    return text == "1"
+
+
+def _whole(name: str, text: str) -> int | None:
+    if text and not (text.isdecimal() and len(text) < 12):
+        raise UserError(f"{name}={text[:40]}: expected a whole number")
+    return int(text) if text else None
 
 
 def _number(name: str, text: str) -> float:

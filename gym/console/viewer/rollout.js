@@ -1,141 +1,28 @@
-// One rollout as a conversation. Every text becomes a text node: nothing from a rollout is ever read as markup.
-const MOST_SHOWN = 100000, LONG_TEXT = 3000, LONG_LINES = 40;
-const TOKEN_FIELDS = ["prompt_token_ids", "generation_token_ids", "generation_log_probs", "routed_experts"];
+"use strict";
+// One rollout, put together: its head, the conversation, judges, verifier, row, time. Every text becomes a text node.
 const SHOWN_ELSEWHERE = new Set(["responses_create_params", "response", "reward", "agent_ref", "_gym", "_ng_task_index", "_ng_rollout_index"]);
 const FAILURE_FIELDS = new Set(["kind", "server", "message", "retryable", "attempt", "row"]);
+const opened = { row: null, body: null, asked: null, marks: null, beside: null, reveal: null, turn: 0 };
 
-const make = (tag, classes, ...children) => {
-  const node = document.createElement(tag);
-  if (classes) node.className = classes;
-  node.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ""));
+function sectionHead(title, name) {
+  const node = make("h3", "section", title);
+  node.id = `part-${name}`;
   return node;
-};
-const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
-const asList = (value) => (Array.isArray(value) ? value : []);
-const asText = (value) => (typeof value === "string" ? value : value === null || value === undefined ? "" : JSON.stringify(value));
-const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
-const short = (number) => (typeof number !== "number" ? asText(number) : Number.isInteger(number) ? number.toLocaleString("en") : Math.abs(number) >= 1e-3 && Math.abs(number) < 1e6 ? String(Number(number.toFixed(3))) : number.toExponential(2));
-const duration = (seconds) => (seconds >= 60 ? `${Math.floor(seconds / 60)}m${String(Math.round(seconds % 60)).padStart(2, "0")}s` : seconds >= 1 ? `${seconds.toFixed(1)} s` : `${short(seconds * 1000).replace(/\.\d+$/, (rest) => (seconds < 0.01 ? rest.slice(0, 3) : ""))} ms`);
-
-function parsed(text) {
-  if (typeof text !== "string" || !/^\s*[[{]/.test(text)) return text;
-  try { return JSON.parse(text); } catch { return text; }
-}
-
-/** Long lists of numbers (token ids, log-probabilities) say how long they are. */
-function shortened(value, depth = 0) {
-  if (Array.isArray(value)) {
-    const cut = value.length > 40 && value.every((one) => typeof one !== "object" || one === null);
-    const shown = (cut ? value.slice(0, 12) : value).map((one) => shortened(one, depth + 1));
-    return cut ? [...shown, `… ${value.length - 12} more`] : shown;
-  }
-  if (!isObject(value)) return value;
-  return depth > 60 ? "…" : Object.fromEntries(Object.entries(value).map(([key, one]) => [key, shortened(one, depth + 1)]));
-}
-
-function textBlock(text, classes = "text") {
-  const shown = text.length > MOST_SHOWN ? `${text.slice(0, MOST_SHOWN)}\n… ${plural(text.length - MOST_SHOWN, "more character")}: see the raw JSON` : text;
-  const block = make(classes === "code" ? "pre" : "div", classes === "code" ? "" : classes, shown);
-  if (text.length <= LONG_TEXT && text.split("\n", LONG_LINES + 1).length <= LONG_LINES) return block;
-  block.classList.add("long");
-  const more = make("button", "more", `show all ${plural(text.length, "character")}`);
-  more.onclick = () => { block.classList.remove("long"); more.remove(); };
-  return make("div", "", block, more);
-}
-
-/** Arguments, tool results, fields: objects as names and values, texts with their line breaks, the rest as JSON. */
-function valueBlock(given) {
-  const value = parsed(given);
-  if (typeof value === "string") return textBlock(value);
-  if (!isObject(value) || !Object.keys(value).length) return textBlock(JSON.stringify(shortened(value), null, 2) ?? "", "code");
-  return fieldList(Object.entries(value));
-}
-
-function fieldList(entries) {
-  return make("dl", "fields", entries.map(([key, value]) => {
-    const simple = typeof value === "string" ? textBlock(value) : isObject(value) && Object.keys(value).length && Object.values(value).every((one) => typeof one !== "object") ? fieldList(Object.entries(value)) : textBlock(JSON.stringify(shortened(value), null, value && JSON.stringify(value).length > 80 ? 2 : 0) ?? "", "code");
-    return [make("dt", "", key), make("dd", "", simple)];
-  }));
-}
-
-function fold(summary, classes, ...children) {
-  return make("details", classes, make("summary", "", summary), ...children);
-}
-
-function contentParts(content) {
-  if (typeof content === "string") return [textBlock(content)];
-  return asList(content).map((part) => {
-    if (typeof part === "string") return textBlock(part);
-    if (!isObject(part)) return textBlock(asText(part), "code");
-    if (typeof part.text === "string") return textBlock(part.text);
-    if (typeof part.refusal === "string") return make("div", "", make("b", "failed", "refused: "), textBlock(part.refusal));
-    const url = asText(isObject(part.image_url) ? part.image_url.url : part.image_url);
-    if (/^data:image\/(png|jpeg|gif|webp);base64,/.test(url)) {
-      const image = make("img", "part");
-      image.src = url;
-      image.alt = "image of the message";
-      return image;
-    }
-    return textBlock(JSON.stringify(shortened(part), null, 2), "code");
-  });
-}
-
-function tokenNote(item) {
-  const there = TOKEN_FIELDS.filter((name) => Array.isArray(item[name]) && item[name].length);
-  if (!there.length) return null;
-  const probs = asList(item.generation_log_probs).filter((one) => typeof one === "number");
-  const mean = probs.length ? `, mean logprob ${short(probs.reduce((sum, one) => sum + one, 0) / probs.length)}` : "";
-  return make("small", "", `${plural(asList(item.generation_token_ids).length, "token")} generated${mean}`);
-}
-
-function callBlock(item, output) {
-  const call = make("div", "", make("span", "who", "calls ", make("b", "", asText(item.name) || "a tool"), " ", tokenNote(item)), valueBlock(item.arguments ?? item.input ?? ""));
-  const result = make("div", "", make("span", "who", output ? "result" : "no result"), output ? outputBlock(output) : null);
-  return make("div", "said call", call, result);
-}
-
-const outputBlock = (item) => (Array.isArray(item.output) ? make("div", "", contentParts(item.output)) : valueBlock(asText(item.output)));
-
-function thoughtBlock(item) {
-  const texts = [...asList(item.content), ...asList(item.summary)].map((part) => (isObject(part) ? asText(part.text) : asText(part))).filter(Boolean);
-  const text = [...new Set(texts)].join("\n\n");
-  const first = text.trim().split("\n", 1)[0].slice(0, 140);
-  return fold(`Reasoning${first ? `: ${first}${text.length > first.length ? " …" : ""}` : item.encrypted_content ? ", encrypted" : ", empty"}`, "said thought", text ? textBlock(text) : null, tokenNote(item));
-}
-
-function messageBlock(item) {
-  const role = asText(item.role) || "message";
-  const known = ["user", "assistant", "system", "developer"].includes(role) ? role : "";
-  const status = item.status && item.status !== "completed" ? make("small", "failed", asText(item.status)) : null;
-  return make("div", `said ${known}`, make("div", "who", role, status, tokenNote(item)), contentParts(item.content));
-}
-
-function conversation(items) {
-  const outputs = new Map(items.filter((item) => asText(item.type).endsWith("call_output")).map((item) => [item.call_id, item]));
-  const calls = new Set(items.filter((item) => asText(item.type).endsWith("_call")).map((item) => item.call_id));
-  return items.map((item) => {
-    const kind = asText(item.type) || "message";
-    if (kind === "message") return messageBlock(item);
-    if (kind === "reasoning") return thoughtBlock(item);
-    if (kind === "function_call" || kind === "custom_tool_call") return callBlock(item, outputs.get(item.call_id));
-    if (kind.endsWith("call_output")) return calls.has(item.call_id) ? null : make("div", "said", make("div", "who", "tool result"), outputBlock(item));
-    return fold(kind, "said", textBlock(JSON.stringify(shortened(item), null, 2), "code"));
-  });
 }
 
 function toolsBlock(tools) {
   if (!tools.length) return null;
-  const name = (tool) => asText(isObject(tool) ? tool.name || (isObject(tool.function) && tool.function.name) || tool.type : tool);
-  const parts = tools.map((tool) => make("div", "", make("b", "mono", name(tool)), isObject(tool) && tool.description ? `: ${asText(tool.description)}` : "", fold("schema", "", textBlock(JSON.stringify(isObject(tool) ? tool.parameters ?? tool : tool, null, 2), "code"))));
-  return fold(`${plural(tools.length, "tool")} offered: ${tools.map(name).join(", ")}`, "aside", parts);
+  const name = (tool) => asText(isObject(tool) ? tool.name || (isObject(tool.function) && tool.function.name) || tool.type : tool).slice(0, 100);
+  const one = (tool) => make("div", "tool", make("b", "mono", signs(name(tool))), isObject(tool) && tool.description ? make("div", "soft", signs(asText(tool.description))) : null, lazyFold("schema", "", () => jsonBlock(isObject(tool) ? tool.parameters ?? tool : tool)));
+  return lazyFold(`${plural(tools.length, "tool")} offered: ${tools.slice(0, 40).map(name).join(", ")}`, "aside", () => tools.slice(0, 500).map(one));
 }
 
 function askedBlocks(params) {
-  if (!isObject(params)) return [];
-  const input = typeof params.input === "string" ? [{ role: "user", content: params.input }] : asList(params.input).filter(isObject);
-  const instructions = params.instructions ? make("div", "said system", make("div", "who", "instructions"), textBlock(asText(params.instructions))) : null;
+  if (!isObject(params)) return params === undefined || params === null ? [] : [jsonBlock(params)];
+  const input = typeof params.input === "string" ? [{ role: "user", content: params.input }] : asList(params.input);
+  const instructions = params.instructions ? make("div", "said system", make("div", "who", "instructions"), textBlock(asText(params.instructions), "prose")) : null;
   const settings = Object.entries(params).filter(([key, value]) => !["input", "instructions", "tools"].includes(key) && value !== null);
-  return [instructions, toolsBlock(asList(params.tools)), settings.length ? fold(`Asked with ${settings.map(([key]) => key).join(", ")}`, "aside", fieldList(settings)) : null, ...conversation(input)];
+  return [instructions, toolsBlock(asList(params.tools)), settings.length ? lazyFold(`Asked with ${settings.map(([key]) => key).join(", ")}`, "aside", () => fieldList(settings, "text")) : null, conversationBlock(input, { depth: 0 })].filter(Boolean);
 }
 
 function factList(row, body, file) {
@@ -145,57 +32,151 @@ function factList(row, body, file) {
   const tokens = usage.input_tokens === undefined && usage.output_tokens === undefined ? "" : `${short(usage.input_tokens)} in${detail("input_tokens_details", "cached_tokens")}, ${short(usage.output_tokens)} out${detail("output_tokens_details", "reasoning_tokens")}`;
   const incomplete = isObject(response.incomplete_details) ? asText(response.incomplete_details.reason) : "";
   const facts = {
-    agent: row.agent, model: asText(response.model || stamp.model), tokens,
-    took: typeof stamp.seconds === "number" ? duration(stamp.seconds) : "",
-    queued: typeof stamp.queued === "number" && stamp.queued >= 0.01 ? duration(stamp.queued) : "",
+    agent: row.agent, model: asText(response.model || stamp.model), tokens, ...stampFacts(stamp),
     attempt: (stamp.attempt ?? body.attempt ?? 1) > 1 ? asText(stamp.attempt ?? body.attempt) : "",
     status: response.status && response.status !== "completed" ? `${asText(response.status)}${incomplete ? `: ${incomplete}` : ""}` : "",
-    began: typeof stamp.started === "number" ? new Date(stamp.started * 1000).toLocaleString() : "",
+    "cut by": asText(response.truncated_by), "tokens break": asText(stamp.tokens_break),
     seed: asText(stamp.seed), key: asText(stamp.key), line: `${file}:${row.line}`,
   };
-  return make("dl", "facts", Object.entries(facts).filter(([, value]) => value).map(([key, value]) => make("div", "", make("dt", "", key), make("dd", "", value))));
+  return make("dl", "facts", Object.entries(facts).filter(([, value]) => value).map(([key, value]) => make("div", "", make("dt", "", key), make("dd", "", signs(value.slice(0, 400))))));
 }
 
-function hopsBlock(stamp) {
-  const hops = isObject(stamp) && isObject(stamp.hops) ? Object.entries(stamp.hops).filter(([, one]) => typeof one === "number" && one > 0) : [];
-  if (!hops.length) return [];
-  const total = hops.reduce((sum, [, one]) => sum + one, 0);
-  const bars = hops.map(([name, one], index) => {
-    const bar = make("span", "", one / total > 0.08 ? name : "");
-    bar.style.flex = `${one} 1 0`;
-    bar.style.setProperty("--n", index);
-    bar.title = `${name} ${duration(one / 1000)}`;
-    return bar;
-  });
-  return [make("h3", "", "Where the time went"), make("div", "hops", bars), make("p", "", hops.map(([name, one]) => `${name} ${duration(one / 1000)}`).join(" · "))];
+/** What the verifier added stands behind the response, what the row brought before it. */
+const wantedFields = (body, failed) => (key) => !SHOWN_ELSEWHERE.has(key) && !(failed && FAILURE_FIELDS.has(key));
+function addedFields(body, failed = false) {
+  const keys = Object.keys(body);
+  return keys.slice(keys.indexOf("response") + 1).filter(wantedFields(body, failed));
 }
 
-/** What the row brought and what its verifier added; the latter stands behind the response and comes first here. */
-function extraFields(body, failed) {
+function broughtFields(body, failed) {
   const keys = Object.keys(body), border = keys.indexOf("response");
-  const wanted = (key) => !SHOWN_ELSEWHERE.has(key) && !(failed && FAILURE_FIELDS.has(key));
-  const added = keys.slice(border + 1).filter(wanted), brought = border < 0 ? [] : keys.slice(0, border).filter(wanted);
-  const list = (names) => make("div", "said", fieldList(names.map((key) => [key, body[key]])));
-  return [added.length ? [make("h3", "", "Verifier"), list(added)] : [], brought.length ? [make("h3", "", "Row"), list(brought)] : []].flat();
+  return border < 0 ? [] : keys.slice(0, border).filter(wantedFields(body, failed));
 }
 
 function problemBlock(row, body) {
-  if (row.kind === "malformed") return make("div", "", make("div", "problem", make("b", "", "This line cannot be read. "), `${asText(body.reason)} (${plural(body.bytes, "byte")}, ${asText(body.where)})`), make("div", "said", make("pre", "", asText(body.text))));
+  if (row.kind === "malformed") return make("div", "", make("div", "problem", make("b", "", "This line cannot be read. "), signs(`${asText(body.reason)} (${plural(Number(body.bytes) || 0, "byte")}, ${asText(body.where)})`)), make("div", "said", textBlock(asText(body.text))));
   if (!row.kind) return null;
   const retry = body.retryable === true ? "A new attempt may help." : body.retryable === false ? "A new attempt will not help." : "";
   const said = body.message || body._ng_failure_reason || body.failure_reason || "";
-  return make("div", "problem", make("b", "", row.kind), body.server ? ` at ${asText(body.server)}` : "", textBlock(asText(said)), make("div", "", retry, body.row ? ` Row: ${asText(body.row)}` : ""));
+  return make("div", "problem", make("b", "", signs(row.kind)), body.server ? signs(` at ${asText(body.server)}`) : "", textBlock(asText(said)), make("div", "", retry, body.row ? signs(` Row: ${asText(body.row)}`) : ""));
 }
+
+const outputOf = (body) => (isObject(body.response) && Array.isArray(body.response.output) ? body.response.output : []);
+const contextOf = (body) => ({ depth: 0, agentCalls: isObject(body.response) ? body.response.agent_calls : [], stepRewards: body.step_rewards });
 
 function rolloutBlocks(row, body, file, asked) {
   if (row.kind === "malformed") return [problemBlock(row, body)];
-  if (!isObject(body)) return [make("p", "empty", "This line is no rollout.")];
-  const response = isObject(body.response) ? body.response : null;
-  const output = response ? asList(response.output).filter(isObject) : [];
-  const input = body.responses_create_params || (asked && asked.responses_create_params);
+  if (!isObject(body)) return [make("p", "empty", "This line is no rollout."), jsonBlock(body)];
+  const failed = Boolean(row.kind), response = isObject(body.response) ? body.response : null, output = outputOf(body);
+  const added = addedFields(body, failed), brought = broughtFields(body, failed);
+  const part = (show) => guarded(show, body);
+  const list = stepList(stepsOf(output, contextOf(body)), "step");
+  opened.reveal = list.reveal;
+  const odd = body.response !== undefined && (!response || !Array.isArray(response.output)) ? make("div", "said", make("div", "who", "response of an unknown shape"), jsonBlock(body.response)) : null;
   return [
-    factList(row, body, file), problemBlock(row, body), ...askedBlocks(input),
-    response ? make("div", "turn", output.length ? "the rollout" : "no output") : null, ...conversation(output),
-    ...extraFields(body, Boolean(row.kind)), ...hopsBlock(body._gym),
-  ];
+    part(() => factList(row, body, file)), problemBlock(row, body), part(() => componentChips(body, added)),
+    sectionHead("Task", "task"), part(() => askedBlocks(body.responses_create_params || (asked && asked.responses_create_params))),
+    response ? sectionHead(output.length ? `The rollout: ${plural(output.length, "item")}` : "The rollout: no output", "rollout") : null, odd, list.node,
+    part(() => (response ? otherSequences(response, contextOf(body)) : [])),
+    part(() => judgeBlocks(body)), part(() => verifierBlocks(body, added)), part(() => hopsBlock(body._gym)),
+    part(() => (brought.length ? [sectionHead("Row", "row"), make("div", "said", fieldList(brought.map((key) => [key, body[key]])))] : [])),
+    sectionHead("Raw", "raw"), lazyFold("All of it, as JSON", "", () => make("div", "said", jsonBlock(body))),
+  ].flat(Infinity).filter(Boolean);
 }
+
+/** Shows it in the pane. `look`: {file, label, chip, step, back}; what the list knows and does. */
+async function showRollout(row, look) {
+  const turn = (opened.turn += 1), pane = $("reading");
+  Object.assign(opened, { row, look, beside: null, body: null });
+  try {
+    opened.body = await source.one(row);
+    opened.asked = row.kind && row.kind !== "malformed" && isObject(opened.body) && !opened.body.responses_create_params ? await source.asked(row) : null;
+    opened.found = await source.marks(row).catch((error) => ({ problem: error.message }));
+    opened.repeats = row.kind === "malformed" ? [] : await source.repeats(row).catch(() => []);
+  } catch (error) {
+    if (turn === opened.turn) pane.replaceChildren(make("p", "empty", error.message));
+    return;
+  }
+  if (turn !== opened.turn) return;
+  const wanted = opened.repeats.find((one) => one.id === opened.wanted && one.id !== row.id);
+  opened.wanted = "";
+  await (wanted ? showBeside(wanted) : showOpened());
+}
+
+function showOpened() {
+  const { row, look, body } = opened;
+  const blocks = opened.beside ? besideBlocks(...opened.beside) : rolloutBlocks(row, body, look.file, opened.asked);
+  opened.marks = marksBlock(row, opened.found || {});
+  const outline = opened.beside || row.kind === "malformed" ? null : outlineBlock(blocks);
+  $("reading").replaceChildren(headLine(), opened.marks.box, make("div", "read", make("div", "read-main", blocks), outline));
+  $("reading").scrollTop = 0;
+}
+
+function headLine() {
+  const { row, look, body } = opened;
+  const button = (text, title, act) => { const node = make("button", "", text); node.title = title; node.onclick = act; return node; };
+  const back = button("‹ all rollouts", "", () => document.body.classList.remove("reading"));
+  back.id = "back";
+  const raw = make("a", "", source.live ? "JSON" : "save JSON");
+  raw.target = "_blank";
+  raw.rel = "noopener";
+  if (source.live) raw.href = source.raw(row);
+  else raw.onclick = () => { raw.href = source.raw(row); raw.download = `rollout-${row.id.replace(/[/:]/g, "-")}.json`; };
+  const shape = button(reading.raw ? "rendered" : "as written", "Markdown, maths and colours, or the text as it is (m)", toggleRaw);
+  const shades = hasShades(body) ? button(reading.shades ? "no shades" : "shades", "Log-probabilities as shades", toggleShades) : null;
+  return make("div", "head", make("h2", "", look.label(row)), look.chip(row), opened.marks.buttons,
+    make("span", "links", back, button("‹ previous", "k", () => look.step(-1)), button("next ›", "j", () => look.step(1)), shape, shades, besideChoice(), row.kind === "malformed" || !isObject(body) ? null : copyButtons(row, body), raw));
+}
+
+const hasShades = (body) => isObject(body) && outputOf(body).some((item) => isObject(item) && asList(item.content).some((part) => isObject(part) && tokensOfPart(part)));
+
+/** The state of a page stands behind `?`, or behind `#` in a file. */
+function addressBeside(id) {
+  const inFile = location.protocol === "file:", asked = new URLSearchParams(inFile ? location.hash.slice(1) : location.search);
+  if (id !== undefined) {
+    asked.delete("beside");
+    if (id) asked.set("beside", id);
+    history.replaceState(null, "", inFile ? `#${asked}` : `${location.pathname}?${asked}`);
+  }
+  return asked.get("beside") || "";
+}
+
+/** The other repeats of the task. */
+function besideChoice() {
+  const others = (opened.repeats || []).filter((one) => one.id !== opened.row.id);
+  if (!others.length) return null;
+  const choice = make("select", "");
+  choice.setAttribute("aria-label", "Beside another rollout of this task");
+  const option = (value, text) => Object.assign(make("option", "", text), { value });
+  choice.append(option("", "beside …"), ...others.map((one) => option(one.id, `${opened.look.label(one)}: ${one.kind || (one.reward === null ? "no reward" : short(one.reward))}`)));
+  choice.value = opened.beside ? opened.beside[1].row.id : "";
+  choice.onchange = () => { const found = others.find((one) => one.id === choice.value); if (found) showBeside(found); else { opened.beside = null; addressBeside(""); showOpened(); } };
+  return choice;
+}
+
+async function showBeside(other) {
+  const body = await source.one(other);
+  const { look, row } = opened;
+  const side = (one, its, open) => ({ row: one, body: isObject(its) ? its : {}, output: isObject(its) ? outputOf(its) : [], context: isObject(its) ? contextOf(its) : { depth: 0 }, label: look.label(one), chip: look.chip(one), open });
+  const alone = () => { opened.beside = null; addressBeside(""); };
+  opened.beside = [side(row, opened.body, () => { alone(); showOpened(); }), side(other, body, () => { alone(); look.open(other); })];
+  addressBeside(other.id);
+  showOpened();
+}
+
+function toggleRaw() {
+  reading.raw = !reading.raw;
+  showOpened();
+}
+
+function toggleShades() {
+  reading.shades = !reading.shades;
+  showOpened();
+}
+
+opened.wanted = addressBeside();
+onKeys({
+  m: ["rendered, or as written", () => opened.body && toggleRaw()],
+  f: ["flag", () => opened.marks?.toggle()],
+  c: ["write a note", () => opened.marks?.write()],
+});

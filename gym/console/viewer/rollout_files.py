@@ -1,159 +1,232 @@
-"""Files of rollouts with the failures beside them; each request reads what was appended."""
+"""What the pages say of runs: the head, the list, groups by task, one line. Each request reads what was appended."""
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
 import re
-import threading
-from collections.abc import Iterable
+from array import array
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from gym.collect.sidecar import OutputPaths
-from gym.console.viewer.facts import MALFORMED, Facts, parse_line, read_title
-from gym.console.viewer.lines import LineFile, TextNumbers
-from gym.console.viewer.query import FAILED, Found, Place, Query, find
-from gym.errors import UserError
+from gym.console.pages.shell import NotThere
+from gym.console.viewer.facts import MALFORMED, Facts, parse_line
+from gym.console.viewer.lines import LineFile
+from gym.console.viewer.notes import NotesBeside
+from gym.console.viewer.query import FAILED, Flags, Found, Place, Places, Query, Sources, find
+from gym.console.viewer.run_files import FAILURES, RunFiles
+from gym.console.viewer.task_groups import TaskGroup, group_places, in_order
+from gym.console.viewer.text_search import TextSearches
 from gym.wire.metrics import ROLLOUT, TASK
 
-FAILURES = "_failures.jsonl"
-UNPACK = {".gz": "gunzip -k", ".zst": "zstd -d", ".zstd": "zstd -d"}
+MAX_NAMES = 500  # agents, tools, components that the head lists
 _MAX_TEXT = 20_000  # characters shown of a line that cannot be read
 
 
-class NoSuchRollout(LookupError):
+class NoSuchRollout(NotThere):
     """A place that no longer is, or never was."""
 
 
 class RolloutFiles:
     """May be asked from several threads."""
 
-    def __init__(self, paths: Iterable[Path]) -> None:
-        self.names = TextNumbers()
-        self.files: list[LineFile] = []
-        self.generation = 0
-        self._lock = threading.Lock()
-        self._found = functools.lru_cache(maxsize=4)(self._find)
-        for path in paths:
-            self._add(path)
+    def __init__(self, given: RunFiles | Iterable[Path], flags: Flags | None = None) -> None:
+        self.runs = given if isinstance(given, RunFiles) else RunFiles(given)
+        self.notes = NotesBeside()
+        self._flags = flags or self.notes.flagged
+        self._searches = TextSearches()
+        self._found: dict[Query, tuple[int, Found]] = {}
+        self._grouped = functools.lru_cache(maxsize=2)(self._group)
+        self._tallied = functools.lru_cache(maxsize=1)(self._tallies)
 
-    def _add(self, path: Path) -> None:
-        _check(path)
-        beside = OutputPaths.beside(path).failures
-        wanted = [path] if path.name.endswith(FAILURES) else [path, beside]
-        known = {file.path for file in self.files}
-        self.files += [
-            LineFile(one, self.names, failed=one.name.endswith(FAILURES)) for one in wanted if one not in known
-        ]
+    @property
+    def files(self) -> list[LineFile]:
+        return self.runs.files
 
-    def refresh(self) -> None:
-        with self._lock:
-            changed = [file.refresh() for file in self.files]
-            self.generation += any(changed)
+    @property
+    def generation(self) -> int:
+        return self.runs.generation
+
+    def refresh(self, *, whole: bool = False) -> None:
+        self.runs.refresh(whole=whole)
 
     def find(self, query: Query) -> Found:
-        with self._lock:
-            return self._found(self.generation, query)
+        """The last answers are kept while no file changes, and a search until it is through."""
+        with self.runs.lock:
+            generation, found = self._found.get(query, (-1, None))
+            if found is None or generation != self.generation or found.searched < 1 or query.flagged:
+                found = find(self._sources(query), query)
+            self._found.pop(query, None)
+            self._found[query] = self.generation, found
+            while len(self._found) > 3:
+                del self._found[next(iter(self._found))]
+            return found
 
-    def _find(self, _generation: int, query: Query) -> Found:
-        return find(self.files, self.names.texts, query)
+    def groups(self, found: Found, sort: str) -> Sequence[TaskGroup]:
+        with self.runs.lock:
+            return self._grouped(_Same(found.places), self.generation, sort)
+
+    def _group(self, places: _Same, _generation: int, sort: str) -> Sequence[TaskGroup]:
+        return group_places(dict(enumerate(self.files)), places.value, sort)
+
+    def _sources(self, query: Query) -> Sources:
+        says = self._searches.begin(query.text)
+        return Sources([(self.runs.number(file), file) for file in self.runs.shown()], says, self._flags)
 
     def summary(self) -> dict[str, Any]:
         """The head of the page."""
-        with self._lock:
-            tallies = self._tallies()
+        with self.runs.lock:
+            tallies = self._tallied(self.generation)
             kinds: dict[str, int] = {}
             for (_, kind), tally in tallies.items():
                 if kind:
                     kinds[kind] = kinds.get(kind, 0) + tally.count
             malformed = kinds.pop(MALFORMED, 0)
-            rewards = [reward for file in self.files for reward in (_low(file), _high(file)) if reward is not None]
+            extremes = [tally for tally in tallies.values() if tally.rewarded]
+            columns = [file.columns for file in self.runs.shown()]
             return {
                 "generation": self.generation,
-                "files": [_file_view(file) for file in self.files],
-                "agents": _agent_views(tallies),
+                "indexed": self.runs.indexed(),
+                "runs": [_run_view(run.name, run.files) for run in self.runs.runs.values()],
+                "files": [_file_view(file) for file in self.runs.shown()],
+                "agents": _agent_views(tallies)[:MAX_NAMES],
+                "tools": sorted({tool for one in columns for tool in one.tool_names()})[:MAX_NAMES],
+                "components": sorted({name for one in columns for name in one.components})[:MAX_NAMES],
+                "repeated": any(one.repeats and max(one.repeats) > 0 for one in columns),
                 "count": sum(tally.count for (_, kind), tally in tallies.items() if not kind),
                 "kinds": dict(sorted(kinds.items(), key=lambda one: -one[1])),
                 "malformed": malformed,
-                "range": [min(rewards), max(rewards)] if rewards else None,
-                "notices": [_torn(file) for file in self.files if file.torn],
+                "range": [min(one.low for one in extremes), max(one.high for one in extremes)] if extremes else None,
+                "notices": [*self.runs.troubles(), *(_torn(file) for file in self.runs.shown() if file.torn)],
             }
 
-    def _tallies(self) -> dict[tuple[str, str], RewardSum]:
+    def _tallies(self, _generation: int) -> dict[tuple[str, str], RewardSum]:
         """(agent, kind) -> how many, and their rewards."""
-        texts = self.names.texts
-        tallies: dict[tuple[int, int], RewardSum] = {}
-        for file in self.files:
-            for agent, kind, reward in zip(file.agents, file.kinds, file.rewards, strict=True):
-                tally = tallies.get((agent, kind))
-                if tally is None:
-                    tally = tallies[agent, kind] = RewardSum()
-                tally.add(reward)
-        return {(texts[agent], texts[kind]): tally for (agent, kind), tally in tallies.items()}
+        tallies: dict[tuple[str, str], RewardSum] = {}
+        for columns in (file.columns for file in self.runs.shown()):
+            texts, rewards = columns.texts, columns.rewards
+            indices: dict[tuple[int, int], list[int]] = {}
+            for index, pair in enumerate(zip(columns.agents, columns.kinds, strict=True)):
+                indices.setdefault(pair, []).append(index)
+            for (agent, kind), chosen in indices.items():
+                tallies.setdefault((texts[agent], texts[kind]), RewardSum()).add([rewards[each] for each in chosen])
+        return tallies
 
     def view(self, place: Place) -> dict[str, Any]:
         """A line of the list."""
-        file, index = self._at(place)
-        facts = file.fact(index)
-        row, _ = parse_line(file.read(index))
+        with self.runs.lock:
+            file, index = self._at(place)
+            facts = file.columns.fact(index)
+            line = file.columns.numbers[index]
+            note = self.notes.find(file).get(index)
         return {
-            "id": f"{place[0]}/{index}",
-            "file": place[0],
-            "line": file.numbers[index],
-            "title": read_title(row) if row is not None else "",
+            "id": f"{file.run}:{'f' if file.failed else ''}{line}",
+            "run": file.run,
+            "failures": file.failed,
+            "line": line,
+            "title": facts.title,
+            "flagged": note is not None and note.flag,
             **_facts_view(facts),
         }
 
+    def group_view(self, group: TaskGroup, most: int) -> dict[str, Any]:
+        with self.runs.lock:
+            places = in_order(dict(enumerate(self.files)), group)
+        rows = [self.view(place) for place in Places(array("Q", places[:most]))]
+        return {
+            "run": group.run,
+            "task": group.task if group.task >= 0 else None,
+            "title": next((row["title"] for row in rows if row["title"] and not row["failures"]), rows[0]["title"]),
+            "count": len(places),
+            "mean": None if math.isnan(group.mean) else group.mean,
+            "spread": group.spread,
+            "rows": rows,
+        }
+
+    def place(self, id: str) -> Place:
+        """Of `RUN:LINE`, or `RUN:fLINE` for a failure. A run that is not among those given is not looked for."""
+        name, _, line = id.rpartition(":")
+        run, digits = self.runs.runs.get(name), line.removeprefix("f")
+        if run is None or not (digits.isascii() and digits.isdecimal() and len(digits) < 12):
+            raise NoSuchRollout(f"no rollout {id[:200]}")
+        file = run.failures if line.startswith("f") else run.rollouts
+        with self.runs.lock:
+            numbers = file.columns.numbers
+            index = bisect.bisect_left(numbers, int(digits))
+            if index == len(numbers) or numbers[index] != int(digits):
+                raise NoSuchRollout(f"no rollout {id[:200]}: its file has changed, or is still being read")
+            return self.runs.number(file), index
+
     def line(self, place: Place) -> bytes:
-        file, index = self._at(place)
-        return file.read(index).strip()
+        return self._read(place).strip()
 
     def problem(self, place: Place) -> dict[str, Any]:
         """A malformed line: where it is, what is wrong with it, how it begins."""
         file, index = self._at(place)
-        raw = file.read(index).strip()
+        raw = self._read(place).strip()
         _, reason = parse_line(raw)
         text = raw[: _MAX_TEXT * 4].decode("utf-8", "replace")[:_MAX_TEXT]
-        return {"where": f"{file.path}:{file.numbers[index]}", "reason": reason, "bytes": len(raw), "text": text}
+        where = f"{file.path}:{file.columns.numbers[index]}"
+        return {"where": where, "reason": reason, "bytes": len(raw), "text": text}
 
     def asked(self, place: Place) -> bytes:
-        """The row that a failure was about: its line of the materialized inputs, b"" where there is none."""
+        """The row as it was sent: its line of the materialized inputs, b"" where there is none."""
         file, index = self._at(place)
-        facts = file.fact(index)
-        stem = file.path.name.removesuffix(FAILURES)
+        facts = file.columns.fact(index)
+        stem = file.path.name.removesuffix(FAILURES).removesuffix(".jsonl")
         inputs = OutputPaths.beside(file.path.with_name(f"{stem}.jsonl")).materialized
-        return _find_row(inputs, facts) if facts.task >= 0 and inputs.is_file() else b""
+        there = facts.task >= 0 and inputs.is_file() and self.runs.is_inside(inputs)
+        return _find_row(inputs, facts) if there else b""
 
     def is_malformed(self, place: Place) -> bool:
         file, index = self._at(place)
-        return file.fact(index).kind == MALFORMED
+        return file.columns.fact(index).kind == MALFORMED
+
+    def _read(self, place: Place) -> bytes:
+        file, index = self._at(place)
+        if not self.runs.is_inside(file.path):
+            raise NoSuchRollout(f"{file.path} is no longer in the folder")
+        raw = file.read(index)
+        if not file.is_same(raw, index):
+            raise NoSuchRollout(f"{file.path} was rewritten; reload the page")
+        return raw
 
     def _at(self, place: Place) -> tuple[LineFile, int]:
         number, index = place
         if not (number < len(self.files) and index < len(self.files[number])):
-            raise NoSuchRollout(f"no rollout {number}/{index}")
+            raise NoSuchRollout(f"no rollout {number}/{index}: its file has changed; reload the page")
         return self.files[number], index
+
+
+class _Same:
+    """A key that is the object itself."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.value is self.value
 
 
 class RewardSum:
     def __init__(self) -> None:
         self.count = self.rewarded = 0
         self.total = 0.0
+        self.low, self.high = math.inf, -math.inf
 
-    def add(self, reward: float) -> None:
-        self.count += 1
-        if not math.isnan(reward):
-            self.rewarded += 1
-            self.total += reward
-
-
-def _check(path: Path) -> None:
-    if path.suffix in UNPACK:
-        raise UserError(f"{path} is packed, and a page jumps to and fro in its file.", f"{UNPACK[path.suffix]} {path}")
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "is not there"
-        raise UserError(f"{path} {what}.", "Give the file that `gym rollouts -o FILE.jsonl` wrote.")
+    def add(self, rewards: Sequence[float]) -> None:
+        self.count += len(rewards)
+        known = [reward for reward in rewards if reward == reward]
+        if known:
+            self.rewarded += len(known)
+            self.total += sum(known)
+            self.low, self.high = min(self.low, min(known)), max(self.high, max(known))
 
 
 def _agent_views(tallies: dict[tuple[str, str], RewardSum]) -> list[dict[str, Any]]:
@@ -174,29 +247,43 @@ def _facts_view(facts: Facts) -> dict[str, Any]:
     return {
         "agent": facts.agent,
         "kind": facts.kind,
-        "reward": None if math.isnan(facts.reward) else facts.reward,
-        "task": facts.task if facts.task >= 0 else None,
-        "repeat": facts.repeat if facts.repeat >= 0 else None,
+        "reward": _known(facts.reward),
+        "task": _known(facts.task),
+        "repeat": _known(facts.repeat),
         "seconds": None if math.isnan(facts.seconds) else round(facts.seconds, 4),
-        "tokens": facts.tokens if facts.tokens >= 0 else None,
+        "tokens": _known(facts.tokens),
+        "steps": facts.steps,
+        "began": _known(facts.began),
+        "tools": facts.tools,
+        "truncated": facts.truncated,
+        "breaks": facts.breaks,
+        "components": facts.components,
+    }
+
+
+def _known(value: float) -> float | None:
+    """NaN, and a count below zero, stand for what is not known."""
+    return None if value != value or (isinstance(value, int) and value < 0) else value
+
+
+def _run_view(name: str, files: Sequence[LineFile]) -> dict[str, Any]:
+    rollouts, failures = files
+    return {
+        "name": name,
+        "path": str(rollouts.path),
+        "lines": len(rollouts),
+        FAILED: len(failures),
+        "bytes": rollouts.size + failures.size,
     }
 
 
 def _file_view(file: LineFile) -> dict[str, Any]:
-    return {"name": str(file.path), "lines": len(file), "bytes": file.size, "failures": file.failed}
+    return {"name": str(file.path), "run": file.run, "lines": len(file), "bytes": file.size, "failures": file.failed}
 
 
 def _torn(file: LineFile) -> str:
-    where = f"{file.path}:{(file.numbers[-1] if file.numbers else 0) + 1}"
+    where = f"{file.path}:{(file.columns.numbers[-1] if file.columns.numbers else 0) + 1}"
     return f"{where}: the last line is unfinished ({file.torn} bytes): still being written, or torn by a crash"
-
-
-def _low(file: LineFile) -> float | None:
-    return min((reward for reward in file.rewards if not math.isnan(reward)), default=None)
-
-
-def _high(file: LineFile) -> float | None:
-    return max((reward for reward in file.rewards if not math.isnan(reward)), default=None)
 
 
 def _find_row(path: Path, facts: Facts) -> bytes:

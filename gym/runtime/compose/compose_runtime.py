@@ -224,7 +224,7 @@ class ComposeRuntime:
                 one.model_copy(update={"replicas": replicas.get(one.name, one.replicas)}) for one in plan.services
             )
             scaled = plan.model_copy(update={"services": services})
-            prepare_folders(to.layout)
+            prepare_folders(to.layout, to.layout.read_state())
             rewritten = write_compose(to.layout, scaled)
             return to.converge(scaled, to.layout.read_state(), rewritten=rewritten)
 

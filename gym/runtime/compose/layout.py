@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ from gym.render.wanted_stack import discovery_of, wanted_of
 from gym.runtime.compose.secrets import secret_names
 from gym.runtime.compose.wait import router_url
 from gym.runtime.protocol import Prepared
+from gym.runtime.results_folder import results_folder
 from gym.runtime.sandbox_access import keep_tokens, prepare_state, write_config
 from gym.runtime.upstream_folders import prepare_upstreams
 from gym.runtime.user_state import owner
@@ -58,6 +60,7 @@ class State(Value):
     images: dict[str, str] = {}
     base_image: str = ""
     router_image: str = ROUTER_IMAGE
+    results: str = ""  # what GYM_RESULTS named when the stack was started
 
     def of_plan(self, plan: Plan | None) -> State:
         return self.model_copy(update={"plan": plan})
@@ -90,6 +93,10 @@ class Layout:
     @property
     def routes(self) -> Path:
         return self.traefik / "dynamic" / ROUTES
+
+    @property
+    def notes(self) -> Path:
+        return self.home / "notes"
 
     @property
     def wanted(self) -> Path:
@@ -139,17 +146,25 @@ def write_stack(layout: Layout, plan: Plan, values: Mapping[str, str], state: St
     _write_secrets(layout, {**values, **_write_broker(layout, plan)})
     write_atomically(layout.traefik / "static.yml", static_text(plan), mode=SHARED)
     write_atomically(layout.home / "discovery" / "console.json", _json(console_document(plan)), mode=SHARED)
-    prepare_folders(layout)
+    prepare_folders(layout, state)
     write_saved(layout, plan, state)
     return write_compose(layout, plan)
 
 
-def prepare_folders(layout: Layout) -> None:
+def prepare_folders(layout: Layout, state: State) -> None:
     """What is mounted is there before, or the engine would make it, as root's."""
-    modes = {layout.traefik: 0o755, layout.wanted: 0o755, layout.discovery.parent: WRITABLE}
+    modes = {layout.traefik: 0o755, layout.wanted: 0o755, layout.discovery.parent: WRITABLE, layout.notes: WRITABLE}
     for folder, mode in {**modes, layout.routes.parent: WRITABLE}.items():
         folder.mkdir(parents=True, exist_ok=True)
         folder.chmod(mode)
+    results = results_folder(state.results, layout.home)
+    try:
+        results.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"the folder of results {results} cannot be made: {error.strerror}.",
+            f"Name another one: {labels.ENV_RESULTS}=FOLDER gym up ...",
+        ) from error
 
 
 def write_saved(layout: Layout, plan: Plan, state: State) -> None:
@@ -181,6 +196,7 @@ def state_of(home: Path, prepared: Prepared, overrides: tuple[str, ...] = ()) ->
         overrides=overrides,
         images=dict(prepared.images.by_instance),
         base_image=prepared.images.base,
+        results=os.environ.get(labels.ENV_RESULTS, ""),
     )
 
 
@@ -193,8 +209,11 @@ def _compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
     project = project_name(plan.stack, home)
     texts = {one.name: launch_text(plan, one, project) + str(one.container.env) for one in plan.services}
     socket = socket_facts(engine_host()) if plan.sandbox else None
+    results = results_folder(state.results, home)
     return ComposeFacts(
         project=project,
+        results=os.path.relpath(results, home),
+        results_writable=_is_open(results),
         home=str(home),
         owner=owner(),
         base_image=state.base_image,
@@ -205,6 +224,11 @@ def _compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
         engine_group=socket.group if socket else None,
         static_digest=hashlib.sha256(static_text(plan).encode()).hexdigest()[:12],
     )
+
+
+def _is_open(folder: Path) -> bool:
+    """To the console's user, who is nobody on this machine."""
+    return folder.is_dir() and bool(folder.stat().st_mode & 0o002)
 
 
 def override_files(layout: Layout, state: State) -> list[str]:

@@ -53,6 +53,11 @@ class Home:
         return self.path / "logs"
 
     @property
+    def notes(self) -> Path:
+        """What the supervisor and the broker tell the console."""
+        return self.path / "notes"
+
+    @property
     def traefik(self) -> Path:
         return self.path / "traefik"
 
@@ -82,7 +87,7 @@ def prepare_home(path: Path) -> Home:
     """Make the folders, private; a folder that cannot be written is the user's to fix."""
     home = Home(path.resolve())
     try:
-        for folder in (home.path, home.logs, home.traefik):
+        for folder in (home.path, home.logs, home.notes, home.traefik):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         home.path.chmod(0o700)
         _check_room(home.path)

@@ -21,6 +21,7 @@ from gym.runtime.local.home import Home, folder_id
 from gym.runtime.local.specs import DYNAMIC_FILE, DYNAMIC_FOLDER, STATIC_FILE, redacted_plan
 from gym.runtime.status import ReplicaStatus
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
+from gym.wire.stack_notes import REPLICAS, ReplicaNote, ReplicaNotes
 
 
 class Publisher:
@@ -42,6 +43,7 @@ class Publisher:
         if found != self._last:
             self._last = found.model_copy(update={"generation": self._last.generation + 1})
         self._put(self._home.discovery, self._last.model_dump_json())
+        self._put(self._home.notes / REPLICAS, ReplicaNotes(_notes(replicas)).model_dump_json())
         dynamic = self._home.traefik / DYNAMIC_FOLDER / DYNAMIC_FILE
         self._put(dynamic, traefik_dynamic(plan, self._last, console=console))
 
@@ -125,3 +127,10 @@ def _state_of(replicas: Sequence[ReplicaStatus]) -> str:
 
 def _json(tree: Mapping[str, Any]) -> str:
     return orjson.dumps(tree, option=orjson.OPT_INDENT_2).decode()
+
+
+def _notes(replicas: Iterable[ReplicaStatus]) -> dict[str, ReplicaNote]:
+    return {
+        one.replica: ReplicaNote(pid=one.pid or 0, restarts=one.restarts, why=one.last_end, at=one.last_end_at)
+        for one in replicas
+    }

@@ -96,6 +96,8 @@ class ReplicaProcess:
         self.detail = ""
         self.pid: int | None = None
         self.restarts = 0
+        self.last_end = ""  # why it ended unasked
+        self.last_end_at = 0.0
         self.early_exits = 0
         self.hand_over = hand_over  # the listener itself is passed on; else the process binds its address
         self.address = address_of(listener)
@@ -131,6 +133,8 @@ class ReplicaProcess:
             restarts=self.restarts,
             uptime_seconds=round(time.monotonic() - self._since, 1) if self.pid else 0.0,
             detail=self.detail,
+            last_end=self.last_end,
+            last_end_at=self.last_end_at,
         )
 
     def last_lines(self, count: int = 20) -> str:
@@ -171,6 +175,7 @@ class ReplicaProcess:
                 delay = BACKOFF_FIRST
                 continue
             self.restarts += 1
+            self.last_end, self.last_end_at = why, time.time()
             self.early_exits += self._healthy_since is None
             if self._was_well_long():
                 delay = BACKOFF_FIRST

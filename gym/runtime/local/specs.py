@@ -21,6 +21,7 @@ from gym.render.traefik import OUTSIDE, route_prefix
 from gym.runtime.local.child_process import CONFIG_FD, LISTENER_FD, ProcessSpec
 from gym.runtime.local.home import Home
 from gym.runtime.local.replica_process import ReplicaRole
+from gym.runtime.results_folder import results_folder
 from gym.runtime.sandbox_access import BrokerTokens, access_environ, config_path
 from gym.wire.stack_names import SANDBOX
 
@@ -144,6 +145,9 @@ def console_spec(order: StackOrder, home: Home) -> ProcessSpec:
             **_inherited_environ(order),
             **token,
             labels.ENV_CONSOLE: str(home.console),
+            labels.ENV_NOTES: str(home.notes),
+            labels.ENV_LOGS: str(home.logs),
+            labels.ENV_RESULTS: str(results_folder(order.environ.get(labels.ENV_RESULTS, ""), home.path)),
             labels.ENV_UPSTREAMS: str(home.upstreams),
             labels.ENV_DISCOVERY: str(home.discovery),
             labels.ENV_LISTEN: f"fd:{LISTENER_FD}",
@@ -169,6 +173,7 @@ def sandbox_spec(order: StackOrder, home: Home) -> ProcessSpec:
         env={
             **_inherited_environ(order),
             labels.ENV_SANDBOX_CONFIG: str(config_path(home.path)),
+            labels.ENV_NOTES: str(home.notes),
             labels.ENV_DISCOVERY: str(home.discovery),
             labels.ENV_LISTEN: f"fd:{LISTENER_FD}",
             labels.ENV_REPLICA: SANDBOX,

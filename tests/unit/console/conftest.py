@@ -10,7 +10,6 @@ import orjson
 import pytest
 
 from gym.console.app import Deps, make_app
-from gym.console.console_page import load_page
 from gym.console.discovery_sources import LiveSources
 from gym.console.probes import Prober
 from gym.files import write_atomically
@@ -89,7 +88,7 @@ def backends() -> Iterator[list[Backend]]:
 @asynccontextmanager
 async def console_over(discovery: str, config: Path | None) -> AsyncIterator[Visitor]:
     client = HttpClient()
-    deps = Deps(LiveSources(discovery, config, client), Prober(client), load_page(), TOKEN)
+    deps = Deps(LiveSources(discovery, config, client), Prober(client), TOKEN)
     app = Refusing(make_app(deps), "console", loopback=True, rules=Rules(pages=True, near=True))
     async with running(app) as url:
         yield Visitor(url, client)

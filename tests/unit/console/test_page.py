@@ -22,13 +22,24 @@ async def test_a_browser_shows_servers_states_and_how_to_call_them(
     bench: Bench, visitor: Visitor, backends: list[Backend], tmp_path: Path
 ) -> None:
     bench.show({"mcqa": [backends[0].url, "http://127.0.0.1:9"], "mcqa_simple_agent": [backends[1].url]})
-    dom, complaints = await _browse(visitor.url, tmp_path)
+    dom, complaints = await _browse(f"{visitor.url}/", tmp_path)
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", dom.partition("<body>")[2].partition("<script>")[0]))
     assert "1 of 5 healthy" in text
     assert "mcqa-2 down" in text
     assert "simple_agent · uses mcqa, policy_model" in text
-    assert f"curl '{visitor.url}/s/mcqa_simple_agent/run'" in text
+    assert text.count("mcqa_simple_agent") >= 2
     assert "Content Security Policy" not in complaints
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium on the PATH")
+async def test_the_docs_page_says_how_to_call_the_stack_under_its_own_address(
+    bench: Bench, visitor: Visitor, backends: list[Backend], tmp_path: Path
+) -> None:
+    bench.show({"mcqa_simple_agent": [backends[1].url]})
+    dom, complaints = await _browse(f"{visitor.url}/view/docs", tmp_path)
+    assert f"curl '{visitor.url}/s/mcqa_simple_agent/run'" in dom
+    assert complaints.count("Content Security Policy") == 0
 
 
 @pytest.mark.browser
@@ -37,7 +48,7 @@ async def test_what_a_server_says_of_itself_is_text_and_nothing_else(
     bench: Bench, visitor: Visitor, tmp_path: Path
 ) -> None:
     bench.show({"mcqa": ["http://<img src=x onerror=alert(1)>:9"]})
-    dom, _ = await _browse(visitor.url, tmp_path)
+    dom, _ = await _browse(f"{visitor.url}/", tmp_path)
     assert "<img" not in dom
     assert "mcqa-1" in dom
 
@@ -52,7 +63,7 @@ async def test_a_browser_shows_a_running_collection_with_its_bar(
     run = {"id": "run-1", "output": "<b>X</b>.jsonl", "host": "here", "pid": 7}
     heartbeat = {**run, "progress": {**progress, "eta_seconds": 3.0, "failures": {"model": 2}}}
     assert (await visitor.post("/collections", orjson.dumps(heartbeat))).status == 204
-    dom, complaints = await _browse(visitor.url, tmp_path)
+    dom, complaints = await _browse(f"{visitor.url}/", tmp_path)
     shown = dom.partition("<body>")[2].partition("<script>")[0]
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", shown))
     assert "Collecting now" in text
@@ -71,7 +82,7 @@ async def _browse(url: str, profile: Path) -> tuple[str, str]:
         *options,
         f"--user-data-dir={profile / 'browser'}",
         "--dump-dom",
-        f"{url}/",
+        url,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from gym.console.app import Deps, make_app
-from gym.console.console_page import load_page
 from gym.console.discovery_sources import LiveSources
 from gym.console.probes import Prober
 from gym.console.reconcile import Reconciler
@@ -131,7 +130,7 @@ async def test_a_console_that_cannot_write_the_routes_says_so_on_healthz(tmp_pat
     discovery, client = tmp_path / "discovery.json", HttpClient()
     reconciler = Reconciler(tmp_path, discovery, tmp_path / "blocked" / "stack.yml")
     sources = LiveSources(str(discovery), None, client)
-    async with running(make_app(Deps(sources, Prober(client), load_page(), reconciler=reconciler))) as url:
+    async with running(make_app(Deps(sources, Prober(client), reconciler=reconciler))) as url:
         await until(lambda: "blocked" in reconciler.problem)
         reply = await client.request("GET", f"{url}/healthz", timeout=120)
         assert reply.status == 503

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gym.console.viewer.app import make_app
+from gym.console.pages.shell import PageAccess, make_app
+from gym.console.viewer.app import make_section
 from gym.console.viewer.embed import MAX_ROLLOUTS, embed_rollouts, spread_evenly
 from gym.console.viewer.facts import read_facts
 from gym.console.viewer.query import MAX_BARS, Query, draw_bars, read_query
@@ -39,7 +40,7 @@ def file(tmp_path: Path) -> Path:
 
 def opened(*paths: Path) -> RolloutFiles:
     files = RolloutFiles(paths)
-    files.refresh()
+    files.refresh(whole=True)
     return files
 
 
@@ -55,8 +56,18 @@ def test_the_head_counts_rollouts_failures_by_kind_and_rewards_by_agent(file: Pa
 
 def test_a_line_of_the_list_says_whose_it_is_and_what_was_asked(file: Path) -> None:
     assert opened(file).view((0, 2)) == {
-        **{"id": "0/2", "file": 0, "line": 3, "title": "Question 1?", "agent": "solver", "kind": ""},
-        **{"reward": 0.5, "task": 1, "repeat": 0, "seconds": 1.0, "tokens": 6},
+        **{
+            "id": "x:3",
+            "run": "x",
+            "failures": False,
+            "line": 3,
+            "title": "Question 1?",
+            "flagged": False,
+            "agent": "solver",
+            "kind": "",
+        },
+        **{"reward": 0.5, "task": 1, "repeat": 0, "seconds": 1.0, "tokens": 6, "steps": 2, "began": None},
+        **{"tools": ("add",), "truncated": False, "breaks": False, "components": {}},
     }
     assert opened(file).view((1, 1))["kind"] == "sandbox"
 
@@ -69,25 +80,33 @@ def test_a_line_is_given_back_byte_for_byte(file: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "wanted"),
     [
-        ({"agent": "other"}, ["0/4"]),
+        ({"agent": "other"}, ["x:5"]),
         ({"agent": "nobody"}, []),
-        ({"kind": "failed"}, ["1/0", "1/1"]),
-        ({"kind": "sandbox"}, ["1/1"]),
-        ({"kind": "verified", "low": "0.5"}, ["0/2", "0/3", "0/4"]),
-        ({"low": "0.5", "high": "0.5"}, ["0/2", "0/3"]),
-        ({"file": "1"}, ["1/0", "1/1"]),
-        ({"text": "QUESTION 7"}, ["0/4"]),
-        ({"text": "within 3"}, ["1/0", "1/1"]),
-        ({"text": '"sum": 3'}, ["0/0", "0/1", "0/2", "0/3", "0/4"]),
+        ({"kind": "failed"}, ["x:f1", "x:f2"]),
+        ({"kind": "sandbox"}, ["x:f2"]),
+        ({"kind": "verified", "low": "0.5"}, ["x:3", "x:4", "x:5"]),
+        ({"low": "0.5", "high": "0.5"}, ["x:3", "x:4"]),
+        ({"run": "x", "kind": "timeout"}, ["x:f1"]),
+        ({"run": "y"}, []),
+        ({"tool": "add", "low": "0.75"}, ["x:5"]),
+        ({"tool": "ad"}, []),
+        ({"task": "1"}, ["x:3", "x:4"]),
+        ({"task": "2", "kind": "failed"}, ["x:f1", "x:f2"]),
+        ({"component": "right", "least": "1"}, []),
+        ({"truncated": "1"}, []),
+        ({"breaks": "1"}, []),
+        ({"text": "QUESTION 7"}, ["x:5"]),
+        ({"text": "within 3"}, ["x:f1", "x:f2"]),
+        ({"text": '"sum": 3'}, ["x:1", "x:2", "x:3", "x:4", "x:5"]),
         ({"text": "responses_create_params"}, []),
-        ({"sort": "-reward", "kind": "verified"}, ["0/4", "0/2", "0/3", "0/0", "0/1"]),
-        ({"sort": "-tokens"}, ["0/4", "0/2", "0/3", "0/0", "0/1", "1/0", "1/1"]),
-        ({"sort": "task", "text": "ns"}, ["0/0", "0/1", "0/2", "0/3", "1/0", "1/1", "0/4"]),
+        ({"sort": "-reward", "kind": "verified"}, ["x:5", "x:3", "x:4", "x:1", "x:2"]),
+        ({"sort": "-tokens"}, ["x:5", "x:3", "x:4", "x:1", "x:2", "x:f1", "x:f2"]),
+        ({"sort": "task", "text": "ns"}, ["x:1", "x:2", "x:3", "x:4", "x:f1", "x:f2", "x:5"]),
     ],
 )
 def test_the_list_is_filtered_and_sorted(asked: dict[str, str], wanted: list[str], file: Path) -> None:
-    found = opened(file).find(read_query(asked))
-    assert [f"{number}/{index}" for number, index in found.places] == wanted
+    files = opened(file)
+    assert [files.view(place)["id"] for place in files.find(read_query(asked)).places] == wanted
 
 
 def test_the_histogram_ignores_the_range_that_was_chosen_from_it(file: Path) -> None:
@@ -188,9 +207,7 @@ def test_only_positions_are_held_in_memory(tmp_path: Path) -> None:
     assert held < path.stat().st_size / 20
 
 
-@pytest.mark.parametrize(
-    ("name", "said"), [("absent.jsonl", "is not there"), ("", "is a folder"), ("x.jsonl.gz", "gunzip -k")]
-)
+@pytest.mark.parametrize(("name", "said"), [("absent.jsonl", "is not there"), ("x.jsonl.gz", "gunzip -k")])
 def test_what_cannot_be_viewed_is_refused_with_the_next_step(name: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=said):
         RolloutFiles([tmp_path / name])
@@ -208,20 +225,22 @@ def test_a_page_too_large_for_a_browser_is_refused_and_a_sample_is_even(tmp_path
 
 @pytest.fixture
 async def caller(file: Path) -> AsyncIterator[Caller]:
-    async with running(make_app(opened(file))) as url, Caller(url) as made:
+    async with running(make_app([make_section(opened(file))], PageAccess())) as url, Caller(url) as made:
         yield made
 
 
 async def test_the_list_comes_in_pages(caller: Caller) -> None:
-    first, second = [await caller.get(f"/api/rollouts?start={start}&count=3&kind=verified") for start in (0, 3)]
+    first, second = [
+        await caller.get(f"/view/api/rollouts/list?start={start}&count=3&kind=verified") for start in (0, 3)
+    ]
     assert first.body["total"] == second.body["total"] == 5
-    assert [row["id"] for row in first.body["rows"] + second.body["rows"]] == [f"0/{each}" for each in range(5)]
+    assert [row["id"] for row in first.body["rows"] + second.body["rows"]] == [f"x:{each + 1}" for each in range(5)]
 
 
 async def test_a_rollout_is_served_as_its_own_bytes_under_a_policy_that_runs_nothing(
     caller: Caller, file: Path
 ) -> None:
-    reply = await caller.get("/api/rollout/0/3")
+    reply = await caller.get("/view/api/rollouts/rollout/x:4")
     assert reply.reply.body == file.read_bytes().splitlines()[3]
     headers = dict(reply.reply.headers)
     assert headers[b"content-security-policy"] == b"default-src 'none'; sandbox"
@@ -231,11 +250,11 @@ async def test_a_rollout_is_served_as_its_own_bytes_under_a_policy_that_runs_not
 @pytest.mark.parametrize(
     ("path", "status", "said"),
     [
-        ("/api/rollouts?sort=sideways", 400, "expected one of"),
-        ("/api/rollouts?low=much", 400, "expected a number"),
-        ("/api/rollouts?start=-1", 400, "whole numbers"),
-        ("/api/rollout/0/99", 404, "reload the page"),
-        ("/api/rollout/9/0", 404, "reload the page"),
+        ("/view/api/rollouts/list?sort=sideways", 400, "expected one of"),
+        ("/view/api/rollouts/list?low=much", 400, "expected a number"),
+        ("/view/api/rollouts/list?start=-1", 400, "whole numbers"),
+        ("/view/api/rollouts/rollout/x:99", 404, "its file has changed"),
+        ("/view/api/rollouts/rollout/..%2F..%2Fetc%2Fpasswd:1", 404, "no rollout"),
     ],
 )
 async def test_a_question_that_makes_no_sense_is_answered_with_a_sentence(
@@ -249,7 +268,7 @@ async def test_a_question_that_makes_no_sense_is_answered_with_a_sentence(
 async def test_a_page_under_another_name_of_this_address_gets_nothing(caller: Caller) -> None:
     def status(host: str) -> int:
         connection = http.client.HTTPConnection(caller.url.removeprefix("http://"), timeout=60)
-        connection.request("GET", "/api/summary", headers={"host": host})
+        connection.request("GET", "/view/api/rollouts/summary", headers={"host": host})
         found = connection.getresponse().status
         connection.close()
         return found
@@ -260,6 +279,21 @@ async def test_a_page_under_another_name_of_this_address_gets_nothing(caller: Ca
 
 async def test_a_file_that_is_gone_says_so(caller: Caller, file: Path) -> None:
     file.unlink()
-    reply = await caller.get("/api/rollout/0/0")
+    reply = await caller.get("/view/api/rollouts/rollout/x:1")
     assert reply.status == 410
     assert str(file) in reply.body["error"]
+
+
+def test_the_columns_hold_tools_steps_components_hops_and_what_was_cut_off(tmp_path: Path) -> None:
+    cut = rollout(1, scores={"style": 0.5, "note": "x"}, ok=True)
+    cut["response"] |= {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    cut["_gym"] |= {"hops": {"model": 12.5}, "tokens_break": {"step": 2}, "started": 1e9, "queued": 0.25}
+    columns = opened(write_lines(tmp_path / "x.jsonl", [rollout(0, 0, 0.5, right=3), cut])).files[0].columns
+    assert [columns.tools(number) for number in columns.toolsets] == [("add",), ("add",)]
+    assert columns.tool_names() == ["add"]
+    assert columns.steps.tolist() == [2, 2]
+    assert set(columns.components) == {"right", "scores.style", "ok"}
+    first, second = columns.fact(0), columns.fact(1)
+    assert (first.components, second.components) == ({"right": 3.0}, {"scores.style": 0.5, "ok": 1.0})
+    assert (first.truncated, first.breaks, second.truncated, second.breaks) == (False, False, True, True)
+    assert (second.hops, second.began, second.queued, second.title) == ({"model": 12.5}, 1e9, 0.25, "Question 1?")

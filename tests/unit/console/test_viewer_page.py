@@ -9,7 +9,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from gym.console.viewer.app import make_app
+from gym.console.pages.shell import PageAccess, make_app
+from gym.console.viewer.app import make_section
 from gym.console.viewer.embed import embed_rollouts
 from gym.console.viewer.query import read_query
 from gym.console.viewer.rollout_files import RolloutFiles
@@ -35,7 +36,10 @@ QUERIES: tuple[dict[str, str], ...] = (
     {"kind": "timeout", "text": "WITHIN"},
     {"kind": "malformed"},
     {"low": "0.25", "high": "0.5", "sort": "-reward"},
-    {"file": "1"},
+    {"run": "x", "kind": "failed"},
+    {"tool": "add", "task": "1"},
+    {"component": "right", "least": "2"},
+    {"truncated": "1"},
     {"sort": "task"},
     {"sort": "reward"},
     {"sort": "-seconds", "kind": "verified"},
@@ -64,8 +68,8 @@ def written(file: Path) -> Path:
 
 
 async def test_a_served_page_shows_the_list_and_the_conversation(file: Path, tmp_path: Path) -> None:
-    async with running(make_app(opened(file))) as url:
-        dom, complaints = await browse(f"{url}/#0/2", tmp_path)
+    async with running(make_app([make_section(opened(file))], PageAccess())) as url:
+        dom, complaints = await browse(f"{url}/view/rollouts?at=x:3", tmp_path)
     text = visible_text(dom)
     assert "7 rollouts · 2 failures (timeout 1, sandbox 1) · 1 malformed line" in text
     assert "solver mean 0.250 6 rollouts 1 failed" in text
@@ -76,22 +80,25 @@ async def test_a_served_page_shows_the_list_and_the_conversation(file: Path, tmp
 
 
 async def test_a_page_written_as_a_file_shows_the_same_without_a_server(written: Path, tmp_path: Path) -> None:
-    dom, complaints = await browse(f"{written.as_uri()}#1/0", tmp_path)
+    dom, complaints = await browse(f"{written.as_uri()}#at=x:f1", tmp_path)
     text = visible_text(dom)
     assert "timeout at tools no answer within 3 s A new attempt may help. Row: rows.jsonl:3" in text
     assert "10 lines" in text
     assert complaints == ""
 
 
-@pytest.mark.parametrize("place", ["0/0", "0/1", "1/0"])
+@pytest.mark.parametrize("place", ["x:1", "x:2", "x:f1"])
 async def test_no_text_of_a_rollout_is_ever_markup(place: str, tmp_path: Path) -> None:
     bad = orjson.dumps(EVIL)[:-1] + b"\n"
     path = write_lines(tmp_path / "x.jsonl", [poisoned(rollout(agent=EVIL) | {EVIL: EVIL}), bad])
     write_lines(tmp_path / "x_failures.jsonl", [poisoned(failure(kind=EVIL, agent=EVIL))])
     page = tmp_path / "page.html"
     page.write_bytes(embed_rollouts(opened(path)))
-    async with running(make_app(opened(path))) as url:
-        seen = [await browse(f"{url}/#{place}", tmp_path), await browse(f"{page.as_uri()}#{place}", tmp_path)]
+    async with running(make_app([make_section(opened(path))], PageAccess())) as url:
+        seen = [
+            await browse(f"{url}/view/rollouts?at={place}", tmp_path),
+            await browse(f"{page.as_uri()}#at={place}", tmp_path),
+        ]
     for dom, complaints in seen:
         assert "<title>x.jsonl: rollouts</title>" in dom
         assert "<img" not in dom
@@ -106,25 +113,31 @@ async def test_a_page_without_a_server_filters_and_sorts_like_the_server(file: P
     assert data is not None
     ask = """(async () => {
         const pages = [];
-        for (const query of QUERIES) pages.push(await source.list({...EMPTY, ...query}, 0));
-        const seen = pages.map((one) => [one.total, one.rows.map((row) => row.id), one.bars]);
+        const on = (query) => ({...NOTHING, sort: "", ...query, run: query.run ? [query.run] : []});
+        for (const query of QUERIES) pages.push([await source.list(on(query), 0), await source.groups(on(query), 0)]);
+        const idsOf = (rows) => rows.map((row) => row.id);
+        const told = (one) => [one.task, one.count, one.mean, one.spread, one.title, idsOf(one.rows)];
+        const seen = pages.map(([list, tasks]) => [list.total, idsOf(list.rows), list.bars, tasks.groups.map(told)]);
         document.body.textContent = "ANSWERS" + JSON.stringify(seen);
       })();"""
-    empty = {"agent": None, "kind": "", "file": "", "low": "", "high": "", "text": "", "sort": "file"}
-    script = f"const EMPTY = {orjson.dumps(empty).decode()}, QUERIES = {orjson.dumps(QUERIES).decode()};"
+    script = f"const QUERIES = {orjson.dumps(QUERIES).decode()};"
+    sources = "\n".join((parts / name).read_text("utf-8") for name in ("address.js", "source.js"))
     harness = tmp_path / "harness.html"
     harness.write_text(
-        f"<body><script>{(parts / 'source.js').read_text('utf-8')}\n{script}\n"
-        f"const source = embeddedSource({data[1].decode()});\n{ask}</script></body>",
+        f"<body><script>{sources}\n{script}\nconst source = embeddedSource({data[1].decode()});\n{ask}</script></body>",
         "utf-8",
     )
     dom, complaints = await browse(harness.as_uri(), tmp_path)
     answers = re.search(r"ANSWERS(.*?)</body>", dom, re.S)
     assert answers is not None, dom + complaints
     listed = orjson.loads(html.unescape(answers[1]))
-    for query, (total, ids, bars) in zip(QUERIES, listed, strict=True):
+    for query, (total, ids, bars, tasks) in zip(QUERIES, listed, strict=True):
         found = files.find(read_query(query))
-        assert ids == [f"{number}/{index}" for number, index in found.places], query
+        assert ids == [files.view(place)["id"] for place in found.places], query
+        unsorted = files.find(read_query({**query, "sort": "file"}))
+        groups = [files.group_view(one, 64) for one in files.groups(unsorted, query.get("sort", "disagree"))]
+        names = ("task", "count", "mean", "spread", "title")
+        assert tasks == [[*(one[name] for name in names), [row["id"] for row in one["rows"]]] for one in groups], query
         assert total == len(found.places)
         assert bars == [list(bar) for bar in found.bars], query
 
@@ -142,4 +155,4 @@ async def test_keys_walk_through_the_list_and_open_the_reasoning(written: Path, 
     walked = tmp_path / "walked.html"
     walked.write_text(page.replace("</body>", steps), "utf-8")
     dom, _ = await browse(walked.as_uri(), tmp_path)
-    assert 'data-walked="#0/1 true"' in dom
+    assert 'at=x%3A3 true"' in dom

@@ -1,0 +1,1 @@
+"""Compare: runs of the same tasks, paired."""

@@ -1,0 +1,1 @@
+"""Runs: every collection of the results folder, and the figures of one."""

@@ -1,0 +1,1 @@
+"""The Stack page: servers, their traffic and use, what is held back, sandboxes, logs, who calls whom."""

@@ -1,0 +1,60 @@
+"""What a runtime and a broker tell the console of a stack, as files in one folder: they write, it reads.
+
+So it shows what only they can know, and has no way to ask anything of who holds the engine's socket.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, TypeVar
+
+from pydantic import BaseModel, ConfigDict, RootModel, ValidationError
+
+from gym.files import write_atomically
+
+REPLICAS: Final = "replicas.json"
+SANDBOXES: Final = "sandboxes.json"
+SHARED: Final = 0o644  # read by another user inside a container; the stack's home itself is private
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class ConsoleNote(BaseModel):
+    """Of any version: what is new to a reader is passed over."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class ReplicaNote(ConsoleNote):
+    pid: int = 0
+    restarts: int = 0  # of a process that ended unasked
+    why: str = ""  # it ended, the last time
+    at: float = 0.0  # seconds since the epoch
+
+
+class ReplicaNotes(RootModel[dict[str, ReplicaNote]]):
+    """By replica."""
+
+    model_config = ConfigDict(frozen=True)
+
+
+class SandboxNotes(ConsoleNote):
+    provider: str = ""
+    alive: int = 0
+    warm: int = 0
+    waiting: int = 0  # creates that wait for their turn
+    at_once: int = 0  # how many may be made at once just now
+    breaker: str = "closed"
+    at: float = 0.0  # seconds since the epoch: who reads it sees whether the writer still writes
+
+
+def write_note(path: Path, note: BaseModel) -> None:
+    write_atomically(path, note.model_dump_json(), mode=SHARED)
+
+
+def read_note(kind: type[M], path: Path) -> M | None:
+    """None where it was never written, or cannot be read."""
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except (OSError, ValidationError):
+        return None

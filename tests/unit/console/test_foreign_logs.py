@@ -1,0 +1,165 @@
+"""Logs of other tools as runs: real ones that their packages wrote, and what those might have left half written."""
+
+from __future__ import annotations
+
+import importlib
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from gym.console.viewer.foreign_logs import find_reader
+from gym.console.viewer.query import Query, read_query
+from gym.console.viewer.rollout_files import RolloutFiles
+from gym.console.viewer.run_files import RunFiles
+from tests.support.rollout_files import rollout, write_lines
+
+LOGS = Path(__file__).parents[2] / "support" / "foreign_logs"
+
+
+def opened(*paths: Path, cache: Path) -> RolloutFiles:
+    files = RolloutFiles(RunFiles(paths, environ={"XDG_CACHE_HOME": str(cache)}))
+    files.refresh(whole=True)
+    return files
+
+
+def views(files: RolloutFiles) -> list[dict[str, Any]]:
+    return [files.view(place) for place in files.find(Query()).places]
+
+
+def test_an_archive_of_inspect_is_read_as_rollouts(tmp_path: Path) -> None:
+    found = views(opened(LOGS / "sums.eval", cache=tmp_path))
+    told = [(one["id"], one["task"], one["repeat"], one["reward"], one["tools"], one["agent"]) for one in found]
+    assert sorted(told) == [
+        ("sums:1", 0, 0, 1.0, ("add",), "sums"),
+        ("sums:2", 1, 0, 0.0, ("add",), "sums"),
+        ("sums:3", 0, 1, 0.0, ("add",), "sums"),
+        ("sums:4", 1, 1, 0.0, ("add",), "sums"),
+    ]
+    assert found[0]["title"] == "What is 1 + 0?"
+    assert found[0]["components"]["scores.style"] == 0.5
+    assert found[0]["tokens"] > 0
+    assert found[0]["began"] > 1.7e9
+
+
+def test_a_log_of_inspect_in_json_is_the_same_rollouts(tmp_path: Path) -> None:
+    write_json_log(tmp_path / "sums.json")
+    files, archive = opened(tmp_path / "sums.json", cache=tmp_path), opened(LOGS / "sums.eval", cache=tmp_path)
+    assert [files.line(place) for place in files.find(Query()).places] == [
+        archive.line(place) for place in archive.find(Query()).places
+    ]
+
+
+def write_json_log(path: Path, **changes: Any) -> None:
+    """As `log_format="json"` writes it: the header, and the samples in one list."""
+    with unpacked() as archive:
+        header = orjson.loads(archive.read("header.json"))
+        names = [name for name in archive.namelist() if name.startswith("samples/")]
+        samples = [orjson.loads(archive.read(name)) | changes for name in names]
+    log = {"version": 2, "status": "success"} | header | {"samples": samples}
+    path.write_bytes(orjson.dumps(log, option=orjson.OPT_INDENT_2))
+
+
+def unpacked() -> zipfile.ZipFile:
+    try:
+        module = importlib.import_module("backports.zstd.zipfile")
+    except ImportError:
+        module = zipfile
+    found: zipfile.ZipFile = module.ZipFile(LOGS / "sums.eval")
+    return found
+
+
+def test_a_sample_that_failed_is_a_failure_and_no_reward(tmp_path: Path) -> None:
+    write_json_log(tmp_path / "x.json", error={"message": "the sandbox is gone"}, scores={})
+    files = opened(tmp_path / "x.json", cache=tmp_path)
+    assert (files.summary()["count"], files.summary()["kinds"]) == (0, {"error": 4})
+    assert views(files)[0]["reward"] is None
+
+
+def test_a_time_without_a_zone_is_taken_as_utc(tmp_path: Path) -> None:
+    began = []
+    for text in ("2026-01-01T12:00:00", "2026-01-01T14:00:00+02:00", "2026-01-01T12:00:00+00:00", "noon"):
+        write_json_log(tmp_path / "x.json", started_at=text)
+        began.append(views(opened(tmp_path / "x.json", cache=tmp_path))[0]["began"])
+    assert began == [1767268800.0, 1767268800.0, 1767268800.0, None]
+
+
+def test_results_of_verifiers_are_read_as_rollouts(tmp_path: Path) -> None:
+    files = opened(LOGS, cache=tmp_path)
+    assert files.runs.runs.keys() == {"results", "sums"}
+    found = files.find(read_query({"run": "results"})).places
+    told = [files.view(place) for place in found]
+    assert [(one["task"], one["repeat"], one["reward"]) for one in told] == [
+        (0, 0, 1.0),
+        (0, 1, 0.0),
+        (1, 0, 0.0),
+        (1, 1, 1.0),
+    ]
+    assert told[0]["tools"] == ("add",)
+    assert told[0]["title"] == "What is 1 + 2?"
+    assert (told[0]["components"]["length"], told[0]["tokens"]) == (3.0, 24)
+    row = orjson.loads(files.line(found[0]))
+    assert [item["type"] for item in row["response"]["output"]] == ["function_call", "function_call_output", "message"]
+    assert orjson.loads(row["response"]["output"][0]["arguments"]) == {"x": 1, "y": 2}
+    assert row["responses_create_params"]["tools"][0]["name"] == "add"
+    assert row["answer"] == "sum is 3"
+
+
+def test_results_that_grow_are_read_again_and_a_torn_line_stays_out(tmp_path: Path) -> None:
+    lines = (LOGS / "results.jsonl").read_bytes().splitlines(keepends=True)
+    path = tmp_path / "results.jsonl"
+    path.write_bytes(lines[0])
+    files = opened(path, cache=tmp_path / "cache")
+    assert files.summary()["count"] == 1
+    path.write_bytes(b"".join(lines[:3]) + lines[3][:50])
+    files.refresh(whole=True)
+    assert files.summary()["count"] == 3
+    assert len(list((tmp_path / "cache").rglob("*.jsonl"))) == 1
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["cache", "results.jsonl"]
+
+
+def test_rollouts_of_nemo_gym_are_read_as_they_are(tmp_path: Path) -> None:
+    """Its rows carry no stamp of ours, and a failure of the agent stands by its class."""
+    row = {key: value for key, value in rollout(4, 1, 0.5).items() if key != "_gym"}
+    failed = {**row, "_ng_failure_class": "judge_failed", "reward": 0.0, "_ng_task_index": 5}
+    path = write_lines(tmp_path / "rollouts.jsonl", [row | {"library_score": 0.25}, failed])
+    files = opened(path, cache=tmp_path)
+    first, second = views(files)
+    assert (first["task"], first["repeat"], first["reward"], first["agent"]) == (4, 1, 0.5, "solver")
+    assert first["components"] == {"library_score": 0.25}
+    assert (second["kind"], second["task"]) == ("judge_failed", 5)
+    assert files.summary()["count"] == 1
+
+
+@pytest.mark.parametrize("left", [0, 10, 5000, -1, -30])
+def test_an_archive_that_was_cut_off_is_named_and_hides_no_other(left: int, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    (folder / "torn.eval").write_bytes((LOGS / "sums.eval").read_bytes()[:left])
+    write_lines(folder / "x.jsonl", [rollout()])
+    files = opened(folder, cache=tmp_path / "cache")
+    assert files.summary()["count"] == 1
+
+
+@pytest.mark.parametrize("samples", [5, [5], [{"messages": [None], "scores": {"a": 3}}], [{"scores": []}], {"a": 1}])
+def test_a_log_of_another_shape_is_named_or_read_as_far_as_it_goes(samples: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    folder.mkdir()
+    log = {"version": 2, "status": "success", "eval": {"task": "t"}, "samples": samples}
+    (folder / "odd.json").write_bytes(orjson.dumps(log))
+    write_lines(folder / "x.jsonl", [rollout()])
+    summary = opened(folder, cache=tmp_path / "cache").summary()
+    assert summary["count"] >= 1
+    assert len(summary["runs"]) == 2 or any("odd.json cannot be read" in one for one in summary["notices"])
+
+
+def test_other_json_in_a_folder_is_no_run(tmp_path: Path) -> None:
+    (tmp_path / "x_run.json").write_text('{"identity": {}}')
+    (tmp_path / "x_aggregate_metrics.json").write_text("[]")
+    shutil.copy(LOGS / "metadata.json", tmp_path)
+    (tmp_path / "notes.eval").write_text("no archive")
+    assert opened(tmp_path, cache=tmp_path / "cache").runs.runs == {}
+    assert find_reader(tmp_path / "absent.jsonl") is None

@@ -1,0 +1,243 @@
+"""The figures of a run while it grows, runs of the same tasks compared, and both pages in a browser."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from gym.collect.study.comparison import compare_rollouts
+from gym.console.compare.run_pairs import compare_runs
+from gym.console.pages.shell import NotThere, PageAccess, make_app
+from gym.console.run_sections import make_run_sections
+from gym.console.runs.run_board import RunBoard
+from gym.console.runs.run_figures import draw_curve, draw_passes
+from gym.console.runs.run_tally import Moments, RunTally, TaskTally
+from gym.console.viewer.run_files import RunFiles
+from gym.errors import UserError
+from gym.http.pool import HttpClient
+from gym.server.testing import running
+from tests.support.driven_browser import CHROMIUM, driven
+from tests.support.rollout_files import EVIL, failure, poisoned, rollout, write_lines
+
+REWARDS = {0: (1.0, 1.0), 1: (0.0, 1.0), 2: (0.25, 0.25)}  # by task, of two repeats
+
+
+def rows(rewards: Mapping[int, tuple[float, ...]] = REWARDS, **more: Any) -> list[dict[str, Any]]:
+    found = []
+    for task, several in rewards.items():
+        for repeat, reward in enumerate(several):
+            one = rollout(task, repeat, reward, accuracy=reward, **more)
+            one["_gym"] |= {
+                "key": f"{task + 1:016x}:{repeat}",
+                "started": 1000.0 + 10 * task + repeat,
+                "hops": {"model": 200.0, "verify": 50.0},
+            }
+            found.append(one)
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    results = tmp_path / "results"
+    results.mkdir()
+    write_lines(results / "first.jsonl", rows())
+    write_lines(results / "first_failures.jsonl", [failure(4, 0, "model"), failure(4, 1, "timeout", agent="other")])
+    return results
+
+
+def figures(board: RunBoard, run: str = "first", pass_at: float = 0.5) -> dict[str, Any]:
+    return board.figures(run, pass_at)
+
+
+def test_a_run_is_summed_up(folder: Path) -> None:
+    found = figures(RunBoard(RunFiles([folder])))
+    assert (found["count"], found["failed"], found["tasks"]) == (6, 2, 3)
+    assert found["mean"] == pytest.approx(3.5 / 6)
+    assert found["bars"] == [(0.0, 0.0, 1), (0.25, 0.25, 2), (1.0, 1.0, 3)]
+    assert {one["kind"]: one["count"] for one in found["kinds"]} == {"model": 1, "timeout": 1}
+    assert [(one["name"], one["count"], one["failed"]) for one in found["agents"]] == [
+        ("other", 0, 1),
+        ("solver", 6, 1),
+    ]
+    assert found["passes"] == [(1, 0.5, 3), (2, pytest.approx(2 / 3), 3)]
+    assert [one["name"] for one in found["components"]] == ["accuracy"]
+    assert found["tokens"]["in"] == 30
+    # A rollout of task n takes (n + 1) / 2 seconds: one on the average, of which a quarter has a name.
+    assert found["hops"] == {"hops": {"model": 200.0, "verify": 50.0}, "rest": 750.0, "whole": 1000.0, "queued": 0.0}
+
+
+def test_each_task_counts_once_in_how_sure_the_mean_is(folder: Path) -> None:
+    low, high = figures(RunBoard(RunFiles([folder])))["interval"]
+    means = (1.0, 0.5, 0.25)
+    mean = sum(means) / 3
+    reach = 1.96 * math.sqrt(sum((one - mean) ** 2 for one in means) / 2 / 3)
+    assert (low, high) == (pytest.approx(mean - reach), pytest.approx(mean + reach))
+
+
+def test_figures_of_a_run_that_grew_are_those_of_the_whole_file(folder: Path) -> None:
+    board = RunBoard(RunFiles([folder]))
+    figures(board)
+    path = folder / "first.jsonl"
+    with path.open("ab") as stream:
+        stream.writelines(orjson.dumps(one) + b"\n" for one in rows({7: (0.5, 0.0, 1.0)}))
+        stream.write(b'{"torn": ')
+    grown, fresh = figures(board), figures(RunBoard(RunFiles([folder])))
+    changing = {"generation"}
+    assert {key: grown[key] for key in grown.keys() - changing} == {key: fresh[key] for key in fresh.keys() - changing}
+    assert grown["count"] == 9
+
+
+def test_a_file_that_is_written_anew_is_summed_up_anew(folder: Path) -> None:
+    board = RunBoard(RunFiles([folder]))
+    assert figures(board)["count"] == 6
+    (folder / "first.jsonl").unlink()
+    write_lines(folder / "first.jsonl", rows({0: (0.0,)}))
+    assert (figures(board)["count"], figures(board)["mean"]) == (1, 0.0)
+
+
+def test_tasks_are_sorted_and_paged(folder: Path) -> None:
+    board = RunBoard(RunFiles([folder]))
+    found = board.tasks("first", "-spread", 0, 2, 0.5)
+    assert (found["total"], [one["task"] for one in found["tasks"]]) == (3, [1, 0])
+    assert found["tasks"][0] | {"title": "", "seconds": 0} == {
+        **{"task": 1, "agent": "solver", "title": "", "id": "first:3", "tries": 2, "passed": 1, "mean": 0.5},
+        **{"spread": 1.0, "low": 0.0, "high": 1.0, "tokens": 6.0, "seconds": 0},
+    }
+    assert [one["task"] for one in board.tasks("first", "mean", 1, 9, 0.5)["tasks"]] == [1, 0]
+
+
+def test_a_run_that_is_not_there_is_said(folder: Path) -> None:
+    board = RunBoard(RunFiles([folder]))
+    for name in ("second", "../first", "", "first.jsonl"):
+        with pytest.raises(NotThere, match="there is no run"):
+            figures(board, name)
+
+
+def test_what_collects_now_is_told_of_a_run_that_has_not_ended(folder: Path) -> None:
+    progress = {"done": 3, "in_flight": 2, "total": 9, "rate": 1.0}
+    board = RunBoard(RunFiles([folder]), lambda: [{"output": "first.jsonl", "progress": progress}])
+    assert board.views()[0]["live"] == progress
+    (folder / "first_aggregate_metrics.json").write_text("[]")
+    assert (board.views()[0]["live"], board.views()[0]["state"]) == (None, "ended")
+
+
+def test_provenance_is_what_stands_beside_the_run(folder: Path) -> None:
+    board = RunBoard(RunFiles([folder]))
+    assert board.provenance("first") is None
+    (folder / "first_run.json").write_text('{"gym": "0.1.0"}')
+    assert board.provenance("first") == {"gym": "0.1.0"}
+    (folder / "first_run.json").write_text("{torn")
+    assert "is not JSON" in board.provenance("first")["error"]
+
+
+def test_a_curve_has_a_bounded_number_of_points_that_hold_all() -> None:
+    points = [(float(each), float(each % 2)) for each in range(1001)]
+    curve = draw_curve(points)
+    assert len(curve) <= 60
+    assert sum(int(one["count"] or 0) for one in curve) == 1001
+    assert draw_curve([]) == []
+
+
+def test_pass_at_k_is_taken_over_tasks_that_were_tried_so_often() -> None:
+    tasks = [TaskTally(0, 0, 0, [1.0] * 4), TaskTally(1, 0, 0, [0.0]), TaskTally(2, 0, 0, [])]
+    assert draw_passes(tasks, 0.5) == [(1, 0.5, 2), (2, 1.0, 1), (4, 1.0, 1)]
+    assert draw_passes([], 0.5) == []
+
+
+def test_moments_know_what_chance_explains() -> None:
+    even, far = Moments(), Moments()
+    for each in range(50):
+        even.add(float((-1) ** each))
+        far.add(3.0 + (-1) ** each)
+    assert even.p_value == 1.0
+    assert far.p_value < 1e-6
+    assert Moments().p_value == 1.0
+
+
+def test_runs_are_compared_as_the_command_compares_their_files(tmp_path: Path) -> None:
+    chance = random.Random(5)
+    for name, shift in (("before", 0.0), ("after", 0.2)):
+        rewards = {task: tuple(min(chance.random() + shift, 1.0) for _ in range(2)) for task in range(20)}
+        write_lines(tmp_path / f"{name}.jsonl", rows(rewards))
+    files = RunFiles([tmp_path])
+    files.refresh(whole=True)
+    by_file = compare_rollouts(tmp_path / "before.jsonl", tmp_path / "after.jsonl")
+    found = compare_runs(files.runs["before"], files.runs["after"], None, 0.5)
+    assert (found["by"], found["tasks"], found["better"], found["worse"]) == ("row", 20, by_file.better, by_file.worse)
+    assert (found["difference"], found["interval"]) == (by_file.difference, by_file.interval)
+    assert found["p_value"] == by_file.p_value
+    assert {one["name"] for one in found["measures"]} >= {"accuracy", "seconds", "tokens in", "steps"}
+    accuracy = next(one for one in found["measures"] if one["name"] == "accuracy")
+    assert accuracy["difference"] == pytest.approx(found["difference"])
+    assert len(found["points"]) == 20
+
+
+def test_runs_that_share_nothing_say_so(tmp_path: Path) -> None:
+    write_lines(tmp_path / "a.jsonl", rows({0: (1.0,)}))
+    write_lines(tmp_path / "b.jsonl", rows({9: (1.0,)}))
+    write_lines(tmp_path / "c.jsonl", [])
+    files = RunFiles([tmp_path])
+    files.refresh(whole=True)
+    with pytest.raises(UserError, match="share no row"):
+        compare_runs(files.runs["a"], files.runs["b"], None, 0.5)
+    with pytest.raises(UserError, match="no verified rollouts"):
+        compare_runs(files.runs["a"], files.runs["c"], None, 0.5)
+
+
+async def test_addresses_refuse_what_makes_no_sense(folder: Path) -> None:
+    wrong = {
+        "/view/api/runs/run?run=first&pass=high": "is no reward",
+        "/view/api/runs/tasks?run=first&sort=colour": "expected one of",
+        "/view/api/runs/tasks?run=first&start=-1": "whole numbers",
+        "/view/api/compare/runs?run=first": "two runs",
+        "/view/api/compare/runs?run=first&run=first": "each once",
+        "/view/api/compare/runs?run=first&run=nowhere": "there is no run",
+        "/view/api/compare/runs?run=first&run=other&by=luck": "expected row or index",
+    }
+    async with running(make_app(make_run_sections(RunFiles([folder])), PageAccess())) as url:
+        client = HttpClient()
+        for path, says in wrong.items():
+            reply = await client.request("GET", url + path, timeout=60)
+            assert reply.status in (400, 404), path
+            assert says in orjson.loads(reply.body)["error"]
+        await client.aclose()
+
+
+def test_tallies_of_nothing_are_nothing(tmp_path: Path) -> None:
+    write_lines(tmp_path / "empty.jsonl", [b'{"torn": \n', b"[]\n"])
+    files = RunFiles([tmp_path])
+    found = figures(RunBoard(files), "empty")
+    assert (found["count"], found["malformed"], found["mean"], found["hops"]) == (0, 2, None, None)
+    assert RunTally().malformed == 0
+
+
+@pytest.mark.browser
+@pytest.mark.skipif(not CHROMIUM, reason="no Chromium on the PATH")
+async def test_people_go_from_all_runs_to_one_and_compare_two(folder: Path, tmp_path: Path) -> None:
+    evil = poisoned(rows({0: (0.0, 0.0), 1: (1.0, 1.0), 2: (1.0, 1.0)}))
+    write_lines(folder / "second.jsonl", evil)
+    write_lines(folder / f"{EVIL.replace('/', '')[:60]}.jsonl", evil)
+    app = make_app(make_run_sections(RunFiles([folder])), PageAccess(), "runs")
+    async with running(app) as url, driven(tmp_path / "browser") as page:
+        await page.open(url)
+        await page.until("document.querySelectorAll('tbody tr').length === 3")
+        await page.run("[...document.querySelectorAll('td a')].find((one) => one.textContent === 'first').click()")
+        await page.until("document.querySelectorAll('.chart').length >= 3 && document.title === 'first: run'")
+        text = await page.text()
+        assert "0.583" in text and "model 200 ms" in text and "rest 750 ms" in text  # noqa: PT018 (one page)
+        with (folder / "first.jsonl").open("ab") as stream:
+            stream.writelines(orjson.dumps(one) + b"\n" for one in rows({8: (1.0,)}))
+        await page.until("document.body.innerText.includes('4 tasks')")
+        await page.open(f"{url}/view/compare?run=first&run=second")
+        await page.until("document.querySelectorAll('.verdict').length === 1")
+        assert "2 rose over 0.5" not in await page.text()
+        await page.until("document.querySelectorAll('.chart a').length > 0")
+        assert not page.dialogs
+        assert await page.run("document.title") == "first and second: compared"
+        assert not page.complaints
