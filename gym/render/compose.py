@@ -47,6 +47,8 @@ ENGINE_SOCKET: Final = "/var/run/docker.sock"
 OUTSIDE_PORT: Final = 11001  # the router's entry point that the host publishes; the inside one has the well-known port
 SETTINGS_MOUNT: Final = "/run/gym-config.json"
 WANTED_MOUNT: Final = "/run/gym-wanted"
+SOURCES_MOUNT: Final = "/app"  # where the base's images have the server's folder
+SYNCED: Final = "synced"  # the folder of copies that containers of a watched stack read their sources from
 NOTES_MOUNT: Final = "/run/gym-notes"
 RESULTS_MOUNT: Final = "/results"
 UPSTREAMS_MOUNT: Final = "/run/gym-upstreams"
@@ -75,6 +77,7 @@ class ComposeFacts(Value):
     images: dict[str, str]  # instance, or sidecar -> image
     router_image: str = ROUTER_IMAGE
     secrets: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # instance -> names of its secrets
+    synced: tuple[str, ...] = ()  # instances that read their sources from a copy, instead of from their image
     static_digest: str = ""  # of what the router reads once: another one means another router
     engine_socket: str = ENGINE_SOCKET  # on the host; the sandbox broker's alone
     engine_group: int | None = None  # who may open it
@@ -147,6 +150,8 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
         volumes.append(Mount(source=f"./{FOLDER}/{service.slug}", target=UPSTREAMS_MOUNT))
     if in_file:
         volumes.append(Mount(source=f"./{settings_file(service)}", target=SETTINGS_MOUNT))
+    if service.name in facts.synced:
+        volumes.append(Mount(source=f"./{SYNCED}/{service.slug}", target=SOURCES_MOUNT))
     ours = service.launch == "sdk"
     return ComposeService(
         base="service" if service.launch == "image" else "server",

@@ -122,11 +122,13 @@ async def test_a_list_of_any_length_scrolls_with_few_nodes(page: DrivenPage, tmp
         assert page.complaints == []
 
 
+@pytest.mark.parametrize("width", [400, 1600])
 async def test_a_file_that_grows_shows_it_and_leaves_the_reader_where_they_are(
-    page: DrivenPage, tmp_path: Path
+    width: int, page: DrivenPage, tmp_path: Path
 ) -> None:
     path = write_lines(tmp_path / "x.jsonl", [rollout(each) for each in range(300)])
     async with running(make_app([make_section(RolloutFiles([path]))], PageAccess())) as url:
+        await page.look(width=width)
         await page.open(f"{url}/view/rollouts?view=list")
         await ready(page, "300 lines")
         await page.run("document.getElementById('rows').scrollTop = 5800")
@@ -136,9 +138,12 @@ async def test_a_file_that_grows_shows_it_and_leaves_the_reader_where_they_are(
         with path.open("ab") as stream:
             stream.write(b"".join(orjson.dumps(rollout(each)) + b"\n" for each in range(300, 350)))
         await ready(page, "350 lines")
+        if width < 820:
+            await page.run("document.getElementById('back').click()")
+            await page.until("document.getElementById('rows').scrollTop === 5800")
         assert await page.run("document.getElementById('rows').scrollTop") == 5800
         assert await page.run("document.querySelector('[aria-current=true]').dataset.id") == "x:105"
-        assert "Question 104?" in await page.text()
+        assert "Question 104?" in await page.run("document.getElementById('reading').textContent")
         assert page.complaints == []
 
 

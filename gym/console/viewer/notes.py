@@ -12,7 +12,7 @@ import os
 import stat
 import threading
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -98,12 +98,14 @@ class NotesFile:
 class NotesBeside:
     """The notes of several files, by the lines that have them; what was found is kept while nothing changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, given: Callable[[Path], Path]) -> None:
+        """`given`: file -> that of the user, where we made it of another."""
+        self._given = given
         self._files: dict[Path, NotesFile] = {}
         self._found: dict[Path, tuple[Columns, Mapping[str, RolloutNote], dict[int, RolloutNote]]] = {}
 
     def of(self, file: LineFile) -> NotesFile:
-        beside = NotesFile.beside(file.path)
+        beside = NotesFile.beside(self._given(file.path))
         return self._files.setdefault(beside.path, beside)
 
     def find(self, file: LineFile) -> Mapping[int, RolloutNote]:

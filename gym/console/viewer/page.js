@@ -157,7 +157,7 @@ async function follow() {
 
 function showNew() {
   const still = state.view === "list" && !state.query.sort;
-  if (still || $("rows").scrollTop === 0) ask({ keep: true });
+  if (still || state.window.top === 0) ask({ keep: true });
   else {
     $("fresh").hidden = false;
     $("fresh").textContent = "show what is new";

@@ -61,8 +61,8 @@ function problemBlock(row, body) {
   return make("div", "problem", make("b", "", signs(row.kind)), body.server ? signs(` at ${asText(body.server)}`) : "", textBlock(asText(said)), make("div", "", retry, body.row ? signs(` Row: ${asText(body.row)}`) : ""));
 }
 
-const outputOf = (body) => (isObject(body.response) && Array.isArray(body.response.output) ? body.response.output : []);
-const contextOf = (body) => ({ depth: 0, agentCalls: isObject(body.response) ? body.response.agent_calls : [], stepRewards: body.step_rewards });
+const outputOf = (body) => (isObject(body) && isObject(body.response) && Array.isArray(body.response.output) ? body.response.output : []);
+const contextOf = (body) => ({ depth: 0, agentCalls: isObject(body) && isObject(body.response) ? body.response.agent_calls : [], stepRewards: isObject(body) ? body.step_rewards : undefined });
 
 function rolloutBlocks(row, body, file, asked) {
   if (row.kind === "malformed") return [problemBlock(row, body)];

@@ -35,7 +35,7 @@ class RolloutFiles:
 
     def __init__(self, given: RunFiles | Iterable[Path], flags: Flags | None = None) -> None:
         self.runs = given if isinstance(given, RunFiles) else RunFiles(given)
-        self.notes = NotesBeside()
+        self.notes = NotesBeside(self.runs.given)
         self._flags = flags or self.notes.flagged
         self._searches = TextSearches()
         self._found: dict[Query, tuple[int, Found]] = {}

@@ -60,7 +60,7 @@ class RunFiles:
         self._clock = clock
         self._environ = environ
         self._readers: dict[Path, tuple[int, Reader | None]] = {}  # by their inode: of which kind a file is
-        self._converted: set[Path] = set()
+        self._converted: dict[Path, Path] = {}  # what was made -> the log that it was made of
         self._scanned = -SCAN_SECONDS
         self._known: dict[Path, Run] = {}
         self._numbers: dict[Path, int] = {}
@@ -102,6 +102,10 @@ class RunFiles:
             real.is_relative_to(_real(one)) if self._later or one.is_dir() else real.parent == _real(one).parent
             for one in self._given
         )
+
+    def given(self, path: Path) -> Path:
+        """The user's file: what was made of a log lies in a cache."""
+        return self._converted.get(path, path)
 
     def troubles(self) -> list[str]:
         return [*self.notices, *(f"{path}: {what}" for path, what in self._unreadable.items())]
@@ -159,7 +163,7 @@ class RunFiles:
         except (UserError, OSError) as error:
             self.notices.append(str(error))
             return None
-        self._converted.add(made)
+        self._converted[made] = path
         return made
 
     def _reader(self, path: Path) -> Reader | None:

@@ -3,15 +3,19 @@
 class ListWindow {
   /** `fetchPage(start)` gives {total, items}; `draw(item, index)` a node; all items are `height` pixels high. */
   constructor(box, { height, count, fetchPage, draw, onTrouble }) {
-    Object.assign(this, { box, height, count, fetchPage, draw, onTrouble, total: 0, pages: new Map(), asked: new Map(), age: 0, nodes: new Map() });
+    Object.assign(this, { box, height, count, fetchPage, draw, onTrouble, total: 0, pages: new Map(), asked: new Map(), age: 0, top: 0, nodes: new Map() });
     this.sheet = make("div", "sheet");
     box.replaceChildren(this.sheet);
-    this.onScroll = () => this.show();
+    this.onScroll = () => { if (box.clientHeight) this.top = box.scrollTop; this.show(); };
     box.addEventListener("scroll", this.onScroll, { passive: true });
+    // A box that was hidden has lost its place: on a narrow screen the list makes room for a rollout.
+    this.sizes = new ResizeObserver(() => { if (box.clientHeight) { box.scrollTop = this.top; this.show(); } });
+    this.sizes.observe(box);
   }
 
   close() {
     this.box.removeEventListener("scroll", this.onScroll);
+    this.sizes.disconnect();
     this.age += 1;
   }
 
@@ -24,14 +28,14 @@ class ListWindow {
     if (!reply) return false;
     this.nodes.clear();
     this.sheet.replaceChildren();
-    if (!keep) this.box.scrollTop = 0;
+    if (!keep) this.box.scrollTop = this.top = 0;
     this.sheet.style.setProperty("height", `${this.total * this.height}px`);
     this.show();
     return true;
   }
 
   firstShown() {
-    return Math.max(0, Math.floor(this.box.scrollTop / this.height));
+    return Math.max(0, Math.floor(this.top / this.height));
   }
 
   at(index) {
@@ -73,7 +77,7 @@ class ListWindow {
   }
 
   show() {
-    const first = Math.max(0, this.firstShown() - 8), last = Math.min(this.total, Math.ceil((this.box.scrollTop + this.box.clientHeight) / this.height) + 8);
+    const first = Math.max(0, this.firstShown() - 8), last = Math.min(this.total, Math.ceil((this.top + this.box.clientHeight) / this.height) + 8);
     for (const [index, node] of this.nodes) if (index < first || index >= last) { node.remove(); this.nodes.delete(index); }
     for (let index = first; index < last; index += 1) if (this.at(index) && !this.nodes.has(index)) this.place(index);
     for (let number = Math.floor(first / this.count); number * this.count < last; number += 1) {
@@ -93,13 +97,17 @@ class ListWindow {
 
   scrollTo(index) {
     const top = index * this.height, bottom = top + this.height;
-    if (top < this.box.scrollTop) this.box.scrollTop = top;
-    else if (bottom > this.box.scrollTop + this.box.clientHeight) this.box.scrollTop = bottom - this.box.clientHeight;
-    this.show();
+    if (top < this.top) this.move(top);
+    else if (bottom > this.top + this.box.clientHeight) this.move(bottom - this.box.clientHeight);
   }
 
   center(index) {
-    this.box.scrollTop = Math.max(0, index * this.height - this.box.clientHeight / 2);
+    this.move(Math.max(0, index * this.height - this.box.clientHeight / 2));
+  }
+
+  move(top) {
+    this.top = this.box.scrollTop = top;
+    if (this.box.clientHeight) this.top = this.box.scrollTop;
     this.show();
   }
 }

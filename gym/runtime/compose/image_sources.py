@@ -94,8 +94,13 @@ def requirements_of(context: Path) -> tuple[str, str]:
 
 def digest_tree(folder: Path) -> Iterator[str]:
     """One line a file that an image is made of."""
-    for path in _files(folder, folder):
+    for path in server_files(folder):
         yield f"{path.relative_to(folder)}\0{path.stat().st_mode & 0o111:o}\0{digest_file(path)}"
+
+
+def server_files(folder: Path) -> Iterator[Path]:
+    """What an image is made of, of what lies in a server's folder."""
+    yield from _files(folder, folder)
 
 
 def is_ignored(name: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -19,11 +20,13 @@ from gym.console.viewer.note_routes import NotedRollouts, add_note
 from gym.console.viewer.notes import MAX_NOTE, NotesFile, RolloutNote, find_noted, note_key
 from gym.console.viewer.query import read_query
 from gym.console.viewer.rollout_files import RolloutFiles
+from gym.console.viewer.run_files import RunFiles
 from gym.errors import UserError
 from gym.http.pool import HttpClient
 from gym.server.testing import running
 from tests.support.rollout_files import failure, rollout, write_lines
 
+LOG = Path(__file__).parents[2] / "support" / "foreign_logs" / "sums.eval"
 API = "/view/api/rollouts"
 
 
@@ -268,3 +271,13 @@ def test_a_folder_shows_no_run_of_notes(file: Path, notes: NotesFile) -> None:
     notes.change("k", 1, {"flag": True})
     files = RolloutFiles([file.parent])
     assert list(files.runs.runs) == ["x"]
+
+
+def test_notes_on_a_log_of_another_tool_lie_beside_it_and_not_in_the_cache(tmp_path: Path) -> None:
+    log = Path(shutil.copy(LOG, tmp_path / "sums.eval"))
+    files = RolloutFiles(RunFiles([log], environ={"XDG_CACHE_HOME": str(tmp_path / "cache")}))
+    files.refresh(whole=True)
+    file = files.runs.shown()[0]
+    files.notes.of(file).change(note_key(files.line((0, 0))), 1, {"flag": True})
+    assert log.with_name("sums.eval_notes.jsonl").is_file()
+    assert files.notes.flagged(file) == {1}
