@@ -58,6 +58,17 @@ def test_fewer_rows_and_options_of_the_generator_are_asked_for(place: Path) -> N
     assert inputs(place / "rows.jsonl") == ["TALE 0", "TALE 1"]
 
 
+def test_a_generator_without_folders_is_given_options_too(place: Path) -> None:
+    tale = "print(json.dumps({'responses_create_params': {'input': 'A TALE' if asked.loud else 'a tale'}}))"
+    begun = GENERATOR.partition("    for path in sorted")[0].replace('"folders": True', '"tasks": ["tale"]')
+    (place / "servers/resources/tales/generate.py").write_text(f"{begun}    {tale}\n")
+    done = gym("data", "from", "tales", "tale", "-n", "1", "-o", "rows.jsonl", "--", "--loud", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert inputs(place / "rows.jsonl") == ["A TALE"]
+    refused = gym("data", "from", "tales", "story", "-o", "rows.jsonl", "--", "--loud", cwd=place)
+    assert (refused.returncode, "tales has no task 'story'" in refused.stderr) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [(("nowhere", "-o", "r.jsonl"), "nowhere is not a folder"), (("-o", "r.jsonl"), "Of which folders")],

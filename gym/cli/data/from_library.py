@@ -45,12 +45,19 @@ def command(
         return 0
     if ability.folders:
         return _of_folders(library, tasks or [], rows, split, difficulty, output)
-    if unknown := [one for one in tasks or () if one not in ability.tasks]:
+    wanted, own = split_words(tasks or [])
+    if unknown := [one for one in wanted if one not in ability.tasks]:
         raise UserError(f"{library} has no task {unknown[0]!r}", f"gym data from {library} --list")
     if output is None:
         raise UserError("Into which file?", f"gym data from {library} ... -o FILE")
-    more = [word for one in tasks or () for word in ("--task", one)]
-    return grow.command(library, more, rows or 100, seed, difficulty, split, output)
+    more = [word for one in wanted for word in ("--task", one)]
+    return grow.command(library, more + own, rows or 100, seed, difficulty, split, output)
+
+
+def split_words(words: list[str]) -> tuple[list[str], list[str]]:
+    """Tasks, and from the first word that begins with -- on the options of its own generator."""
+    first = next((number for number, one in enumerate(words) if one.startswith("--")), len(words))
+    return words[:first], words[first:]
 
 
 def _of_folders(

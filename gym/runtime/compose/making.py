@@ -23,8 +23,9 @@ from gym.runtime.compose.stack_lock import (
     is_built_from_lock,
     pins_of,
 )
+from gym.runtime.preparing import status_before
 from gym.runtime.protocol import Prepared
-from gym.runtime.status import ReplicaStatus, StackStatus
+from gym.runtime.status import StackStatus
 
 
 def make_images(to: Converger, prepared: Prepared, cache: Path, lock: Lock | None) -> tuple[str, ...]:
@@ -69,17 +70,5 @@ def data_roots() -> tuple[Path, ...]:
 def _building(plan: Plan, names: tuple[str, ...]) -> StackStatus:
     """What `up` shows while images are made: the instances they are for, and every instance while it is their base."""
     base = "base" in names
-    replicas = tuple(
-        ReplicaStatus(
-            instance=one.name,
-            replica=replica,
-            type=one.type,
-            implementation=one.implementation,
-            state="starting",
-            detail="building the base image" if base else "building its image",
-        )
-        for one in plan.services
-        if base or one.slug in names
-        for replica in one.replica_ids()
-    )
-    return StackStatus(stack=plan.stack, runtime="compose", router="", replicas=replicas)
+    detail = "building the base image" if base else "building its image"
+    return status_before(plan, "compose", {one.name: detail for one in plan.services if base or one.slug in names})

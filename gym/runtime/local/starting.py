@@ -25,10 +25,11 @@ from gym.runtime.local.server_environments import prepare_environments
 from gym.runtime.local.sidecar_processes import check_sidecars, forget_folders
 from gym.runtime.local.specs import StackOrder
 from gym.runtime.local.supervisor_requests import follow, runs, stop
+from gym.runtime.preparing import status_before
 from gym.runtime.protocol import Prepared
 from gym.runtime.sandbox_access import keep_tokens, remove_leftovers
 from gym.runtime.signals import end_as_by_ctrl_c, ignore_interrupts
-from gym.runtime.status import OnStatus, ReplicaStatus, StackStatus
+from gym.runtime.status import OnStatus, StackStatus
 from gym.runtime.upstream_folders import forget_upstreams, prepare_upstreams
 from gym.venvs import cache_dir
 
@@ -117,19 +118,7 @@ def _take_down(home: Home) -> None:
 
 
 def _preparing(plan: Plan, detail: Mapping[str, str]) -> StackStatus:
-    replicas = tuple(
-        ReplicaStatus(
-            instance=one.name,
-            replica=replica,
-            type=one.type,
-            implementation=one.implementation,
-            state="starting",
-            detail=detail.get(one.name, ""),
-        )
-        for one in plan.services
-        for replica in one.replica_ids()
-    )
-    return StackStatus(stack=plan.stack, runtime="local", router="", replicas=replicas)
+    return status_before(plan, "local", {one.name: detail.get(one.name, "") for one in plan.services})
 
 
 def _check_startable(plan: Plan) -> None:

@@ -85,7 +85,9 @@ class TextEnvironment(GymnasiumServer[Game[E]], Generic[E]):
         raise NotImplementedError(f"{type(self).__name__} has no act")
 
     def discard(self, environment: E) -> Any:
-        """Let go of what an environment holds, however its episode ended."""
+        """Let go of what an environment holds, however its episode ended: by its `close`, if it has one."""
+        close = getattr(environment, "close", None)
+        return close() if callable(close) else None
 
     # What an author may call.
 

@@ -50,6 +50,7 @@ class ToolReply(NamedTuple):
     output: Any
     reward: float = 0.0
     done: bool = False
+    reason: str = ""  # for the rollout: why it ends here
 
 
 class BadCall(Exception):
@@ -65,6 +66,7 @@ class ToolSession(Generic[S]):
     observation: Observation = None
     calls: int = 0
     done: bool = False
+    reason: str = ""
     acting: asyncio.Lock = field(default_factory=asyncio.Lock)
     failure: Exception | None = None  # of a call: what came of it nobody knows, so nothing is paid
 
@@ -156,6 +158,7 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
             raise RolloutError("resources", f"{what} returned {reply!r:.100}: a ToolReply is needed", retryable=False)
         last = self.config.max_calls is not None and session.calls >= self.config.max_calls
         session.done = reply.done or last
+        session.reason = reply.reason
         session.rewards.read(reply.reward, ends=session.done, what=what)
         return reply.output
 
@@ -164,7 +167,9 @@ class ToolEnvironment(ResourcesServer[ToolSession[S]], Generic[S]):
         fields = more.to_fields() if isinstance(more, Score) else {"reward": more}
         if fields["reward"] is not None:
             session.rewards.add(check_reward(fields["reward"], f"{type(self).__name__}.finish"))
-        return {**fields, "reward": session.rewards.total, "num_calls": session.calls, "terminated": session.done}
+        why = {"reason": session.reason} if session.reason else {}
+        counted = {"num_calls": session.calls, "terminated": session.done}
+        return {**why, **fields, "reward": session.rewards.total, **counted}
 
     async def _on_call(self, call: Call) -> Answer:
         session = self._session(call)

@@ -7,10 +7,12 @@ from itertools import count
 from typing import Any
 
 from aviary.core import Environment, Message, TaskDataset, ToolCall, ToolCallFunction, ToolRequestMessage
+from bounded_tools import bound_tools
 from pydantic import Field
 
 from gym.errors import UserError
 from gym.server import Row
+from gym.server.adapters.cpu_limit import CpuLimitReached
 from gym.server.adapters.tool_environment import (
     BadCall,
     OpenedTools,
@@ -25,6 +27,8 @@ class AviaryConfig(ToolEnvironmentConfig):
     dataset: str = "dummy"  # a name of the package's TASK_DATASET_REGISTRY
     dataset_settings: dict[str, Any] = Field(default_factory=dict)
     call_seconds: float = Field(default=60.0, gt=0)
+    cpu_seconds: float = Field(default=5.0, gt=0)  # of a tool that is a plain function; of wall time, 12 times as many
+    threads: bool = False  # for plain functions that wait for a network: the package's own threads, and no cpu_seconds
     # What a tool raises for arguments that cannot be: the model reads it. Everything else is a failure.
     bad_call_errors: tuple[str, ...] = ("ValueError", "TypeError", "ArithmeticError")
 
@@ -51,6 +55,9 @@ class Aviary(ToolEnvironment[AviaryEpisode]):
         except (ImportError, TypeError, ValueError) as error:
             hint = f"dataset: dummy; others need a package: add `aviary.{name}` to requirements.txt"
             raise UserError(f"{self.name}: dataset {name!r}: {error}", hint) from None
+        except (OSError, RuntimeError) as error:
+            hint = "bring its data into the server's image or folder: its README says how"
+            raise UserError(f"{self.name}: the data of {name!r} cannot be had: {error}", hint) from None
 
     async def open(self, row: AviaryRow) -> OpenedTools[AviaryEpisode]:
         environment = self._new_environment(row)
@@ -59,6 +66,8 @@ class Aviary(ToolEnvironment[AviaryEpisode]):
         except BaseException:
             await environment.close()
             raise
+        if not self.config.threads:
+            bound_tools(tools, self.config.cpu_seconds)
         described = [one.info.model_dump(mode="json", exclude_none=True) for one in tools]
         shown = [{"type": "message", "role": one.role, "content": one.content or ""} for one in messages]
         return OpenedTools(AviaryEpisode(environment, count()), described, shown)
@@ -69,6 +78,8 @@ class Aviary(ToolEnvironment[AviaryEpisode]):
         try:
             async with scope:
                 taken = await state.environment.step(ToolRequestMessage(tool_calls=[asked]))
+        except CpuLimitReached as limit:
+            return self._too_costly(name, limit)
         except Exception as error:
             if scope.expired():
                 raise RolloutError("timeout", f"{name} took longer than {self.config.call_seconds:g} s") from None
@@ -77,6 +88,13 @@ class Aviary(ToolEnvironment[AviaryEpisode]):
             raise
         messages, reward, done, truncated = taken
         return ToolReply(_text(messages), reward, bool(done or truncated))
+
+    def _too_costly(self, name: str, limit: CpuLimitReached) -> ToolReply:
+        """Arguments can make a tool cost as much as one likes: 9**9**9. They are the policy's."""
+        why = f"{name} took too long: {limit}"
+        if limit.waited:
+            raise RolloutError("timeout", why)
+        return ToolReply({"error": f"{why}. The episode is over."}, done=True, reason=why)
 
     async def discard(self, state: AviaryEpisode) -> None:
         await state.environment.close()

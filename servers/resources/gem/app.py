@@ -1,6 +1,5 @@
 """The environments of the gem-llm package: its games, and reasoning-gym's tasks as it has them."""
 
-import difflib
 from typing import NamedTuple
 
 import gem
@@ -8,8 +7,8 @@ from gem.envs.reasoning_gym import ReasoningGymEnv
 from gem.envs.registration import ENV_REGISTRY
 from pydantic import Field
 
-from gym.server import Row
 from gym.server.adapters.chance import Chance
+from gym.server.adapters.registered import RegisteredRow, find_registered
 from gym.server.adapters.text_environment import TextEnvironment
 from gym.server.gymnasium import Step
 from gym.wire.failures import RolloutError
@@ -18,10 +17,8 @@ from gym.wire.failures import RolloutError
 FAULTS = (ArithmeticError, AssertionError, AttributeError, LookupError, SyntaxError, TypeError, ValueError)
 
 
-class GemRow(Row):
-    environment: str  # an id of the package's registry
+class GemRow(RegisteredRow):
     seed: int | None = Field(default=None, ge=0, lt=2**32)
-    settings: dict[str, object] = Field(default_factory=dict)  # of `gem.make`
 
 
 class GemGame(NamedTuple):
@@ -31,9 +28,7 @@ class GemGame(NamedTuple):
 
 class Gem(TextEnvironment[GemGame]):
     def open(self, row: GemRow) -> tuple[GemGame, str]:
-        if row.environment not in ENV_REGISTRY:
-            close = ", ".join(difflib.get_close_matches(row.environment, ENV_REGISTRY, n=3))
-            raise RolloutError("row", f"environment: gem has no {row.environment!r}" + (f": {close}?" if close else ""))
+        find_registered(row.environment, ENV_REGISTRY, "gem")
         chance = Chance(row.seed)
         with chance.lent():
             try:

@@ -4,32 +4,20 @@ from typing import Any
 
 import gymnasium
 from drawing import draw, read_action
-from pydantic import Field
 
-from gym.server import Row
+from gym.server.adapters.registered import RegisteredRow, find_registered, row_blamed
 from gym.server.adapters.text_environment import TextEnvironment
 from gym.server.gymnasium import Step
-from gym.wire.failures import RolloutError
-
-
-class GymnasiumRow(Row):
-    environment: str  # an id of the package's registry
-    seed: int | None = Field(default=None, ge=0)
-    settings: dict[str, Any] = Field(default_factory=dict)  # of `gymnasium.make`
 
 
 class Gymnasium(TextEnvironment[gymnasium.Env[Any, Any]]):
     bad_action = (ValueError,)
 
-    def open(self, row: GymnasiumRow) -> tuple[gymnasium.Env[Any, Any], str]:
-        spec = gymnasium.registry.get(row.environment)
-        if spec is None:
-            raise RolloutError("row", f"environment: gymnasium has no {row.environment!r}")
+    def open(self, row: RegisteredRow) -> tuple[gymnasium.Env[Any, Any], str]:
+        spec = find_registered(row.environment, gymnasium.registry, "gymnasium")
         drawn = {"render_mode": "ansi"} if "ansi" in modes_of(spec) else {}
-        try:
+        with row_blamed(f"settings: {row.environment} takes none such", TypeError, ValueError, gymnasium.error.Error):
             environment = gymnasium.make(spec, **drawn, **row.settings)
-        except (TypeError, ValueError, gymnasium.error.Error) as error:
-            raise RolloutError("row", f"settings: {row.environment} takes none such: {error}") from None
         observation, _ = environment.reset(seed=row.seed)
         return environment, draw(environment, observation)
 
@@ -37,9 +25,6 @@ class Gymnasium(TextEnvironment[gymnasium.Env[Any, Any]]):
         chosen = read_action(environment.action_space, action)
         observation, reward, terminated, truncated, _ = environment.step(chosen)
         return Step(draw(environment, observation), float(reward), bool(terminated), bool(truncated))
-
-    def discard(self, environment: gymnasium.Env[Any, Any]) -> None:
-        environment.close()
 
 
 def modes_of(spec: Any) -> list[str]:

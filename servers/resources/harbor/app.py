@@ -22,7 +22,7 @@ class HarborConfig(WorkConfig):
     places: PlaceConfig = PlaceConfig()
     time_scale: float = Field(default=1.0, gt=0)  # of the limits that tasks set: more for a slower machine
     max_verifiers: int = Field(default=16, ge=1)
-    prepare: Path | None = None  # rows: the builds of their images begin when the server starts
+    prepare: Path | None = None  # rows, below this folder: the builds of their images begin when the server starts
 
 
 @dataclass(kw_only=True)
@@ -41,7 +41,7 @@ class HarborServer(WorkServer[State]):
         self.verifier = Verifier(self.places, self.config.time_scale)
         self.verifiers = asyncio.Semaphore(self.config.max_verifiers)
         if self.config.prepare is not None:
-            await self._prepare(self.config.prepare)
+            await self._prepare(self.here / self.config.prepare)
 
     async def seed(self, row: HarborRow) -> State:
         """A sandbox as the task describes it, with nothing of its tests."""
@@ -71,7 +71,8 @@ class HarborServer(WorkServer[State]):
             tasks = [task_of(HarborRow.model_validate_json(line)) for line in lines if line.strip()]
         except (OSError, ValueError, RolloutError) as error:
             what = f"prepare: {rows}: {error}"
-            raise UserError(what, "name a file of rows: gym data from harbor FOLDER... -o FILE") from None
+            hint = "a file of rows in the server's folder, which its image has as well: prepare: data/rows.jsonl"
+            raise UserError(what, hint) from None
         sources = [source for task in tasks for source in (task.source, task.verifier_source)]
         if await self.places.has_no_images():
             return

@@ -6,12 +6,12 @@ import posixpath
 from typing import Any, Final, Literal
 
 from plain import PlainPlace, check_base, read_plain
-from pydantic import BaseModel, ConfigDict, Field
 from tasks import Reach, Task
 
 from gym.sandbox.broker_client import Sandbox, Sandboxes
+from gym.sandbox.place_limits import PlaceLimits, kept_if_ready
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import Build, Limits, Network, SandboxSpec, Size
+from gym.wire.sandbox import Build, Network, SandboxSpec
 
 LABEL: Final = "harbor.role"
 PLAIN: Final = "host"  # the image of providers that have none
@@ -20,17 +20,10 @@ FOLDERS: Final = ("/logs/agent", "/logs/artifacts")  # that agents of Harbor fin
 Role = Literal["agent", "verifier"]
 
 
-class PlaceConfig(BaseModel):
+class PlaceConfig(PlaceLimits):
     """What a sandbox is like where its task does not say."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    cpus: float = Field(default=1.0, gt=0)
-    memory: Size = 2 << 30
-    pids: int = Field(default=512, ge=16)
-    ttl: float = Field(default=7200.0, gt=0)
     public: Literal["none", "internet"] = "none"  # what a task gets that asks for the public network
-    create_timeout: float = Field(default=1800.0, gt=0)  # an image may have to be fetched or built first
     plain_bases: tuple[str, ...] = ("python:3*-slim*", "python:3.[0-9]*", "debian:*", "ubuntu:*")
 
 
@@ -46,15 +39,12 @@ class Places:
         plain = self._read_plain(task, source) if await self.has_no_images() else None
         spec = self._spec(task, role, source, plain)
         box = await self._sandboxes.create(spec, rollout=rollout, timeout=self._config.create_timeout)
-        try:
+        async with kept_if_ready(box):
             for folder in FOLDERS:
                 await box.make_dir(folder)
             for path, data in (plain.files if plain else {}).items():
                 await box.make_dir(posixpath.dirname(path))
                 await box.put(path, data, mode=0o755 if data.startswith(b"#!") else None)
-        except BaseException:
-            await box.delete()
-            raise
         return box, spec.workdir or ""
 
     def check_shared(self, task: Task) -> None:
@@ -84,15 +74,12 @@ class Places:
 
     def _spec(self, task: Task, role: Role, source: dict[str, Any], plain: PlainPlace | None) -> SandboxSpec:
         config = self._config
-        limits: dict[str, Any] = {"cpus": task.cpus or config.cpus, "pids": config.pids}
-        limits["memory"] = task.memory_mb << 20 if task.memory_mb else config.memory
-        if task.storage_mb:
-            limits["disk"] = task.storage_mb << 20
+        memory, disk = (size << 20 if size else None for size in (task.memory_mb, task.storage_mb))
         return SandboxSpec(
             **({"image": PLAIN, "mounts": MEMORY_MOUNTS} if plain else source),
             env={**(plain.env if plain else {}), **task.env},
             workdir=task.workdir or (plain.workdir if plain else None),
-            limits=Limits(**limits),
+            limits=config.limits(cpus=task.cpus, memory=memory, disk=disk),
             network=self._network(task.network if role == "agent" else task.harbor.network),
             ttl=config.ttl,
             labels={LABEL: role},

@@ -68,7 +68,7 @@ class OpenEnvTools(ToolEnvironment[OpenEnvEpisode]):
         try:
             reply = await state.step(called if self.config.tools == "mcp" else arguments)
         except EndedByAction as error:
-            return ToolReply({"error": f"{error}. The episode is over."}, state.unchanged, done=True)
+            return ToolReply({"error": f"{error}. The episode is over."}, state.unchanged, done=True, reason=str(error))
         except Refused as error:
             raise BadCall(str(error)) from None
         output = self.read_output(reply) if self.config.tools == "mcp" else shown(reply, self.config.observation_field)

@@ -49,8 +49,5 @@ class Ragen(TextEnvironment[RagenGame]):
     def act(self, game: RagenGame, action: str) -> Step:
         return take_turn(game, action, separator=self.config.separator, penalty=self.config.format_penalty)
 
-    def discard(self, game: RagenGame) -> None:
-        game.close()
-
 
 app = Ragen.app()

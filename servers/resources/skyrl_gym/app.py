@@ -8,6 +8,7 @@ from pydantic import Field
 from skyrl_gym.envs.registration import registry
 
 from gym.server import Row
+from gym.server.adapters.registered import row_blamed
 from gym.server.adapters.text_environment import TextEnvironment, TextEnvironmentConfig
 from gym.server.gymnasium import Step
 from gym.wire import items
@@ -32,10 +33,8 @@ class SkyRLGym(TextEnvironment[skyrl_gym.Env[Any, Any]]):
             hint = "lcb runs what the policy writes: list it under `environments` only where that may be"
             raise RolloutError("row", f"env_class: {name!r} is none of {self.config.environments}. {hint}")
         settings = OmegaConf.create(self.config.environment_settings.get(name, {}))
-        try:
+        with row_blamed(f"{name} cannot be made of this row", AssertionError, KeyError, TypeError, ValueError):
             environment = skyrl_gym.make(name, env_config=settings, extras=extras)
-        except (AssertionError, KeyError, TypeError, ValueError) as error:
-            raise RolloutError("row", f"{name} cannot be made of this row: {error}") from None
         asked = [as_chat(one) for one in items.input_items(row.responses_create_params.input)]
         prompt, _ = environment.init(asked)
         return environment, list(prompt)[len(asked) :] or None
@@ -43,9 +42,6 @@ class SkyRLGym(TextEnvironment[skyrl_gym.Env[Any, Any]]):
     def act(self, environment: skyrl_gym.Env[Any, Any], action: str) -> Step:
         reply = environment.step(action)
         return Step(reply["observations"] or None, reply["reward"], bool(reply["done"]), info=reply["metadata"])
-
-    def discard(self, environment: skyrl_gym.Env[Any, Any]) -> None:
-        environment.close()
 
 
 def as_chat(item: items.Item) -> dict[str, str]:

@@ -6,29 +6,22 @@ import posixpath
 from typing import Final
 
 from installing import network_of, set_up
-from pydantic import BaseModel, ConfigDict, Field
 from repository import Repository
 from tasks import Task
 
 from gym.sandbox.broker_client import Sandbox, Sandboxes
+from gym.sandbox.place_limits import PlaceLimits, kept_if_ready
 from gym.wire.failures import RolloutError
-from gym.wire.sandbox import Limits, Network, SandboxSpec, Size
+from gym.wire.sandbox import Network, SandboxSpec
 
 WORKDIR: Final = "/testbed"
 LABEL: Final = "swe.role"
 
 
-class PlaceConfig(BaseModel):
+class PlaceConfig(PlaceLimits):
     """What every sandbox of this server is like."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    cpus: float = Field(default=1.0, gt=0)
-    memory: Size = 2 << 30
-    pids: int = Field(default=512, ge=16)
-    ttl: float = Field(default=7200.0, gt=0)
     network: Network = Network()  # of the agent's sandbox; tests have its `setup` alone, which ends before they run
-    create_timeout: float = Field(default=1800.0, gt=0)  # an image may have to be fetched or built first
 
 
 class Places:
@@ -40,7 +33,7 @@ class Places:
     async def open_repository(self, task: Task, role: str, rollout: str) -> Repository:
         """With the repository at its base and its future taken out. Removed where that fails."""
         box = await self._create(task, role, rollout)
-        try:
+        async with kept_if_ready(box):
             folder = task.workdir or WORKDIR
             if self._host:
                 folder = await self._make_by_hand(box, task)
@@ -48,9 +41,6 @@ class Places:
             await repository.check_out(task.base_commit)
             await set_up(box, task, folder)
             await repository.make_ready()
-        except BaseException:
-            await box.delete()
-            raise
         return repository
 
     async def _create(self, task: Task, role: str, rollout: str) -> Sandbox:
@@ -59,7 +49,7 @@ class Places:
         run = config.network if role == "agent" else Network(setup=config.network.setup)
         spec = SandboxSpec(
             **given,
-            limits=Limits(cpus=config.cpus, memory=config.memory, pids=config.pids),
+            limits=config.limits(),
             network=network_of(task, run),
             ttl=config.ttl,
             labels={LABEL: role},

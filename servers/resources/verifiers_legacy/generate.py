@@ -41,7 +41,9 @@ class ExampleRows:
 
 
 def make_row(environment: str, example: dict[str, Any], *, answer: str = "") -> Made:
-    asked = [{"type": "message", "role": one["role"], "content": one["content"]} for one in example["prompt"]]
+    prompt = example["prompt"]
+    given = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    asked = [{"type": "message", "role": one["role"], "content": one["content"]} for one in given]
     fields = {"environment": environment, "example": example, "agent_ref": AGENT}
     return Made({"responses_create_params": {"input": asked}, **fields}, answer=answer)
 

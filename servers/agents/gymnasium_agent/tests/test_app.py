@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from app import GymnasiumAgent
@@ -13,6 +12,7 @@ from app import GymnasiumAgent
 from gym.server import Model, Row
 from gym.server.gymnasium import Action, GymnasiumServer, Observation, Step
 from gym.server.testing import Caller, running
+from gym.server.testing.plays import wiring
 from gym.wire.items import function_call, item_text, message, response
 
 pytestmark = pytest.mark.asyncio
@@ -57,23 +57,11 @@ class Speaks(Model):
 async def agent(**fields: Any) -> AsyncIterator[tuple[Caller, Counting]]:
     counting = Counting.app({}, name="env")
     async with running(Speaks.app({}, name="policy")) as model, running(counting) as env:
-        document = {
-            "policy": {"responses_api_models": {"any": _address(model)}},
-            "env": {"resources_servers": {"any": _address(env)}},
-        }
-        references = {
-            "model_server": {"type": "responses_api_models", "name": "policy"},
-            "resources_server": {"type": "resources_servers", "name": "env"},
-        }
+        references, document = wiring(model, env)
         app = GymnasiumAgent.app(references | fields, name="agent", document=document)
         async with running(app) as url, Caller(url) as caller:
             assert isinstance(counting.server, Counting)
             yield caller, counting.server
-
-
-def _address(url: str) -> dict[str, Any]:
-    parts = urlsplit(url)
-    return {"host": parts.hostname, "port": parts.port}
 
 
 async def test_an_episode_is_played_to_its_end_and_its_rewards_are_summed() -> None:

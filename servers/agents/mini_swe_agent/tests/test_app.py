@@ -7,7 +7,6 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from app import MiniSweAgent
@@ -15,6 +14,7 @@ from package import to_items
 
 from gym.server import Model, ResourcesServer, VerifyRequest, tool
 from gym.server.testing import Caller, running
+from gym.server.testing.plays import wiring
 from gym.wire import items
 from gym.wire.failures import RolloutError
 
@@ -57,22 +57,10 @@ async def agent(script: Sequence[str | None], **fields: Any) -> AsyncIterator[tu
     settings = {"script": list(script), "asked": asked}
     policy, env = Scripted.app({}, name="policy", document=settings), Environment.app({}, name="env")
     async with running(policy) as model, running(env) as env_url:
-        document = {
-            "policy": {"responses_api_models": {"any": _address(model)}},
-            "env": {"resources_servers": {"any": _address(env_url)}},
-        }
-        references = {
-            "model_server": {"type": "responses_api_models", "name": "policy"},
-            "resources_server": {"type": "resources_servers", "name": "env"},
-        }
+        references, document = wiring(model, env_url)
         app = MiniSweAgent.app(references | fields, name="agent", document=document)
         async with running(app) as url, Caller(url) as caller:
             yield caller, asked
-
-
-def _address(url: str) -> dict[str, Any]:
-    parts = urlsplit(url)
-    return {"host": parts.hostname, "port": parts.port}
 
 
 @packaged

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
-from urllib.parse import urlsplit
 
 import openai
 import pytest
@@ -15,6 +14,7 @@ from gym.server import Model
 from gym.server.adapters.play_verdict import PlayVerdict
 from gym.server.adapters.played_environment import PLAY_PATH, PlayAccess, PlayedEnvironment, PlayRow
 from gym.server.testing import Caller, running
+from gym.server.testing.plays import wiring
 from gym.server.tools import NAME
 from gym.wire.failures import RolloutError
 from gym.wire.items import item_text, message, response
@@ -65,22 +65,10 @@ async def stack(**fields: Any) -> AsyncIterator[tuple[Caller, Caller]]:
     """Callers of the agent, and of the environment."""
     talks, policy = Talks.app({}, name="env"), Speaks.app({}, name="policy")
     async with running(policy) as model, running(talks) as env:
-        document = {
-            "policy": {"responses_api_models": {"any": _address(model)}},
-            "env": {"resources_servers": {"any": _address(env)}},
-        }
-        references = {
-            "model_server": {"type": "responses_api_models", "name": "policy"},
-            "resources_server": {"type": "resources_servers", "name": "env"},
-        }
+        references, document = wiring(model, env)
         app = PlayAgent.app(references | fields, name="agent", document=document)
         async with running(app) as url, Caller(url) as caller, Caller(env) as environment:
             yield caller, environment
-
-
-def _address(url: str) -> dict[str, Any]:
-    parts = urlsplit(url)
-    return {"host": parts.hostname, "port": parts.port}
 
 
 async def test_the_environment_plays_with_the_policy_and_its_verdict_is_the_rollouts() -> None:

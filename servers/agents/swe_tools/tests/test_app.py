@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from app import TOOLS, SweTools, plain, shorten
 
 from gym.server import Model, ResourcesServer, VerifyRequest, tool
 from gym.server.testing import Caller, running
+from gym.server.testing.plays import wiring
 from gym.wire import items
 
 pytestmark = pytest.mark.asyncio
@@ -50,22 +50,10 @@ async def agent(script: Script, **fields: Any) -> AsyncIterator[tuple[Caller, li
     settings = {"script": list(script), "asked": asked}
     policy, env = Scripted.app({}, name="policy", document=settings), Environment.app({}, name="env")
     async with running(policy) as model, running(env) as env_url:
-        document = {
-            "policy": {"responses_api_models": {"any": _address(model)}},
-            "env": {"resources_servers": {"any": _address(env_url)}},
-        }
-        references = {
-            "model_server": {"type": "responses_api_models", "name": "policy"},
-            "resources_server": {"type": "resources_servers", "name": "env"},
-        }
+        references, document = wiring(model, env_url)
         app = SweTools.app(references | fields, name="agent", document=document)
         async with running(app) as url, Caller(url) as caller:
             yield caller, asked
-
-
-def _address(url: str) -> dict[str, Any]:
-    parts = urlsplit(url)
-    return {"host": parts.hostname, "port": parts.port}
 
 
 async def test_it_works_until_it_submits() -> None:

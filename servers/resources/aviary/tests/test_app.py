@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from app import Aviary
-from aviary.core import TASK_DATASET_REGISTRY, DummyEnv, TaskDataset
+from aviary.core import TASK_DATASET_REGISTRY, DummyEnv, TaskDataset, Tool
 from generate import AviaryRows
 
 from gym.errors import UserError
@@ -41,6 +41,34 @@ class Broken(DummyEnv):
 class BrokenTasks(TaskDataset[Broken]):
     def get_new_env_by_args(self, **kwargs: Any) -> Broken:
         return Broken(**kwargs)
+
+
+class Powers(DummyEnv):
+    """A tool that costs what its arguments say."""
+
+    async def reset(self) -> Any:
+        shown, tools = await super().reset()
+        self.tools = [*tools, Tool.from_function(self.power)]
+        return shown, self.tools
+
+    def power(self, base: int, exponent: int) -> str:
+        """The last digit of a power.
+
+        Args:
+            base: A number.
+            exponent: Another one.
+        """
+        return str(base**exponent % 10)
+
+
+class PowerTasks(TaskDataset[Powers]):
+    def get_new_env(self) -> Powers:
+        return Powers()
+
+
+class UnreachedTasks(TaskDataset[Powers]):
+    def __init__(self) -> None:
+        raise ConnectionError("the hub is not reached")
 
 
 @pytest.fixture
@@ -88,6 +116,22 @@ async def test_an_environment_that_breaks_is_a_failure_and_no_reward(broken: Ser
         assert (reply.status >= 500, reply.body["error"]["kind"]) == (True, kind)
 
 
+async def test_arguments_that_make_a_tool_cost_too_much_end_their_own_rollout_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(TASK_DATASET_REGISTRY, "powers", (__name__, "PowerTasks"))
+    app = Aviary.app({"dataset": "powers", "cpu_seconds": 0.3}, name="aviary")
+    async with running(app) as url, Caller(url) as caller, Caller(url) as other:
+        for one in (caller, other):
+            await one.post("/seed_session", ROW)
+        told = await caller.post("/power", {"base": 9, "exponent": 9**9})
+        assert (told.status, told.reply.header(b"x-gym-episode-over")) == (200, b"1")
+        assert "The episode is over" in told.body["error"]
+        verified = (await caller.post("/verify", ROW | SAID)).body
+        assert (verified["reward"], "0.3 s of CPU time" in verified["reason"]) == (0.0, True)
+        assert (await other.post("/power", {"base": 9, "exponent": 9})).body == 9
+
+
 async def test_an_environment_that_breaks_in_reset_is_a_failure(broken: ServerApp) -> None:
     async with running(broken) as url, Caller(url) as caller:
         reply = await caller.post("/seed_session", ROW | {"task_arguments": {"task": "reset"}})
@@ -106,6 +150,12 @@ async def test_a_data_set_whose_package_is_missing_is_told_at_the_start(dataset:
     with pytest.raises(UserError) as caught:
         await Aviary.app({"dataset": dataset}, name="aviary").start()
     assert words in str(caught.value)
+
+
+async def test_data_that_cannot_be_had_are_told_at_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TASK_DATASET_REGISTRY, "unreached", (__name__, "UnreachedTasks"))
+    with pytest.raises(UserError, match="the data of 'unreached' cannot be had: the hub is not reached"):
+        await Aviary.app({"dataset": "unreached"}, name="aviary").start()
 
 
 async def test_made_rows_are_paid_for_a_story_and_not_for_none(app: ServerApp) -> None:

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from app import VerifiersLegacy
 from generate import ExampleRows
 
 from gym.errors import UserError
-from gym.server import Model
 from gym.server.generating import generate
 from gym.server.testing import Caller, running
+from gym.server.testing.plays import Say, play_stack, says
 from gym.wire import items
 from gym.wire.failures import RolloutError
 
 HERE = Path(__file__).parents[1]
+PLAY_AGENT = HERE.parents[1] / "agents" / "play_agent"
 OWN = {"environment": "letters_and_sums"}
 ENVIRONMENT = '''
 import verifiers as vf
@@ -46,52 +44,8 @@ def load_environment():
 '''
 
 
-class Speaks(Model):
-    say: Callable[[dict[str, Any]], dict[str, Any]]
-
-    async def respond(self, params: dict[str, Any]) -> dict[str, Any]:
-        reply = type(self).say(params)
-        count = len(params["input"])
-        ids = {"prompt_token_ids": [*range(count)], "generation_token_ids": [count], "generation_log_probs": [-1.0]}
-        reply["output"][-1] |= ids
-        return reply
-
-
-def says(text: str) -> Any:
-    usage = items.text_usage(10, 5)
-    return staticmethod(lambda _: items.response([items.message(text)], model="m", usage=usage))
-
-
-@asynccontextmanager
-async def stack(fields: dict[str, Any], say: Any, **agent: Any) -> AsyncIterator[Caller]:
-    policy = type("Policy", (Speaks,), {"say": say}).app({}, name="policy")
-    async with running(VerifiersLegacy.app(fields, name="env")) as env, running(policy) as model:
-        document = {
-            "policy": {"responses_api_models": {"any": _address(model)}},
-            "env": {"resources_servers": {"any": _address(env)}},
-        }
-        references = {
-            "model_server": {"type": "responses_api_models", "name": "policy"},
-            "resources_server": {"type": "resources_servers", "name": "env"},
-        }
-        app = play_agent().app(references | agent, name="agent", document=document)
-        async with running(app) as url, Caller(url) as caller:
-            yield caller
-
-
-def play_agent() -> Any:
-    path = HERE.parents[1] / "agents" / "play_agent" / "app.py"
-    spec = importlib.util.spec_from_file_location("play_agent_app", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules["play_agent_app"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.PlayAgent
-
-
-def _address(url: str) -> dict[str, Any]:
-    parts = urlsplit(url)
-    return {"host": parts.hostname, "port": parts.port}
+def stack(fields: dict[str, Any], say: Say, **agent: Any) -> AbstractAsyncContextManager[Caller]:
+    return play_stack(VerifiersLegacy.app(fields, name="env"), PLAY_AGENT, say, **agent)
 
 
 SINGLE = "vf.SingleTurnEnv(dataset=data, rubric=rubric)"
@@ -155,7 +109,7 @@ def looks_up(params: dict[str, Any]) -> dict[str, Any]:
 
 async def test_tools_of_the_environment_are_called_by_the_policy(environment: Any) -> None:
     fields, row = environment(TOOL)
-    async with stack(fields, staticmethod(looks_up)) as caller:
+    async with stack(fields, looks_up) as caller:
         body = (await caller.post("/run", row)).body
     assert body["reward"] == 0.5, body
     kinds = [one["type"] for one in body["response"]["output"]]
@@ -191,7 +145,7 @@ async def test_a_model_that_is_out_of_order_is_its_failure() -> None:
     def breaks(_: dict[str, Any]) -> dict[str, Any]:
         raise RolloutError("model", "out of order")
 
-    async with stack(OWN, staticmethod(breaks)) as caller:
+    async with stack(OWN, breaks) as caller:
         reply = await caller.post("/run", row_of())
     assert (reply.status, reply.body["error"]["kind"]) == (502, "model")
 

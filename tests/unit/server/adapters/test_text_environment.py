@@ -26,6 +26,9 @@ class Countdown:
     closed: int = 0
     heard: str = ""
 
+    def close(self) -> None:
+        self.closed += 1
+
 
 class CountdownRow(Row):
     target: int
@@ -63,9 +66,6 @@ class CountdownGame(TextEnvironment[Countdown]):
             return ("observation", 1.0)
         environment.left -= int(action or 0)
         return Step(f"{environment.left} left", 1.0, terminated=environment.left <= 0)
-
-    def discard(self, environment: Countdown) -> None:
-        environment.closed += 1
 
 
 class Talking(TextEnvironment[Countdown]):

@@ -56,6 +56,8 @@ class Rooms(ToolEnvironment[Room]):
             return "no reply"
         if arguments.get("what") == "nan":
             return ToolReply("seen", float("nan"))
+        if arguments.get("what") == "trap":
+            return ToolReply("it shuts", done=True, reason="caught")
         return ToolReply({"open": True}, 1.0, done=True) if name == "door.open" else ToolReply("dark", 0.25)
 
     async def discard(self, state: Room) -> None:
@@ -96,6 +98,15 @@ async def test_calls_earn_rewards_until_the_episode_is_over() -> None:
         verified = (await caller.post("/verify", finished())).body
         assert (verified["reward"], verified["num_calls"], verified["terminated"]) == (1.25, 2, True)
         assert (server.made[0].calls, server.made[0].closed) == (["look", "door.open"], 1)
+
+
+async def test_a_call_that_ends_the_episode_may_say_why() -> None:
+    async with rooms() as (caller, _, _):
+        await caller.post("/seed_session", ROW)
+        trapped = await caller.post("/look", {"what": "trap"})
+        assert trapped.reply.header(b"x-gym-episode-over") == b"1"
+        verified = (await caller.post("/verify", finished())).body
+    assert (verified["reward"], verified["terminated"], verified["reason"]) == (0.0, True, "caught")
 
 
 async def test_a_tool_of_another_session_is_the_models_mistake_and_an_unknown_path_is_no_tool() -> None:
