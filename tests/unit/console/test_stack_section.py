@@ -56,8 +56,11 @@ async def test_without_any_part_the_page_still_says_how_the_servers_are(bench: B
     assert (logs["names"], logs["problem"]) == ([], "No process of this stack keeps a log that the console can read.")
 
 
-async def test_where_servers_are_containers_it_is_said_who_has_their_logs(bench: Bench) -> None:
+async def test_where_servers_are_containers_it_is_said_who_has_their_logs(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench.show({})
+    monkeypatch.setattr("gym.console.app.ROUTER", "localhost")  # in whose name this test asks
     async with stack_over(bench, StackParts(contained=True)) as visitor:
         logs = await told(visitor, "/view/api/stack/logs")
     assert logs["problem"] == "The engine has the logs of containers, and the console has no access to it."
