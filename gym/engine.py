@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import orjson
 
 from gym.errors import InfraError, ProgramFailed
-from gym.programs import run_program
+from gym.programs import TIMED_OUT, run_program
 
 if TYPE_CHECKING:
     import docker
@@ -26,6 +26,8 @@ ENGINE_FLOOR: Final = (25, 0)  # healthcheck.start_interval
 COMPOSE_FLOOR: Final = (2, 26)
 QUICK_TIMEOUT: Final = 2.0  # one that is not there refuses at once; one that is busy may need a second
 REQUIRED_TIMEOUT: Final = 10.0
+COMPOSE_SECONDS: Final = 60.0  # a program's start: on a machine under load 10 s were not enough
+NO_PLUGIN: Final = re.compile(r"not a docker command|unknown command|unknown (shorthand )?flag", re.IGNORECASE)
 CLIENT_SECONDS: Final = 120.0
 FAR: Final = re.compile(r"^(ssh://|tcp://(?!localhost[:/]|127\.|\[::1\]))")
 DEFAULT_SOCKET: Final = "/var/run/docker.sock"
@@ -190,9 +192,26 @@ def _compose_version() -> str:
             "Install the Docker CLI with its Compose plugin (on Debian: scripts/docker-engine).",
         )
     try:
-        return run_program(("docker", "compose", "version", "--short"), timeout=REQUIRED_TIMEOUT).strip().lstrip("v")
-    except ProgramFailed:
-        return ""
+        return run_program(("docker", "compose", "version", "--short"), timeout=COMPOSE_SECONDS).strip().lstrip("v")
+    except ProgramFailed as error:
+        if error.code != TIMED_OUT and NO_PLUGIN.search(error.output):
+            return ""
+        raise _compose_silent(error) from None
+
+
+def _compose_silent(error: ProgramFailed) -> InfraError:
+    """The plugin may well be there: what it did instead of an answer."""
+    if error.code == TIMED_OUT:
+        return InfraError(
+            f"`docker compose version` gave no answer within {COMPOSE_SECONDS:g} s: this machine is very busy, or the "
+            "command hangs.",
+            "Type `docker compose version` to see which, then try again; or: gym up --runtime local ...",
+        )
+    said = (error.output.strip().splitlines() or ["nothing"])[-1]
+    return InfraError(
+        f"`docker compose version` ended with exit code {error.code}: {said}",
+        "Repair the Compose plugin (on Debian: scripts/docker-engine), or: gym up --runtime local ...",
+    )
 
 
 def _numbers(version: str) -> tuple[int, ...]:

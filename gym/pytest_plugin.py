@@ -1,7 +1,8 @@
 """The pytest plug-in for a server's own tests: `gym test` loads it, and pytest itself where compose-gym is installed.
 
-In the `tests` folder of a server its modules and those of the tests are importable, `app` and `rows` are fixtures, and
-every case of `data/verifier_cases.jsonl` is a test. Elsewhere it does nothing, and imports nothing.
+In the `tests` folder of a server its modules and those of the tests are importable, `app` and `rows` are fixtures,
+every case of `data/verifier_cases.jsonl` is a test, and what is marked `docker` is left out where no engine answers.
+Elsewhere it does nothing, and imports nothing.
 """
 
 from __future__ import annotations
@@ -81,6 +82,23 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(NO_CASES, action="store_true", help="Leave out the cases of a server's data/verifier_cases.jsonl.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "docker: needs a container engine")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """In CI a test that needs an engine fails without one."""
+    if item.get_closest_marker("docker") and is_of_a_server(item.path.parent) and not os.environ.get("CI"):
+        from gym.errors import GymError  # noqa: PLC0415
+
+        try:
+            from gym.runtime.compose import require_engine  # noqa: PLC0415
+
+            require_engine()
+        except (GymError, ImportError) as error:
+            pytest.skip(f"no container engine: {error}")
 
 
 def pytest_collectstart(collector: pytest.Collector) -> None:

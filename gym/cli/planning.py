@@ -9,15 +9,30 @@ from pydantic import ValidationError
 
 from gym.broker.config import BrokerSettings
 from gym.config import StackConfig
-from gym.errors import ConfigError, Problem
+from gym.errors import ConfigError, Problem, UserError
+from gym.http.tracing import can_trace
 from gym.plan import Plan, RouterPlan, SandboxPlan, make_plan
+from gym.wire.telemetry import KEY as TELEMETRY
+from gym.wire.telemetry import check_telemetry
 
 
 def plan_stack(loaded: StackConfig, name: str, router: RouterPlan | None = None) -> Plan:
+    check_tracing(loaded)
     plan = make_plan(loaded, name=name, router=router)
     if plan.sandbox is not None:
         check_settings(plan.sandbox)
     return plan
+
+
+def check_tracing(loaded: StackConfig) -> None:
+    """Servers without requirements of their own run in this Python, and so does the collector."""
+    block = loaded.settings.get(TELEMETRY)
+    check_telemetry(block)
+    if isinstance(block, dict) and block.get("otlp") and not can_trace():
+        raise UserError(
+            "telemetry.otlp is set (--profile observability sets it too), and OpenTelemetry is not installed here.",
+            "pip install 'compose-gym[otel]', or leave it out.",
+        )
 
 
 def check_settings(broker: SandboxPlan) -> None:

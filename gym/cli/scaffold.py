@@ -35,10 +35,29 @@ def list_templates(templates: Path) -> list[ServerTemplate]:
     found = []
     for kind, place in TEMPLATES.items():
         for path in sorted((templates / place).glob(f"*/{ABOUT}")):
-            common = path.parent.with_name(COMMON)
-            folders = (common, path.parent) if common.is_dir() else (path.parent,)
+            common = (templates / COMMON, path.parent.with_name(COMMON))
+            folders = (*(one for one in common if one.is_dir()), path.parent)
             found.append(ServerTemplate(kind, path.parent.name, path.read_text("utf-8").strip(), folders))
     return found
+
+
+def plain_template(kind: str, templates: Path) -> ServerTemplate:
+    """Without `--template`. A model has no stack of its own to be tried in."""
+    folders = (templates / kind,) if kind == "model" else (templates / COMMON, templates / kind)
+    return ServerTemplate(kind, kind, "", folders)
+
+
+def render_template(template: ServerTemplate, name: str, path: str) -> dict[Path, str]:
+    """All its files for a server of that name, which will lie at `path`."""
+    values = {
+        "name": name,
+        "class_name": class_name(name),
+        "title": name.replace("_", " ").capitalize(),
+        "path": path,
+        "library": template.about,
+        "model": "oracle" if template.kind == "resources" else "scripted",
+    }
+    return {name: text for folder in template.folders for name, text in render_tree(folder, values).items()}
 
 
 def find_template(name: str, kind: str, known: Sequence[ServerTemplate]) -> ServerTemplate:

@@ -35,7 +35,7 @@ PLUGINS = ("-p", "gym.server.steady", "-p", "gym.pytest_plugin", "--no-verifier-
 SETTINGS = ("pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg")
 NO_SETTINGS = (
     *("-c", os.devnull, "-o", "asyncio_mode=auto", "-o", "asyncio_default_fixture_loop_scope=function"),
-    *("-o", "markers=long: takes minutes", "-m", "not long"),
+    *("-o", "markers=long: takes minutes", "-m", "not long and not docker"),
 )
 
 

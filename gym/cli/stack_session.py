@@ -38,12 +38,17 @@ def home_here(stack: str) -> Path:
 
 
 def open_session(
-    stack: str, runtime: RuntimeName, overrides: tuple[Path, ...] = (), locked: Path | None = None
+    stack: str,
+    runtime: RuntimeName,
+    overrides: tuple[Path, ...] = (),
+    locked: Path | None = None,
+    *,
+    live: bool = False,
 ) -> StackSession:
     """The stack's folder here, private to its owner, with a note of the runtime that will hold it."""
     home = home_here(stack)
     held = _recorded_runtime(home)
-    chosen = make_runtime(runtime, overrides, locked)
+    chosen = make_runtime(runtime, overrides, locked, live=live)
     if held and held != runtime and _runs(held, home):
         raise UserError(
             f"Stack '{stack}' runs on the {held} runtime already.",
@@ -135,12 +140,15 @@ def unhealthy_replicas(status: StackStatus) -> list[str]:
     ]
 
 
-def make_runtime(name: RuntimeName, overrides: tuple[Path, ...] = (), locked: Path | None = None) -> Runtime:
-    """`overrides` are Compose files of the user's own, `locked` what `gym lock` wrote."""
+def make_runtime(
+    name: RuntimeName, overrides: tuple[Path, ...] = (), locked: Path | None = None, *, live: bool = False
+) -> Runtime:
+    """`overrides` are Compose files of the user's own, `locked` what `gym lock` wrote; `live`: its servers' files are
+    watched."""
     if name == "compose":
         from gym.runtime.compose.compose_runtime import ComposeRuntime  # noqa: PLC0415  (a stack has one runtime)
 
-        return ComposeRuntime(overrides, locked=locked)
+        return ComposeRuntime(overrides, locked=locked, live=live and locked is None)
     if locked:
         raise UserError(
             "--locked is about images, and the local runtime has none.", "Leave it out, or --runtime compose."

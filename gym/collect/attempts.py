@@ -21,6 +21,7 @@ from gym.collect.run_replies import NotKept, VerifiedRollout, read_reply, withou
 from gym.collect.targets import Targets
 from gym.collect.task_reader import Task
 from gym.http.pool import HttpClient, NotSent, Reply
+from gym.http.tracing import TRACING
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.wire.failures import RolloutError, has_no_route
 
@@ -100,7 +101,7 @@ class Attempts:
             stack, digest = self.targets.stack, self.targets.digests.get(task.agent, "")
             started, clock = time.time(), time.monotonic()
             try:
-                rolled, failure, facts = await self._attempt(task, tries)
+                rolled, failure, facts = await self._attempt_traced(task, tries)
             except asyncio.CancelledError:
                 breaker.cancel(number)
                 raise
@@ -121,6 +122,30 @@ class Attempts:
             if self._stopped.is_set():
                 return None
         return None
+
+    async def _attempt_traced(
+        self, task: Task, number: int
+    ) -> tuple[VerifiedRollout | None, RolloutError | None, dict[str, Any]]:
+        """Below a span of its own, the root of the attempt's trace; the line names the trace."""
+        if TRACING.tracer is None:
+            return await self._attempt(task, number)
+        shown = {
+            "gym.run.id": self.run_id,
+            "gym.rollout.id": self._rollout_id(task, number),
+            "gym.agent": task.agent,
+            "gym.task.index": task.task_index,
+            "gym.repeat.index": task.rollout_index,
+            "gym.attempt": number,
+        }
+        with TRACING.tracer.span(f"rollout {task.agent}", "internal", shown, caller=()) as span:
+            rolled, failure, facts = await self._attempt(task, number)
+            if rolled is not None:
+                tokens = rolled.origin.get("tokens") or {}
+                span.set({"gym.reward": rolled.reward, **{f"gym.tokens.{one}": tokens[one] for one in tokens}})
+            if failure is not None:
+                span.set({"gym.failure.kind": failure.kind, "gym.failure.server": failure.server})
+                span.fail(failure.kind, failure.message)
+            return rolled, failure, {**facts, "trace": span.trace_id}
 
     async def _attempt(
         self, task: Task, number: int
@@ -188,11 +213,13 @@ class Attempts:
         )
 
     def _headers(self, task: Task, number: int) -> tuple[Header, ...]:
-        rollout = f"{self.run_id}-{task.task_index}-{task.rollout_index}" + (f"-a{number}" if number > 1 else "")
         return (
-            (HEADER_ROLLOUT.encode(), rollout.encode()),
+            (HEADER_ROLLOUT.encode(), self._rollout_id(task, number).encode()),
             (HEADER_TIMEOUT.encode(), b"%.3f" % self.options.timeout),
         )
+
+    def _rollout_id(self, task: Task, number: int) -> str:
+        return f"{self.run_id}-{task.task_index}-{task.rollout_index}" + (f"-a{number}" if number > 1 else "")
 
     async def _back_off(self, failures: int) -> None:
         delay = min(self.options.backoff * 2 ** (failures - 1), _MAX_BACKOFF) * random.uniform(0.5, 1.5)

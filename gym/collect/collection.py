@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -24,6 +25,8 @@ from gym.collect.targets import Targets
 from gym.data.line_source import STDIN, digest_inputs, expand_inputs
 from gym.errors import UserError
 from gym.http.pool import HttpClient
+from gym.http.tracing import start_tracing, stop_tracing
+from gym.wire.telemetry import COLLECTOR, read_telemetry
 
 
 def run_collection(options: CollectOptions, on_event: OnEvent) -> Summary:
@@ -54,6 +57,8 @@ async def collect_rollouts(options: CollectOptions, on_event: OnEvent, stop: Sto
         await targets.connect()
         targets.check_agent(options.agent)
         settings = await read_settings(targets)
+        tracer = start_tracing(read_telemetry(settings.telemetry, os.environ), COLLECTOR)
+        stack.push_async_callback(asyncio.to_thread, stop_tracing, tracer)
         tools = await read_tools(targets, settings, fill=options.fill_tools)
         try:
             output = await _open_output(options, files, targets, settings, tally, stop)

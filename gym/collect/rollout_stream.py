@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
@@ -19,7 +20,9 @@ from gym.collect.targets import Targets
 from gym.collect.task_reader import Task, TaskReader, TaskRules
 from gym.errors import ConfigError, InfraError, Problem
 from gym.http.pool import HttpClient
+from gym.http.tracing import start_tracing, stop_tracing
 from gym.wire.failures import RolloutError
+from gym.wire.telemetry import COLLECTOR, read_telemetry
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,8 @@ async def collect(
         targets = Targets(http, stack_url, token, routed=options.through_router)
         await targets.connect()
         targets.check_agent(agent)
+        tracer = start_tracing(read_telemetry(None, os.environ), COLLECTOR)  # where the shell says where to
+        stack.push_async_callback(asyncio.to_thread, stop_tracing, tracer)
         rollouts = collect_from(targets, http, rows, agent=agent, repeats=repeats, options=options)
         await stack.enter_async_context(aclosing(rollouts))
         async for rollout in rollouts:

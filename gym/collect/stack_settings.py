@@ -16,6 +16,7 @@ class StackSettings:
     """By instance: its fields, secrets masked, and digests of what else it is made of. Empty for an older stack."""
 
     instances: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    telemetry: Mapping[str, Any] = field(default_factory=dict)  # the stack's block of that name, as seen from outside
 
     def fields(self, name: str) -> Mapping[str, Any]:
         found = self.instances.get(name, {}).get("fields")
@@ -30,7 +31,9 @@ class StackSettings:
 async def read_settings(targets: Targets) -> StackSettings:
     reply = await targets.ask_console("/settings")
     try:
-        found = orjson.loads(reply.body)["instances"] if reply and reply.status == 200 else {}
-        return StackSettings({str(name): dict(one) for name, one in found.items()})
+        answer = orjson.loads(reply.body) if reply and reply.status == 200 else {"instances": {}}
+        found, telemetry = answer["instances"], answer.get("telemetry")
+        instances = {str(name): dict(one) for name, one in found.items()}
+        return StackSettings(instances, telemetry if isinstance(telemetry, dict) else {})
     except (ValueError, KeyError, TypeError, AttributeError):
         return StackSettings()

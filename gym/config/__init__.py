@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gym.config.model import ContainerFacts, Instance, Location, ServerRef, StackConfig
     from gym.config.redaction import collect_secrets, is_secret_key, redact, redact_text
     from gym.config.server_sources import (
+        extra_lines,
         is_foreign,
         requirement_lines,
         requirements_digest,
@@ -29,6 +30,7 @@ __all__ = [
     "ServerRef",
     "StackConfig",
     "collect_secrets",
+    "extra_lines",
     "find_server",
     "instance_names",
     "is_foreign",

@@ -19,6 +19,8 @@ _SDK = re.compile(
 )
 _UPSTREAM = re.compile(r"(?<![\w.-])nemo[-_.]gym(?![\w])", re.I)
 _EXTRAS = {"upstream": "aiohttp", "mcp": "mcp"}
+# What extras that a stack's settings ask for stand for, where a server's folder does not name them.
+EXTRA_LINES = {"otel": ("opentelemetry-sdk>=1.30,<2", "opentelemetry-exporter-otlp-proto-http>=1.30,<2")}
 
 
 def satisfied_extras() -> frozenset[str]:
@@ -41,6 +43,11 @@ def requirements_digest(directory: Path, extras: Collection[str]) -> str:
     if not lines:
         return ""
     return hashlib.sha256("\n".join([*lines, *_text_lines(directory / "overrides.txt")]).encode()).hexdigest()
+
+
+def extra_lines(extras: Collection[str]) -> tuple[str, ...]:
+    """What to install for these extras of the SDK."""
+    return tuple(line for extra in extras for line in EXTRA_LINES[extra])
 
 
 def is_satisfied(line: str, extras: Collection[str]) -> bool:

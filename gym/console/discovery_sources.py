@@ -46,6 +46,7 @@ class ConsoleConfig(BaseModel):
     stack: str = "gym"
     config: dict[str, Any] = Field(default_factory=dict)
     servers: dict[str, ServerFacts] = Field(default_factory=dict)
+    telemetry: dict[str, Any] = Field(default_factory=dict)  # as a collector outside of the stack has to read it
 
 
 class DiscoverySources(Protocol):

@@ -76,7 +76,7 @@ def settings_view(config: ConsoleConfig) -> dict[str, Any]:
         fields = by_type.get(facts.implementation) if isinstance(by_type, Mapping) else None
         shown = {key: value for key, value in (fields or {}).items() if key != "entrypoint"}
         found[name] = {"type": facts.type, "fields": shown, "parts": facts.parts}
-    return {"instances": found}
+    return {"instances": found, "telemetry": config.telemetry}
 
 
 def server_instances_view(

@@ -21,6 +21,7 @@ from gym.http.keepalive import (
     limit_unacknowledged,
 )
 from gym.http.peer_health import VANISHED_WORDS, Peer, PeerHealth, PeerVanished, is_vanished
+from gym.http.tracing import TRACING
 
 CONNECT_SECONDS = 5.0
 IDLE_SECONDS = 20.0  # well below the 75 s after which our servers close: a kept connection is never closed under us
@@ -72,6 +73,8 @@ class HttpClient:
     ) -> Reply:
         """The whole reply; `timeout` covers waiting for a place, connecting, sending and reading. Not for HEAD."""
         address = parse_url(url)
+        if TRACING.tracer is not None:
+            headers = [*headers, *TRACING.tracer.outgoing()]
         head = _head(method, address, headers, len(body))
         if self._per_host is None:
             return await self._exchange(address, head, body, timeout)

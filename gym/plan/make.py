@@ -15,6 +15,8 @@ from gym.plan.sandbox_plan import plan_sandbox
 from gym.plan.slugs import assign_slugs
 from gym.plan.visible_settings import settings_for
 from gym.wire.allowed_hosts import PRIVATE
+from gym.wire.telemetry import EXTRA, read_telemetry
+from gym.wire.telemetry import KEY as TELEMETRY
 
 MAX_REPLICAS = 1000
 POLICY_URLS = "policy_urls"
@@ -81,6 +83,7 @@ def _to_service(instance: Instance, stack: StackConfig, slug: str, replicas: Map
         image_digest=instance.image_digest,
         entrypoint=instance.entrypoint,
         requirements_digest=instance.requirements_digest,
+        extras=_extras(instance, stack),
         python=_python(instance, stack),
         source_digest=instance.source_digest,
         fields=instance.fields,
@@ -99,6 +102,12 @@ def _launch(instance: Instance) -> Launch:
     if facts.launch == "sdk":
         return "sdk"
     return "script" if instance.foreign or facts.launch == "script" else "sdk"
+
+
+def _extras(instance: Instance, stack: StackConfig) -> tuple[str, ...]:
+    """A packed image has what it was packed with."""
+    ours = _launch(instance) == "sdk" and not instance.image_digest
+    return (EXTRA,) if ours and read_telemetry(stack.settings.get(TELEMETRY), {}).on else ()
 
 
 def _python(instance: Instance, stack: StackConfig) -> str:

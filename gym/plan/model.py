@@ -31,6 +31,7 @@ class Service(Value):
     image_digest: str = ""  # of the packed image that runs instead of the folder
     entrypoint: str = "app.py"
     requirements_digest: str = ""  # "" when the SDK alone is enough
+    extras: tuple[str, ...] = ()  # of the SDK, that the stack's settings ask for
     python: str = ""  # the version asked for, or an interpreter's path; "" where any will do
     fields: dict[str, Any] = Field(default_factory=dict)
     needs: tuple[str, ...] = ()  # instances it talks to

@@ -42,3 +42,27 @@ def _what_changed(service: Service | SandboxPlan | Sidecar, running: ObservedSer
     names = [*service.parts, *(name for name in running.parts if name not in service.parts)]
     changed = [name for name in names if service.parts.get(name) != running.parts.get(name)]
     return f"{', '.join(changed)} changed" if changed else "changed"
+
+
+def changes_between(former: Plan, plan: Plan) -> tuple[Change, ...]:
+    """The same for two plans; what stays as it is, is left out."""
+    running = {
+        one.name: ObservedService(digest=one.digest, replicas=one.replicas, parts=one.parts) for one in former.services
+    }
+    running |= {one.name: ObservedService(digest=one.digest, replicas=1, parts=one.parts) for one in former.sidecars}
+    if former.sandbox is not None:
+        running[SANDBOX] = ObservedService(digest=former.sandbox.digest, replicas=1, parts=former.sandbox.parts)
+    return tuple(one for one in diff(plan, Observed(services=running)) if one.action != "keep")
+
+
+def differs_in_sources_alone(former: Plan, plan: Plan) -> bool:
+    """Nothing but what is in the servers' files, or nothing at all."""
+    return _without_sources(former) == _without_sources(plan)
+
+
+def _without_sources(plan: Plan) -> Plan:
+    services = [
+        one.model_copy(update={"digest": "", "source_digest": "", "parts": {**one.parts, "sources": ""}})
+        for one in plan.services
+    ]
+    return plan.model_copy(update={"services": tuple(services)})

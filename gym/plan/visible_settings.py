@@ -45,6 +45,8 @@ NOT_FOR_SERVERS = frozenset(
 
 # What model servers alone have to know, of the endpoints that rollouts bring along.
 FOR_MODELS = ("policy_urls", "policy_host")
+# What only servers of our SDK understand.
+FOR_SDK = ("telemetry",)
 
 
 def settings_for(settings: Mapping[str, Any], service: Service) -> dict[str, Any]:
@@ -54,13 +56,15 @@ def settings_for(settings: Mapping[str, Any], service: Service) -> dict[str, Any
     """
     own = set(_strings(service.fields))
     model = service.type == "responses_api_models" and service.launch == "sdk"
-    own_settings = {key: settings[key] for key in FOR_MODELS if model and settings.get(key) is not None}
+    asked = (*(FOR_MODELS if model else ()), *(FOR_SDK if service.launch == "sdk" else ()))
+    own_settings = {key: settings[key] for key in asked if settings.get(key) is not None}
     return own_settings | {
         key: value
         for key, value in settings.items()
         if (_is_scalar(value) or service.launch == "script")
         and key not in NOT_FOR_SERVERS
         and key not in FOR_MODELS
+        and key not in FOR_SDK
         and (not _needs_leave(key, value) or _is_in(value, own) or key in service.container.secrets)
     }
 

@@ -38,6 +38,8 @@ from gym.render.compose_yaml import compose_to_yaml
 from gym.render.host_urls import HOST, texts_of
 from gym.wire.server_types import KINDS
 from gym.wire.stack_names import CONSOLE, NETWORK, PORT, ROUTER, SANDBOX, service_name
+from gym.wire.telemetry import KEY as TELEMETRY
+from gym.wire.telemetry import read_telemetry
 
 ROUTER_IMAGE: Final = "traefik:v3.7"
 TOKEN: Final = "gym_token"
@@ -47,10 +49,13 @@ ENGINE_SOCKET: Final = "/var/run/docker.sock"
 OUTSIDE_PORT: Final = 11001  # the router's entry point that the host publishes; the inside one has the well-known port
 SETTINGS_MOUNT: Final = "/run/gym-config.json"
 WANTED_MOUNT: Final = "/run/gym-wanted"
+SOURCES_MOUNT: Final = "/app"  # where the base's images have the server's folder
+SYNCED: Final = "synced"  # the folder of copies that containers of a watched stack read their sources from
 NOTES_MOUNT: Final = "/run/gym-notes"
 RESULTS_MOUNT: Final = "/results"
 UPSTREAMS_MOUNT: Final = "/run/gym-upstreams"
 ROUTES: Final = "stack.yml"  # the router's dynamic file
+HOST_ENTRY: Final = (f"{HOST}:host-gateway",)
 USER: Final = "10001:10001"
 MEMORY: Final = "4g"
 PIDS: Final = 1024
@@ -75,6 +80,7 @@ class ComposeFacts(Value):
     images: dict[str, str]  # instance, or sidecar -> image
     router_image: str = ROUTER_IMAGE
     secrets: dict[str, tuple[str, ...]] = Field(default_factory=dict)  # instance -> names of its secrets
+    synced: tuple[str, ...] = ()  # instances that read their sources from a copy, instead of from their image
     static_digest: str = ""  # of what the router reads once: another one means another router
     engine_socket: str = ENGINE_SOCKET  # on the host; the sandbox broker's alone
     engine_group: int | None = None  # who may open it
@@ -147,6 +153,8 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
         volumes.append(Mount(source=f"./{FOLDER}/{service.slug}", target=UPSTREAMS_MOUNT))
     if in_file:
         volumes.append(Mount(source=f"./{settings_file(service)}", target=SETTINGS_MOUNT))
+    if service.name in facts.synced:
+        volumes.append(Mount(source=f"./{SYNCED}/{service.slug}", target=SOURCES_MOUNT))
     ours = service.launch == "sdk"
     return ComposeService(
         base="service" if service.launch == "image" else "server",
@@ -155,7 +163,7 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
         environment=environment,
         secrets=secrets or None,
         volumes=tuple(volumes),
-        extra_hosts=(f"{HOST}:host-gateway",) if _reaches_host(service) else None,
+        extra_hosts=HOST_ENTRY if _reaches_host(service) or _traces_to_host(plan, service) else None,
         deploy=_deploy(service),
         depends_on=_depends_on(plan, service, facts.project),
         networks=_networks_of(plan, service),
@@ -224,6 +232,12 @@ def _reaches_host(service: Service) -> bool:
     return takes_upstreams(service) or any(HOST in text for _, text in own)
 
 
+def _traces_to_host(plan: Plan, service: Service | None = None) -> bool:
+    """The router reports spans too; of the servers, ours alone."""
+    where = read_telemetry(plan.settings.get(TELEMETRY), {}).otlp
+    return HOST in where and (service is None or service.launch == "sdk")
+
+
 def _command(service: Service) -> tuple[str, ...] | None:
     """The image's own, unless a secret has to be put into the environment first."""
     if service.launch != "sdk" or not _secret_variables(service):
@@ -246,6 +260,7 @@ def _router(plan: Plan, facts: ComposeFacts) -> ComposeService:
         command=("--configFile=/etc/traefik/static.yml",),
         volumes=(Mount(source="./traefik", target="/etc/traefik"),),
         ports=(Port(host=plan.router.host, published=plan.router.port, target=OUTSIDE_PORT),),
+        extra_hosts=HOST_ENTRY if _traces_to_host(plan) else None,
         user=USER,
         read_only=True,
         labels={labels.INSTANCE: ROUTER, labels.TYPE: ROUTER, labels.DIGEST: facts.static_digest},

@@ -15,6 +15,8 @@ from gym.plan.slugs import path_segment
 from gym.render.foreign import SAME_ORIGIN, WITH_ORIGIN, known_hosts, refusing_middlewares, refusing_routers
 from gym.render.yaml_text import to_yaml
 from gym.wire.discovery import Discovery, ReplicaView
+from gym.wire.telemetry import KEY as TELEMETRY
+from gym.wire.telemetry import read_telemetry
 
 Tree = dict[str, Any]
 
@@ -47,6 +49,7 @@ NO_PAGES = "no-pages"
 RETRY = {"attempts": 10, "initialInterval": "20ms"}
 # Our own servers refuse names that are not theirs. By what name the client came stands in X-Forwarded-Host.
 OWN_HOST = {"passHostHeader": False}
+NO_SPANS: Tree = {"observability": {"tracing": False}}  # pages and polls of the stack itself are no part of a rollout
 # Traefik matches on a path in which everything is decoded but the reserved characters of RFC 3986.
 RESERVED = ":/?#[]@!$&'()*+,;=%"
 RAW_IN_SEGMENT = ":@!$&'()*+,="  # reserved, yet a client may send them as they are
@@ -71,6 +74,7 @@ def traefik_static(
             "file": {"directory": directory, "watch": True},
         },
         "metrics": {"prometheus": {"manualRouting": True, "addRoutersLabels": True, "buckets": [*BUCKETS]}},
+        **_tracing(plan),
         "accessLog": _access_log(access_log),
         "log": {"level": level, "noColor": True},
     }
@@ -119,6 +123,12 @@ def traefik_dynamic(
 def route_prefix(service: Service) -> str:
     """`/s/mcqa`: what a client puts between the router's address and a path of the instance."""
     return labels.SERVER_PREFIX + path_segment(service.name, service.slug)
+
+
+def _tracing(plan: Plan) -> Tree:
+    """Its spans lie between those of the caller and of the server."""
+    url = read_telemetry(plan.settings.get(TELEMETRY), {}).traces_url
+    return {"tracing": {"serviceName": "router", "otlp": {"http": {"endpoint": url}}}} if url else {}
 
 
 def _entry_point(address: str, plan: Plan) -> Tree:
@@ -172,12 +182,14 @@ def _strip_name(replica: ReplicaView) -> str:
 
 def _own_routers(plan: Plan, entry_point: str) -> Tree:
     guards = _guard_names(plan, entry_point)
-    metrics = _router(entry_point, "Path(`/metrics`)", guards, "prometheus@internal")
-    front = _router(entry_point, "PathPrefix(`/`)", guards, CONSOLE)  # refuses foreign origins by itself
+    metrics = _router(entry_point, "Path(`/metrics`)", guards, "prometheus@internal") | NO_SPANS
+    front = _router(entry_point, "PathPrefix(`/`)", guards, CONSOLE) | NO_SPANS  # refuses foreign origins by itself
     # The console asks for the token itself, at the inside entry point too: it must not be hidden from it.
-    admin = {_router_name("gym-admin", entry_point): _router(entry_point, "PathPrefix(`/admin/`)", [], CONSOLE)}
+    asked = _router(entry_point, "PathPrefix(`/admin/`)", [], CONSOLE) | NO_SPANS
+    admin = {_router_name("gym-admin", entry_point): asked}
     # Pages show rollouts, and with them what verifiers expect: no server of the stack gets to see them.
-    pages = {_router_name("gym-pages", entry_point): _router(entry_point, "PathPrefix(`/view`)", [NO_PAGES], CONSOLE)}
+    closed = _router(entry_point, "PathPrefix(`/view`)", [NO_PAGES], CONSOLE) | NO_SPANS
+    pages = {_router_name("gym-pages", entry_point): closed}
     return {
         **(admin if plan.router.needs_token else {}),
         **(pages if entry_point == INSIDE else {}),

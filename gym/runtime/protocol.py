@@ -20,6 +20,7 @@ class Prepared(Value):
     secrets: dict[str, str] = Field(default_factory=dict, repr=False)
     images: StackImages | None = None  # where servers run from images
     notices: tuple[str, ...] = ()  # what a user should read before the stack starts
+    live: tuple[str, ...] = ()  # instances that read their sources from this machine: a change of one needs no build
 
 
 class Inside(Value):
@@ -68,6 +69,12 @@ class Runtime(Protocol):
     def restart(
         self, home: Path, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None
     ) -> StackStatus: ...
+
+    def reload(
+        self, home: Path, prepared: Prepared, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None
+    ) -> StackStatus:
+        """Of a stack that runs as `prepared` but for the files of `names`: these drain and start with the new ones."""
+        ...
 
     def scale(
         self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float | None

@@ -30,6 +30,7 @@ from gym.errors import UserError
 from gym.http.peer_health import PeerHealth
 from gym.http.pool import HttpClient, NotSent, Reply
 from gym.http.streams import Incoming, Pieces, TooLarge, exchange
+from gym.http.tracing import TRACING
 from gym.sandbox.processes import SandboxJob, Shell
 from gym.sandbox.sandbox_errors import FileProblem, SandboxEnded, failure
 from gym.sandbox.sandbox_handle import Sandbox
@@ -179,6 +180,19 @@ class Sandboxes:
     ) -> Reply:
         """Returns a reply with status < 400. Retries while the request was not sent; afterwards only with a request id
         or an idempotent method."""
+        if TRACING.tracer is None or path.startswith("/leases/"):
+            return await self._call(method, path, body, timeout, request_id, retry_seconds)
+        verb, sandbox = _name_call(method, path)
+        with TRACING.tracer.span(
+            f"sandbox {verb}", "client", {"gym.hop": "sandbox", "gym.sandbox.id": sandbox}
+        ) as span:
+            reply = await self._call(method, path, body, timeout, request_id, retry_seconds)
+            span.set({"http.response.status_code": reply.status})
+            return reply
+
+    async def _call(
+        self, method: str, path: str, body: Any, timeout: float, request_id: str, retry_seconds: float
+    ) -> Reply:
         loop = asyncio.get_running_loop()
         deadline, retry_until = loop.time() + timeout, loop.time() + retry_seconds
         content = b"" if body is None else orjson.dumps(body)
@@ -323,6 +337,17 @@ class _Streaming(AbstractAsyncContextManager[Incoming]):
             raise FileProblem(str(error), errno.EFBIG, "", 413) from error
         if isinstance(error, ConnectionError):
             raise RolloutError("sandbox", f"sandbox broker: {error}", server="sandbox") from error
+
+
+def _name_call(method: str, path: str) -> tuple[str, str]:
+    """`POST /sandboxes/x/exec` is `exec` of x."""
+    parts = path.partition("?")[0].strip("/").split("/")
+    if parts[0] != "sandboxes":
+        return parts[-1], ""
+    if len(parts) < 3:
+        verb = {"POST": "create", "DELETE": "remove"}.get(method, "look")
+        return verb, "".join(parts[1:2])
+    return parts[2] if method != "DELETE" else f"{parts[2]} end", parts[1]
 
 
 def check_retry(delay: float, may_retry: bool, error: ConnectionError) -> float:

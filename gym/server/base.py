@@ -23,11 +23,13 @@ from starlette.responses import JSONResponse, Response
 
 from gym import __version__
 from gym.errors import GymError
+from gym.http.tracing import TRACING, Tracer, start_tracing, stop_tracing
 from gym.labels import HEADER_ERROR
 from gym.server.asgi import Answer, Call, Handler, HotRoutes, Receive, Scope, Send
 from gym.server.config import ServerConfig, Settings, parse_config, read_settings
 from gym.server.errors import error_to_failure
 from gym.server.schema_pages import add_docs
+from gym.server.traced_routes import TracedRoutes
 from gym.wire import sse
 from gym.wire.json_text import write_json
 
@@ -144,6 +146,7 @@ class ServerApp:
         self._settings = settings
         self._hot: HotRoutes | None = None
         self._starting = asyncio.Lock()
+        self._tracer: Tracer | None = None
         self.server: Server | None = None
         self.failure: Exception | None = None  # why it did not start
 
@@ -167,17 +170,23 @@ class ServerApp:
             Settings(**self._settings, fields=self._fields) if self._fields is not None else read_settings(os.environ)
         )
         server = self._make(settings)
+        self._tracer = start_tracing(settings.telemetry, server.name, _facts_for_traces(settings))
         try:
             await server.begin()
             await server.start()
         except BaseException:
             await server.close_owned()
+            stop_tracing(self._tracer)
             raise
         routes = server.routes()
         table = {(route.method, route.path): route.handler for route in routes}
+        find: Callable[[str], Handler | None] = server.find_tool
+        if TRACING.tracer is not None:
+            traced = TracedRoutes(TRACING.tracer, server.name, server.role)
+            table, find = traced.table(table), traced.finder(find)
         self.server = server
         app = _make_fastapi(server, routes, lambda: hot.counts.view(hot.in_flight, server._calls_made()))
-        self._hot = hot = HotRoutes(app, server.name, server.role, table, server.find_tool)
+        self._hot = hot = HotRoutes(app, server.name, server.role, table, find)
         return hot
 
     async def stop(self) -> None:
@@ -187,6 +196,8 @@ class ServerApp:
                 await self.server.end()
             finally:
                 await self.server.close_owned()
+                if self._tracer is not None:
+                    await asyncio.to_thread(stop_tracing, self._tracer)
 
     async def _start_once(self) -> HotRoutes:
         """Without a lifespan the first request starts the server; the others wait for it."""
@@ -211,6 +222,10 @@ class ServerApp:
         await receive()
         await self.stop()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _facts_for_traces(settings: Settings) -> dict[str, str]:
+    return {"service.instance.id": settings.replica} if settings.replica else {}
 
 
 def find_parts(kind: type[Server]) -> dict[str, ServerPart]:

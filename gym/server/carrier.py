@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gym.http.keepalive import make_live_socket
 from gym.http.pool import HttpClient, NotSent
+from gym.http.tracing import TRACING
 
 if TYPE_CHECKING:
     import aiohttp
@@ -53,6 +54,8 @@ class Carrier:
         if self._sends_itself(url, proxy):
             return await self._send("POST", url, data, headers, ends)
         client = import_aiohttp()
+        if TRACING.tracer is not None:  # our own client adds it by itself
+            headers = {**headers, **{name.decode(): value.decode() for name, value in TRACING.tracer.outgoing()}}
         call = self._open().post(url, data=data, headers=headers, proxy=proxy, allow_redirects=False)
         try:
             async with asyncio.timeout_at(ends), call as reply:

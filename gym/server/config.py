@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gym import labels
 from gym.errors import ConfigError, Problem, UserError
 from gym.server.errors import validation_message
+from gym.wire.telemetry import KEY as TELEMETRY
+from gym.wire.telemetry import Telemetry, read_telemetry
 
 C = TypeVar("C", bound="ServerConfig")
 SECRET = "secret://"
@@ -63,6 +65,7 @@ class Settings:
     upstreams: str = ""  # folder from which a model reads other addresses of its provider at run time
     sandbox_url: str = ""  # of the broker; "" for an instance that holds no grant
     sandbox_token: str = field(default="", repr=False)
+    telemetry: Telemetry = Telemetry()  # whether it reports spans
 
     def sandbox_access(self) -> tuple[str, str]:
         """URL and token of the sandbox broker."""
@@ -95,6 +98,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         upstreams=environ.get(labels.ENV_UPSTREAMS, ""),
         sandbox_url=environ.get(labels.ENV_SANDBOX_URL, ""),
         sandbox_token=_resolve_secrets(environ.get(labels.ENV_SANDBOX_TOKEN, ""), folder),
+        telemetry=read_telemetry(document.get(TELEMETRY), environ),
     )
 
 

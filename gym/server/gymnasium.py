@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import to_json
@@ -18,10 +18,11 @@ from gym.server.base import Route, json_answer
 from gym.server.config import Settings
 from gym.server.errors import validation_message
 from gym.server.resources import Hook, ResourcesConfig, ResourcesServer
+from gym.server.score import Score
 from gym.wire import items
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import write_json
-from gym.wire.observations import Observation
+from gym.wire.observations import Observation as Observation  # for servers
 from gym.wire.rows import ReverifyMode, Row, VerifyRequest, read_body
 
 S = TypeVar("S")
@@ -47,6 +48,18 @@ class Step(NamedTuple):
         outputs = {"tool_outputs": list(self.tool_outputs)} if self.tool_outputs else {}
         reply = {"observation": self.observation, "reward": self.reward, "info": {**(self.info or {}), **outputs}}
         return {**reply, "terminated": self.terminated, "truncated": self.truncated}
+
+
+class EpisodeScore(Score):
+    """Of an episode that was played again."""
+
+    num_steps: int
+    terminated: bool
+
+    @classmethod
+    def of(cls, reward: float, steps: int, *, ended: bool) -> Self:
+        reason = "" if ended else "the episode was not played to its end"
+        return cls(reward=reward, num_steps=steps, terminated=ended, reason=reason)
 
 
 class Action(VerifyRequest):
@@ -104,10 +117,10 @@ class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
         if not state.done:
             await self.leave(state.state)
 
-    async def verify(self, rollout: VerifyRequest) -> dict[str, Any]:
+    async def verify(self, rollout: VerifyRequest) -> EpisodeScore:
         return await self.replay(rollout)
 
-    async def replay(self, rollout: VerifyRequest, episode: Episode[S] | None = None) -> dict[str, Any]:
+    async def replay(self, rollout: VerifyRequest, episode: Episode[S] | None = None) -> EpisodeScore:
         """The reward of a rollout's replies, played in `episode`, or in one of their own."""
         row = rollout.model_dump(exclude={"response"})
         played = episode or Episode((await self.reset(_typed(self._reset.model, row)))[0])
@@ -121,8 +134,7 @@ class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
             if episode is None:
                 await self.close(played)
         ended = bool(steps) and steps[-1].ends
-        reply = {"reward": sum(one.reward for one in steps), "num_steps": len(steps), "terminated": ended}
-        return reply if ended else {**reply, "reason": "the episode was not played to its end"}
+        return EpisodeScore.of(sum(one.reward for one in steps), len(steps), ended=ended)
 
     async def _on_reset(self, call: Call) -> Answer:
         held = self.sessions.drop(self.session_id(call))

@@ -222,7 +222,7 @@ class Judge:
         async with self._server.outgoing(model_server=self.instance, seconds=self._config.judge_seconds) as rollout:
             for tries in range(self._config.judge_retries + 1):
                 try:
-                    return await rollout.ask_model(params)
+                    return await rollout.ask_model(params, hop="judge")
                 except RolloutError as error:
                     last = tries == self._config.judge_retries or not error.retryable
                     if last or not await _pause(tries, rollout):

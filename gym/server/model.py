@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from starlette.responses import JSONResponse
 
 from gym.errors import UserError
+from gym.http.tracing import TRACING
 from gym.labels import HEADER_ERROR, HEADER_POLICY
 from gym.server.asgi import Answer, Call
 from gym.server.base import Route, Server, event_answer, json_answer
@@ -22,6 +23,7 @@ from gym.server.capture import Capture
 from gym.server.config import ServerConfig, Settings
 from gym.server.policy_upstreams import PolicyUpstreams
 from gym.server.trace_store import CaptureLimits
+from gym.server.traced_routes import describe_model_call
 from gym.server.upstream import CallContext, Upstream, caller
 from gym.wire import sse
 from gym.wire.allowed_hosts import PUBLIC, AllowedHosts
@@ -188,6 +190,8 @@ class Model(Server):
         if not isinstance(reply, dict) or not isinstance(reply.get(field), list):
             what = f"{getattr(method, '__qualname__', method)} returned no `{field}` list: {str(reply)[:200]}"
             raise RolloutError("model", what, server=self.name, retryable=False)
+        if TRACING.tracer is not None:
+            describe_model_call(TRACING.tracer, body, reply)
         return reply, headers
 
     def _policy_of(self, call: Call) -> PolicyEndpoint | None:

@@ -12,6 +12,7 @@ from typing import Any, Self
 import orjson
 
 from gym.http.pool import Headers, HttpClient, NotSent, Reply
+from gym.http.tracing import TRACING
 from gym.labels import HEADER_EPISODE_OVER, HEADER_ERROR, HEADER_POLICY, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.server.agent_tools import AgentTools
 from gym.server.budget import Budget
@@ -85,7 +86,7 @@ class RolloutClient:
         self.session_open = bool(self._cookies.get(self.resources_server))
         return read_seeded(reply.body, self.resources_server)
 
-    async def ask_model(self, params: Mapping[str, Any], instance: str = "") -> dict[str, Any]:
+    async def ask_model(self, params: Mapping[str, Any], instance: str = "", *, hop: str = "model") -> dict[str, Any]:
         """A Responses reply to `params`, by another model than the policy where one is named; else its failure."""
         instance = instance or self.model_server
         if not any(params.get(name) for name in SAYS):
@@ -94,7 +95,7 @@ class RolloutClient:
         trace = self.trace if instance == self.model_server else None
         path = trace.call_path("/v1/responses") if trace else "/v1/responses"
         try:
-            reply = await self.post(instance, path, body, kind="model", hop="model")
+            reply = await self.post(instance, path, body, kind="model", hop=hop)
         except RolloutError as error:
             raise (trace.explain(error) if trace else error) from None
         if trace:
@@ -167,13 +168,28 @@ class RolloutClient:
             raise RolloutError("agent", f"this agent's configuration names no {kind} server", retryable=False)
         begun = self._clock()
         try:
-            reply = await self._exchange(instance, path, body, kind, headers)
+            if TRACING.tracer is None:
+                reply = await self._exchange(instance, path, body, kind, headers)
+            else:
+                reply = await self._exchange_traced(instance, path, body, kind, headers, hop)
         finally:
             self.spent[hop] = self.spent.get(hop, 0.0) + self._clock() - begun
         self._keep_cookies(instance, reply)
         if self._takes_policy(instance, kind) and reply.status < 400 and reply.header(_POLICY) is None:
             raise _policy_ignored(instance)
         return reply
+
+    async def _exchange_traced(
+        self, instance: str, path: str, body: bytes, kind: FailureKind, more: Headers, hop: str
+    ) -> Reply:
+        assert TRACING.tracer is not None
+        shown = {"gym.hop": hop, "gym.peer": instance, "url.path": path[:200], "gym.rollout.id": self.id}
+        with TRACING.tracer.span(f"{hop} {instance}", "client", shown) as span:
+            reply = await self._exchange(instance, path, body, kind, more)
+            span.set({"http.response.status_code": reply.status})
+            if reply.status >= 500:
+                span.fail((reply.header(_ERROR) or b"%d" % reply.status).decode("latin-1"), "")
+            return reply
 
     async def _exchange(self, instance: str, path: str, body: bytes, kind: FailureKind, more: Headers) -> Reply:
         for pause in (*PAUSES, None):

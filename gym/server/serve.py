@@ -29,7 +29,11 @@ from gym.server.hidden_gym import refuse_openai_gym
 from gym.server.refusing import PROGRAMS, Refusing, Rules
 from gym.server.watchdog import Blocked, Watchdog
 
+log = logging.getLogger("gym.server")
+
 KEEP_ALIVE_SECONDS = 75  # longer than any client of ours keeps an idle connection: it is never closed under a request
+
+IDLE_SECONDS = 0.5  # without another request: then a client that keeps its connection is not busy
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -90,6 +94,7 @@ def run_app(
     )
     server = (make_server or DrainingServer)(config)
     if isinstance(server, DrainingServer):
+        server.name = settings.name
         server.watchdog = Watchdog(_Deputy(settings.name, server, listener), settings.blocked_seconds)
     gc.collect()
     gc.freeze()  # what is loaded now lives for ever: no collection need look at it again
@@ -106,6 +111,7 @@ def run_app(
 class DrainingServer(uvicorn.Server):
     """Tells kept connections to close before it closes them, so that none is closed under a request on its way."""
 
+    name = "server"  # as its log tells of it
     watchdog: Watchdog | None = None
     stopped_early = False  # before it had started
     _stop_starting: Callable[[], object] | None = None
@@ -126,7 +132,10 @@ class DrainingServer(uvicorn.Server):
             starting.uncancel()
             self.stopped_early = True
         self._stop_starting = None
-        if self.watchdog is not None and self.started:  # what an author's start() loads may take as long as it takes
+        if not self.started:
+            return
+        log.info("%s is ready", self.name)
+        if self.watchdog is not None:  # what an author's start() loads may take as long as it takes
             self.watchdog.start()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -135,16 +144,24 @@ class DrainingServer(uvicorn.Server):
             self._stop_starting()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        log.info("%s was told to stop: it finishes what is in flight", self.name)
         for listening in self.servers:
             listening.close()
         self.server_state.default_headers.append((b"connection", b"close"))
+        now = asyncio.get_running_loop().time
         for _ in range(25):  # half a second at most: a busy client has asked again by then, an idle one has not
-            if not self.server_state.connections:
+            if not any(_may_be_busy(one, now()) for one in self.server_state.connections):
                 break
             await asyncio.sleep(0.02)
         await super().shutdown(sockets)
         if self.watchdog is not None:
             self.watchdog.stop()
+
+
+def _may_be_busy(connection: object, now: float) -> bool:
+    """Not one whose last answer is half a second old: it has had its time before the stop came."""
+    timer = getattr(connection, "timeout_keep_alive_task", None)  # uvicorn's, from the end of an answer on
+    return timer is None or float(timer.when()) - KEEP_ALIVE_SECONDS > now - IDLE_SECONDS
 
 
 @dataclass(frozen=True)

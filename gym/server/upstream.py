@@ -13,13 +13,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import orjson
 
 from gym.errors import UserError
+from gym.http.tracing import TRACING
 from gym.labels import REDACTED
-from gym.server.carrier import Broken, Carrier, Unreachable
+from gym.server.carrier import Broken, Carried, Carrier, Unreachable
 from gym.server.endpoints import Endpoints, show_url
 from gym.server.limiter import Closed, Limiter, pause
 from gym.wire.failures import FailureKind, RolloutError
@@ -258,7 +259,7 @@ class Upstream:
         url = (base.removesuffix("/v1") if root else base) + path
         headers, proxy = {**self._headers, **self._endpoints.headers(base)}, self._endpoints.proxy(base)
         try:
-            reply = await self._carrier.post(url + self._suffix, data, headers, proxy=proxy, ends=ends)
+            reply = await self._carry(url, data, headers, proxy, ends)
             return self._read(url, reply.status, reply.body, reply.headers)
         except Unreachable as error:
             reason = f"cannot reach the model at {show_url(url)}: {error}. Is it running, is the base URL right?"
@@ -271,6 +272,19 @@ class Upstream:
         except Broken as error:
             broken = f"the connection to {show_url(url)} broke after the request was sent: {error}"
             return TryOutcome({}, RolloutError("model", self._scrub(broken), retryable=True))
+
+    async def _carry(
+        self, url: str, data: bytes, headers: Mapping[str, str], proxy: str | None, ends: float
+    ) -> Carried:
+        if TRACING.tracer is None:
+            return await self._carrier.post(url + self._suffix, data, headers, proxy=proxy, ends=ends)
+        shown = {"http.request.method": "POST", "url.full": show_url(url), "server.address": urlsplit(url).hostname}
+        with TRACING.tracer.span("POST", "client", shown) as span:
+            reply = await self._carrier.post(url + self._suffix, data, headers, proxy=proxy, ends=ends)
+            span.set({"http.response.status_code": reply.status})
+            if reply.status >= 400:
+                span.fail(str(reply.status), "")
+            return reply
 
     def _read(self, url: str, status: int, body: bytes, headers: Mapping[str, str]) -> TryOutcome:
         if status == 200:

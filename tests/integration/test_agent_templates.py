@@ -1,7 +1,11 @@
-"""`gym new --template`: each library as it comes from its registry, in an environment of its own."""
+"""`gym new --template`: each library as it comes from its registry, in an environment of its own, and each shape."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +13,7 @@ import pytest
 from gym.cli.scaffold import list_templates
 from gym.files import asset_dir
 from tests.support.cli import gym
+from tests.support.docker import remove_images_of
 
 SMALL = "mcp"  # what its environment has, the checkout's own has nearly all of
 NAMES = [one.name for one in list_templates(asset_dir("templates")) if one.kind == "agent"]
@@ -37,8 +42,23 @@ def test_the_templates_are_listed_and_another_one_is_refused(tmp_path: Path) -> 
 
 def test_an_environment_of_each_shape_passes_its_tests(tmp_path: Path) -> None:
     shapes = [one.name for one in list_templates(asset_dir("templates")) if one.kind == "resources"]
+    if shutil.which("redis-server") is None:
+        shapes.remove("sidecar")
     for shape in shapes:
         made = gym("new", "resources", f"my_{shape}", "--template", shape, cwd=tmp_path)
         assert made.returncode == 0, made.stderr
     tested = gym("test", *(f"my_{shape}" for shape in shapes), cwd=tmp_path, timeout=900)
     assert tested.returncode == 0, tested.stdout + tested.stderr
+
+
+@pytest.mark.docker
+def test_a_server_with_its_own_dockerfile_is_paid_in_containers_by_the_test_it_comes_with(tmp_path: Path) -> None:
+    made = gym("new", "resources", "my_primes", "--template", "dockerfile", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    settings = ("-c", os.devnull, f"--rootdir={tmp_path}", "-p", "no:cacheprovider", "-p", "no:asyncio")
+    argv = (sys.executable, "-m", "pytest", "-q", "-m", "docker", *settings, "my_primes")
+    try:
+        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    finally:
+        remove_images_of(tmp_path)
+    assert "1 passed" in done.stdout, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""Building, pinning, carrying and watching a stack, as a user types it."""
+"""Building, pinning and carrying a stack, as a user types it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_cli_compose import engine
-from tests.support.cli import Terminal, gym
+from tests.support.cli import gym
 from tests.support.docker import need_engine
 
 
@@ -65,21 +65,3 @@ def test_locking_is_about_images(tmp_path: Path) -> None:
     refused = gym("up", "mcqa", "--runtime", "local", "--locked", cwd=tmp_path)
     assert refused.returncode == 1
     assert "--locked is about images" in refused.stderr
-
-
-def test_a_watched_server_is_replaced_when_its_file_changes(tmp_path: Path) -> None:
-    assert gym("new", "resources", "tally", cwd=tmp_path).returncode == 0
-    app = next(tmp_path.rglob("tally/app.py"))
-    with Terminal("up", "tally", "--runtime", "local", "--port", "0", "--watch", cwd=tmp_path) as terminal:
-        terminal.wait_for("watching the servers' files")
-        app.write_text(app.read_text() + "\n# changed\n")
-        terminal.wait_for(r"changed: .*app\.py")
-        terminal.wait_for(r"replace +tally\b")
-        terminal.wait_for(r"(?s)watching.*watching")
-        app.write_text("this_is_no_name\n")
-        terminal.wait_for(r"(?s)error: tally.*NameError.*watching")
-        terminal.press_ctrl_c()
-        assert terminal.wait() == 130
-        assert terminal.is_sane()
-    assert gym("ps", cwd=tmp_path).returncode == 0
-    assert gym("down", cwd=tmp_path).returncode == 0

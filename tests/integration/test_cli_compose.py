@@ -38,7 +38,8 @@ def test_compose_is_chosen_when_an_engine_answers_and_a_stack_collects_as_everyw
     assert status["router"].endswith(f":{mine['port']}")
     logs = gym("logs", cwd=folder, env=engine()).stdout.splitlines()
     assert all(" | " in line for line in logs)
-    assert "router" in {line.partition(" | ")[0].strip() for line in logs}
+    assert {"router", "mcqa-1"} <= {line.partition(" | ")[0].strip() for line in logs}
+    assert any("mcqa is ready" in line for line in logs)
     beside = gym(
         "exec", "mcqa", "--", "sh", "-c", "echo $GYM_REPLICA$NEMO_GYM_CONFIG_PATH; exit 7", cwd=folder, env=engine()
     )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gym.runtime.status import StackStatus
-from tests.support.docker import Stand, call, end_processes, eventually, replicas, stand_in
+from gym.testing import GymStack
+from tests.support.docker import call, end_processes, eventually, replicas
 
 pytestmark = pytest.mark.docker
 
@@ -18,20 +18,15 @@ ROWS = Path(__file__).parents[2] / "servers" / "resources" / "simple_weather" / 
 SESSION = "/s/policy_model/sessions/shared"
 
 
-@pytest.fixture
-def stand(tmp_path: Path) -> Iterator[Stand]:
-    with stand_in(tmp_path) as stand:
-        yield stand
-
-
-def test_a_session_is_gathered_from_two_replicas_and_missed_when_one_is_lost(stand: Stand) -> None:
-    status = stand.up("simple_weather", replicas={"policy_model": 2})
-    assert status.healthy
-    made = call_until_two_answered(status)
-    run_with_trace(status)
-    end_processes(replicas(status)["policy-model-2"])
-    kind = eventually(lambda: kind_of_trace(status, made), lambda kind: kind == "lost_session")
-    assert kind == "lost_session"
+def test_a_session_is_gathered_from_two_replicas_and_missed_when_one_is_lost() -> None:
+    with GymStack("simple_weather", runtime="compose").with_replicas("policy_model", 2) as stack:
+        status = stack.status()
+        assert status.healthy
+        made = call_until_two_answered(status)
+        run_with_trace(status)
+        end_processes(replicas(status)["policy-model-2"])
+        kind = eventually(lambda: kind_of_trace(status, made), lambda kind: kind == "lost_session")
+        assert kind == "lost_session"
 
 
 def call_until_two_answered(status: StackStatus) -> int:

@@ -5,17 +5,15 @@ The agent is the one of the address. miles reads `reward` and `metadata` of the 
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-import pytest_asyncio
 
 from gym.http.pool import HttpClient
-from tests.support.cli import gym
+from gym.testing import GymStack
 from tests.support.fake_vllm import FakeVLLM, Said, fake_vllm
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -28,19 +26,13 @@ policy_model:
 """
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+@pytest.fixture(scope="module")
+def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Of the agent, as `NEMO_GYM_URL` would have it."""
-    folder = tmp_path_factory.mktemp("miles")
-    (folder / "mine.yaml").write_text(STACK)
-    try:
-        words = ("up", "simple_weather", "-c", "mine.yaml", "--runtime", "local", "--port", "0")
-        up = await asyncio.to_thread(gym, *words, cwd=folder, timeout=300)
-        assert up.returncode == 0, up.stderr
-        listed = await asyncio.to_thread(gym, "ps", "--json", cwd=folder)
-        yield f"{orjson.loads(listed.stdout)['router']}/s/simple_weather_simple_agent"
-    finally:
-        await asyncio.to_thread(gym, "down", cwd=folder)
+    mine = tmp_path_factory.mktemp("miles") / "mine.yaml"
+    mine.write_text(STACK)
+    with GymStack("simple_weather", model=None, runtime="local").with_config(mine) as stack:
+        yield f"{stack.url}/s/simple_weather_simple_agent"
 
 
 def says(messages: list[Json]) -> Said:

@@ -5,7 +5,7 @@ put together by `http://{host}:{port}` and a path. TRL's asks agents, Unsloth's 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.request import Request, urlopen
@@ -13,22 +13,15 @@ from urllib.request import Request, urlopen
 import pytest
 import yaml
 
-from tests.support.cli import gym
+from gym.pytest_plugin import StackStarts
 
 ROWS = Path(__file__).parents[2] / "servers" / "resources" / "mcqa" / "data" / "example.jsonl"
 Json = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("calls")
-    try:
-        words = ("mcqa", "simple_weather", "--model", "scripted", "--runtime", "local", "--port", "0")
-        done = gym("up", *words, cwd=folder, timeout=180)
-        assert done.returncode == 0, done.stderr
-        yield json.loads(gym("ps", "--json", cwd=folder).stdout)["router"]
-    finally:
-        gym("down", cwd=folder)
+def head(gym_stack: StackStarts) -> str:
+    return gym_stack("mcqa", "simple_weather", model="scripted", runtime="local").url
 
 
 def send(url: str, body: Json | None = None) -> tuple[int, bytes]:

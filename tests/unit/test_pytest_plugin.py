@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -57,11 +58,13 @@ def quiz(tmp_path: Path) -> Path:
     return folder
 
 
-def run_pytest(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def run_pytest(
+    folder: Path, *arguments: str, environ: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     options = ("--import-mode=importlib", "-p", "no:cacheprovider", "-c", os.devnull, "-o", "asyncio_mode=auto")
     loop = ("-o", "asyncio_default_fixture_loop_scope=function")
     argv = [sys.executable, "-m", "pytest", *options, *loop, f"--rootdir={folder}", *arguments]
-    return subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False)
+    return subprocess.run(argv, cwd=folder, env=environ, capture_output=True, text=True, check=False)
 
 
 def test_a_server_needs_no_conftest_and_its_cases_are_tests(quiz: Path) -> None:
@@ -108,3 +111,13 @@ def test_tests_of_anything_else_are_left_alone(tmp_path: Path) -> None:
     )
     done = run_pytest(tmp_path, "tests")
     assert "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(("ci", "ending"), [("", "1 skipped"), ("true", "1 passed")])
+def test_what_needs_an_engine_is_skipped_without_one_and_not_in_ci(quiz: Path, ci: str, ending: str) -> None:
+    marked = "import pytest\n\n@pytest.mark.docker\ndef test_a_stack():\n    pass\n"
+    (quiz / "tests" / "test_stack.py").write_text(marked)
+    environ = {**os.environ, "DOCKER_HOST": f"unix://{quiz}/no.sock", "CI": ci}
+    done = run_pytest(quiz, "--strict-markers", "-m", "docker", "-rs", "tests", environ=environ)
+    assert ending in done.stdout, done.stdout + done.stderr
+    assert ("no container engine: " in done.stdout) is (not ci)

@@ -14,10 +14,10 @@ from gym.cli.example_files import relative
 from gym.cli.scaffold import (
     ServerTemplate,
     check_name,
-    class_name,
     find_template,
     list_templates,
-    render_tree,
+    plain_template,
+    render_template,
     write_tree,
 )
 from gym.config import list_servers, search_roots
@@ -36,32 +36,24 @@ def command(
     to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="The folder that it is made in.")] = None,
 ) -> int:
     """Make a new server from a template, in ./servers when there is such a folder, else in ./NAME."""
-    known = list_templates(asset_dir("templates"))
+    templates = asset_dir("templates")
+    known = list_templates(templates)
     if list_all:
         return _show_templates([one for one in known if one.kind == kind])
     if name is None:
         raise UserError("The server needs a name.", f"For example: gym new {kind} my_{kind}")
-    chosen = None if template is None else find_template(template, kind, known)
+    chosen = plain_template(kind, templates) if template is None else find_template(template, kind, known)
     check_name(name)
     taken = [one for one in list_servers(search_roots(Path.cwd(), os.environ)) if name in (one.name, *one.aliases)]
     if taken:
         raise UserError(f"There is a server '{name}' already: {taken[0].directory}.", "Choose another name.")
     folder = (_parent(kind) if to is None else to.absolute()) / name
-    title = name.replace("_", " ").capitalize()
-    values = {"name": name, "class_name": class_name(name), "title": title, "path": relative(folder)}
-    write_tree(folder, _render(kind, chosen, values))
+    write_tree(folder, render_template(chosen, name, relative(folder)))
     console.show(Text.assemble(("made     ", "bold"), relative(folder)))
     console.show(Text.assemble(("test it  ", "bold"), f"gym test {name}"))
     console.show(Text.assemble(("run it   ", "bold"), _run_line(kind, name)))
     console.show(Text.assemble(("next     ", "bold"), f"read {relative(folder / 'README.md')}"))
     return 0
-
-
-def _render(kind: Kind, chosen: ServerTemplate | None, values: dict[str, str]) -> dict[Path, str]:
-    if chosen is None:
-        return render_tree(asset_dir("templates") / kind, values)
-    values = {**values, "library": chosen.about}
-    return {name: text for folder in chosen.folders for name, text in render_tree(folder, values).items()}
 
 
 def _show_templates(known: list[ServerTemplate]) -> int:

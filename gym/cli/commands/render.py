@@ -12,6 +12,7 @@ from gym.cli import console
 from gym.cli.example_files import relative
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Overrides, Port, Replicas, StackName, Strict
 from gym.cli.planning import plan_stack
+from gym.cli.profiles import Profile, compose_file, write_for_containers
 from gym.cli.rendering import Target, render_plan
 from gym.cli.replica_table import live_status
 from gym.cli.stack_request import load_named
@@ -20,6 +21,7 @@ from gym.config import collect_secrets
 from gym.errors import InfraError, UserError
 from gym.labels import ROUTER_PORT
 from gym.plan import Plan, RouterPlan, changes_to_text
+from gym.render.observability import with_trace_store
 from gym.runtime.compose import ComposeRuntime, find_engine
 
 
@@ -36,6 +38,7 @@ def command(
     ] = None,
     overrides: Overrides = None,
     port: Port = ROUTER_PORT,
+    profile: Profile = None,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
     """Print the plan of a stack, or the files a runtime would be given, or how it differs from what runs.
@@ -51,20 +54,28 @@ def command(
     loaded = load_named(items, model=model, files=files, replicas=replicas, strict=strict)
     for notice in loaded.notices:
         console.note(notice)
+    loaded = with_trace_store(loaded) if profile else loaded
     plan, secrets = plan_stack(loaded, stack, RouterPlan(port=port)), collect_secrets(loaded)
     if differ:
         home, runtime = find_session(stack)
         console.show_raw(changes_to_text(runtime.changes(home, runtime.prepare(home, plan, secrets))))
         return 0
     if output is not None:
-        return _write(output, plan, secrets, tuple(overrides or ()))
+        _check_folder(output)
+        over = tuple(overrides or ())
+        if profile:
+            write_for_containers(output, plan)
+        return _write(output, plan, secrets, (compose_file(output), *over) if profile else over)
     console.show_raw(render_plan(plan, target, secrets=secrets, home=home_here(stack)))
     return 0
 
 
-def _write(folder: Path, plan: Plan, secrets: Mapping[str, str], overrides: tuple[Path, ...]) -> int:
+def _check_folder(folder: Path) -> None:
     if folder.exists() and not (folder / "compose.yaml").is_file() and any(folder.iterdir()):
         raise UserError(f"{folder} is not empty, and holds no stack.", "Name a folder of its own: gym render … -o DIR")
+
+
+def _write(folder: Path, plan: Plan, secrets: Mapping[str, str], overrides: tuple[Path, ...]) -> int:
     runtime = ComposeRuntime(overrides)
     prepared = runtime.prepare(folder, plan, secrets)
     if isinstance(engine := find_engine(), InfraError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -16,7 +17,8 @@ from gym.cli.progress import follow_progress, show_summary
 from gym.cli.rollout_inputs import find_rows, parse_params, parse_shard
 from gym.cli.stack_session import router_of
 from gym.cli.unhealthy import none_unhealthy, unhealthy_in, with_unhealthy
-from gym.collect import CollectOptions, run_collection
+from gym.collect import CollectOptions, OnEvent, Summary, run_collection
+from gym.collect.log_to import RunLogs, check_loggers
 
 Named = Annotated[
     list[str] | None,
@@ -56,6 +58,12 @@ Fresh = Annotated[bool, typer.Option("--fresh", help="Move earlier output aside 
 SkipBad = Annotated[bool, typer.Option("--skip-bad-rows", help="List malformed rows and go on.")]
 Accept = Annotated[bool, typer.Option("--accept-changes", help="Resume although the stack has changed.")]
 Routed = Annotated[bool, typer.Option("--through-router", help="Call agents through the router, never directly.")]
+LogTo = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--log-to", metavar="TRACKER", help="Metrics and samples to wandb, mlflow or tensorboard; repeatable."
+    ),
+]
 Events = Annotated[bool, typer.Option("--json", help="The summary as JSON, and events as JSON lines on stderr.")]
 Url = Annotated[str, typer.Option("--url", metavar="URL", help="The router of a stack of another folder.")]
 TokenFile = Annotated[
@@ -84,12 +92,14 @@ def command(
     skip_bad_rows: SkipBad = False,
     accept_changes: Accept = False,
     through_router: Routed = False,
+    log_to: LogTo = None,
     as_json: Events = False,
     url: Url = "",
     token_file: TokenFile = None,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
     """Collect verified rollouts: gym rollouts mcqa -o mcqa.jsonl --repeats 4."""
+    check_loggers(log_to or [])
     inputs, agent = find_rows(named or [], rows or [], agent, split, configs)
     options = CollectOptions(
         stack_url=url or router_of(stack),
@@ -114,9 +124,21 @@ def command(
     )
     with follow_progress(bad_rows=skip_bad_rows, as_json=as_json) as on_event:
         look = none_unhealthy if url else partial(unhealthy_in, stack)
-        summary = run_collection(options, with_unhealthy(on_event, look))
+        summary = _collect(options, with_unhealthy(on_event, look), log_to or [])
     if as_json:
         console.show_json(summary.to_dict())
     else:
         show_summary(summary)
     return summary.exit_code
+
+
+def _collect(options: CollectOptions, on_event: OnEvent, log_to: Sequence[str]) -> Summary:
+    shown = options.identity("")
+    config = {name: value for name, value in shown.items() if name not in ("schema", "data")}
+    logs = RunLogs(log_to, options.output, config, on_event)
+    summary = None
+    try:
+        summary = run_collection(options, logs.on_event)
+    finally:
+        logs.close(summary)
+    return summary

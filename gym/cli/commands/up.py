@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import typer
 
@@ -24,18 +23,14 @@ from gym.cli.options import (
     StartTimeout,
     Strict,
 )
-from gym.cli.planning import plan_stack
-from gym.cli.replica_table import live_status
-from gym.cli.sandbox.build_progress import show_builds
+from gym.cli.profiles import Profile, ProfileOf, compose_file
 from gym.cli.sign_of_life import LIFE
 from gym.cli.stack_request import load_named
-from gym.cli.stack_session import StackSession, choose_runtime, open_session
-from gym.cli.summary import show_started
-from gym.config import StackConfig, collect_secrets
-from gym.errors import GymError, NotUp, UserError
-from gym.labels import ENV_TOKEN, ROUTER_PORT
-from gym.plan import Change, Plan, RouterPlan, changes_to_text, is_loopback
-from gym.runtime.file_watch import Stamps, take_stamps, wait_for_change, watched_folders
+from gym.cli.stack_session import StackSession, choose_runtime, home_here, open_session
+from gym.cli.stack_starter import StackStarter
+from gym.errors import UserError
+from gym.labels import ROUTER_PORT
+from gym.plan import RouterPlan, is_loopback
 from gym.wire.sandbox import ProviderName
 
 Bind = Annotated[str, typer.Option("--bind", metavar="HOST", help="Where the router listens; wider needs a token.")]
@@ -53,7 +48,7 @@ SandboxProvider = Annotated[
 
 Locked = Annotated[bool, typer.Option("--locked", help="Build as the lock file says; refuse what differs from it.")]
 LockFile = Annotated[Path, typer.Option("--lock-file", metavar="FILE", help="What `gym lock` wrote.")]
-WatchFlag = Annotated[bool, typer.Option("--watch", help="Rebuild and replace a server when its files change.")]
+WatchFlag = Annotated[bool, typer.Option("--watch", help="Reload a server when its files change, and show its log.")]
 
 
 def command(
@@ -76,6 +71,7 @@ def command(
     lock_file: LockFile = Path("gym.lock"),
     timeout: StartTimeout = None,
     sandbox_provider: SandboxProvider = None,
+    profile: Profile = None,
     stack: StackName = DEFAULT_STACK,
 ) -> int:
     """Start servers by name, with whatever they need, and wait until all are healthy.
@@ -89,63 +85,18 @@ def command(
     name, why = choose_runtime(runtime)
     for line in (*loaded.notices, why):
         console.note(line)
-    session = open_session(stack, name, tuple(overrides or ()), lock_file if locked else None)
-    starter = StackStarter(session, stack, router, token, timeout, watch)
-    started = starter.start(loaded)
+    files_over = tuple(overrides or ())
+    if profile and name == "compose":
+        files_over = (compose_file(home_here(stack)), *files_over)
+    session = open_session(stack, name, files_over, lock_file if locked else None, live=watch)
+    named = (*(files or ()), *(overrides or ()))
+    starter = StackStarter(session, stack, router, token, timeout, named, ProfileOf(name) if profile else None)
+    started = starter.start(loaded, watch=watch)
     if watch:
-        return _watch(started, lambda: starter.start(load()))
+        from gym.cli.watching import watch as watch_stack  # noqa: PLC0415  (for those who ask)
+
+        return watch_stack(starter, load, started)
     return _attach(session) if attach else 0
-
-
-class Started(NamedTuple):
-    plan: Plan
-    stamps: Stamps  # of the servers' files, taken before they were started
-
-
-class StackStarter(NamedTuple):
-    session: StackSession
-    stack: str
-    router: RouterPlan
-    token: str
-    timeout: float | None
-    watch: bool
-
-    def start(self, loaded: StackConfig) -> Started:
-        """Also where some servers are not healthy, if their files are watched: a change may be what they need."""
-        home, runtime = self.session
-        plan = plan_stack(loaded, self.stack, self.router)
-        stamps = take_stamps(watched_folders(plan))
-        secrets = collect_secrets(loaded) | ({ENV_TOKEN: self.token} if self.token else {})
-        prepared = runtime.prepare(home, plan, secrets)
-        for line in prepared.notices:
-            console.note(line)
-        _show_changes(runtime.changes(home, prepared))
-        try:
-            with live_status(f"starting stack '{self.stack}'") as on_status:
-                status = runtime.up(home, prepared, on_status, timeout=self.timeout)
-            if plan.sandbox is not None:
-                show_builds(self.session)
-            show_started(status, prepared.plan)
-        except NotUp as error:
-            if not self.watch:
-                raise
-            console.show_error(error)
-        return Started(plan, stamps)
-
-
-def _watch(started: Started, start: Callable[[], Started]) -> int:
-    """Until Ctrl-C, which leaves the stack up. An error is shown, and the next change tried."""
-    while True:
-        console.note("watching the servers' files; Ctrl-C ends the watch and leaves the stack up (gym down stops it)")
-        folders = watched_folders(started.plan)
-        with LIFE.hidden():
-            changed = wait_for_change(folders, since=started.stamps)
-        console.note(f"changed: {', '.join(changed)}")
-        started = Started(started.plan, take_stamps(folders))
-        try:
-            started = start()
-        except GymError as error:
-            console.show_error(error)
 
 
 def _router(host: str, port: int, token: str) -> RouterPlan:
@@ -156,12 +107,6 @@ def _router(host: str, port: int, token: str) -> RouterPlan:
             "Give one: `openssl rand -hex 32 > token.txt`, then `--token-file token.txt` (or set GYM_TOKEN).",
         )
     return RouterPlan(host=host, port=port, needs_token=not is_loopback(host))
-
-
-def _show_changes(changes: tuple[Change, ...]) -> None:
-    """Of a stack that runs; on a new one every service would be listed."""
-    if any(one.action != "create" for one in changes):
-        console.note(changes_to_text(changes).rstrip(), style="")
 
 
 def _check_address(host: str) -> None:

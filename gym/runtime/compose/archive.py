@@ -19,6 +19,7 @@ from gym.programs import run_program
 from gym.render.compose import ROUTER_IMAGE
 from gym.runtime.compose.archive_images import rename_images
 from gym.runtime.compose.layout import Layout, State, write_saved
+from gym.runtime.compose.reload import refuse_synced
 from gym.runtime.compose.secrets import secret_names
 from gym.runtime.compose.trust import SAFE_NAME, manifest_problems, override_findings, plan_findings
 
@@ -48,6 +49,7 @@ def save_stack(home: Path, target: Path) -> Manifest:
     """Write a stack that was brought up in `home` to `target`, whole or not at all."""
     layout = Layout(home.resolve())
     plan, state = layout.read_plan(), layout.read_state()
+    refuse_synced(layout, state, "an archive")
     if plan is None or not state.base_image:
         raise UserError(f"There is no built stack in {home}.", "Build one first: gym up NAMES")
     manifest = Manifest(

@@ -14,16 +14,19 @@ from gym.engine import connect, docker_environ, engine_host, require_engine
 from gym.errors import InfraError, NotUp, UserError
 from gym.plan import diff
 from gym.plan.model import Change, Observed, Plan, RouterPlan
+from gym.render.override_changes import check_override, override_changes, tell_stale
 from gym.runtime.compose.choice import check_instances, choose, choose_running
 from gym.runtime.compose.container_logs import follow_logs, read_logs
-from gym.runtime.compose.containers import Container, observed, publisher_of, replica_id
+from gym.runtime.compose.containers import Container, observed, replica_id
 from gym.runtime.compose.converge import Converger, containers_of
+from gym.runtime.compose.free_port import with_free_port
 from gym.runtime.compose.host_facts import read_host_facts
 from gym.runtime.compose.layout import (
     Layout,
     State,
     forget_other_secrets,
     forget_secrets,
+    override_texts,
     prepare_folders,
     restore,
     state_of,
@@ -35,6 +38,7 @@ from gym.runtime.compose.layout import (
 )
 from gym.runtime.compose.making import data_roots, make_images
 from gym.runtime.compose.prepare import prepare, token_secret
+from gym.runtime.compose.reload import refuse_synced, reload_synced, switched
 from gym.runtime.compose.secrets import secret_names
 from gym.runtime.compose.server_builds import push_images
 from gym.runtime.compose.stack_lock import (
@@ -43,19 +47,20 @@ from gym.runtime.compose.stack_lock import (
     read_lock,
     write_lock,
 )
+from gym.runtime.compose.synced_sources import find_synced, forget_synced, sync_sources
 from gym.runtime.compose.teardown import GRACE_SECONDS, remove_all, remove_stack
 from gym.runtime.compose.wait import StackHealth, retry_now
 from gym.runtime.compose.work import wait_for_compose, working
 from gym.runtime.gpus import check_gpus, count_engine_gpus, count_gpus
 from gym.runtime.lateness import start_seconds
 from gym.runtime.local.home import one_command, prepare_home
-from gym.runtime.local.listeners import listen_for_router
 from gym.runtime.protocol import Inside, Prepared
 from gym.runtime.sandbox_access import remove_leftovers
 from gym.runtime.signals import ignore_interrupts
 from gym.runtime.status import OnStatus, StackStatus
 from gym.runtime.upstream_folders import forget_upstreams
 from gym.venvs import cache_dir
+from gym.wire.stack_names import project_name
 
 if TYPE_CHECKING:
     import docker
@@ -69,12 +74,21 @@ SHELL: Final = ("sh", "-c", "if command -v bash >/dev/null; then exec bash; else
 class ComposeRuntime:
     """`overrides` are Compose files of the user's own, merged over ours; `cache` keeps what builds are made from.
 
-    `locked` is a file of `gym lock`: a stack that differs from it is refused.
+    `locked` is a file of `gym lock`: a stack that differs from it is refused. `live`: servers that can do so read their
+    sources from copies of their folders, which `reload` renews.
     """
 
     name: Literal["local", "compose"] = "compose"
 
-    def __init__(self, overrides: tuple[Path, ...] = (), cache: Path | None = None, locked: Path | None = None) -> None:
+    def __init__(
+        self,
+        overrides: tuple[Path, ...] = (),
+        cache: Path | None = None,
+        locked: Path | None = None,
+        *,
+        live: bool = False,
+    ) -> None:
+        self.live = live
         self.locked = locked
         self.overrides = tuple(str(path.resolve()) for path in overrides)
         self.cache = cache or cache_dir(os.environ)
@@ -85,21 +99,27 @@ class ComposeRuntime:
 
     def prepare(self, home: Path, plan: Plan, secrets: Mapping[str, str]) -> Prepared:
         facts = read_host_facts(plan, Layout(home.resolve()).build, self.cache)
-        return prepare(plan, {**secrets, labels.ENV_TOKEN: _given_token(secrets)}, facts)
+        texts = dict(zip(self.overrides, override_texts(self.overrides), strict=True))
+        check_override(texts, plan, project_name(plan.stack, home.resolve()))
+        prepared = prepare(plan, {**secrets, labels.ENV_TOKEN: _given_token(secrets)}, facts)
+        return prepared.model_copy(update={"live": find_synced(plan, facts.sources)}) if self.live else prepared
 
     def changes(self, home: Path, prepared: Prepared) -> tuple[Change, ...]:
-        """Also for an image or an override file that changed."""
+        """Also for an image or an override file that changed: the latter in words, by what it was at the last `up`."""
         layout = Layout(home.resolve())
         with _client() as client:
             containers = containers_of(client, layout)
-            state = layout.read_state().model_copy(update={"overrides": self.overrides})
+            earlier, texts = layout.read_state(), override_texts(self.overrides)
+            state = earlier.model_copy(update={"overrides": self.overrides, "override_texts": texts})
             images = prepared.images.by_instance if prepared.images else {}
             stale = {one.instance for one in containers if images.get(one.instance, one.image) != one.image}
-            if containers and layout.compose.is_file() and (state != layout.read_state() or self.overrides):
+            if containers and layout.compose.is_file() and (state != earlier or self.overrides):
                 to = Converger(client, engine_host(), layout, lambda _: None, 0.0)
                 stale |= {one.instance for one in to.find_stale(state, containers)}
         found = diff(prepared.plan, observed(containers))
-        return tuple(_replaced(one) if one.service in stale else one for one in found)
+        told = override_changes(earlier.override_texts, texts, prepared.plan, state.project) if containers else ()
+        moved = switched(earlier.synced, prepared.live) if containers else ()
+        return tell_stale(found, stale | {one.service for one in moved}, (*moved, *told))
 
     def up(self, home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float | None) -> StackStatus:
         engine = require_engine()
@@ -114,7 +134,7 @@ class ComposeRuntime:
             )
             retry_now(client, before)
             with _removed_unless_started(converger, before):
-                plan = _with_free_port(client, prepared.plan, layout.read_plan(), before)
+                plan = with_free_port(client, prepared.plan, layout.read_plan(), before)
                 self._build(converger, prepared)
                 return _converge(converger, plan, prepared.secrets, state_of(layout.home, prepared, self.overrides))
 
@@ -152,7 +172,7 @@ class ComposeRuntime:
         with self._running(home, on_status, timeout) as (to, saved):
             before = containers_of(to.client, to.layout)
             wanted_plan = saved.model_copy(update={"router": router or saved.router})
-            plan = _with_free_port(to.client, wanted_plan, saved, before)
+            plan = with_free_port(to.client, wanted_plan, saved, before)
             wanted = secret_names(plan.model_dump_json())
             if missing := [name for name in wanted if not secrets.get(name)]:
                 raise UserError(
@@ -167,6 +187,7 @@ class ComposeRuntime:
         engine = require_engine()
         layout = Layout(home.resolve())
         plan, state = layout.read_plan(), layout.read_state()
+        refuse_synced(layout, state, "a lock")
         if plan is None or not state.images:
             raise UserError(f"There is no built stack in {home}.", "Build one first: gym up NAMES")
         with connect(engine.host) as client:
@@ -207,13 +228,25 @@ class ComposeRuntime:
         layout = Layout(home.resolve())
         plan = layout.read_plan()
         with _client() as client:
-            chosen = choose(containers_of(client, layout), plan, names)
-            yield from (follow_logs if follow else read_logs)(client, plan, chosen, tail)
+
+            def find() -> list[Container]:
+                return choose(containers_of(client, layout), layout.read_plan(), names)
+
+            yield from follow_logs(client, plan, find, tail) if follow else read_logs(client, plan, find(), tail)
 
     def restart(self, home: Path, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None) -> StackStatus:
         with self._running(home, on_status, timeout) as (to, plan):
             chosen = choose(containers_of(to.client, to.layout), plan, names)
             return to.restart(_watch(to.client, to.layout, plan), chosen)
+
+    def reload(
+        self, home: Path, prepared: Prepared, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None
+    ) -> StackStatus:
+        """Those that read no copy, or did not when they were started, get new images."""
+        if not {*names} <= {*prepared.live} & {*Layout(home.resolve()).read_state().synced}:
+            return self.up(home, prepared, on_status, timeout=timeout)
+        with self._running(home, on_status, timeout) as (to, plan):
+            return reload_synced(to, _watch(to.client, to.layout, plan), prepared.plan, names)
 
     def scale(
         self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float | None
@@ -243,24 +276,21 @@ class ComposeRuntime:
             yield Converger(client, engine.host, layout, on_status, seconds, work), plan
 
 
-def _replaced(change: Change) -> Change:
-    if change.action not in ("keep", "scale"):
-        return change
-    why = "its image or an override file changed"
-    return Change(action="replace", service=change.service, why=f"{why}, {change.why}" if change.why else why)
-
-
 def _converge(to: Converger, plan: Plan, values: Mapping[str, str], state: State) -> StackStatus:
     earlier = to.layout.read_state()
     with nullcontext(to.work) if to.work else working(to.layout.wanted) as work:
         rewritten = write_stack(to.layout, plan, values, state) or earlier.of_plan(None) != state.of_plan(None)
         try:
+            if state.synced:
+                sync_sources(to.layout.synced, plan, state.synced)
             status = replace(to, work=work).converge(plan, state, rewritten=rewritten)
         except UserError:
             if earlier.images:
                 restore(to.layout, earlier)
             raise
     forget_other_secrets(to.layout, plan, values)
+    if not state.synced:
+        forget_synced(to.layout.synced)
     return status
 
 
@@ -312,24 +342,8 @@ def _remove(client: docker.DockerClient, layout: Layout, *, grace: float, quiet:
     remove_leftovers(layout.home)
     forget_upstreams(layout.home)
     forget_secrets(layout)
+    forget_synced(layout.synced)
     return removed
-
-
-def _with_free_port(client: docker.DockerClient, plan: Plan, earlier: Plan | None, before: list[Container]) -> Plan:
-    """A stack that runs keeps its port; one that starts gets the port it asked for, or a free one, or an error."""
-    wanted = plan.router
-    if before and earlier and wanted.port in (0, earlier.router.port) and wanted.host == earlier.router.host:
-        return plan.model_copy(update={"router": earlier.router.model_copy(update={"needs_token": wanted.needs_token})})
-    if wanted.port and (other := publisher_of(client, wanted.port)):
-        folder = other.labels.get(labels.STACK_DIR, "")
-        whose = f" of the stack in {folder}" if folder else ""
-        raise UserError(
-            f"port {wanted.port} on {wanted.host} is in use by the container {other.name}{whose}.",
-            "Stop it (a stack: `gym down` where it was started), or choose another port: gym up ... --port 0",
-        )
-    with listen_for_router(wanted.host, wanted.port) as listener:
-        port = listener.getsockname()[1]
-    return plan.model_copy(update={"router": wanted.model_copy(update={"port": port})})
 
 
 def _given_token(secrets: Mapping[str, str]) -> str:

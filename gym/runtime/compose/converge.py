@@ -66,6 +66,12 @@ class Converger:
         return self.wait(watch, frozenset(one.name for one in watch.containers()))
 
     def restart(self, watch: StackHealth, chosen: list[Container]) -> StackStatus:
+        """See `restart_alone`; then until all of the stack is healthy."""
+        self.restart_alone(watch, chosen)
+        # What lay there before, and was not asked for, is another matter.
+        return self.wait(watch, frozenset(one.name for one in watch.containers() if one.state != "exited"))
+
+    def restart_alone(self, watch: StackHealth, chosen: list[Container]) -> None:
         """Each drains first; of several replicas the second half goes first, so that others stay to be asked."""
         first = _second_halves(watch.plan, chosen)
         for group in (first, [one for one in chosen if one not in first]):
@@ -75,8 +81,6 @@ class Converger:
                 restart_containers(self.client, group, watch.plan.drain_seconds + GRACE_SECONDS)
                 self._leave(())
                 self.wait(watch, frozenset(one.name for one in group))
-        # What lay there before, and was not asked for, is another matter.
-        return self.wait(watch, frozenset(one.name for one in watch.containers() if one.state != "exited"))
 
     def wait(self, watch: StackHealth, expected: frozenset[str]) -> StackStatus:
         """The routes follow by themselves."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import gym
-from gym.config import portable_requirements, requirements_digest
+from gym.config import extra_lines, portable_requirements, requirement_lines, requirements_digest
 from gym.errors import UserError
 from gym.files import asset_dir
 from gym.plan.model import Plan, Service, Sidecar
@@ -94,8 +94,13 @@ def requirements_of(context: Path) -> tuple[str, str]:
 
 def digest_tree(folder: Path) -> Iterator[str]:
     """One line a file that an image is made of."""
-    for path in _files(folder, folder):
+    for path in server_files(folder):
         yield f"{path.relative_to(folder)}\0{path.stat().st_mode & 0o111:o}\0{digest_file(path)}"
+
+
+def server_files(folder: Path) -> Iterator[Path]:
+    """What an image is made of, of what lies in a server's folder."""
+    yield from _files(folder, folder)
 
 
 def is_ignored(name: str) -> bool:
@@ -118,6 +123,8 @@ def _read_server(service: Service) -> ServerSource:
     context, own = context_of(service)
     requirements, overrides = requirements_of(context) if own is None else ("", "")
     portable = portable_requirements(context, contained=True) if requirements else None
+    if service.extras and own is None:
+        portable = (*(portable or (requirement_lines(context) if requirements else ())), *extra_lines(service.extras))
     return ServerSource(
         context=context,
         own=own,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -23,6 +23,7 @@ from gym.render.compose import (
     OUTSIDE_PORT,
     ROUTER_IMAGE,
     ROUTES,
+    SYNCED,
     TOKEN,
     ComposeFacts,
     render_compose,
@@ -57,9 +58,11 @@ class State(Value):
     project: str
     plan: Plan | None = None
     overrides: tuple[str, ...] = ()
+    override_texts: tuple[str, ...] = ()  # as they were when the stack was started with them
     images: dict[str, str] = {}
     base_image: str = ""
     router_image: str = ROUTER_IMAGE
+    synced: tuple[str, ...] = ()  # instances that read their sources from copies, while they are watched
     results: str = ""  # what GYM_RESULTS named when the stack was started
 
     def of_plan(self, plan: Plan | None) -> State:
@@ -101,6 +104,10 @@ class Layout:
     @property
     def wanted(self) -> Path:
         return self.home / "wanted"
+
+    @property
+    def synced(self) -> Path:
+        return self.home / SYNCED
 
     @property
     def compose_lock(self) -> Path:
@@ -194,8 +201,10 @@ def state_of(home: Path, prepared: Prepared, overrides: tuple[str, ...] = ()) ->
     return State(
         project=project_name(prepared.plan.stack, home),
         overrides=overrides,
+        override_texts=override_texts(overrides),
         images=dict(prepared.images.by_instance),
         base_image=prepared.images.base,
+        synced=prepared.live,
         results=os.environ.get(labels.ENV_RESULTS, ""),
     )
 
@@ -219,6 +228,7 @@ def _compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
         base_image=state.base_image,
         images=state.images,
         router_image=state.router_image,
+        synced=state.synced,
         secrets={name: found for name, text in texts.items() if (found := secret_names(text))},
         engine_socket=socket.path if socket else ENGINE_SOCKET,
         engine_group=socket.group if socket else None,
@@ -240,6 +250,11 @@ def override_files(layout: Layout, state: State) -> list[str]:
     return [_adapted(layout, plan, state.project, number, path) for number, path in enumerate(state.overrides, 1)]
 
 
+def override_texts(paths: Iterable[str]) -> tuple[str, ...]:
+    """Of a file that cannot be read, none: Compose says it best."""
+    return tuple(_read_override(path) or "" for path in paths)
+
+
 def write_compose_files(layout: Layout) -> None:
     """The user's files beside ours, and Compose told of them all: it reads `.env` where it is started."""
     plan, state = layout.read_plan(), layout.read_state()
@@ -255,15 +270,20 @@ def write_compose_files(layout: Layout) -> None:
 
 
 def _adapted(layout: Layout, plan: Plan | None, project: str, number: int, path: str) -> str:
-    try:
-        text = adapt_override(Path(path).read_text("utf-8"), plan, project) if plan else None
-    except (OSError, UnicodeDecodeError):  # Compose says it best
-        text = None
+    found = _read_override(path)
+    text = adapt_override(found, plan, project) if plan and found is not None else None
     if text is None:
         return path
     copy = layout.home / "adapted" / f"{number}-{Path(path).name}"
     write_atomically(copy, text)
     return str(copy)
+
+
+def _read_override(path: str) -> str | None:
+    try:
+        return Path(path).read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def restore(layout: Layout, earlier: State) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gym import labels
-from gym.config import portable_requirements
+from gym.config import extra_lines, portable_requirements
 from gym.errors import ProgramFailed, StartFailed, UserError
 from gym.files import asset_dir
 from gym.plan.model import Plan, Service
@@ -37,6 +37,7 @@ class Environment:
     digest: str
     python: str = sys.executable
     lines: tuple[str, ...] | None = None  # what to ask for instead of what the folder says
+    more: tuple[str, ...] = ()  # to install beside it
 
     @property
     def requirements(self) -> Path | None:
@@ -82,17 +83,19 @@ def describe_environment(service: Service, cache: Path) -> Environment:
     assert service.directory is not None
     python = find_python(wanted_python(service), server=service.name)
     lines = portable_requirements(service.directory)
+    more = extra_lines(service.extras)
     wheel = sdk_wheel(cache / "wheels") if service.launch == "sdk" else None
     facts = [
         service.requirements_digest,
         *(_text(service.directory / name) for name in ("requirements.txt", "overrides.txt", "pyproject.toml")),
         "\n".join(lines or ()),
+        *more,
         wheel.parent.name if wheel else "",
         sys.version if python == sys.executable else python,
         sysconfig.get_platform(),
     ]
     digest = hashlib.sha256("\0".join(facts).encode()).hexdigest()[:24]
-    return Environment(service.directory, wheel, digest, python, lines)
+    return Environment(service.directory, wheel, digest, python, lines, more)
 
 
 def _text(path: Path) -> str:
@@ -160,4 +163,4 @@ def _what(environment: Environment) -> list[str]:
         asked += ["--override", str(overrides)]
     if environment.wheel is not None:
         asked.append(str(environment.wheel))
-    return asked
+    return [*asked, *environment.more]

@@ -84,11 +84,12 @@ def end(home: Path) -> bool:
 
 def prepare(plan: Plan, secrets: Mapping[str, str], facts: SandboxFacts) -> Prepared:
     """The provider of sandboxes is all that a plan leaves open here. Pure."""
+    live = tuple(one.name for one in plan.services)
     if plan.sandbox is None:
-        return Prepared(plan=plan, secrets=dict(secrets))
+        return Prepared(plan=plan, secrets=dict(secrets), live=live)
     provider, notice = choose_provider(plan.sandbox, facts)
     chosen = plan.model_copy(update={"sandbox": plan.sandbox.model_copy(update={"provider": provider})})
-    return Prepared(plan=chosen, secrets=dict(secrets), notices=(notice,))
+    return Prepared(plan=chosen, secrets=dict(secrets), notices=(notice,), live=live)
 
 
 def _apply(home: Home, order: StackOrder, on_status: OnStatus, timeout: float | None, *, fresh: bool) -> StackStatus:

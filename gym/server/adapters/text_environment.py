@@ -23,7 +23,7 @@ from gym.server.adapters.text_format import TextFormat
 from gym.server.asgi import Answer, Call
 from gym.server.base import Route, json_answer
 from gym.server.config import Reference, Settings
-from gym.server.gymnasium import Action, Episode, GymnasiumServer, Step
+from gym.server.gymnasium import Action, Episode, EpisodeScore, GymnasiumServer, Step
 from gym.server.resources import Hook, ResourcesConfig
 from gym.server.tools import may_be_tool
 from gym.wire import items
@@ -155,14 +155,13 @@ class TextEnvironment(GymnasiumServer[Game[E]], Generic[E]):
         tools = {"tools": [self._tool_schema()]} if self.config.act_tool else {}
         return {"observation": state.shown, **tools}
 
-    async def verify(self, rollout: VerifyRequest, state: Episode[Game[E]] | None = None) -> dict[str, Any]:
+    async def verify(self, rollout: VerifyRequest, state: Episode[Game[E]] | None = None) -> EpisodeScore:
         """What the session's episode has earned; the rollout is played again where nothing was played in it."""
         if state is not None and state.failure:
             raise state.failure
         if state is None or not state.state.turns:
             return await self.replay(rollout, state)
-        reply = {"reward": state.state.rewards.total, "num_steps": state.state.turns, "terminated": state.done}
-        return reply if state.done else {**reply, "reason": "the episode was not played to its end"}
+        return EpisodeScore.of(state.state.rewards.total, state.state.turns, ended=state.done)
 
     def routes(self) -> list[Route]:
         acting = [Route(f"/{self.config.act_tool}", self._on_act, "Act once")] if self.config.act_tool else []

@@ -3,7 +3,7 @@
 from typing import Any, Literal
 
 from pydantic import Field
-from rows import GradingMode, Instructions, InstructionTask
+from rows import GradingMode, Instructions, InstructionScore, InstructionTask
 
 from gym.server import ResourcesConfig, ResourcesServer
 from gym.server.workers import Workers
@@ -35,7 +35,7 @@ class InstructionFollowing(ResourcesServer[None]):
             Workers("following", count=self.config.worker_count, timeout=self.config.cpu_seconds, folder=self.here)
         )
 
-    async def verify(self, rollout: InstructionTask) -> dict[str, Any]:
+    async def verify(self, rollout: InstructionTask) -> InstructionScore:
         """1.0 when all instructions are followed (`binary`), or the share of those that are (`fraction`)."""
         asked = rollout.instructions()
         if asked.instruction_id_list is None:
@@ -51,12 +51,12 @@ class InstructionFollowing(ResourcesServer[None]):
         result = await self.follow(text, ids, kwargs) if text is not None else refusal(ids)
         default: GradingMode = "fraction" if self.config.suite == "ifbench" else "binary"
         mode = self.config.grading_mode or asked.grading_mode or default
-        fields = self.grade(result, mode)
+        score = self.grade(result, mode)
         if "grading_mode" not in rollout.model_fields_set:
-            fields["grading_mode"] = mode
+            score.grading_mode = mode
         if rollout.verifier_metadata is None:  # else the echo has it
-            fields["verifier_metadata"] = asked.model_dump(exclude_none=True)
-        return fields
+            score.verifier_metadata = asked.model_dump(exclude_none=True)
+        return score
 
     async def follow(self, text: str, ids: list[str], kwargs: list[dict[str, Any] | None]) -> dict[str, Any]:
         loose = self.config.suite == "ifbench"
@@ -64,17 +64,16 @@ class InstructionFollowing(ResourcesServer[None]):
         asked = (ids, kwargs, empty_follows, loose, self.config.strict)
         return await self.workers.judge("worker_follow", text, *asked, field="verifier_metadata.kwargs")
 
-    def grade(self, result: dict[str, Any], mode: GradingMode) -> dict[str, Any]:
-        followed = result["followed"]
-        fields = {"follow_all_instructions": all(followed), "follow_instruction_list": followed}
-        fields["reward"] = self.reward(followed, mode)
+    def grade(self, result: dict[str, Any], mode: GradingMode) -> InstructionScore:
+        followed, reward = result["followed"], self.reward(result["followed"], mode)
+        score = InstructionScore(reward=reward, follow_all_instructions=all(followed), follow_instruction_list=followed)
         if self.config.suite == "ifbench":
             loosely = result.get("followed_loosely", followed)
-            fields |= {"follow_all_instructions_loose": all(loosely), "follow_instruction_list_loose": loosely}
-            fields["reward_loose"] = self.reward(loosely, mode)
-        if fields["reward"] < 1.0:
-            fields["reason"] = result["reason"] or "the row has no instructions"
-        return fields
+            score.follow_all_instructions_loose, score.follow_instruction_list_loose = all(loosely), loosely
+            score.reward_loose = self.reward(loosely, mode)
+        if reward < 1.0:
+            score.reason = result["reason"] or "the row has no instructions"
+        return score
 
     def reward(self, followed: list[bool], mode: GradingMode) -> float:
         if not followed:  # nothing was asked

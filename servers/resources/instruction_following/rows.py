@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from gym.server import VerifyRequest
+from gym.server import Score, VerifyRequest
 from gym.wire.rows import Tolerant
 
 GradingMode = Literal["binary", "fraction"]
@@ -29,3 +29,13 @@ class InstructionTask(VerifyRequest):  # type: ignore[no-redef]  # the same
         own = {name: getattr(self, name) for name in Instructions.model_fields}
         found = {name: getattr(inner, name) for name in Instructions.model_fields}
         return Instructions.model_validate({name: own[name] if found[name] is None else found[name] for name in own})
+
+
+class InstructionScore(Score):
+    follow_all_instructions: bool
+    follow_instruction_list: list[bool]
+    follow_all_instructions_loose: bool = False
+    follow_instruction_list_loose: list[bool] = []
+    reward_loose: float = 0.0
+    grading_mode: GradingMode = "binary"
+    verifier_metadata: dict[str, Any] = {}

@@ -16,6 +16,7 @@ from tasks import SweRow, SweVerify, Task, task_of
 
 from gym.sandbox.broker_client import Sandboxes
 from gym.sandbox.work_tools import WorkConfig, WorkPlace, WorkServer, rollout_id
+from gym.server import Score
 
 
 class SweConfig(WorkConfig):
@@ -32,6 +33,15 @@ class SweConfig(WorkConfig):
 class State(WorkPlace):
     task: Task
     repository: Repository
+
+
+class SweScore(Score):
+    resolved: bool
+    model_patch: str
+    eval_report: dict[str, Any]
+    restored_files: list[str]
+    test_seconds: float
+    metadata: dict[str, Any]
 
 
 class Swe(WorkServer[State]):
@@ -66,7 +76,7 @@ class Swe(WorkServer[State]):
 
     # The verdict.
 
-    async def verify(self, rollout: SweVerify, state: State | None) -> dict[str, Any]:
+    async def verify(self, rollout: SweVerify, state: State | None) -> SweScore:
         """1.0 when every listed test is seen to pass with the patch, in a sandbox that the agent never touched."""
         task = task_of(rollout)
         async with self.gradings:
@@ -76,17 +86,17 @@ class Swe(WorkServer[State]):
             grade = (
                 Grade(0.0, reason) if reason else await self.grader.grade(task, patch, rollout_id(), loosely=loosely)
             )
-        report = report_of(task, grade, patch)
-        fields: dict[str, Any] = {
-            "reward": grade.reward,
-            "resolved": bool(grade.reward),
-            "model_patch": patch_text(patch),
-            "eval_report": report,
-            "restored_files": list(grade.restored),
-            "test_seconds": round(grade.seconds, 3),
-            "metadata": {"instance_id": task.instance_id, "model_patch": patch_text(patch), "eval_report": report},
-        }
-        return {**fields, "reason": grade.reason} if grade.reason else fields
+        report, shown = report_of(task, grade, patch), patch_text(patch)
+        return SweScore(
+            reward=grade.reward,
+            reason=grade.reason,
+            resolved=bool(grade.reward),
+            model_patch=shown,
+            eval_report=report,
+            restored_files=list(grade.restored),
+            test_seconds=round(grade.seconds, 3),
+            metadata={"instance_id": task.instance_id, "model_patch": shown, "eval_report": report},
+        )
 
     async def _patch(self, task: Task, rollout: SweVerify, state: State | None) -> tuple[str, bool, str]:
         """The patch, whether it may fit loosely, and why there is none."""

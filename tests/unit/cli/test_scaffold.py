@@ -15,6 +15,8 @@ from gym.cli.scaffold import (
     find_template,
     list_templates,
     nearest_name,
+    plain_template,
+    render_template,
     render_tree,
     write_tree,
 )
@@ -89,11 +91,8 @@ def test_a_template_cannot_use_a_value_that_is_not_given(tmp_path: Path) -> None
 def test_every_agent_template_is_a_whole_server_of_code_that_is_python() -> None:
     known = [one for one in list_templates(asset_dir("templates")) if one.kind == "agent"]
     assert {"crewai", "langgraph", "mcp", "openai-agents", "pydantic-ai", "smolagents"} <= {one.name for one in known}
-    values = {"name": "mine", "class_name": "Mine", "title": "Mine", "path": "mine"}
     for one in known:
-        files: dict[Path, str] = {}
-        for folder in one.folders:
-            files |= render_tree(folder, {**values, "library": one.about})
+        files = render_template(one, "mine", "mine")
         assert {"app.py", "README.md", "requirements.txt", "configs/mine.yaml"} <= {str(name) for name in files}
         for path, text in files.items():
             if path.suffix == ".py":
@@ -118,13 +117,15 @@ def test_a_template_that_there_is_not_is_refused_with_those_there_are() -> None:
 
 def test_every_environment_template_is_a_whole_server_that_names_the_least_of_its_cases(tmp_path: Path) -> None:
     known = [one for one in list_templates(asset_dir("templates")) if one.kind == "resources"]
-    assert {"session", "mcp", "multi_turn", "scorer"} <= {one.name for one in known}
-    plain = asset_dir("templates") / "resources"
-    for folder in (plain, *(one.folders[-1] for one in known)):
-        values = {"name": "mine", "class_name": "Mine", "title": "Mine", "path": "mine", "library": ""}
-        write_tree(tmp_path / folder.name, render_tree(folder, values))
-        readme = " ".join((tmp_path / folder.name / "README.md").read_text().split())
+    shapes = {"session", "mcp", "multi_turn", "scorer", "judge", "sandbox", "dockerfile", "sidecar"}
+    assert shapes <= {one.name for one in known}
+    for one in (plain_template("resources", asset_dir("templates")), *known):
+        folder = tmp_path / one.name
+        write_tree(folder, render_template(one, "mine", "mine"))
+        readme = " ".join((folder / "README.md").read_text().split())
         assert "2 of the kind `full_reward`, 2 `zero_reward`, 2 `adversarial` and 1 `malformed`" in readme
         assert "--model oracle" in readme
-        assert list(missing_kinds(load_cases(tmp_path / folder.name / CASES))) == []
-        assert '"row": ' in (tmp_path / folder.name / CASES).read_text()
+        assert "pytest -m docker" in readme
+        assert 'model="oracle", runtime="compose"' in (folder / "tests" / "test_stack.py").read_text()
+        assert list(missing_kinds(load_cases(folder / CASES))) == []
+        assert '"row": ' in (folder / CASES).read_text()

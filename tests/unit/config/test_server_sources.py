@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,10 @@ def test_a_server_is_foreign_when_it_needs_nemo_gym(tree: ConfigTree, files: dic
 def test_the_extras_that_are_installed_here_are_seen() -> None:
     assert server_sources.satisfied_extras() <= {"upstream", "mcp"}
     assert "upstream" in server_sources.satisfied_extras()
+
+
+def test_what_an_extra_stands_for_is_what_the_package_declares() -> None:
+    declared = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
+    for extra, lines in server_sources.EXTRA_LINES.items():
+        assert list(lines) == declared["optional-dependencies"][extra]
+    assert server_sources.extra_lines(()) == ()

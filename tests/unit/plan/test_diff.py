@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from gym.plan import Change, Observed, ObservedService, Plan, changes_to_text, diff, make_plan
+from gym.plan.plan_diff import changes_between, differs_in_sources_alone
 from tests.support.plans import stack
 
 
@@ -62,3 +63,24 @@ def test_changes_read_as_one_line_each() -> None:
         "+  create  mcqa     new",
         "-  remove  old_one  no longer in the stack",
     ]
+
+
+def test_two_plans_are_compared_as_a_plan_and_what_runs() -> None:
+    former, base = make_plan(stack()), stack()
+    saved = tuple(
+        one.model_copy(update={"source_digest": "new"}) if one.name == "legacy" else one for one in base.instances
+    )
+    plan = make_plan(base.model_copy(update={"instances": saved}))
+    assert changes_between(former, former) == ()
+    assert by_name(changes_between(former, plan)) == {"legacy": ("replace", "sources changed")}
+    assert differs_in_sources_alone(former, plan)
+    assert differs_in_sources_alone(former, former)
+
+
+def test_requirements_replicas_and_settings_are_more_than_sources() -> None:
+    former, base = make_plan(stack()), stack()
+    asks = tuple(one.model_copy(update={"requirements_digest": "new"}) for one in base.instances)
+    assert not differs_in_sources_alone(former, make_plan(base.model_copy(update={"instances": asks})))
+    assert not differs_in_sources_alone(former, make_plan(stack(replicas=3)))
+    assert not differs_in_sources_alone(former, make_plan(base.model_copy(update={"instances": base.instances[:-1]})))
+    assert not differs_in_sources_alone(former, make_plan(base, drain_seconds=1.0))

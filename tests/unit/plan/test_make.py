@@ -192,3 +192,20 @@ def test_a_packed_server_is_its_image_wherever_it_was_unpacked_and_whatever_star
     found = digest_with(changed("mcqa", **here), sdk="one")
     assert found == digest_with(changed("mcqa", **there), sdk="two")
     assert found != digest_with(changed("mcqa", **other), sdk="one")
+
+
+def test_where_spans_are_reported_our_servers_get_the_block_and_the_extra_and_others_neither() -> None:
+    telemetry = {"otlp": "http://127.0.0.1:4318"}
+    traced = stack().model_copy(update={"settings": {**stack().settings, "telemetry": telemetry}})
+    plan = make_plan(traced)
+    ours, legacy = plan.service("mcqa"), plan.service("legacy")
+    assert ours is not None
+    assert legacy is not None
+    assert ours.extras == ("otel",)
+    assert settings_for(plan.settings, ours)["telemetry"] == telemetry
+    assert legacy.extras == ()
+    assert "telemetry" not in settings_for(plan.settings, legacy)
+    assert digest_with(traced) != digest_with(stack())
+    assert digest_with(traced, "legacy") == digest_with(stack(), "legacy")
+    off = stack().model_copy(update={"settings": {**stack().settings, "telemetry": {"content": True}}})
+    assert make_plan(off).services[0].extras == ()

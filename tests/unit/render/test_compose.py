@@ -186,3 +186,11 @@ def test_a_packed_server_is_bounded_as_one_that_was_built_and_never_runs_as_its_
     built = rendered(plan_of(service("mcqa")))["services"]["mcqa"]
     assert found["user"] == "10001:10001"
     assert {**found, "user": None, "image": None} == {**built, "user": None, "image": None}
+
+
+def test_where_spans_go_to_this_machine_the_router_and_our_servers_get_it_and_others_do_not() -> None:
+    plan = plan_of(service("mcqa"), service("foreign", launch="script"))
+    plan = plan.model_copy(update={"settings": {"telemetry": {"otlp": "http://127.0.0.1:4318"}}})
+    services = rendered(reach_host(plan))["services"]
+    assert services["mcqa"]["extra_hosts"] == services["router"]["extra_hosts"] == ["host.docker.internal:host-gateway"]
+    assert "extra_hosts" not in services["foreign"]

@@ -84,6 +84,27 @@ def test_an_old_or_missing_compose_is_refused(
             require_engine()
 
 
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo \"docker: 'compose' is not a docker command.\" >&2; exit 1", "is not installed"),
+        ("echo 'unknown shorthand flag: -s' >&2; exit 125", "is not installed"),
+        ("echo 'fatal: out of memory' >&2; exit 2", "exit code 2: fatal: out of memory"),
+        ("exit 1", "exit code 1: nothing"),
+        ("exec sleep 600", "gave no answer within 0.2 s"),
+    ],
+)
+def test_a_compose_that_gives_no_version_is_reported_as_what_it_did(
+    tmp_path: Path, compose: Path, monkeypatch: pytest.MonkeyPatch, script: str, words: str
+) -> None:
+    (compose.parent / "docker").write_text(f"#!/bin/sh\n{script}\n")
+    monkeypatch.setattr(engine, "COMPOSE_SECONDS", 0.2 if "sleep" in script else 60.0)
+    with engine_of_version(tmp_path / "s", "28.5.2") as host:
+        monkeypatch.setenv("DOCKER_HOST", host)
+        with pytest.raises(InfraError, match=words):
+            require_engine()
+
+
 def test_a_machine_without_the_docker_command_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine._compose_version.cache_clear()
     with engine_of_version(tmp_path / "s", "28.5.2") as host:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from gym.config.model import ContainerFacts
+from gym.config.server_sources import EXTRA_LINES
 from gym.errors import UserError
 from gym.runtime.compose.image_sources import digest_tree, is_ignored
 from gym.runtime.user_state import owner
@@ -126,3 +127,14 @@ def test_whose_it_is_may_be_distinguished(monkeypatch: pytest.MonkeyPatch) -> No
     assert owner().isdigit()
     monkeypatch.setenv("GYM_OWNER", "ada")
     assert owner() == "ada"
+
+
+def test_a_stack_that_reports_spans_has_the_packages_in_each_image(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    plain = write_images(plan_of(service("mcqa", directory=folder)), tmp_path / "plain")
+    traced = write_images(plan_of(service("mcqa", directory=folder, extras=("otel",))), tmp_path / "traced")
+    assert traced.by_instance != plain.by_instance
+    [target] = traced.targets
+    lines = (Path(target.contexts["portable"]) / "requirements.txt").read_text().splitlines()
+    assert lines[-2:] == list(EXTRA_LINES["otel"])
+    assert "requirements.txt" in Path(target.dockerfile).read_text()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from gym.runtime.file_watch import take_stamps, wait_for_change, watched_folders
+from gym.runtime.file_watch import SavedFile, WatchedFiles, take_stamps, wait_for_change, watched_folders
 from tests.support.compose_plans import plan_of, service, write_folder
 
 
@@ -58,3 +59,53 @@ def test_an_edited_test_is_no_change_and_the_watch_ends_on_request(tmp_path: Pat
 def test_each_folder_of_a_plan_is_watched_once(tmp_path: Path) -> None:
     one, two = service("a", directory=tmp_path), service("b", directory=tmp_path)
     assert watched_folders(plan_of(one, two, service("c", launch="image", directory=None))) == (tmp_path,)
+
+
+def test_a_file_that_is_saved_as_it_was_is_written_and_not_changed(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    files = WatchedFiles((folder,))
+    app = folder / "app.py"
+    text = app.read_text()
+    os.utime(app, ns=(1, 1))
+    assert files.wait() == (app,)
+    assert files.changed() == ()
+    app.write_text("app = 2\n")
+    files.wait()
+    assert files.changed() == (SavedFile(app, "saved"),)
+    app.write_text(text)  # undone before any server got it
+    files.wait()
+    assert files.changed() == ()
+
+
+def test_what_no_server_got_yet_is_told_with_the_next_save(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    files = WatchedFiles((folder,))
+    (folder / "new.py").write_text("x = 1\n")
+    files.wait()
+    (folder / "requirements.txt").unlink()
+    files.wait()
+    both = (SavedFile(folder / "new.py", "new"), SavedFile(folder / "requirements.txt", "removed"))
+    assert files.changed() == both
+    files.give()
+    assert files.changed() == ()
+
+
+def test_what_an_editor_leaves_beside_a_file_is_no_save(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path)
+    before = take_stamps((folder,))
+    for name in ("4913", ".app.py.swp", "app.py~", ".#app.py", "app.pyc"):
+        (folder / name).write_text("x")
+    assert take_stamps((folder,)) == before
+
+
+def test_a_folder_that_is_watched_later_is_as_its_servers_have_it(tmp_path: Path) -> None:
+    one, two = write_folder(tmp_path / "one"), write_folder(tmp_path / "two")
+    files = WatchedFiles((one,))
+    (one / "app.py").write_text("app = 2\n")
+    files.look_at((one, two))
+    (two / "app.py").write_text("app = 3\n")
+    while len(files.changed()) < 2:
+        files.wait()
+    assert files.changed() == (SavedFile(one / "app.py", "saved"), SavedFile(two / "app.py", "saved"))
+    files.look_at((two,))
+    assert files.changed() == (SavedFile(two / "app.py", "saved"),)

@@ -20,7 +20,7 @@ import pytest
 from gym import labels
 from gym.errors import UserError
 from gym.http.pool import HttpClient, Reply
-from gym.server.serve import listen, load_app
+from gym.server.serve import KEEP_ALIVE_SECONDS, _may_be_busy, listen, load_app
 
 APP = """
 import asyncio
@@ -135,6 +135,30 @@ async def test_on_sigterm_what_is_in_flight_is_finished_and_nothing_new_is_taken
         assert (await working).body == b'"done"'
         assert await server.ended() == 0
     assert (tmp_path / "stopped").exists()
+
+
+async def test_a_server_that_is_not_asked_anything_still_logs_its_start_and_its_end(tmp_path: Path) -> None:
+    async with served(tmp_path) as server:
+        await server.ready()
+        server.process.send_signal(signal.SIGTERM)
+        assert await server.ended() == 0
+        assert server.process.stderr is not None
+        words = (await server.process.stderr.read()).decode()
+    assert words.index("gym.server: server is ready") < words.index("gym.server: server was told to stop")
+
+
+def test_a_connection_whose_last_answer_is_old_is_not_waited_for() -> None:
+    class Timer:
+        def when(self) -> float:
+            return 100.0 + KEEP_ALIVE_SECONDS  # it was answered at 100
+
+    class Connection:
+        timeout_keep_alive_task: Timer | None = Timer()
+
+    assert _may_be_busy(Connection(), 100.4)
+    assert not _may_be_busy(Connection(), 100.6)
+    Connection.timeout_keep_alive_task = None  # a request is in flight, or none came yet
+    assert _may_be_busy(Connection(), 500.0)
 
 
 async def test_a_stop_does_not_wait_for_a_start_that_never_ends(tmp_path: Path) -> None:

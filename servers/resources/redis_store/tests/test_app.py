@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PASSWORD, OwnRedis
+from own_redis import PASSWORD, OwnRedis
 
 from gym.server.serve import load_app
 from gym.server.testing import Caller, running
 
 HERE = Path(__file__).parents[1]
 pytestmark = pytest.mark.asyncio
+
+
+@pytest.fixture
+def redis() -> Iterator[OwnRedis]:
+    if shutil.which("redis-server") is None:
+        pytest.skip("redis-server is not on this machine: apt-get install redis-server")
+    own = OwnRedis()
+    yield own
+    own.kill()
+    own.reserved.close()
 
 
 @asynccontextmanager

@@ -37,7 +37,7 @@ def no_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_stack_without_a_broker_is_left_as_it_is() -> None:
     plan = plan_of(service("mcqa"))
     prepared = LocalRuntime().prepare(Path("home"), plan, {"mcqa.key": "x"})
-    assert prepared == Prepared(plan=plan, secrets={"mcqa.key": "x"})
+    assert prepared == Prepared(plan=plan, secrets={"mcqa.key": "x"}, live=("mcqa",))
 
 
 def test_without_an_engine_it_is_bubblewrap(no_engine: Path) -> None:

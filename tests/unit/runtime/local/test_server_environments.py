@@ -179,3 +179,10 @@ def test_a_server_of_ours_whose_python_is_this_one_needs_no_environment(tmp_path
     service = make_service(tmp_path, "plain").model_copy(update={"python": own})
 
     assert prepare_environments(make_stack(service), cache, lambda detail: None) == {}
+
+
+def test_extras_that_a_stack_asks_for_are_installed_beside_the_requirements(tmp_path: Path, cache: Path) -> None:
+    service = needing(tmp_path, "a", "x==1\n")
+    traced = describe_environment(service.model_copy(update={"extras": ("otel",)}), cache)
+    assert traced.digest != describe_environment(service, cache).digest
+    assert any(line.startswith("opentelemetry-sdk") for line in traced.more)

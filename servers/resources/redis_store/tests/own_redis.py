@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 START = Path(__file__).parents[1] / "redis" / "start.sh"
 PASSWORD = """two words, "quotes" and a \\ in no log$"""
@@ -41,13 +37,3 @@ class OwnRedis:
                     return process
             time.sleep(0.01)
         raise RuntimeError(f"redis-server ended with {process.returncode}")
-
-
-@pytest.fixture
-def redis() -> Iterator[OwnRedis]:
-    if shutil.which("redis-server") is None:
-        pytest.skip("redis-server is not on this machine: apt-get install redis-server")
-    own = OwnRedis()
-    yield own
-    own.kill()
-    own.reserved.close()

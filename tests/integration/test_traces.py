@@ -1,0 +1,118 @@
+"""Traces of a real local stack, received by OTLP: one for each attempt, whole, the router in it, no secret in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gym.collect import collect as rollouts_of
+from tests.support.cli import gym
+from tests.support.router import eventually
+from tests.support.spans import Receiver, Seen, otlp_receiver
+
+UP = ("up", "simple_weather", "--model", "scripted", "--runtime", "local", "--port", "0", "-c", "telemetry.yaml")
+CANARY = "canary-7f3a"
+QUICK = {"OTEL_BSP_SCHEDULE_DELAY": "200"}  # ms between two batches: what a shell says holds for every server
+
+
+@dataclass
+class Stack:
+    folder: Path
+    receiver: Receiver
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp("traced")
+    with otlp_receiver() as receiver:
+        settings = {"telemetry": {"otlp": receiver.url}, "policy_api_key": CANARY}
+        (folder / "telemetry.yaml").write_text(json.dumps(settings))
+        try:
+            up = gym(*UP, cwd=folder, env=QUICK)
+            assert up.returncode == 0, up.stderr
+            yield Stack(folder, receiver)
+        finally:
+            gym("down", cwd=folder)
+
+
+def collect(stack: Stack, name: str, *words: str) -> list[dict[str, Any]]:
+    done = gym("rollouts", "simple_weather", "-o", name, "--limit", "1", *words, cwd=stack.folder)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in (stack.folder / name).read_text().splitlines()]
+
+
+def spans_of(stack: Stack, trace: str, wanted: set[str]) -> list[Seen]:
+    """Once all the services wanted have sent theirs, the agent's outermost span among them."""
+
+    def look() -> list[Seen] | None:
+        spans = [one for one in stack.receiver.spans if one.trace == trace]
+        whole = any(one.name.startswith("invoke_agent") for one in spans)
+        return spans if whole and wanted <= {one.service for one in spans} else None
+
+    found: list[Seen] = eventually(look)
+    return found
+
+
+def test_an_attempt_is_one_trace_from_the_collector_to_the_model(stack: Stack) -> None:
+    lines = collect(stack, "out.jsonl", "--repeats", "2")
+    assert len({line["_gym"]["trace"] for line in lines}) == 2
+    for line in lines:
+        agent = line["agent_ref"]["name"]
+        spans = spans_of(stack, line["_gym"]["trace"], {"collector", agent, "simple_weather", "policy_model"})
+        by_id = {one.id: one for one in spans}
+        [root] = [one for one in spans if not one.parent]
+        assert root.name == f"rollout {agent}"
+        assert root.attributes["gym.reward"] == line["reward"]
+        assert root.attributes["gym.repeat.index"] == line["_ng_rollout_index"]
+        assert all(one.parent in by_id for one in spans if one is not root)
+        models = [one for one in spans if one.service == "policy_model"]
+        assert sum(one.attributes["gen_ai.usage.input_tokens"] for one in models) == line["_gym"]["tokens"]["input"]
+        names = {one.name for one in spans if one.service == "simple_weather"}
+        assert names == {"seed_session", "execute_tool get_weather", "verify"}
+    assert "weather in Paris" in (stack.folder / "out.jsonl").read_text()
+    assert not [body for body in stack.receiver.raw if CANARY.encode() in body]
+    assert not [body for body in stack.receiver.raw if b"weather in Paris" in body]
+
+
+def test_through_the_router_its_spans_lie_between_collector_and_agent(stack: Stack) -> None:
+    [line] = collect(stack, "routed.jsonl", "--through-router")
+    spans = spans_of(stack, line["_gym"]["trace"], {"collector", "router", line["agent_ref"]["name"]})
+    by_id = {one.id: one for one in spans}
+    agent = next(one for one in spans if one.name.startswith("invoke_agent"))
+    services = []
+    while agent.parent:
+        agent = by_id[agent.parent]
+        services.append(agent.service)
+    assert set(services[:-1]) == {"router"}
+    assert services[-1] == "collector"
+
+
+def test_a_receiver_named_by_the_shell_is_the_collectors_too(stack: Stack) -> None:
+    with otlp_receiver() as own:
+        shell = {"OTEL_EXPORTER_OTLP_ENDPOINT": own.url}
+        done = gym("rollouts", "simple_weather", "-o", "s.jsonl", "--limit", "1", cwd=stack.folder, env=shell)
+        assert done.returncode == 0, done.stderr
+        assert [one.service for one in own.spans] == ["collector"]
+
+
+async def test_the_library_reports_where_its_shell_says_so(stack: Stack, monkeypatch: pytest.MonkeyPatch) -> None:
+    router = json.loads(gym("ps", "--json", cwd=stack.folder).stdout)["router"]
+    row = json.loads((stack.folder / "out_materialized_inputs.jsonl").read_text().splitlines()[0])
+    with otlp_receiver() as own:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", own.url)
+        found = [one async for one in rollouts_of(router, [row], agent=row["agent_ref"]["name"])]
+    assert [one.reward for one in found] == [1.0]
+    assert [one.name for one in own.spans] == [f"rollout {found[0].agent}"]
+
+
+def test_a_wrong_block_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    (tmp_path / "telemetry.yaml").write_text("telemetry: {otlp: localhost:4318}")
+    done = gym(*UP, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "telemetry.otlp" in done.stderr
+    assert "http://127.0.0.1:4318" in done.stderr
