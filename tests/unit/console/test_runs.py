@@ -82,7 +82,8 @@ def test_each_task_counts_once_in_how_sure_the_mean_is(folder: Path) -> None:
 
 def test_figures_of_a_run_that_grew_are_those_of_the_whole_file(folder: Path) -> None:
     board = RunBoard(RunFiles([folder]))
-    figures(board)
+    first = figures(board)
+    assert figures(board)["curve"] is first["curve"]  # nothing was counted again
     path = folder / "first.jsonl"
     with path.open("ab") as stream:
         stream.writelines(orjson.dumps(one) + b"\n" for one in rows({7: (0.5, 0.0, 1.0)}))
@@ -91,6 +92,12 @@ def test_figures_of_a_run_that_grew_are_those_of_the_whole_file(folder: Path) ->
     changing = {"generation"}
     assert {key: grown[key] for key in grown.keys() - changing} == {key: fresh[key] for key in fresh.keys() - changing}
     assert grown["count"] == 9
+
+
+def test_a_run_without_failures_is_not_counted_again(folder: Path) -> None:
+    (folder / "first_failures.jsonl").unlink()
+    board = RunBoard(RunFiles([folder]))
+    assert figures(board)["curve"] is figures(board)["curve"]
 
 
 def test_a_file_that_is_written_anew_is_summed_up_anew(folder: Path) -> None:
