@@ -62,6 +62,7 @@ function readQuery() {
 }
 
 async function ask({ keep = false } = {}) {
+  if (!state.summary) return; // pressed before the page has begun
   const asking = ++state.asking;
   if (!keep) {
     if (state.window) state.window.close();

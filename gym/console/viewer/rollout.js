@@ -61,7 +61,7 @@ function problemBlock(row, body) {
   return make("div", "problem", make("b", "", signs(row.kind)), body.server ? signs(` at ${asText(body.server)}`) : "", textBlock(asText(said)), make("div", "", retry, body.row ? signs(` Row: ${asText(body.row)}`) : ""));
 }
 
-const outputOf = (body) => (isObject(body.response) && Array.isArray(body.response.output) ? body.response.output : []);
+const outputOf = (body) => (isObject(body) && isObject(body.response) && Array.isArray(body.response.output) ? body.response.output : []);
 const contextOf = (body) => ({ depth: 0, agentCalls: isObject(body.response) ? body.response.agent_calls : [], stepRewards: body.step_rewards });
 
 function rolloutBlocks(row, body, file, asked) {
@@ -87,7 +87,7 @@ function rolloutBlocks(row, body, file, asked) {
 /** Shows it in the pane. `look`: {file, label, chip, step, back}; what the list knows and does. */
 async function showRollout(row, look) {
   const turn = (opened.turn += 1), pane = $("reading");
-  Object.assign(opened, { row, look, beside: null, body: null });
+  Object.assign(opened, { row, look, beside: null, body: null, marks: null });
   try {
     opened.body = await source.one(row);
     opened.asked = row.kind && row.kind !== "malformed" && isObject(opened.body) && !opened.body.responses_create_params ? await source.asked(row) : null;
@@ -105,6 +105,7 @@ async function showRollout(row, look) {
 
 function showOpened() {
   const { row, look, body } = opened;
+  if (!body) return; // another one is being read
   const blocks = opened.beside ? besideBlocks(...opened.beside) : rolloutBlocks(row, body, look.file, opened.asked);
   opened.marks = marksBlock(row, opened.found || {});
   const outline = opened.beside || row.kind === "malformed" ? null : outlineBlock(blocks);
@@ -155,7 +156,8 @@ function besideChoice() {
 }
 
 async function showBeside(other) {
-  const body = await source.one(other);
+  const turn = opened.turn, body = await source.one(other);
+  if (turn !== opened.turn) return;
   const { look, row } = opened;
   const side = (one, its, open) => ({ row: one, body: isObject(its) ? its : {}, output: isObject(its) ? outputOf(its) : [], context: isObject(its) ? contextOf(its) : { depth: 0 }, label: look.label(one), chip: look.chip(one), open });
   const alone = () => { opened.beside = null; addressBeside(""); };
