@@ -107,16 +107,14 @@ def cold(path: Path) -> dict[str, Any]:
     for old in path.parent.glob(".*.index"):
         old.unlink()
     files, client, opened = _open(path)
-    pages: list[float] = []
+    pages: list[str] = []
     began = time.perf_counter()
     while files.runs.indexed() < 1:
-        asked = time.perf_counter()
-        client.get(f"{API}/list")
-        pages.append(time.perf_counter() - asked)
+        pages.append(_timed(lambda: client.get(f"{API}/list"))[0])
         time.sleep(0.1)
     return {
         "first page": opened,
-        "slowest page while indexing": _ms(max(pages, default=0.0)),
+        "slowest page while indexing": max(pages, default=""),
         "indexing": _figures(began),
         "memory": _memory(),
         "index": f"{sum(one.stat().st_size for one in path.parent.glob('.*.index')) / 1e6:.1f} MB",
