@@ -6,7 +6,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import orjson
 import pytest
@@ -31,6 +31,7 @@ from tests.support.rollout_files import failure, poisoned, rollout, write_lines
 from tests.support.xss import ALL, CLICK_EVERYTHING, STRANGE, TEXTS
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM, reason="no Chromium on the PATH")]
+LISTED = "/view/api/runs/list"
 KINDS = ("responses_api_agents", "resources_servers", "responses_api_models")
 
 
@@ -101,12 +102,14 @@ async def test_no_text_of_others_ever_runs_or_fetches_whatever_is_clicked(tmp_pa
         await page.open(f"{url}/")
         paths = await page.run("[...document.querySelectorAll('#menu a')].map((one) => one.pathname)")
         assert {"/view/stack", "/view/rollouts", "/view/docs"} <= set(paths)
-        for path in ["/", *paths]:
+        names = [("run", one["name"]) for one in (await page.run(f"fetchJson('{LISTED}')"))["runs"]]
+        chosen = [f"/view/runs?{urlencode([one])}" for one in names] + [f"/view/compare?{urlencode(names)}"]
+        for path in ["/", *paths, *chosen]:
             await page.open(url + path)
             await settle(page)
             clicks = await page.run(CLICK_EVERYTHING.replace("TYPED", repr(TEXTS[1])))
             await settle(page)
-            assert clicks > (0 if path.endswith("docs") else 2), path
+            assert clicks > (0 if "docs" in path or "compare" in path else 2), path
             assert await page.run("window.wasOwned") is None, path
             assert await page.run(STRANGE) == [], path
             assert page.dialogs == [], path
