@@ -44,6 +44,7 @@ class PersonPlay:
         self.rewards: list[float] = []  # of single steps
         self.verdict: Json | None = None
 
+    @reading("resources", "what the session began with")
     def begin(self, given: Mapping[str, Any], *, steps: bool) -> None:
         """`given`: what the session began with."""
         self.steps = steps
