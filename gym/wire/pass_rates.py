@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gym.wire.metrics import TASK, pass_at_k
+from gym.wire.metrics import TASK
 
 
 class Try(NamedTuple):
@@ -23,13 +24,18 @@ def pass_and_majority(
     for reply in replies:
         given = reply.get(answer) if answer else None
         tasks.setdefault(reply.get(TASK, 0), []).append(Try(float(reply.get("reward") or 0.0), given))
-    groups = list(tasks.values())
+    groups = [_FirstTries(tries) for tries in tasks.values()]
     rates: dict[str, float] = {}
-    for k in range(1, min(map(len, groups), default=0) + 1):
-        rates[f"pass@{k}/{name}"] = _percent(_pass(group, k) for group in groups)
-        rates[f"pass@1[avg-of-{k}]/{name}"] = _percent(_mean(one.score for one in group[:k]) for group in groups)
+    for k in range(1, min(map(len, tasks.values()), default=0) + 1):
+        for group in groups:
+            group.take()
+        rates[f"pass@{k}/{name}"] = _percent(group.passed for group in groups)
+        rates[f"pass@1[avg-of-{k}]/{name}"] = _percent(group.mean for group in groups)
         if answer:
-            rates |= _answer_rates(groups, k, name)
+            rates[f"majority@{k}/{name}"] = _percent(group.majority for group in groups)
+            rates[f"pass@{k}/no_answer"] = _percent(float(group.silent == k) for group in groups)
+            rates[f"pass@1[avg-of-{k}]/no_answer"] = _percent(group.silent / k for group in groups)
+            rates[f"majority@{k}/no_answer"] = rates[f"pass@{k}/no_answer"]
     return rates
 
 
@@ -45,40 +51,115 @@ def pass_and_majority_by(
     return {f"{value}/{metric}": rate for value, group in rates.items() for metric, rate in group.items()}
 
 
-def _answer_rates(groups: Sequence[Sequence[Try]], k: int, name: str) -> dict[str, float]:
-    silent = [[float(one.answer is None) for one in group[:k]] for group in groups]
-    return {
-        f"majority@{k}/{name}": _percent(_majority(group[:k]) for group in groups),
-        f"pass@{k}/no_answer": _percent(min(group) for group in silent),
-        f"pass@1[avg-of-{k}]/no_answer": _percent(_mean(group) for group in silent),
-        f"majority@{k}/no_answer": _percent(min(group) for group in silent),
-    }
+class _FirstTries:
+    """The first k tries of a task, one more with each `take`: what held of the former ones is not counted again, for
+    a task may have thousands."""
+
+    def __init__(self, tries: Sequence[Try]) -> None:
+        self._left = iter(tries)
+        self._taken = 0
+        self._wrong = WrongDraws(tries) if all(one.score in (0.0, 1.0) for one in tries) else None
+        self._sum = ExactSum()
+        self._best = -math.inf
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, float] = {}  # the score of each answer where it was first given
+        self._given: dict[int, _Given] = {}  # by how often
+        self.silent = 0  # without an answer
+
+    def take(self) -> None:
+        score, answer = next(self._left)
+        self._taken += 1
+        self._sum.add(score)
+        self._best = max(self._best, score)
+        if self._wrong is not None:
+            self._wrong.draw()
+        if answer is None:
+            self.silent += 1
+            return
+        self._count(str(answer), score)
+
+    def _count(self, answer: str, score: float) -> None:
+        first = self._first.setdefault(answer, score)
+        often = self._counts[answer]
+        if often:
+            self._given[often].add(-1, -first)
+        self._counts[answer] = often + 1
+        self._given.setdefault(often + 1, _Given()).add(1, first)
+
+    @property
+    def passed(self) -> float:
+        """Unbiased over all tries where each is right or wrong; else the best of the first k."""
+        return self._best if self._wrong is None else 1.0 - self._wrong.chance
+
+    @property
+    def mean(self) -> float:
+        return self._sum.value / self._taken
+
+    @property
+    def majority(self) -> float:
+        """The score of the answer given most often; equal shares are averaged; without any answer it is 0."""
+        if not self._given:
+            return 0.0
+        most = self._given[max(self._given)]
+        return most.scores.value / most.count
 
 
-def _pass(group: Sequence[Try], k: int) -> float:
-    """Unbiased over all tries where each is right or wrong; else the best of the first k."""
-    scores = [one.score for one in group]
-    if all(score in (0.0, 1.0) for score in scores):
-        return pass_at_k(len(scores), int(sum(scores)), k)
-    return max(scores[:k])
+class _Given:
+    """Answers that were given equally often."""
+
+    __slots__ = ("count", "scores")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.scores = ExactSum()
+
+    def add(self, count: int, score: float) -> None:
+        self.count += count
+        self.scores.add(score)
 
 
-def _majority(group: Sequence[Try]) -> float:
-    """The score of the answer given most often; equal shares are averaged, and a group without answers is worth 0."""
-    counted = Counter(str(one.answer) for one in group if one.answer is not None)
-    if not counted:
-        return 0.0
-    top = max(counted.values())
-    return _mean(_score_of(group, answer) for answer, count in counted.items() if count == top)
+class WrongDraws:
+    """The chance that k tries drawn from all are all wrong, k growing by one: 1 - pass@k, from whole numbers."""
+
+    def __init__(self, tries: Sequence[Try]) -> None:
+        self._count = len(tries)
+        self._wrong = sum(one.score == 0.0 for one in tries)
+        self._drawn = 0
+        self._ways = self._all = 1  # to draw so many of the wrong ones, and of all
+
+    def draw(self) -> None:
+        self._drawn += 1
+        self._ways = self._ways * (self._wrong - self._drawn + 1) // self._drawn
+        self._all = self._all * (self._count - self._drawn + 1) // self._drawn
+
+    @property
+    def chance(self) -> float:
+        return self._ways / self._all
 
 
-def _score_of(group: Sequence[Try], answer: str) -> float:
-    return next(one.score for one in group if one.answer is not None and str(one.answer) == answer)
+class ExactSum:
+    """A sum that grows and shrinks without rounding, as `math.fsum` has it of all its terms."""
 
+    __slots__ = ("_parts",)
 
-def _mean(values: Iterable[float]) -> float:
-    return statistics.fmean(values)
+    def __init__(self) -> None:
+        self._parts: list[float] = []
+
+    def add(self, value: float) -> None:
+        parts, kept = self._parts, 0
+        for part in parts:
+            large, small = (part, value) if abs(value) < abs(part) else (value, part)
+            value = large + small
+            rest = small - (value - large)
+            if rest:
+                parts[kept] = rest
+                kept += 1
+        parts[kept:] = [value]
+
+    @property
+    def value(self) -> float:
+        return math.fsum(self._parts)
 
 
 def _percent(values: Iterable[float]) -> float:
-    return 100.0 * _mean(values)
+    return 100.0 * statistics.fmean(values)

@@ -23,6 +23,7 @@ from gym.errors import NotUp, UserError
 from gym.plan.model import Plan, RouterPlan
 from gym.runtime.local import LocalRuntime
 from gym.wire.discovery import Discovery
+from tests.support.router import eventually
 from tests.support.stacks import (
     TIMEOUT,
     all_gone,
@@ -412,9 +413,12 @@ def test_logs_are_merged_followed_across_a_restart_and_end_with_the_stack(home: 
 
 def test_logs_of_one_replica_have_no_prefix_and_an_unknown_name_gets_the_nearest(shared: Path, tmp_path: Path) -> None:
     start(shared, make_stack(make_service(tmp_path, "weather", replicas=2)))
-    (line,) = LocalRuntime().logs(shared, ("weather-2",), follow=False, tail=1)
 
-    assert line.startswith("--- weather-2 starts: pid ")
+    def lines() -> list[str]:
+        return list(LocalRuntime().logs(shared, ("weather-2",), follow=False, tail=2))
+
+    eventually(lambda: lines()[-1].endswith(" weather is ready"), what="the line")
+    assert lines()[0].startswith("--- weather-2 starts: pid ")
     with pytest.raises(UserError, match="no server of this stack is called `wether`") as unknown:
         list(islice(LocalRuntime().logs(shared, ("wether",), follow=False, tail=1), 1))
     assert "weather" in unknown.value.hint

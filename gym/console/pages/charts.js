@@ -14,7 +14,7 @@ function ticksOf(low, high) {
 function frameOf(low, high, label, size = CHART) {
   const y = (value) => size.top + (size.height - size.top - size.bottom) * (1 - (high > low ? (value - low) / (high - low) : 0.5));
   const lines = ticksOf(low, high).map((value) => [draw("line", { x1: size.left, x2: size.width - size.right, y1: y(value), y2: y(value), class: "grid" }), draw("text", { x: size.left - 6, y: y(value) + 4, class: "tick end" }, short(value))]);
-  const node = draw("svg", { viewBox: `0 0 ${size.width} ${size.height}`, class: "chart", role: "img", "aria-label": label }, lines);
+  const node = draw("svg", { viewBox: `0 0 ${size.width} ${size.height}`, class: size.width === size.height ? "chart square" : "chart", role: "img", "aria-label": label }, lines);
   return { node, y };
 }
 

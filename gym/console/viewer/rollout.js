@@ -98,8 +98,10 @@ async function showRollout(row, look) {
     return;
   }
   if (turn !== opened.turn) return;
-  const wanted = opened.repeats.find((one) => one.id === opened.wanted && one.id !== row.id);
+  const asked = opened.wanted === row.id ? "" : opened.wanted;
   opened.wanted = "";
+  const wanted = opened.repeats.find((one) => one.id === asked) || (asked ? await source.row(asked).catch(() => null) : null); // perhaps of another run
+  if (turn !== opened.turn) return;
   await (wanted ? showBeside(wanted) : showOpened());
 }
 
@@ -144,7 +146,8 @@ function addressBeside(id) {
 
 /** The other repeats of the task. */
 function besideChoice() {
-  const others = (opened.repeats || []).filter((one) => one.id !== opened.row.id);
+  const others = (opened.repeats || []).filter((one) => one.id !== opened.row.id), elsewhere = opened.beside?.[1].row;
+  if (elsewhere && !others.some((one) => one.id === elsewhere.id)) others.push(elsewhere);
   if (!others.length) return null;
   const choice = make("select", "");
   choice.setAttribute("aria-label", "Beside another rollout of this task");
@@ -159,7 +162,7 @@ async function showBeside(other) {
   const turn = opened.turn, body = await source.one(other);
   if (turn !== opened.turn) return;
   const { look, row } = opened;
-  const side = (one, its, open) => ({ row: one, body: isObject(its) ? its : {}, output: isObject(its) ? outputOf(its) : [], context: isObject(its) ? contextOf(its) : { depth: 0 }, label: look.label(one), chip: look.chip(one), open });
+  const side = (one, its, open) => ({ row: one, body: isObject(its) ? its : {}, output: isObject(its) ? outputOf(its) : [], context: isObject(its) ? contextOf(its) : { depth: 0 }, label: other.run === row.run ? look.label(one) : `${one.run}: ${look.label(one)}`, chip: look.chip(one), open });
   const alone = () => { opened.beside = null; addressBeside(""); };
   opened.beside = [side(row, opened.body, () => { alone(); showOpened(); }), side(other, body, () => { alone(); look.open(other); })];
   addressBeside(other.id);

@@ -245,6 +245,11 @@ async def test_people_go_from_all_runs_to_one_and_compare_two(folder: Path, tmp_
         await page.until("document.querySelectorAll('.verdict').length === 1")
         assert "2 rose over 0.5" not in await page.text()
         await page.until("document.querySelectorAll('.chart a').length > 0")
+        await page.run("[...document.querySelectorAll('td a')][0].click()")
+        await page.until("document.querySelectorAll('.beside-heads, .beside').length > 0")
+        assert "second" in await page.run("document.getElementById('reading').innerText")
+        await page.open(f"{url}/view/compare?run=first&run=second")
+        await page.until("document.querySelectorAll('.verdict').length === 1")
         assert not page.dialogs
         assert await page.run("document.title") == "first and second: compared"
         assert not page.complaints
