@@ -17,6 +17,10 @@ from gym.console.pages.shell import NotThere
 from gym.files import own_root
 
 FRESH_SECONDS: Final = 10.0
+ALONE: Final = (
+    "No folders of environments are seen from here, as a container's image holds none: those that the stack runs are "
+    "all that is listed. gym list shows the others in a terminal, gym view in a browser."
+)
 Json = dict[str, Any]
 
 
@@ -37,6 +41,10 @@ class EnvCatalog:
             if facts.type == VERIFIERS:
                 found[facts.implementation] = _entry_of(facts, found.get(facts.implementation))
         return dict(sorted(found.items()))
+
+    def lacks(self) -> str:
+        """Said where no folder of servers can be seen, as in a console's container."""
+        return "" if self._known() else ALONE
 
     def find(self, name: str, running: Mapping[str, ServerFacts]) -> CatalogEntry:
         found = self.entries(running).get(name)

@@ -86,7 +86,7 @@ class EnvironmentPages:
         running = self._running()
         found = await run_in_threadpool(self._catalog.entries, running)
         views = [entry_view(one, instances_of(one.name, running)) for one in found.values()]
-        return {"stack": self._stack is not None, "environments": views}
+        return {"stack": self._stack is not None, "environments": views, "missing": self._catalog.lacks()}
 
     async def one(self, request: Request) -> Json:
         """All there is of one; its tools are those of a server that runs, else what its rows list."""

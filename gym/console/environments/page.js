@@ -15,7 +15,7 @@ async function begin() {
   showOne(env);
 }
 
-function showCatalogue({ environments, stack }) {
+function showCatalogue({ environments, stack, missing }) {
   const asked = readState();
   const find = make("input", "");
   find.type = "search";
@@ -38,7 +38,7 @@ function showCatalogue({ environments, stack }) {
   };
   find.oninput = domain.onchange = kind.onchange = show;
   onKeys({ "/": ["search", () => find.focus()] });
-  $("env").replaceChildren(make("h1", "", "Environments"), make("p", "acts", find, domain, kind), count, rows);
+  $("env").replaceChildren(make("h1", "", "Environments"), make("p", "acts", find, domain, kind), count, missing && stack ? make("p", "missing", missing) : "", rows);
   show();
 }
 
@@ -111,7 +111,7 @@ function rowBlock(env, one, each) {
 
 function toolsPart(env) {
   if (!env.tools.length) return nothing(env.stack || env.rows.total ? "A model is offered no tools here." : "What tools it has is known once it runs.");
-  const one = (tool) => make("div", "said", make("p", "", make("b", "mono", signs(toolName(tool)))), tool.description ? make("div", "prose", markdownNodes(asText(tool.description))) : null, lazyFold("schema of its arguments", "aside", () => jsonBlock(parametersOf(tool))));
+  const one = (tool) => make("div", "said", make("p", "tool-name", make("b", "mono", signs(toolName(tool)))), tool.description ? make("div", "prose", markdownNodes(asText(tool.description))) : null, lazyFold("schema of its arguments", "aside", () => jsonBlock(parametersOf(tool))));
   return [make("p", "soft", `As told by ${env.tools_from}.`), ...env.tools.filter(isObject).slice(0, 200).map(one)];
 }
 

@@ -284,15 +284,31 @@ async def test_a_folder_that_the_console_does_not_see_is_said_to_be_missing(tmp_
         write_stack_files(tmp_path, {"counting": server.url, "own": server.url}, tmp_path / "elsewhere")
         found = (await caller.get(f"{API}/one?name=own")).body
         known = (await caller.get(f"{API}/one?name=counting")).body
-        listed = (await caller.get(f"{API}/list")).body["environments"]
+        listed = (await caller.get(f"{API}/list")).body
         view = await begin(caller, server="own", row=ROW)
-    assert [one["name"] for one in listed] == ["counting", "own"]
+    assert [one["name"] for one in listed["environments"]] == ["counting", "own"]
+    assert listed["missing"] == ""
     assert (found["readme"], found["rows"]["total"], found["instances"]) == ("", 0, ["own"])
     assert "elsewhere/servers/resources/own, which this console does not see" in found["missing"]
     assert [one["name"] for one in found["tools"]] == ["add"]
     assert (found["tools_from"], view["state"]) == ("own, which runs", "open")
     assert known["readme"].startswith("# counting")
     assert "does not see" in known["missing"]
+
+
+async def test_a_console_that_sees_no_folders_lists_what_runs_and_says_so(tmp_path: Path) -> None:
+    async with (
+        running(CountingServer.app()) as server,
+        console_to_try(tmp_path, {"counting": server}, tmp_path / "root") as url,
+        Caller(url) as caller,
+    ):
+        listed = (await caller.get(f"{API}/list")).body
+        shown = (await caller.get(f"{API}/one?name=counting")).body
+        view = await turn(caller, await begin(caller, row=ROW), say="done")
+    assert [one["name"] for one in listed["environments"]] == ["counting"]
+    assert "gym view" in listed["missing"]
+    assert (shown["readme"], [one["name"] for one in shown["tools"]]) == ("", ["add"])
+    assert view["verdict"]["reason"] == "counted 0"
 
 
 async def test_integers_of_any_size_reach_the_server_as_they_are(tmp_path: Path) -> None:
