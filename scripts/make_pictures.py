@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
+
+from tests.support.driven_browser import driven
 
 GYM = Path(sys.executable).with_name("gym")
 WIDTH = 110
@@ -22,7 +26,13 @@ TYPED = (
     ("rollouts", "gym rollouts mcqa -o first.jsonl --repeats 8", ""),
     ("profile", "gym profile first.jsonl", ""),
 )
-SIZES = {"view": "1200,800"}
+AGAIN = "gym rollouts mcqa -o second.jsonl --repeats 8 --params '{\"temperature\": 0.5}'"
+# Pages of the stack's console, where `results` is the folder that the commands ran in.
+PAGES = {
+    "stack": ("", "#main svg path"),
+    "run": ("view/runs?run=first", ".chart"),
+    "compare": ("view/compare?run=first&run=second", ".verdict"),
+}
 FONTS = re.compile(r"@font-face \{.*?\}", re.S)
 
 
@@ -33,16 +43,23 @@ def main(folder: Path) -> None:
         try:
             for name, shown, run in TYPED:
                 (folder / f"{name}.svg").write_text(draw(shown, type_in(work, run or shown)), "utf-8")
-            type_in(work, "gym view first.jsonl -o page.html")
-            for name, size in SIZES.items():
-                take(work / "page.html", folder / f"{name}.png", size)
+            type_in(work, f"gym view first.jsonl -o page.html && {AGAIN}")
+            router = re.findall(r"http://127\.0\.0\.1:\d+", type_in(work, "gym ps --json"))[0]
+            pages = {name: (f"{router}/{path}", shown) for name, (path, shown) in PAGES.items()}
+            asyncio.run(take({"view": ((work / "page.html").as_uri(), "#reading h2"), **pages}, folder, work))
         finally:
             type_in(work, "gym down")
 
 
 def type_in(work: Path, line: str) -> str:
     """What a terminal of that width would show, colours included."""
-    env = {**os.environ, "FORCE_COLOR": "1", "COLUMNS": str(WIDTH), "PATH": f"{GYM.parent}:{os.environ['PATH']}"}
+    env = {
+        **os.environ,
+        "FORCE_COLOR": "1",
+        "COLUMNS": str(WIDTH),
+        "GYM_RESULTS": str(work),
+        "PATH": f"{GYM.parent}:{os.environ['PATH']}",
+    }
     done = subprocess.run(["bash", "-c", line], cwd=work, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{line}\n{done.stdout}{done.stderr}")
@@ -57,10 +74,14 @@ def draw(shown: str, output: str) -> str:
         return FONTS.sub("", console.export_svg(title="", unique_id="picture")).replace("Fira Code", "monospace")
 
 
-def take(page: Path, picture: Path, size: str) -> None:
-    quiet = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-background-networking")
-    argv = ["chromium", *quiet, f"--window-size={size}", f"--screenshot={picture.absolute()}", page.as_uri()]
-    subprocess.run(argv, check=True, capture_output=True)
+async def take(pages: Mapping[str, tuple[str, str]], folder: Path, work: Path) -> None:
+    """Each once it shows what it is for."""
+    async with driven(work / "browser") as browser:
+        await browser.look(width=1200, height=800)
+        for name, (url, shown) in pages.items():
+            await browser.open(url)
+            await browser.until(f"document.querySelectorAll({shown!r}).length > 0")
+            await browser.screenshot(folder / f"{name}.png")
 
 
 main(Path(sys.argv[1]))

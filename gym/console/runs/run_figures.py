@@ -14,7 +14,8 @@ from gym.console.viewer.facts import MALFORMED
 from gym.console.viewer.query import draw_bars
 from gym.wire.metrics import pass_at_k
 
-POINTS = 60  # of the curve over time
+POINTS, LEAST_POINTS = 60, 5  # of the curve over time
+LEAST_A_POINT = 10  # rollouts, where there are enough
 MAX_COMPONENTS = 24
 SAMPLED = 20_000  # lines of which the histograms of components and the percentiles are drawn
 MAX_AGENTS = 200
@@ -62,7 +63,7 @@ def mean_by_task(tasks: Iterable[TaskTally]) -> Moments:
 
 def draw_curve(points: Sequence[tuple[float, float]]) -> list[dict[str, float | None]]:
     """The mean reward of each part of a run in the order in which its rollouts ended, with 95 % of chance."""
-    size = math.ceil(len(points) / POINTS) if points else 1
+    size = max(math.ceil(len(points) / POINTS), min(LEAST_A_POINT, math.ceil(len(points) / LEAST_POINTS)), 1)
     found = []
     for start in range(0, len(points), size):
         part = points[start : start + size]

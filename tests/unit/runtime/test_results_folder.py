@@ -11,11 +11,11 @@ from gym.runtime.compose.layout import Layout, State, compose_text, prepare_fold
 from gym.runtime.results_folder import results_folder
 from tests.support.compose_plans import plan_of, service
 
-HOME = Path("/work/.gym/math")
+HOME = Path("/home/ada/.gym/math")
 
 
 @pytest.mark.parametrize(
-    ("named", "folder"), [("", "/work/results"), ("runs", "/work/runs"), ("/data/runs", "/data/runs")]
+    ("named", "folder"), [("", "/home/ada/results"), ("runs", "/home/ada/runs"), ("/data/runs", "/data/runs")]
 )
 def test_it_is_results_beside_where_the_stack_was_started_or_what_was_named(named: str, folder: str) -> None:
     assert results_folder(named, HOME) == Path(folder)
