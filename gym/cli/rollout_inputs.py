@@ -8,9 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from gym.cli.example_files import example_of
 from gym.cli.named_images import find_entry, names_image
 from gym.config import path_variants, search_roots
+from gym.config.example_rows import example_of
 from gym.errors import UserError
 
 

@@ -13,9 +13,9 @@ from typing import NamedTuple
 from pydantic import ValidationError
 
 from gym.cli.audit.subject import AuditFinding
-from gym.cli.example_files import EXAMPLE, example_of
 from gym.cli.verifying import FindPython, audit_server, run_verifier_cases
 from gym.config import CatalogEntry, is_foreign
+from gym.config.example_rows import EXAMPLE, example_of
 from gym.config.yaml_source import read_yaml
 from gym.errors import GymError, ProgramFailed
 from gym.programs import find_program, run_program

@@ -10,9 +10,10 @@ from rich.text import Text
 
 from gym import labels
 from gym.cli import console
-from gym.cli.example_files import example_of, relative
+from gym.cli.relative_paths import relative
 from gym.cli.replica_table import replica_table
 from gym.config import find_server, search_roots
+from gym.config.example_rows import example_of
 from gym.config.packed import packed_at
 from gym.errors import UserError
 from gym.plan import Plan

@@ -64,7 +64,7 @@ def list_servers(roots: Iterable[Path]) -> tuple[CatalogEntry, ...]:
     entries: dict[tuple[ServerType, str], CatalogEntry] = {}
     for folder in server_folders(roots):
         if (folder.type, folder.name) not in entries:
-            entries[folder.type, folder.name] = _entry(folder)
+            entries[folder.type, folder.name] = read_server(folder)
     return tuple(sorted(entries.values(), key=lambda one: (SERVER_TYPES.index(one.type), one.name)))
 
 
@@ -191,7 +191,8 @@ def _read(config: Path) -> Node:
         return Node({})
 
 
-def _entry(folder: ServerFolder) -> CatalogEntry:
+def read_server(folder: ServerFolder) -> CatalogEntry:
+    """What a folder says of itself."""
     config = folder.configs[0] if folder.configs else None
     tree = _read(config) if config else Node({})
     fields = _fields(tree, folder)

@@ -12,9 +12,11 @@ from gym import labels
 from gym.console.app import Deps, make_app
 from gym.console.console_settings import ConsoleSettings, read_settings
 from gym.console.discovery_sources import LiveSources
+from gym.console.environments.environments_section import StackToTry, make_section
+from gym.console.environments.person_session import PersonSessions
 from gym.console.probes import Prober
 from gym.console.reconcile import Reconciler
-from gym.console.run_sections import make_run_sections
+from gym.console.run_sections import find_environments, make_run_sections
 from gym.console.stack.stack_view import StackParts
 from gym.console.upstream_addresses import UpstreamAdmin
 from gym.console.viewer.run_files import RunFiles
@@ -23,6 +25,7 @@ from gym.http.pool import HttpClient
 from gym.server import serve
 from gym.server.config import Settings as ServeSettings
 from gym.server.refusing import Rules
+from gym.server.replicas import Peers
 from gym.wire.stack_names import ROUTER
 
 
@@ -53,7 +56,9 @@ def make_deps(settings: ConsoleSettings) -> Deps:
     reconciler = make_reconciler(settings)
     deps = Deps(sources, prober, settings.token, admin=admin, reconciler=reconciler, parts=parts, client=client)
     runs = RunFiles([settings.results], later=True) if settings.results else None
-    return replace(deps, sections=make_run_sections(runs, deps.board.running)) if runs else deps
+    to_try = StackToTry(sources, PersonSessions(Peers(settings.discovery, {}, client), client))
+    environments = make_section(find_environments(), to_try)
+    return replace(deps, sections=make_run_sections(runs, deps.board.running, environments))
 
 
 def make_reconciler(settings: ConsoleSettings) -> Reconciler | None:

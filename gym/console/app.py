@@ -28,7 +28,7 @@ from gym.console.group_streams import OpenStreams
 from gym.console.guide.guide_section import GUIDE
 from gym.console.origin import find_origin
 from gym.console.outside_only import REFUSAL, OutsideOnly
-from gym.console.pages.shell import NO_STORE, PAGE_HEADERS, PageAccess, Section, fill_shell, make_pages
+from gym.console.pages.shell import NO_STORE, PAGE_HEADERS, PageAccess, Section, ending, fill_shell, make_pages
 from gym.console.probes import Probe
 from gym.console.rollout_streams import LinesResponse, RolloutService
 from gym.console.stack.stack_section import make_section
@@ -124,7 +124,8 @@ async def _kept(deps: Deps) -> AsyncIterator[None]:
     reconciler = deps.reconciler
     work = asyncio.get_running_loop().create_task(reconciler.run(), name="routes") if reconciler else None
     try:
-        yield
+        async with ending(deps.sections):
+            yield
     finally:
         deps.vanished.close()
         if work is not None:

@@ -30,7 +30,7 @@ from gym.server.tools import NAME, RESERVED
 from gym.wire import items, metrics, sse
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import write_any_json, write_json
-from gym.wire.observations import observation_items
+from gym.wire.observations import add_seeded
 from gym.wire.policy_endpoint import (
     FIELDS,
     URL,
@@ -273,17 +273,6 @@ def parse_run(body: bytes) -> RunRow:
     if DEFAULTS in fields:
         return parse_run(write_any_json(fill_params(from_json(body))))  # keeps large integers
     return RunRow(body, fields)
-
-
-def add_seeded(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The parameters with the environment's tools, which replace the row's of the same name, and its observation."""
-    tools, observed = list(given.get("tools") or ()), observation_items(given.get("observation"))
-    names = {one.get("name") for one in tools}
-    asked = items.input_items(params.get("input"))
-    if observed and asked[-len(observed) :] != observed:  # a rollout that is run again has it already
-        asked = asked + observed
-    own = [one for one in params.get("tools") or () if one.get("name") not in names]
-    return {**params, "input": asked, **({"tools": own + tools} if tools else {})}
 
 
 def without_policy(row: RunRow) -> RunRow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from gym.wire import items
@@ -22,3 +23,14 @@ def observation_items(observation: Any) -> list[items.Item]:
         return [observation]
     text = observation if isinstance(observation, str) else write_json(observation).decode()
     return [{"type": "message", "role": "user", "content": text}]
+
+
+def add_seeded(params: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The parameters with the environment's tools, which replace the row's of the same name, and its observation."""
+    tools, observed = list(given.get("tools") or ()), observation_items(given.get("observation"))
+    names = {one.get("name") for one in tools}
+    asked = items.input_items(params.get("input"))
+    if observed and asked[-len(observed) :] != observed:  # a rollout that is run again has it already
+        asked = asked + observed
+    own = [one for one in params.get("tools") or () if one.get("name") not in names]
+    return {**params, "input": asked, **({"tools": own + tools} if tools else {})}

@@ -17,17 +17,22 @@ from starlette.routing import Route
 
 from gym.console.app import Deps, make_app
 from gym.console.discovery_sources import LiveSources
+from gym.console.environments.env_catalog import EnvCatalog
+from gym.console.environments.environments_section import StackToTry, make_section
+from gym.console.environments.person_session import PersonSessions
 from gym.console.probes import Prober
 from gym.console.run_sections import make_run_sections
 from gym.console.stack.stack_view import StackParts
 from gym.console.viewer.run_files import RunFiles
 from gym.files import write_atomically
 from gym.http.pool import HttpClient
+from gym.server.replicas import Peers
 from gym.server.testing import running
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView
 from gym.wire.stack_notes import REPLICAS, SANDBOXES, ReplicaNote, ReplicaNotes, SandboxNotes, write_note
 from tests.support.driven_browser import CHROMIUM, DrivenPage, driven
 from tests.support.rollout_files import failure, poisoned, rollout, write_lines
+from tests.support.tried_stack import write_environment
 from tests.support.xss import ALL, CLICK_EVERYTHING, STRANGE, TEXTS
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(not CHROMIUM, reason="no Chromium on the PATH")]
@@ -82,10 +87,14 @@ async def hostile_console(folder: Path) -> AsyncIterator[str]:
     async with running(Starlette(routes=[Route("/{rest:path}", says_what_it_likes)])) as url:
         write_stack(folder, url)
         write_results(folder / "results")
+        write_environment(folder / "root", "x", readme=f"# {ALL}\n\n{ALL}\n\nLicense: {ALL}\n")
         runs = RunFiles([folder / "results"])
         sources = LiveSources(str(folder / "discovery.json"), folder / "console.json", client)
         parts = StackParts(notes=folder / "notes", logs=folder / "logs")
-        deps = Deps(sources, Prober(client), parts=parts, client=client, sections=make_run_sections(runs))
+        sessions = PersonSessions(Peers(str(folder / "discovery.json"), {}, client), client)
+        environments = make_section(EnvCatalog([folder / "root"]), StackToTry(sources, sessions))
+        sections = make_run_sections(runs, environments=environments)
+        deps = Deps(sources, Prober(client), parts=parts, client=client, sections=sections)
         async with running(make_app(deps)) as console:
             collecting = {"done": 1, "failed": 2, "total": 4, "in_flight": 1, "rate": 1.0, "mean_reward": 0.5}
             told = {**collecting, "eta_seconds": 3.0, "failures": {ALL[:60]: 2}, "paused_reason": ALL}
@@ -104,12 +113,14 @@ async def test_no_text_of_others_ever_runs_or_fetches_whatever_is_clicked(tmp_pa
         assert {"/view/stack", "/view/rollouts", "/view/docs"} <= set(paths)
         names = [("run", one["name"]) for one in (await page.run(f"fetchJson('{LISTED}')"))["runs"]]
         chosen = [f"/view/runs?{urlencode([one])}" for one in names] + [f"/view/compare?{urlencode(names)}"]
+        chosen += [f"/view/environments?{urlencode({'name': name})}" for name in ("x", ALL)]
         for path in ["/", *paths, *chosen]:
             await page.open(url + path)
             await settle(page)
             clicks = await page.run(CLICK_EVERYTHING.replace("TYPED", repr(TEXTS[1])))
             await settle(page)
-            assert clicks > (0 if "docs" in path or "compare" in path else 2), path
+            few = path.endswith(("docs", "environments")) or "compare" in path
+            assert clicks > (0 if few else 2), path
             assert await page.run("window.wasOwned") is None, path
             assert await page.run(STRANGE) == [], path
             assert page.dialogs == [], path

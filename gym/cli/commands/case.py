@@ -10,7 +10,7 @@ import typer
 
 from gym.cli import console
 from gym.cli.case_file import append_case, find_cases_file
-from gym.cli.example_files import relative
+from gym.cli.relative_paths import relative
 from gym.cli.rollout_case import find_rollout, rollout_to_case
 
 Rollouts = Annotated[Path, typer.Argument(metavar="ROLLOUTS", help="What `gym rollouts` wrote.")]

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.example_files import relative
+from gym.cli.relative_paths import relative
 from gym.cli.scaffold import (
     ServerTemplate,
     check_name,

@@ -12,13 +12,13 @@ import typer
 from gym.cli import console
 from gym.cli.caller_token import read_token
 from gym.cli.commands.ask import read_row
-from gym.cli.example_files import example_of
 from gym.cli.named_images import find_entry
 from gym.cli.options import DEFAULT_STACK, StackName
 from gym.cli.play.played_row import PlayedRow
 from gym.cli.play.typed_turn import Left
 from gym.cli.stack_session import router_of
 from gym.client import Stack
+from gym.config.example_rows import example_of
 from gym.errors import UserError
 
 Server = Annotated[str, typer.Argument(metavar="NAME", help="A resources server of the stack that runs.")]

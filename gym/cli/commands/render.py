@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from gym.cli import console
-from gym.cli.example_files import relative
 from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Overrides, Port, Replicas, StackName, Strict
 from gym.cli.planning import plan_stack
 from gym.cli.profiles import Profile, compose_file, write_for_containers
+from gym.cli.relative_paths import relative
 from gym.cli.rendering import Target, render_plan
 from gym.cli.replica_table import live_status
 from gym.cli.stack_request import load_named

@@ -12,11 +12,11 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from gym.cli import console
-from gym.cli.catalog_page import example_rows, row_fields, shorten
-from gym.cli.example_files import example_of, relative
 from gym.cli.named_images import find_entry
+from gym.cli.relative_paths import relative
 from gym.config import CatalogEntry, own_fields, redact
 from gym.config.catalog import own_facts
+from gym.config.example_rows import example_of, example_rows, row_fields, shorten
 from gym.config.instance_keys import FACTS
 from gym.config.late_references import SERVICES
 from gym.config.nodes import plain

@@ -9,6 +9,7 @@ from typing import Any
 
 from gym.errors import UserError
 from gym.wire import items
+from gym.wire.person_play import find_tool, make_call
 
 QUIT, BLOCK = "/quit", '"""'
 HOW = (
@@ -44,10 +45,7 @@ def parse_turn(typed: str, tools: Sequence[Mapping[str, Any]]) -> items.Item:
     name, _, rest = typed.removeprefix("/").partition(" ")
     if not typed.startswith("/"):
         return items.message(typed)
-    known = {str(one.get("name")): one for one in tools}
-    if name not in known:
-        raise UserError(f"There is no tool {name!r}.", f"There are: {', '.join(known) or 'none'}.")
-    return items.function_call(name, json.dumps(_arguments(rest.strip(), known[name]), ensure_ascii=False))
+    return make_call(name, _arguments(rest.strip(), find_tool(name, tools)), tools)
 
 
 def describe_tool(tool: Mapping[str, Any], *, whole: bool = False) -> str:

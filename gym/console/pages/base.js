@@ -77,3 +77,6 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
   act(event);
 });
+
+// On a narrow screen the menu scrolls: the page that is shown is in sight.
+document.querySelector('#menu [aria-current="page"]')?.scrollIntoView({ inline: "center", block: "nearest" });

@@ -8,7 +8,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import html
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Final
@@ -24,8 +25,9 @@ from starlette.routing import BaseRoute, Route
 from gym.console.pages.page_token import TokenMiddleware
 from gym.errors import UserError
 
-HERE: Final = "gym.console.pages"
-SHARED: Final = "pages/"  # before the name of a script or style that several sections use
+CONSOLE: Final = "gym.console"
+HERE: Final = f"{CONSOLE}.pages"
+BASE: Final = ("pages/base.css", "pages/base.js")  # of every page
 MEDIA_TYPES: Final = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml", ".woff2": "font/woff2"}
 NO_STORE: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 POLICY: Final = (
@@ -44,9 +46,10 @@ class Section:
     name: str  # its page is /view/NAME, its JSON is below /view/api/NAME/
     title: str  # in the menu
     package: str  # where page.html (the inside of <main>) and what follows lie
-    scripts: tuple[str, ...] = ("page.js",)  # in this order, after base.js
+    scripts: tuple[str, ...] = ("page.js",)  # in this order, after base.js; "viewer/texts.js" is of gym.console.viewer
     styles: tuple[str, ...] = ("page.css",)
     routes: Sequence[BaseRoute] = ()
+    end: Callable[[], Awaitable[None]] | None = None  # awaited when the pages are no longer served
 
 
 @dataclass(frozen=True)
@@ -64,14 +67,26 @@ def make_app(sections: Sequence[Section], access: PageAccess, first: str = "") -
     near = Middleware(TrustedHostMiddleware, allowed_hosts=["127.0.0.1", "localhost"], www_redirect=False)
     guard = Middleware(TokenMiddleware, token=access.token) if access.token else near
     front = Route("/", lambda _: RedirectResponse(f"/view/{first or sections[0].name}"))
-    return Starlette(routes=[front, *make_pages(sections, access)], middleware=[guard])
+    routes = [front, *make_pages(sections, access)]
+    return Starlette(routes=routes, middleware=[guard], lifespan=lambda _: ending(sections))
+
+
+@asynccontextmanager
+async def ending(sections: Sequence[Section]) -> AsyncIterator[None]:
+    """What the sections hold is let go of at the end."""
+    try:
+        yield
+    finally:
+        for one in sections:
+            if one.end is not None:
+                await one.end()
 
 
 def make_pages(sections: Sequence[Section], access: PageAccess) -> list[BaseRoute]:
     """`/view/NAME`, `/view/static/NAME/FILE`, and the sections' own JSON."""
-    own = ((one, name) for one in sections for name in one.scripts + one.styles if not name.startswith(SHARED))
-    statics = {(one.name, name): _load(one.package, name) for one, name in own}
-    statics |= {("pages", name): _load(HERE, name) for name in ("base.css", "base.js", "charts.js", "figures.css")}
+    named = {_address(one, name): _source(one, name) for one in sections for name in one.scripts + one.styles}
+    named |= {f"/view/static/{name}": (HERE, name.partition("/")[2]) for name in BASE}
+    statics = {address: _load(package, name) for address, (package, name) in named.items()}
     pages = [Route(f"/view/{one.name}", _answer_page(fill_shell(one, sections, access))) for one in sections]
     routes = [route for one in sections for route in one.routes]
     return [
@@ -85,8 +100,8 @@ def make_pages(sections: Sequence[Section], access: PageAccess) -> list[BaseRout
 def fill_shell(section: Section, sections: Sequence[Section], access: PageAccess) -> str:
     """The page as it is served."""
     links = [_menu_link(one, current=one is section) for one in sections]
-    styles = ["/view/static/pages/base.css", *(_address(section, one) for one in section.styles)]
-    scripts = ["/view/static/pages/base.js", *(_address(section, one) for one in section.scripts)]
+    styles = [f"/view/static/{BASE[0]}", *(_address(section, one) for one in section.styles)]
+    scripts = [f"/view/static/{BASE[1]}", *(_address(section, one) for one in section.scripts)]
     return _fill(
         section,
         {
@@ -98,7 +113,13 @@ def fill_shell(section: Section, sections: Sequence[Section], access: PageAccess
 
 
 def _address(section: Section, name: str) -> str:
-    return f"/view/static/{name}" if name.startswith(SHARED) else f"/view/static/{section.name}/{name}"
+    return f"/view/static/{name}" if "/" in name else f"/view/static/{section.name}/{name}"
+
+
+def _source(section: Section, name: str) -> tuple[str, str]:
+    """Package and file: the section's own, or those of a package beside it."""
+    folder, _, file = name.rpartition("/")
+    return f"{CONSOLE}.{folder}" if folder else section.package, file
 
 
 def fill_file(section: Section) -> str:
@@ -165,9 +186,9 @@ def _answer_page(text: str) -> Callable[[Request], Response]:
     return lambda _: Response(text, headers=PAGE_HEADERS, media_type="text/html")
 
 
-def _answer_static(statics: dict[tuple[str, str], _Static], request: Request) -> Response:
+def _answer_static(statics: dict[str, _Static], request: Request) -> Response:
     """Looked up among the names that were loaded: no path of a request reaches the disk."""
-    found = statics.get((request.path_params["section"], request.path_params["name"]))
+    found = statics.get("/view/static/{section}/{name}".format(**request.path_params))
     if found is None:
         return json_reply({"error": "no such file"}, status=404)
     headers = {"etag": found.etag, "cache-control": "no-cache", "x-content-type-options": "nosniff"}

@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
+from gym.console.pages.json_posts import RefusedPost, parse_post, read_post
 from gym.console.pages.shell import NO_STORE, answering, json_reply
 from gym.console.viewer.notes import NotesFile, RolloutNote, note_key
 from gym.console.viewer.query import Place
 from gym.console.viewer.rollout_files import RolloutFiles
-from gym.errors import UserError
 
 MAX_CHANGE = 200_000  # bytes
 MAX_REPEATS = 64
@@ -58,17 +58,11 @@ class NotedRollouts:
         return StreamingResponse(self._lines(flagged), headers=headers, media_type="application/x-ndjson")
 
     async def change(self, request: Request) -> Response:
-        """A page elsewhere cannot send this kind of body here without being asked first, and we never allow it."""
-        kinds = {one.partition(";")[0].strip().lower() for one in request.headers.getlist("content-type")}
-        if kinds != {"application/json"}:
-            found = ", ".join(sorted(kinds))[:60] or "no type"
-            return json_reply({"error": f"a change is sent as application/json, found {found}"}, 415)
-        body = bytearray()
-        async for chunk in request.stream():
-            body += chunk
-            if len(body) > MAX_CHANGE:
-                return json_reply({"error": f"a change has at most {MAX_CHANGE:,} bytes"}, 413)
-        return await run_in_threadpool(answering(partial(self._change, bytes(body))), request)
+        try:
+            body = await read_post(request, MAX_CHANGE)
+        except RefusedPost as refused:
+            return json_reply({"error": str(refused)}, refused.status)
+        return await run_in_threadpool(answering(partial(self._change, body)), request)
 
     def repeats(self, request: Request) -> Response:
         """The rollouts of the same task in its file, this one among them."""
@@ -91,12 +85,7 @@ class NotedRollouts:
             }
 
     def _change(self, body: bytes, request: Request) -> Response:
-        try:
-            change = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
-            raise UserError(f"a change is a JSON object: {error}") from None
-        if not isinstance(change, dict):
-            raise UserError('a change is a JSON object such as {"flag": true}')
+        change = parse_post(body, "a change", '{"flag": true}')
         notes, key, line = self._at(self._place(request))
         return json_reply(notes.change(key, line, change).to_dict())
 

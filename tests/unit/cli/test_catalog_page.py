@@ -10,14 +10,12 @@ import pytest
 
 from gym.cli.catalog_page import (
     CatalogFilter,
-    RowField,
     check_domain,
     entry_table,
-    example_rows,
-    row_fields,
     servers_to_markdown,
 )
 from gym.config import CatalogEntry, list_servers
+from gym.config.example_rows import RowField, example_rows, row_fields
 from gym.errors import UserError
 from tests.support.shipped import SERVERS
 

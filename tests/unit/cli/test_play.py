@@ -88,7 +88,7 @@ def served(app: Any) -> Iterator[DirectStack]:
         thread.join()
 
 
-def play(app: Any, *typed: str) -> tuple[dict[str, Any] | None, list[str]]:
+def play(app: Any, *typed: str, row: dict[str, Any] = ROW) -> tuple[dict[str, Any] | None, list[str]]:
     lines, shown = iter(typed), list[str]()
 
     def read() -> str:
@@ -97,7 +97,7 @@ def play(app: Any, *typed: str) -> tuple[dict[str, Any] | None, list[str]]:
         raise Left
 
     with served(app) as stack:
-        return PlayedRow(cast(Any, stack), "env", ROW, shown.append, read).play(), shown
+        return PlayedRow(cast(Any, stack), "env", row, shown.append, read).play(), shown
 
 
 def test_a_person_sees_the_prompt_calls_tools_and_gets_the_verdict() -> None:
@@ -129,6 +129,19 @@ def test_an_environment_of_steps_is_played_to_its_end() -> None:
     assert verdict["reward"] == 1.0
     assert "user: Guess." in shown
     assert "(reward so far 0)" in shown
+
+
+def test_a_row_that_takes_the_tools_of_its_server_gets_them() -> None:
+    row = {"responses_create_params_defaults": {"tools": "auto", "input": "Count."}, "responses_create_params": {}}
+    verdict, shown = play(Counting.app(), "/add number=3", "done", row=row)
+    assert verdict is not None
+    assert verdict["reward"] == 1.0
+    assert shown[:2] == ["user: Count.", "tools: add(number)"]
+
+
+def test_what_is_no_row_is_told() -> None:
+    with pytest.raises(UserError, match="responses_create_params"):
+        play(Counting.app(), "done", row={"question": "?"})
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from io import StringIO
 
 from rich.console import Console, RenderableType
 
-from gym.cli.catalog_page import LONGEST_TEXT, shorten
 from gym.cli.file_view import code, readme
+from gym.config.example_rows import LONGEST_TEXT, shorten
 
 README = "# name\n\n| | |\n|---|---|\n| Tools | none |\n| Reward | 1.0 |\n\n| mode | reads |\n|---|---|\n| a | b |\n"
 
