@@ -17,7 +17,7 @@ log = logging.getLogger("gym.broker")
 
 
 class ConsoleNotes:
-    """`tell` hears what happens to containers beside whoever heard it before."""
+    """`tell` gets what happens to containers, and passes it on to the listener that was there before."""
 
     def __init__(self, folder: Path, tell: Callable[..., None]) -> None:
         self._folder = folder

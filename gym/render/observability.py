@@ -1,6 +1,6 @@
 """Prometheus, Grafana and a trace store beside a stack: their files, and a Compose file to merge over ours. Pure.
 
-The pieces are templates below compose/observability; whoever calls gives their texts.
+The pieces are templates below compose/observability; the caller reads them.
 """
 
 from __future__ import annotations

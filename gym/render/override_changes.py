@@ -41,7 +41,7 @@ def override_changes(before: Sequence[str], now: Sequence[str], plan: Plan, proj
 
 
 def check_override(texts: Mapping[str, str], plan: Plan, project: str) -> None:
-    """Whoever writes a server's name wrongly is told the right one, before Compose asks for an image."""
+    """A wrong server name is refused with the nearest one, before Compose asks for an image."""
     trees = {path: _services(text) for path, text in texts.items()}
     known = {*_instances(plan, project).values(), *_instances(plan, project), *OWN}
     made = {name for tree in trees.values() for name, service in tree.items() if _makes(service)}

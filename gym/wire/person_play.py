@@ -27,7 +27,7 @@ class PersonCall(NamedTuple):
 
 
 class PersonPlay:
-    """Whoever sends the calls gives the replies back; `verdict` is there once the row is over."""
+    """The caller sends the calls and gives the replies back; `verdict` is there once the row is over."""
 
     def __init__(self, row: Json) -> None:
         if not isinstance(row.get(PARAMS), dict):

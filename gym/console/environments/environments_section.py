@@ -16,8 +16,8 @@ from gym.console.environments.audit_figures import PAGE, read_audits
 from gym.console.environments.env_catalog import EnvCatalog, entry_view, full_facts, instances_of
 from gym.console.environments.env_files import EnvFiles
 from gym.console.environments.person_session import PersonSession, PersonSessions
-from gym.console.pages.json_posts import RefusedPost, parse_post, read_post
-from gym.console.pages.shell import NO_STORE, NotThere, Section, json_reply
+from gym.console.pages.json_posts import parse_post, read_post
+from gym.console.pages.shell import EXPLAINED, NO_STORE, NotThere, Section, explain
 from gym.console.viewer.app import read_whole
 from gym.errors import UserError
 from gym.files import own_root
@@ -50,31 +50,27 @@ class StackToTry:
 def make_section(catalog: EnvCatalog, stack: StackToTry | None = None) -> Section:
     pages = EnvironmentPages(catalog, stack)
     routes = [
-        Route(f"{API}/list", told(pages.list)),
-        Route(f"{API}/one", told(pages.one)),
-        Route(f"{API}/row", told(pages.row)),
-        Route(f"{API}/tries", told(pages.begin), methods=["POST"]),
-        Route(f"{API}/tries/{{id}}", told(pages.look)),
-        Route(f"{API}/tries/{{id}}", told(pages.turn), methods=["POST"]),
+        Route(f"{API}/list", replying(pages.list)),
+        Route(f"{API}/one", replying(pages.one)),
+        Route(f"{API}/row", replying(pages.row)),
+        Route(f"{API}/tries", replying(pages.begin), methods=["POST"]),
+        Route(f"{API}/tries/{{id}}", replying(pages.look)),
+        Route(f"{API}/tries/{{id}}", replying(pages.turn), methods=["POST"]),
     ]
     end = stack.sessions.aclose if stack else None
     return Section("environments", "Environments", "gym.console.environments", SCRIPTS, STYLES, routes, end)
 
 
-def told(call: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
-    """What a person may meet becomes a sentence on the page."""
+def replying(call: Callable[[Request], Awaitable[Any]]) -> Callable[[Request], Awaitable[Response]]:
+    """The value as JSON, whatever its whole numbers; an error as a sentence on the page."""
 
-    async def answer(request: Request) -> Response:
+    async def reply(request: Request) -> Response:
         try:
             return Response(write_any_json(await call(request)), 200, NO_STORE, "application/json")
-        except RefusedPost as refused:
-            return json_reply({"error": str(refused)}, refused.status)
-        except UserError as error:
-            return json_reply({"error": str(error)}, 400)
-        except NotThere as error:
-            return json_reply({"error": str(error)}, 404)
+        except EXPLAINED as error:
+            return explain(error)
 
-    return answer
+    return reply
 
 
 class EnvironmentPages:

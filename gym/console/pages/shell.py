@@ -22,6 +22,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from gym.console.pages.json_posts import RefusedPost
 from gym.console.pages.page_token import TokenMiddleware
 from gym.errors import UserError
 
@@ -39,6 +40,9 @@ PAGE_HEADERS: Final = {**NO_STORE, "content-security-policy": POLICY, "referrer-
 
 class NotThere(LookupError):
     """What a URL names is not, or no longer is; the text says so to a person."""
+
+
+EXPLAINED: Final = (RefusedPost, UserError, NotThere, OSError)  # what a person may meet
 
 
 @dataclass(frozen=True)
@@ -138,14 +142,19 @@ def answering(call: Callable[[Request], Response]) -> Callable[[Request], Respon
     def answer(request: Request) -> Response:
         try:
             return call(request)
-        except UserError as error:
-            return json_reply({"error": str(error)}, status=400)
-        except NotThere as error:
-            return json_reply({"error": str(error)}, status=404)
-        except OSError as error:
-            return json_reply({"error": f"{error.filename}: {error.strerror}"}, status=410)
+        except EXPLAINED as error:
+            return explain(error)
 
     return answer
+
+
+def explain(error: Exception) -> Response:
+    """Of one of `EXPLAINED`: the sentence and its status."""
+    if isinstance(error, RefusedPost):
+        return json_reply({"error": str(error)}, error.status)
+    if isinstance(error, OSError):
+        return json_reply({"error": f"{error.filename}: {error.strerror}"}, 410)
+    return json_reply({"error": str(error)}, 404 if isinstance(error, NotThere) else 400)
 
 
 def json_reply(value: Any, status: int = 200) -> Response:

@@ -59,7 +59,7 @@ def _copy_tree(source: Path, target: Path) -> None:
 
 
 def _copy_file(source: Path, target: Path, root: Path) -> None:
-    """Whoever reads it meanwhile reads the old one, or the new one."""
+    """A reader sees the old one or the new one, never a part of it."""
     mode = RUNNABLE if source.stat().st_mode & 0o111 else READABLE
     data = source.read_bytes()
     if target.is_file() and target.stat().st_mode & 0o777 == mode and target.read_bytes() == data:
