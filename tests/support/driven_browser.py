@@ -22,6 +22,10 @@ OPTIONS = (
 SECONDS = 120.0
 
 
+class BrowserRefusedError(AssertionError):
+    """The browser did not do what it was asked: mostly because the page gave way to another one in the meantime."""
+
+
 class DrivenPage:
     """One tab."""
 
@@ -61,6 +65,7 @@ class DrivenPage:
                 await asyncio.sleep(0.02)
 
     async def text(self) -> str:
+        await self.until("document.readyState === 'complete'")
         return " ".join(str(await self.run("document.body.innerText")).split())
 
     async def look(self, *, width: int = 1600, height: int = 1000, dark: bool = False) -> None:
@@ -78,8 +83,12 @@ class DrivenPage:
             told = orjson.loads(message.data)
             if "id" in told:
                 future = self._waiting.pop(told["id"])
-                if not future.done():
-                    future.set_result(told.get("result") or {})
+                if future.done():
+                    continue
+                if "error" in told:
+                    future.set_exception(BrowserRefusedError(told["error"].get("message")))
+                else:
+                    future.set_result(told["result"])
             else:
                 self._hear(told["method"], told["params"])
 
