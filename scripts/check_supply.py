@@ -20,8 +20,23 @@ ROOT = Path(__file__).parents[1]
 PAGE, ADVISORIES, LOCKS = "docs/licences.md", "requirements/advisories.json", "requirements"
 # Of a text that others may pass on, sell and change without giving their own away; MPL asks for changes of its files.
 ALLOWED = frozenset(
-    "0BSD Apache-2.0 BSD-2-Clause BSD-3-Clause CC0-1.0 ISC MIT MIT-0 MIT-CMU MPL-2.0 PSF-2.0 Python-2.0 Unlicense Zlib"
-    " CNRI-Python".split()
+    {
+        "0BSD",
+        "Apache-2.0",
+        "BSD-2-Clause",
+        "BSD-3-Clause",
+        "CC0-1.0",
+        "CNRI-Python",
+        "ISC",
+        "MIT",
+        "MIT-0",
+        "MIT-CMU",
+        "MPL-2.0",
+        "PSF-2.0",
+        "Python-2.0",
+        "Unlicense",
+        "Zlib",
+    }
 )
 # Their metadata says `BSD` and not which: read in their licence files, of antlr4 in its repository.
 READ_BY_HAND = dict.fromkeys(

@@ -40,10 +40,27 @@ SPDX: Final[Mapping[str, str]] = {
     "zlib/libpng license": "Zlib",
 }
 PLAIN: Final = frozenset(
-    (
-        "0BSD Apache-2.0 BlueOak-1.0.0 BSD-2-Clause BSD-3-Clause BSL-1.0 CC0-1.0 CNRI-Python HPND ISC MIT MIT-0 MIT-CMU"
-        " MPL-2.0 PSF-2.0 Python-2.0 Unlicense Zlib ZPL-2.1"
-    ).split()
+    {
+        "0BSD",
+        "Apache-2.0",
+        "BlueOak-1.0.0",
+        "BSD-2-Clause",
+        "BSD-3-Clause",
+        "BSL-1.0",
+        "CC0-1.0",
+        "CNRI-Python",
+        "HPND",
+        "ISC",
+        "MIT",
+        "MIT-0",
+        "MIT-CMU",
+        "MPL-2.0",
+        "PSF-2.0",
+        "Python-2.0",
+        "Unlicense",
+        "Zlib",
+        "ZPL-2.1",
+    }
 )
 BY_SMALL_LETTERS: Final = {one.lower(): one for one in PLAIN}
 CLASSIFIER: Final = "License :: "
