@@ -61,16 +61,14 @@ class RawBackend:
         self._threads = [threading.Thread(target=self._accept, daemon=True)]
         self._threads[0].start()
 
-    def take(self) -> bytes:
-        """What came since the last look."""
-        found = b"".join(bytes(one) for one in self.lines)
-        for one in self.lines:
-            one.clear()
-        return found
-
     def connections(self) -> list[bytes]:
-        """What came on each, since the last look."""
+        """All that came on each."""
         return [bytes(one) for one in self.lines]
+
+    def request(self, path: bytes) -> bytes:
+        """What came from the request line with this path on; nothing where none did."""
+        line = b"POST " + path + b" HTTP/1.1"
+        return next((one[one.index(line) :] for one in self.connections() if line in one), b"")
 
     def stop(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
