@@ -92,3 +92,17 @@ def test_what_is_put_beside_a_stack_to_watch_it_is_no_root() -> None:
         assert re.fullmatch(r"[1-9]\d*:\d+", one["user"]), name
         assert one["cap_drop"] == ["ALL"], name
         assert one["security_opt"] == ["no-new-privileges:true"], name
+
+
+def test_two_stacks_share_no_network_and_publish_their_routers_alone() -> None:
+    """Compose puts the project before the name of each network: only one that is `external`, or named, is another's."""
+    plan = asking_plan()
+    trees = [yaml.safe_load(render_compose(plan, facts_of(plan, project=name))) for name in ("gym-one", "gym-two")]
+    assert [tree["name"] for tree in trees] == ["gym-one", "gym-two"]
+    for tree in trees:
+        for network in tree["networks"].values():
+            assert not {"external", "name", "driver", "driver_opts"} & set(network or {})
+        for one in tree["services"].values():
+            assert set(one["networks"]) <= set(tree["networks"])
+            assert not {"container_name", "network_mode", "links", "external_links"} & set(one)
+        assert [name for name, one in tree["services"].items() if "ports" in one] == ["router"]
