@@ -9,6 +9,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 EXCHANGE: Final = "gym.exchange"  # in a scope: the request's own connection
+CLOSE: Final = (b"connection", b"close")
 SPLIT_WRITE: Final = 64 * 1024  # above this a body is written after its head instead of being copied behind it
 
 
@@ -37,23 +38,22 @@ class Exchange(NamedTuple):
         return body
 
     def reply(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
-        """False where the connection cannot take it at once: `send` waits for it."""
+        """False where `send` has to do it: the connection is behind, or a header is none."""
         cycle = self.cycle
         if cycle.flow.write_paused or cycle.response_started:
             return False
         if cycle.disconnected:
             return True
-        closes = False
-        parts = [STATUS_LINE[status]]
-        for name, value in (*cycle.default_headers, *headers):
-            closes = closes or (name == b"connection" and value == b"close")
-            parts += (name, b": ", value, b"\r\n")
-        if closes:
-            cycle.keep_alive = False
-        elif not cycle.keep_alive:
-            parts.append(b"connection: close\r\n")
-        parts.append(b"content-length: %d\r\n\r\n" % len(body))
-        self._write(b"".join(parts), b"" if cycle.scope["method"] == "HEAD" else body)
+        pairs = [*cycle.default_headers, *headers]
+        if not cycle.keep_alive and CLOSE not in pairs:
+            pairs.append(CLOSE)
+        pairs.append((b"content-length", b"%d" % len(body)))
+        head = STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % pair for pair in pairs]) + b"\r\n"
+        lines = len(pairs) + 2
+        if head.count(b"\n") != lines or head.count(b"\r") != lines or b"\0" in head:
+            return False  # no value may begin a header of its own
+        cycle.keep_alive = cycle.keep_alive and CLOSE not in pairs
+        self._write(head, b"" if cycle.scope["method"] == "HEAD" else body)
         return True
 
     def _write(self, head: bytes, body: bytes) -> None:
