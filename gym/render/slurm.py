@@ -30,7 +30,13 @@ trap 'drain "it was cancelled"' TERM
 step=$!
 wait "$step"; code=$?
 while kill -0 "$step" 2>/dev/null; do wait "$step"; code=$?; done
-exit "$code"
+{again}exit "$code"
+"""
+# An agent that a signal ended was lost with its node, or was killed: what it had is started again.
+_AGAIN: Final = """\
+if [ "$code" -gt 128 ] && [ ! -e "$home/slurm/drained" ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 10 ]; then
+  scontrol requeue "$SLURM_JOB_ID" && sleep infinity
+fi
 """
 
 
@@ -54,7 +60,11 @@ def stack_script(stack: str, settings: SlurmSettings, asked: NodeRequest, python
     home = f".gym/{stack}"
     lines = "".join(f"#SBATCH {line}\n" for line in _directives(stack, settings, asked, home))
     step = shlex.join(_step(settings.container, python))
-    return _HEAD.format(stack=stack) + lines + _BODY.format(home=shlex.quote(home), step=f'{step} "$home"')
+    return (
+        _HEAD.format(stack=stack)
+        + lines
+        + _BODY.format(home=shlex.quote(home), step=f'{step} "$home"', again=_AGAIN if settings.requeue else "")
+    )
 
 
 def queue_options(settings: SlurmSettings) -> Iterator[str]:

@@ -56,14 +56,25 @@ def place(plan: Plan, nodes: int, former: Placement | None = None) -> dict[str, 
 
 
 def node_request(plan: Plan, settings: SlurmSettings, placement: Placement) -> NodeRequest:
+    """What the settings say of a node holds, where its replicas do not say that they need more."""
     cpus: dict[int, float] = defaultdict(float, {FIRST: OWN_CPUS})
+    said_cpus, said_memory = Counter[int](), Counter[int]()
     memory, gpus = Counter({FIRST: OWN_MEMORY}), Counter[int]()
     for service in plan.services:
         for replica in service.replica_ids():
             node = placement[replica]
             cpus[node] += cpus_of(service)
-            memory[node] += to_megabytes(service.container.memory) if service.container.memory else MEMORY_EACH
+            said = to_megabytes(service.container.memory) if service.container.memory else 0
+            memory[node] += said or MEMORY_EACH
+            said_memory[node] += said
+            said_cpus[node] += math.ceil(service.container.cpus or 0)
             gpus[node] += gpus_of(service)
+    for number, given in said_cpus.items():
+        if settings.cpus and given > settings.cpus:
+            raise _too_small(f"slurm.cpus is {settings.cpus}", number, f"{given} CPUs")
+    for number, given in said_memory.items():
+        if settings.memory and given > to_megabytes(settings.memory):
+            raise _too_small(f"slurm.memory is {settings.memory}", number, f"{given} MB")
     return NodeRequest(
         nodes=settings.nodes,
         cpus=settings.cpus or max(1, math.ceil(max(cpus.values()))),
@@ -83,6 +94,12 @@ def gpus_of(service: Service) -> int:
             f"{service.name} asks for `gpus: all`, and a job has to say how many.", "Write a number: gpus: 1"
         )
     return int(asked or 0)
+
+
+def _too_small(setting: str, node: int, need: str) -> UserError:
+    return UserError(
+        f"{setting}, and the replicas of node {node + 1} ask for {need}.", "Ask for larger nodes, or for more of them."
+    )
 
 
 def _place_service(plan: Plan, service: Service, nodes: int, found: dict[str, int], load: dict[int, float]) -> None:

@@ -16,7 +16,6 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
 
 from gym.errors import GymError
 from gym.programs import find_program
@@ -70,10 +69,10 @@ def take_seat(environ: Mapping[str, str]) -> NodeSeat:
     )
 
 
-def former_port(home: Home) -> int:
-    """Where the router of an earlier run of the job listened: callers that wait for the stack look there."""
-    seen = SharedFolder(home.path).seen()
-    return (urlsplit(seen.status.router).port or 0) if seen else 0
+def former_ports(home: Home, seat: NodeSeat) -> dict[str, int]:
+    """Of an earlier run of the job."""
+    report = SharedFolder(home.path).report(seat.rank)
+    return {name: int(port) for name, (_, port) in report.addresses.items()} if report else {}
 
 
 async def serve(home: Home, seat: NodeSeat) -> None:
@@ -81,7 +80,7 @@ async def serve(home: Home, seat: NodeSeat) -> None:
     loop = asyncio.get_running_loop()
     async with asyncio.TaskGroup() as group:
         wake, over = asyncio.Event(), asyncio.Event()
-        stack = NodeStack(home, seat, Reaper(loop), group, wake.set, router_port=former_port(home))
+        stack = NodeStack(home, seat, Reaper(loop), group, wake.set, former_ports(home, seat))
         agent = NodeAgent(home, seat, stack)
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, over.set)

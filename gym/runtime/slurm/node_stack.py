@@ -77,7 +77,8 @@ class Neighbours:
 
 
 class NodeStack:
-    """`group` owns the tasks of the processes; `wake` is called for each that changed."""
+    """`group` owns the tasks of the processes; `wake` is called for each that changed. `ports` are those of the run
+    before: callers that wait for the stack look there, so they are taken again where they are free."""
 
     def __init__(
         self,
@@ -86,10 +87,9 @@ class NodeStack:
         reaper: Reaper,
         group: asyncio.TaskGroup,
         wake: Callable[[], None],
-        *,
-        router_port: int = 0,
+        ports: Mapping[str, int],
     ) -> None:
-        self._home, self.seat, self._router_port = home, seat, router_port
+        self._home, self.seat, self._ports = home, seat, ports
         world = World(reaper, lambda *_: None, lambda _: None, wake)
         self._members = Members(world, group, FdStore(), wake)
         self._versions: dict[str, str] = {}
@@ -156,25 +156,25 @@ class NodeStack:
         owner = next((one for one in plan.services if name in one.replica_ids()), None)
         host = LOOPBACK if self.seat.alone else self.seat.address
         if name == ROUTER:
-            listener = self._bind_router(plan)
+            wanted = plan.router.port
+            listener = self._as_before(name, lambda port: listen_for_router(plan.router.host, wanted or port))
         elif name == CONSOLE:
             listener = listen_on_loopback()
         elif owner is None and name != SANDBOX:
             listener = reserve_port()  # a sidecar: its instance is here
         else:
-            listener = reserve_port(host) if owner and binds_itself(owner) else listen_at(host)
+            bind = reserve_port if owner and binds_itself(owner) else listen_at
+            listener = self._as_before(name, lambda port: bind(host, port))
             if not self.seat.alone:
                 allow_peers(listener, (LOOPBACK_NET, *self.seat.peers))
         self._members.hold(name, listener)
         self._names.add(name)
 
-    def _bind_router(self, plan: Plan) -> socket.socket:
-        """Where any port will do, the one of the run before is the best."""
-        host, port = plan.router.host, plan.router.port
-        if port == 0 and self._router_port:
-            with contextlib.suppress(UserError):
-                return listen_for_router(host, self._router_port)
-        return listen_for_router(host, port)
+    def _as_before(self, name: str, bind: Callable[[int], socket.socket]) -> socket.socket:
+        if before := self._ports.get(name):
+            with contextlib.suppress(OSError, UserError):
+                return bind(before)
+        return bind(0)
 
     def _own_address(self, name: str) -> Address:
         host, port = self._members.address(name)

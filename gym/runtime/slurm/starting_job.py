@@ -92,7 +92,7 @@ def change_job(
     if not job.asked.holds(asked):
         raise UserError(
             f"this takes {asked.words()}, and job {job.id} has {job.asked.words()}.",
-            "A job cannot grow: gym down, then gym up with the new numbers (room for more: slurm.cpus=8 slurm.memory=16g).",
+            "A job cannot grow: gym down, then gym up with the new numbers (room for more: slurm.cpus=8).",
         )
     shared.write_wanted(wanted)
     return wait_settled(shared, job, wanted, on_status, timeout)
