@@ -23,7 +23,8 @@ def listen_on_loopback() -> socket.socket:
 
 
 def listen_at(host: str, port: int = 0) -> socket.socket:
-    """A listening socket, on a port the kernel chose where none is named. Connections wait in its backlog while no server takes them."""
+    """A listening socket, on a port the kernel chose where none is named. Connections wait in its backlog while no
+    server takes them."""
     listener = _bind(host, port)
     listener.listen(BACKLOG)
     return listener

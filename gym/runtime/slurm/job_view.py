@@ -44,9 +44,6 @@ class JobView:
         )
         return seen
 
-    def withdraw(self) -> None:
-        self._publisher.withdraw()
-
     def _silent(self, reports: Reports) -> dict[int, float]:
         """Nodes that have said nothing for too long, by this node's clock."""
         now, found = time.monotonic(), {}

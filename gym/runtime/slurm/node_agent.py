@@ -128,10 +128,8 @@ class NodeAgent:
         return True
 
     async def end(self) -> None:
-        if self._view:
-            self._view.withdraw()
+        """What was published stays: should the job be queued again, callers go on where they were."""
         await self._stack.stop()
-        self._report()
 
     def _is_over(self) -> bool:
         """A later run of this job, or another job, holds the stack: a node that was cut off finds that here."""
