@@ -10,12 +10,13 @@ from gym.errors import UserError
 from gym.render.slurm_settings import SlurmSettings
 
 SHARDS, MERGE, SUBMIT = "shards.sbatch", "merge.sbatch", "submit-shards"
+COLLECTOR_MEMORY: Final = "1G"  # said, for many clusters give all of a node to a job that says nothing
 _SHARD_BODY: Final = """\
 set -u
 umask 077
 cd "$SLURM_SUBMIT_DIR" || exit 1
 near=
-trap 'near=yes; kill -INT "$collector" 2>/dev/null' USR1
+trap 'near=yes; kill -TERM "$collector" 2>/dev/null' USR1
 # Queued again, it reads its output back and collects what is missing: the same file, every key once.
 {rollouts} --shard "$SLURM_ARRAY_TASK_ID/{shards}" -o {stem}-"$SLURM_ARRAY_TASK_ID"{suffix} &
 collector=$!
@@ -71,5 +72,11 @@ def shard_texts(stack: str, settings: SlurmSettings) -> dict[str, str]:
 
 def _head(name: str, settings: SlurmSettings, *own: str) -> str:
     queue = [f"--{key}={getattr(settings, key)}" for key in ("partition", "account", "qos", "time")]
-    lines = [f"--job-name={name}", "--ntasks=1", *(one for one in queue if not one.endswith("=")), *own]
+    lines = [
+        f"--job-name={name}",
+        "--ntasks=1",
+        f"--mem={COLLECTOR_MEMORY}",
+        *(one for one in queue if not one.endswith("=")),
+        *own,
+    ]
     return "#!/bin/bash\n" + "".join(f"#SBATCH {line}\n" for line in lines)

@@ -79,8 +79,9 @@ def test_a_job_that_waits_says_why_and_one_that_ended_says_how(user: UserOfClust
     finally:
         cluster.ask("scancel", other)
     assert starting.wait(120) == 0, typed.read_text("utf-8")
-    cluster.ask("scancel", user.job)
-    wait_for("the end", lambda: "was cancelled" in user.type("ps"))
+    cluster.ask("scancel", "--batch", "--signal=USR1", user.job)  # as Slurm does before its time limit
+    wait_for("the end", lambda: "its time limit is near" in user.type("ps"))
+    assert not cluster.left_processes()
     user.type("down")
     assert "does not run" in user.type("ps", code=1)
 

@@ -133,7 +133,9 @@ class NodeAgent:
 
     def _is_over(self) -> bool:
         """A later run of this job, or another job, holds the stack: a node that was cut off finds that here."""
-        run = self._shared.run()
+        run, note = self._shared.run(), self._shared.job()
+        if note is not None and note.id != self._seat.run.job:
+            return True
         self._led = self._led or run == self._seat.run
         return self._led and run != self._seat.run
 
