@@ -133,6 +133,8 @@ def router_of(stack: str) -> str:
     status = running(find_session(stack))
     for line in unhealthy_replicas(status):
         console.note(line, style="yellow")
+    if not status.router:
+        raise UserError(f"The router of stack '{stack}' does not run.", "How the stack is: gym ps")
     return status.router
 
 
@@ -162,6 +164,10 @@ def make_runtime(
         raise UserError(
             "-f names Compose files, and this stack uses no Compose.", "Leave it out, or --runtime compose."
         )
+    if name == "slurm":
+        from gym.runtime.slurm.slurm_runtime import SlurmRuntime  # noqa: PLC0415  (as above)
+
+        return SlurmRuntime()
     from gym.runtime.local.local_runtime import LocalRuntime  # noqa: PLC0415  (as above)
 
     return LocalRuntime()
