@@ -1,6 +1,7 @@
 """Which containers of a stack run, found by the engine's own DNS: it needs no socket and no rights.
 
-A service's name has the address of each of its containers that runs; an address has the name of its container.
+A service's name has the address of each of its containers that runs; an address has the name of its container. In a
+Swarm that name is a task's, so each replica is asked for by its own.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class ContainerNames:
         known = {one.address: one for one in self._known.get(service.name, ())}
         if known.keys() == addresses and len(addresses) == service.replicas:
             return self._known[service.name]
-        named = {address: await _name(address, wanted.network) for address in addresses}
-        if not all(named.values()):
+        named = {} if wanted.aliased else {one: await _name(one, wanted.network) for one in addresses}
+        if wanted.aliased or not all(named.values()):
             named |= await _predicted(wanted, service)
         places = (
             ContainerAddress(host, address) for address, host in named.items() if host and not NAMELESS.match(host)
