@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,20 @@ class ServiceLogs:
     def logs(self, service: str, *, stream: bool = False, **options: Any) -> Any:
         options = {key: value for key, value in options.items() if value is not None}
         found = self._client.api.service_logs(service, stdout=True, stderr=True, is_tty=False, **options)
-        return found if stream else b"".join(found)
+        return _Followed(found) if stream else b"".join(found)
+
+
+class _Followed:
+    """A thread of a command that ends reads it: nobody else may end a generator that waits."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self._chunks
+
+    def close(self) -> None:
+        pass
 
 
 def service_lines(client: docker.DockerClient, service: str, tail: int) -> list[str]:

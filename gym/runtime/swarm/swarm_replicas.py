@@ -6,6 +6,7 @@ import calendar
 import re
 import time
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from gym import labels
@@ -16,6 +17,7 @@ from gym.runtime.compose.layout import Layout
 from gym.runtime.compose.wait import router_url
 from gym.runtime.status import ReplicaState, ReplicaStatus, StackStatus
 from gym.runtime.swarm.swarm_engine import SwarmSeen
+from gym.runtime.user_state import owner
 from gym.wire.stack_names import CONSOLE, ROUTER, replica_host
 
 if TYPE_CHECKING:
@@ -23,7 +25,8 @@ if TYPE_CHECKING:
 
 ENDED: Final = frozenset({"failed", "rejected", "complete", "orphaned"})
 ON_ITS_WAY: Final = frozenset({"new", "pending", "assigned", "accepted", "preparing", "ready", "starting"})
-COMPARED: Final = ("ContainerSpec", "Resources", "Placement", "ForceUpdate")
+# Not where it may run: a registry that was asked changes that, and replaces nothing.
+COMPARED: Final = ("ContainerSpec", "Resources", "ForceUpdate")
 Task = Mapping[str, Any]
 
 
@@ -53,6 +56,15 @@ def find_replicas(client: docker.DockerClient, layout: Layout) -> list[SwarmRepl
     project = layout.read_state().project
     found = [_replica(one, tasks[one["ID"]], project) for one in services]
     return sorted(found, key=lambda one: (one.container.service, one.container.number))
+
+
+def homes_on_swarm(client: docker.DockerClient) -> list[Path]:
+    """Of this user's stacks; none where this engine is no manager of a Swarm."""
+    if not (client.info().get("Swarm") or {}).get("ControlAvailable"):
+        return []
+    api: Any = client.api
+    found = api.services(filters={"label": [labels.STACK_DIR, f"{labels.OWNER}={owner()}"]})
+    return sorted({Path(one["Spec"]["Labels"][labels.STACK_DIR]) for one in found})
 
 
 def status_on_swarm(layout: Layout, plan: Plan, found: Iterable[SwarmReplica], swarm: SwarmSeen) -> StackStatus:
