@@ -57,11 +57,9 @@ class ContainerNames:
 
 async def _predicted(wanted: Wanted, service: WantedService) -> dict[str, str]:
     """Where addresses have no names: the names that the containers should have, and their addresses."""
-    found: dict[str, str] = {}
-    for number in range(1, service.replicas + 1):
-        host = wanted.replica(service, number)
-        found |= dict.fromkeys(await _addresses(host) or (), host)
-    return found
+    hosts = [wanted.replica(service, number) for number in range(1, service.replicas + 1)]
+    looked = await asyncio.gather(*map(_addresses, hosts))  # a name that is not there may be asked for outside
+    return {address: host for host, found in zip(hosts, looked, strict=True) for address in found or ()}
 
 
 async def _addresses(host: str) -> frozenset[str] | None:
