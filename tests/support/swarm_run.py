@@ -1,4 +1,6 @@
-"""A stack on a Swarm of one or three nodes, as its user types it: `python -m tests.support.swarm_run FOLDER IMAGES NODES`.
+"""A stack on a Swarm of one or three nodes, as its user types it.
+
+`python -m tests.support.swarm_run FOLDER IMAGES NODES`, in namespaces of its own: see `swarm_nodes`.
 
 Prints what was seen as JSON. With three nodes one is drained, and another one lost, while rollouts are collected.
 """
@@ -43,7 +45,7 @@ class Typed:
         assert process.returncode == code, f"gym {' '.join(words)}: {process.returncode}\n{out}\n{err}"
         return out if code == 0 else err
 
-    def collect(self, name: str, disturb: Callable[[], None] | None = None) -> Lines:
+    def collect(self, name: str, disturb: Callable[[], object] | None = None) -> Lines:
         """Rewards by key of a run that is disturbed once a tenth of it is there."""
         words = ("mcqa", "-o", f"{name}.jsonl", "--repeats", str(REPEATS), "--concurrency", str(AT_ONCE))
         process = self.start("rollouts", *words, "--max-attempts", "20")
