@@ -36,7 +36,7 @@ def command(
     files: ConfigFiles = None,
     strict: Strict = False,
     replicas: Replicas = None,
-    target: Annotated[Target, typer.Option(metavar="plan|traefik|compose", help="What to print.")] = "plan",
+    target: Annotated[Target, typer.Option(metavar="plan|traefik|compose|kubernetes", help="What to print.")] = "plan",
     differ: Annotated[bool, typer.Option("--diff", help="Print what `gym up` would change.")] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write a folder for `docker compose up`.")

@@ -212,7 +212,7 @@ async def test_a_sweep_takes_what_an_earlier_broker_left_of_this_stack_alone(tmp
     async with provided(tmp_path) as (fake, provider):
         for id, stack in (("a1", "stack"), ("a2", "stack"), ("b1", "other")):
             await provider.create(SPEC, tags(id, stack))
-        account = {"server": fake.url, "account": str(fake.account)}
+        account: dict[str, Any] = {"server": fake.url, "account": str(fake.account)}
         following = Kubernetes(helper_image="image", **account)
         await following.open()
         assert await following.sweep("stack", frozenset({"a2"})) == 1

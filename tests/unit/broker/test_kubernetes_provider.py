@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewra
 @asynccontextmanager
 async def provided(folder: Path, **options: Any) -> AsyncIterator[tuple[FakeKubernetes, Kubernetes]]:
     async with fake_kubernetes(folder) as fake:
-        account = {"server": fake.url, "account": str(fake.account)}
+        account: dict[str, Any] = {"server": fake.url, "account": str(fake.account)}
         provider = Kubernetes(helper_image="registry.example.org/gym-base:1", **account, **options)
         await provider.open()
         try:
