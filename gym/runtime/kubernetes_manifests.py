@@ -23,7 +23,7 @@ from gym.render.bake import StackImages
 from gym.render.compose import sandbox_secret
 from gym.render.compose_sidecars import sidecar_secrets
 from gym.render.host_urls import find_host_urls
-from gym.render.kubernetes.facts import TOKEN, KubernetesFacts, host_of, namespace_of
+from gym.render.kubernetes.cluster_facts import TOKEN, KubernetesFacts, host_of, namespace_of
 from gym.render.kubernetes.folder import kubernetes_folder
 from gym.render.kubernetes.servers import settings_text
 from gym.runtime.compose.image_sources import read_image_sources

@@ -95,8 +95,8 @@ def test_every_manifest_fits_the_real_schemas(tmp_path: Path) -> None:
             made.write_text(run_program((str(tools / "bin/kubectl"), "kustomize", str(folder / kustomization))))
         files = [*folder.glob("*.yaml"), *folder.glob("collect/*.yaml"), *folder.glob("base/**/*.yaml")]
         texts = [str(one) for one in files if one.name != "kustomization.yaml"]
-        words = [str(tools / "bin/kubernetes-validate"), "--strict", *texts]
-        seen = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        command = [str(tools / "bin/kubernetes-validate"), "--strict", *texts]
+        seen = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         assert (seen.returncode, "passed for resource" in seen.stdout) == (0, True), seen.stdout
 
 

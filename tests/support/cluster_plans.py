@@ -8,7 +8,7 @@ import yaml
 
 from gym.config.model import ContainerFacts, SidecarSpec
 from gym.plan.model import Plan, RouterPlan, SandboxPlan, Sidecar
-from gym.render.kubernetes.facts import KubernetesFacts
+from gym.render.kubernetes.cluster_facts import KubernetesFacts
 from gym.render.kubernetes.folder import kubernetes_folder
 from gym.wire.sandbox import Grant
 from tests.support.compose_plans import service

@@ -10,8 +10,7 @@ import orjson
 from gym import labels
 from gym.plan.model import Plan
 from gym.render.console_document import console_document
-from gym.render.kubernetes.collection import claim_manifest, collect_job, collector_dockerfile, merge_job
-from gym.render.kubernetes.facts import OUTSIDE_PORT, SECRETS, KubernetesFacts, cluster_wanted, host_of
+from gym.render.kubernetes.cluster_facts import OUTSIDE_PORT, SECRETS, KubernetesFacts, cluster_wanted, host_of
 from gym.render.kubernetes.front import (
     CONSOLE_CONFIG,
     ROUTES,
@@ -20,10 +19,11 @@ from gym.render.kubernetes.front import (
     console_manifests,
     router_manifests,
 )
-from gym.render.kubernetes.parts import Tree
+from gym.render.kubernetes.manifest_parts import Tree
 from gym.render.kubernetes.policies import policies
 from gym.render.kubernetes.sandboxes import CONFIG, broker_manifests, namespace_manifests
 from gym.render.kubernetes.servers import DISCOVERY, SETTINGS, server_manifests, settings_name, settings_text
+from gym.render.kubernetes.shard_jobs import claim_manifest, collect_job, collector_dockerfile, merge_job
 from gym.render.kubernetes.sidecars import sidecar_manifests
 from gym.render.routes import next_discovery, router_text
 from gym.render.traefik import traefik_static

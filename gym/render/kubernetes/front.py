@@ -6,8 +6,8 @@ from typing import Final
 
 from gym import labels
 from gym.plan.model import Plan
-from gym.render.kubernetes.facts import OUTSIDE_PORT, TOKEN, KubernetesFacts
-from gym.render.kubernetes.parts import (
+from gym.render.kubernetes.cluster_facts import OUTSIDE_PORT, TOKEN, KubernetesFacts
+from gym.render.kubernetes.manifest_parts import (
     ROUTED_AWAY,
     Tree,
     config_volume,

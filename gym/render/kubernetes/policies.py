@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from gym.labels import ROUTER_PORT
+from gym import labels
 from gym.plan.model import Plan, Service
-from gym.render.kubernetes.facts import OUTSIDE_PORT, KubernetesFacts, host_of
-from gym.render.kubernetes.parts import COMPONENT, INSTANCE, Tree, label_value, named, selected
+from gym.render.kubernetes.cluster_facts import OUTSIDE_PORT, KubernetesFacts, host_of
+from gym.render.kubernetes.manifest_parts import COMPONENT, INSTANCE, Tree, label_value, named, selected
 from gym.wire.stack_names import CONSOLE, PORT, ROUTER, SANDBOX
 from gym.wire.telemetry import KEY as TELEMETRY
 from gym.wire.telemetry import read_telemetry
 
 API: Final = "networking.k8s.io/v1"
 COLLECTOR: Final = "collector"
-MAY_ENTER: Final = "gym/may-enter"  # on a namespace, or a pod, that may come in by the router's outside port
 ANYWHERE: Final = ({"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}})
 # Of a sandbox's internet, what is none: the cluster, the networks around it, where clouds hand out credentials.
 NEAR: Final = ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "127.0.0.0/8")
 NEAR_6: Final = ("fc00::/7", "fe80::/10", "::1/128")
-ACCESS: Final = "gym.network"  # on a sandbox (gym.broker.providers.kubernetes.pod_body)
 
 
 def policies(plan: Plan, facts: KubernetesFacts) -> list[Tree]:
@@ -38,7 +36,7 @@ def _server(plan: Plan, service: Service, facts: KubernetesFacts) -> Tree:
     own = [(host_of(one.slug), PORT) for one in plan.services if one.name in service.needs and service.launch == "sdk"]
     beside = [(host_of(one.slug), one.spec.port) for one in plan.sidecars_of(service.name)]
     broker = [(SANDBOX, PORT)] if service.sandbox else []
-    egress = [_to(plan, name, port) for name, port in (*own, *beside, *broker, (ROUTER, ROUTER_PORT))]
+    egress = [_to(plan, name, port) for name, port in (*own, *beside, *broker, (ROUTER, labels.ROUTER_PORT))]
     if service.type == "responses_api_models":  # its provider may be anywhere, in the cluster too
         egress.append({})
     else:
@@ -60,7 +58,7 @@ def _sidecar(plan: Plan, slug: str, instance: str, port: int, facts: KubernetesF
 
 def _router(plan: Plan, facts: KubernetesFacts) -> Tree:
     """Servers come in by the inside port, where no page is shown; by the outside one who is let in by label."""
-    label = {"matchLabels": {MAY_ENTER: "true"}}
+    label = {"matchLabels": {labels.MAY_ENTER: "true"}}
     outside = [
         {"podSelector": label},
         {"namespaceSelector": label},
@@ -73,7 +71,7 @@ def _router(plan: Plan, facts: KubernetesFacts) -> Tree:
         ROUTER,
         facts.namespace,
         ingress=[
-            {"from": [inside], "ports": [_port(ROUTER_PORT)]},
+            {"from": [inside], "ports": [_port(labels.ROUTER_PORT)]},
             {"from": outside, "ports": [_port(OUTSIDE_PORT)]},
         ],
         egress=[*(_to(plan, name, PORT) for name in (*servers, CONSOLE)), *_traces(plan)],
@@ -114,7 +112,7 @@ def _sandbox_internet(plan: Plan, facts: KubernetesFacts) -> Tree:
         {"ipBlock": {"cidr": "::/0", "except": [*NEAR_6[:2]]}},
     ]
     found["spec"] = {
-        "podSelector": {"matchLabels": {ACCESS: "internet"}},
+        "podSelector": {"matchLabels": {labels.SANDBOX_NETWORK: "internet"}},
         "policyTypes": ["Egress"],
         "egress": [{"to": out}],
     }

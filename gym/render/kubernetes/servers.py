@@ -11,8 +11,8 @@ from gym import labels
 from gym.plan.model import Plan, Service
 from gym.render.compose import SETTINGS_MOUNT, server_command, server_environment
 from gym.render.compose_settings import LONG_DOCUMENT
-from gym.render.kubernetes.facts import KubernetesFacts, host_of
-from gym.render.kubernetes.parts import (
+from gym.render.kubernetes.cluster_facts import KubernetesFacts, host_of
+from gym.render.kubernetes.manifest_parts import (
     ROUTED_AWAY,
     Tree,
     config_volume,

@@ -8,8 +8,8 @@ from gym import labels
 from gym.errors import UserError
 from gym.plan.model import Plan, Sidecar
 from gym.render.compose_sidecars import own_words, sidecar_environment, sidecar_secrets
-from gym.render.kubernetes.facts import KubernetesFacts, host_of
-from gym.render.kubernetes.parts import (
+from gym.render.kubernetes.cluster_facts import KubernetesFacts, host_of
+from gym.render.kubernetes.manifest_parts import (
     READY,
     STARTS,
     Tree,

@@ -12,7 +12,7 @@ import yaml
 from gym.config.model import ContainerFacts, SidecarSpec
 from gym.errors import UserError
 from gym.plan.model import Sidecar
-from gym.render.kubernetes.facts import cluster_wanted, host_of, namespace_of
+from gym.render.kubernetes.cluster_facts import cluster_wanted, host_of, namespace_of
 from gym.render.routes import router_text
 from gym.wire.discovery import Discovery
 from tests.support.cluster_plans import SECRET, Tree, cluster_folder, cluster_plan, manifests_in, of_kind

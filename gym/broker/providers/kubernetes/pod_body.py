@@ -20,8 +20,6 @@ HELPER_AT: Final = "/.gym"
 HELPER: Final = f"{HELPER_AT}/helper"
 SILENCE_SECONDS: Final = 30  # without a broker a sandbox ends by itself
 CONTAINER: Final = "sandbox"
-NETWORK: Final = "gym.network"  # what the policies of the namespace select by
-TAGS: Final = "gym.tags"  # an annotation: the tags in full, for values that fit no label
 APP: Final = "app.kubernetes.io/name"
 PART_OF: Final = "app.kubernetes.io/part-of"
 LABEL: Final = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -90,7 +88,7 @@ def label_value(text: str) -> str:
 def tags_of(metadata: Mapping[str, Any]) -> Tags:
     """Empty where it was not written by a broker."""
     try:
-        return Tags(**orjson.loads((metadata.get("annotations") or {})[TAGS]))
+        return Tags(**orjson.loads((metadata.get("annotations") or {})[labels.SANDBOX_TAGS]))
     except (KeyError, TypeError, orjson.JSONDecodeError):
         return Tags("", "", "", "")
 
@@ -103,11 +101,11 @@ def _metadata(spec: SandboxSpec, tags: Tags) -> dict[str, Any]:
         labels.SANDBOX: tags.id,
         labels.SANDBOX_OWNER: tags.owner,
         labels.SANDBOX_ROLLOUT: tags.rollout,
-        NETWORK: "internet" if access == "internet" else "none",  # the gate is reached through the broker's line
+        labels.SANDBOX_NETWORK: "internet" if access == "internet" else "none",  # the gate needs none
         APP: "sandbox",
         PART_OF: "compose-gym",
     }
-    notes = {TAGS: orjson.dumps(tags._asdict()).decode()}
+    notes = {labels.SANDBOX_TAGS: orjson.dumps(tags._asdict()).decode()}
     if spec.labels:
         notes["gym.labels"] = orjson.dumps(spec.labels).decode()
     return {

@@ -11,7 +11,7 @@ from gym import labels
 from gym.errors import UserError
 from gym.plan.model import Plan, Service
 from gym.render.compose import MEMORY
-from gym.render.kubernetes.facts import SECRETS, USER
+from gym.render.kubernetes.cluster_facts import SECRETS, USER
 from gym.wire.sandbox import parse_size
 from gym.wire.stack_names import PORT
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from pydantic import Field
 
+from gym import labels
 from gym.plan.model import Plan, Service, Value
 from gym.render.compose import ROUTER_IMAGE
 from gym.wire.stack_names import PORT, ROUTER, service_name
@@ -17,7 +18,6 @@ OUTSIDE_PORT: Final = 11001  # the router's entry point for callers from outside
 SECRETS: Final = "gym-secrets"
 TOKEN: Final = "gym_token"
 USER: Final = 10001
-SECRETS_LABEL: Final = "gym.secrets"
 
 
 class KubernetesFacts(Value):
@@ -33,7 +33,7 @@ class KubernetesFacts(Value):
     def digest_of(self, names: Iterable[str]) -> dict[str, str]:
         """A label of the pods that mount them; none where there are none."""
         found = "-".join(self.secret_digests.get(name, "") for name in names)[:63].strip("-")
-        return {SECRETS_LABEL: found} if found else {}
+        return {labels.SECRETS: found} if found else {}
 
     @property
     def sandboxes(self) -> str:

@@ -5,8 +5,17 @@ from __future__ import annotations
 from typing import Final
 
 from gym.plan.model import Plan
-from gym.render.kubernetes.facts import OUTSIDE_PORT, TOKEN, KubernetesFacts
-from gym.render.kubernetes.parts import Tree, confined, mounted, named, pod_metadata, pod_spec, resources, secret_volume
+from gym.render.kubernetes.cluster_facts import OUTSIDE_PORT, TOKEN, KubernetesFacts
+from gym.render.kubernetes.manifest_parts import (
+    Tree,
+    confined,
+    mounted,
+    named,
+    pod_metadata,
+    pod_spec,
+    resources,
+    secret_volume,
+)
 from gym.render.kubernetes.policies import COLLECTOR
 from gym.wire.stack_names import ROUTER
 
