@@ -52,6 +52,7 @@ class FakeKubernetes:
         self.processes: dict[str, FakePodProcess] = {}
         self.faults: deque[Fault] = deque()
         self.stays: dict[str, dict[str, Any]] = {}  # image -> the status that its pods stay in
+        self.silent = False  # no event tells of a change
         self.holds_pods = False  # nodes do not confirm deletions
         self.asked: list[Asked] = []
         self.protocol = "v5.channel.k8s.io"
@@ -86,7 +87,8 @@ class FakeKubernetes:
         async with self._changed:
             self._now = next(self._versions)
             pod["metadata"]["resourceVersion"] = str(self._now)
-            self._events.append((self._now, kind, copy.deepcopy(pod)))
+            if not self.silent:
+                self._events.append((self._now, kind, copy.deepcopy(pod)))
             self._changed.notify_all()
 
     def break_lines(self) -> None:

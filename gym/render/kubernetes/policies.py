@@ -14,6 +14,7 @@ from gym.wire.telemetry import KEY as TELEMETRY
 from gym.wire.telemetry import read_telemetry
 
 API: Final = "networking.k8s.io/v1"
+NODE_NAMES: Final = "169.254.20.10/32"  # of a cluster whose nodes keep names of their own
 COLLECTOR: Final = "collector"
 ANYWHERE: Final = ({"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}})
 # Of a sandbox's internet, what is none: the cluster, the networks around it, where clouds hand out credentials.
@@ -131,7 +132,7 @@ def _names(plan: Plan, namespace: str) -> Tree:
     found["spec"] = {
         "podSelector": {"matchExpressions": [{"key": COMPONENT, "operator": "NotIn", "values": ["service"]}]},
         "policyTypes": ["Egress"],
-        "egress": [{"to": [{"namespaceSelector": {}}], "ports": ports}],
+        "egress": [{"to": [{"namespaceSelector": {}}, {"ipBlock": {"cidr": NODE_NAMES}}], "ports": ports}],
     }
     return found
 

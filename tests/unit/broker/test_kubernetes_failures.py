@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from gym.broker.egress.gate import RelayEgressGate
 from gym.broker.errors import Busy
 from gym.broker.providers.docker.errors import BadSpec, ImageDenied, ImageMissing
 from gym.broker.providers.kubernetes import kubernetes_sandbox
@@ -16,6 +17,7 @@ from gym.broker.providers.kubernetes.api_client import ApiRefused, ApiSilent
 from gym.broker.providers.kubernetes.attach_stream import read_status
 from gym.broker.providers.kubernetes.kubernetes_provider import Kubernetes
 from gym.errors import InfraError, UserError
+from gym.sandbox.relay import ADDRESS, PROXY_PORT
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, SandboxSpec
 from tests.support.fake_kubernetes import Fault, container_state
@@ -262,6 +264,41 @@ async def test_an_older_cluster_speaks_the_earlier_protocol(tmp_path: Path) -> N
         fake.protocol = "v4.channel.k8s.io"
         sandbox = await provider.create(SPEC, tags("a1"))
         assert (await sandbox.channel.exec(ExecRequest(argv=("cat",), stdin=b"x" * 100_000))).ok
+        await sandbox.remove()
+
+
+async def test_a_removal_is_asked_for_again_until_it_is_done(tmp_path: Path) -> None:
+    async with provided(tmp_path) as (fake, provider):
+        sandbox = await provider.create(SPEC, tags("a1"))
+        fake.faults += [Fault("DELETE", 503, "ServiceUnavailable", "etcd"), Fault("DELETE", 0)]
+        await sandbox.remove()
+        assert not fake.pods
+
+
+async def test_the_last_message_explains_an_end_that_no_event_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes_sandbox, "NEWS_SECONDS", 0.1)
+    async with provided(tmp_path) as (fake, provider):
+        sandbox = await provider.create(SPEC, tags("a1"))
+        fake.silent = True
+        await fake.processes[sandbox.name].kill()
+        await sandbox.channel.wait_closed()
+        assert await sandbox.why_lost() == "its first process ended with exit code 137"
+        fake.silent = False
+        await sandbox.remove()
+
+
+async def test_listed_hosts_are_reached_through_the_brokers_gate_alone(tmp_path: Path) -> None:
+    async with provided(tmp_path, gate=RelayEgressGate()) as (fake, provider):
+        spec = SandboxSpec.model_validate({**SPEC.model_dump(), "network": {"allow": ["listed.example"]}})
+        sandbox = await provider.create(spec, tags("a1"))
+        (pod,) = fake.pods.values()
+        assert pod["metadata"]["labels"]["gym.network"] == "none"
+        line = f"exec 3<>/dev/tcp/{ADDRESS}/{PROXY_PORT}; printf '%s' \"$1\" >&3; head -n 1 <&3"
+        asked = "GET http://other.example/ HTTP/1.1\r\nHost: other.example\r\n\r\n"
+        found = await sandbox.channel.exec(ExecRequest(argv=("bash", "-c", line, "x", asked)))
+        assert " 403 " in found.stdout.text, found
         await sandbox.remove()
 
 

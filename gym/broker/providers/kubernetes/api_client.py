@@ -104,17 +104,17 @@ class ApiClient:
     async def call(
         self, method: str, path: str, query: Query | None = None, *, json: Any = None, doing: str
     ) -> dict[str, Any]:
-        """The reply, decoded. Sent again: what was not sent, what was put off (429), and any GET."""
+        """The reply, decoded. Sent again: what was not sent, what was put off (429), and what makes nothing."""
         body = b"" if json is None else orjson.dumps(json)
         pause = FIRST_PAUSE
         for left in reversed(range(TRIES)):
             try:
                 return await self._ask(method, self._url(path, query), body, doing)
             except ApiSilent as error:
-                if not left or (method != "GET" and not isinstance(error.__cause__, NotSent)):
+                if not left or (method == "POST" and not isinstance(error.__cause__, NotSent)):
                     raise
             except PutOff as error:
-                if not left or (error.status != 429 and method != "GET"):
+                if not left or (error.status != 429 and method == "POST"):
                     raise
                 pause = max(pause, error.after)
             await asyncio.sleep(min(pause, LONGEST_PAUSE))

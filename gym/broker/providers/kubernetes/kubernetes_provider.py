@@ -152,7 +152,7 @@ class Kubernetes:
 
     async def _make(self, spec: SandboxSpec, tags: Tags) -> KubernetesSandbox:
         gate = self.gate if through_gate(spec.network) else None
-        settings = gate.attach(tags, phases_of(spec.network)[0]) if gate else EgressSettings()
+        settings = EgressSettings() if gate is None else gate.attach(tags, phases_of(spec.network)[0])
         image = spec.image or "its image"
         try:
             body = pod_body(spec, tags, self._setup._replace(env=settings.env, dns=settings.dns))

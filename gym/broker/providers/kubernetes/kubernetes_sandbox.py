@@ -11,7 +11,7 @@ from gym.broker.provider import EgressGate, Tags
 from gym.broker.providers.kubernetes.api_client import ApiClient, ApiRefused, ApiSilent
 from gym.broker.providers.kubernetes.attach_stream import AttachStream
 from gym.broker.providers.kubernetes.pod_body import pod_name
-from gym.broker.providers.kubernetes.pod_state import PodEnd, explain_end
+from gym.broker.providers.kubernetes.pod_state import NO_MEMORY, PodEnd, explain_end
 from gym.broker.providers.kubernetes.pod_watch import Pod, PodWatch
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxSpec
@@ -103,7 +103,10 @@ class KubernetesSandbox:
         self._backend.leave(self)
 
     async def _why_cut_off(self) -> str:
-        words = self._stream.words
+        words, code = self._stream.words, self._stream.exit_code
+        if code is not None:  # its last message came, the pod's new state did not
+            self.own_doing = code == NO_MEMORY
+            return f"its first process ended with exit code {code}"
         try:
             await self._backend.api.call("GET", f"/pods/{self.name}", doing="look at a sandbox")
         except (ApiSilent, ApiRefused) as error:
