@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
@@ -43,7 +43,7 @@ def command(
     files: ConfigFiles = None,
     strict: Strict = False,
     replicas: Replicas = None,
-    target: Annotated[Target, typer.Option(metavar="plan|traefik|compose|swarm", help="What to print.")] = "plan",
+    target: Annotated[Target, typer.Option(metavar="|".join(get_args(Target)), help="What to print.")] = "plan",
     differ: Annotated[bool, typer.Option("--diff", help="Print what `gym up` would change.")] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write a folder for `docker compose up`.")
