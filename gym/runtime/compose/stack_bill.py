@@ -93,7 +93,7 @@ def _hashes(lock: Lock, state: State, cache: Path) -> Hashes:
     found = {key: value for name in LOCKS for key, value in read_hashes(_lines(name)).items()}
     for one in lock.instances.values():
         found |= read_hashes(one.hashed)
-    return found | _own_wheel(state, cache)
+    return {**found, **_own_wheel(state, cache)}
 
 
 def _own_wheel(state: State, cache: Path) -> Mapping[tuple[str, str], tuple[str, ...]]:
