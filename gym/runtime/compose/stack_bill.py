@@ -96,7 +96,7 @@ def _hashes(lock: Lock, state: State, cache: Path) -> Hashes:
     return {**found, **_own_wheel(state, cache)}
 
 
-def _own_wheel(state: State, cache: Path) -> Mapping[tuple[str, str], tuple[str, ...]]:
+def _own_wheel(state: State, cache: Path) -> dict[tuple[str, str], tuple[str, ...]]:
     """The wheel that the base was built with, where its build context is still here."""
     folder = cache / "base" / state.base_image.removeprefix(f"{BASE}:") / "dist"
     return {
