@@ -1,0 +1,159 @@
+"""Faults of a stack on Compose: its containers by label, whatever they are called."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from gym import labels
+from gym.chaos.chaos_setup import Fault, Missed, draw_seconds
+from gym.chaos.container_network import PacketRules
+from gym.chaos.process_faults import LONGEST_PAUSE
+from gym.engine import connect, engine_host
+from gym.runtime.compose.containers import Container, list_containers
+from gym.runtime.compose.layout import Layout
+from gym.runtime.identity import Identity, identify
+from gym.wire.stack_names import ROUTER, SANDBOX
+
+if TYPE_CHECKING:
+    import docker
+
+LONGEST_CUT: Final = 8.0
+
+
+class ComposeTarget:
+    """What can be done to it, what it is made of, and what of it should not be there."""
+
+    def __init__(self, home: Path, chance: random.Random) -> None:
+        self._home = home.resolve()
+        self._chance = chance
+        self._rules = PacketRules.find()
+        self.project = Layout(self._home).read_state().project
+        self.left_out = self._rules.left_out
+
+    def faults(self) -> list[Fault]:
+        names = tuple(one.name for one in self._containers() if one.state == "running")
+        has_broker = any(one.service == SANDBOX for one in self._containers())
+        # Without a broker nobody but the user starts again what `docker kill` ended; and nobody starts the broker.
+        killed = tuple(name for name in names if has_broker and self._service(name) != SANDBOX)
+        crashed = tuple(name for name in names if self._service(name) != ROUTER or os.geteuid() == 0)
+        found = [
+            Fault("kill", killed, self._kill),
+            Fault("crash", crashed, self._crash),
+            Fault("pause", names, self._pause),
+            Fault("cut", names, self._cut),
+        ]
+        slow = [Fault("slow", names, self._slow)] if self._rules.slow else []
+        return [one for one in (*found, *slow) if one.victims]
+
+    def processes(self) -> dict[str, list[Identity]]:
+        """By the container's name, where the engine's processes can be seen from here."""
+        with self._client() as client:
+            running = [one for one in self._containers() if one.state == "running"]
+            return {one.name: [found for pid in _pids(client, one) if (found := identify(pid))] for one in running}
+
+    def things(self) -> set[str]:
+        return labelled_things(self._home, self.project)
+
+    def is_complete(self) -> bool:
+        return True
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[docker.DockerClient]:
+        with connect(engine_host()) as client:
+            yield client
+
+    def _containers(self) -> list[Container]:
+        with self._client() as client:
+            return list_containers(client, f"{labels.STACK_DIR}={self._home}")
+
+    def _service(self, name: str) -> str:
+        return next((one.service for one in self._containers() if one.name == name), "")
+
+    def _act(self, victim: str, action: Callable[[docker.DockerClient, str], object]) -> None:
+        import docker.errors  # noqa: PLC0415  (as in gym.engine)
+
+        running = {one.name: one.id for one in self._containers() if one.state == "running"}
+        if victim not in running:
+            raise Missed(victim)
+        with self._client() as client:
+            try:
+                action(client, running[victim])
+            except docker.errors.APIError as error:
+                raise Missed(victim) from error
+
+    def _kill(self, victim: str) -> None:
+        """For the engine a wish of the user, after which it starts nothing again; the broker does."""
+        self._act(victim, lambda client, id: client.api.kill(id))
+
+    def _crash(self, victim: str) -> None:
+        self._act(victim, _end_by_itself)
+
+    def _pause(self, victim: str) -> None:
+        def pause(client: docker.DockerClient, id: str) -> None:
+            client.api.pause(id)
+            try:
+                time.sleep(draw_seconds(self._chance, LONGEST_PAUSE))
+            finally:
+                client.api.unpause(id)
+
+        self._act(victim, pause)
+
+    def _cut(self, victim: str) -> None:
+        self._act(victim, lambda client, id: self._rules.cut(client, id, draw_seconds(self._chance, LONGEST_CUT)))
+
+    def _slow(self, victim: str) -> None:
+        self._act(victim, lambda client, id: self._rules.delay(client, id, draw_seconds(self._chance, LONGEST_CUT)))
+
+
+def labelled_things(home: Path, project: str) -> set[str]:
+    """Containers, networks and volumes of the stack; sandboxes that wait in the pool are not counted."""
+    found: set[str] = set()
+    with connect(engine_host()) as client:
+        for label in (f"{labels.STACK_DIR}={home}", f"{labels.STACK}={project}"):
+            wanted = {"label": label}
+            containers = [one for one in client.api.containers(all=True, filters=wanted) if not _waits_in_pool(one)]
+            found |= {f"container {str(one['Names'][0]).lstrip('/')}" for one in containers if one.get("Names")}
+            found |= {f"network {one['Name']}" for one in client.api.networks(filters=wanted)}
+            found |= {f"volume {one['Name']}" for one in client.api.volumes(filters=wanted)["Volumes"] or []}
+    return found
+
+
+def _waits_in_pool(listed: dict[str, Any]) -> bool:
+    found = listed.get("Labels") or {}
+    return bool(found.get(labels.SANDBOX_WARM)) and not found.get(labels.SANDBOX_ROLLOUT)
+
+
+def _end_by_itself(client: docker.DockerClient, id: str) -> None:
+    """The engine's restart policy acts: nobody asked for the end."""
+    pid = client.api.inspect_container(id)["State"]["Pid"]
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except (PermissionError, ProcessLookupError):
+        client.api.exec_start(client.api.exec_create(id, ["sh", "-c", "kill -9 -1"])["Id"])
+
+
+def _pids(client: docker.DockerClient, container: Container) -> list[int]:
+    """Of this machine; of an engine in a machine of its own they would be strangers."""
+    import docker.errors  # noqa: PLC0415  (as in gym.engine)
+
+    try:
+        found = client.api.top(container.id)
+    except docker.errors.APIError:
+        return []
+    at = found["Titles"].index("PID")
+    pids = [int(row[at]) for row in found["Processes"] or []]
+    return [pid for pid in pids if container.id in _cgroup(pid)]
+
+
+def _cgroup(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cgroup").read_text()
+    except OSError:
+        return ""
