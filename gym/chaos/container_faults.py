@@ -38,11 +38,13 @@ class ComposeTarget:
         self.left_out = self._rules.left_out
 
     def faults(self) -> list[Fault]:
-        names = tuple(one.name for one in self._containers() if one.state == "running")
-        has_broker = any(one.service == SANDBOX for one in self._containers())
+        running = [one for one in self._containers() if one.state == "running"]
+        names = tuple(_short(one) for one in running)
+        services = {_short(one): one.service for one in running}
+        has_broker = SANDBOX in services.values()
         # Without a broker nobody but the user starts again what `docker kill` ended; and nobody starts the broker.
-        killed = tuple(name for name in names if has_broker and self._service(name) != SANDBOX)
-        crashed = tuple(name for name in names if self._service(name) != ROUTER or os.geteuid() == 0)
+        killed = tuple(name for name in names if has_broker and services[name] != SANDBOX)
+        crashed = tuple(name for name in names if services[name] != ROUTER or os.geteuid() == 0)
         found = [
             Fault("kill", killed, self._kill),
             Fault("crash", crashed, self._crash),
@@ -53,10 +55,10 @@ class ComposeTarget:
         return [one for one in (*found, *slow) if one.victims]
 
     def processes(self) -> dict[str, list[Identity]]:
-        """By the container's name, where the engine's processes can be seen from here."""
+        """By their service's name and number, where the engine's processes can be seen from here."""
         with self._client() as client:
             running = [one for one in self._containers() if one.state == "running"]
-            return {one.name: [found for pid in _pids(client, one) if (found := identify(pid))] for one in running}
+            return {_short(one): [found for pid in _pids(client, one) if (found := identify(pid))] for one in running}
 
     def things(self) -> set[str]:
         return labelled_things(self._home, self.project)
@@ -73,13 +75,10 @@ class ComposeTarget:
         with self._client() as client:
             return list_containers(client, f"{labels.STACK_DIR}={self._home}")
 
-    def _service(self, name: str) -> str:
-        return next((one.service for one in self._containers() if one.name == name), "")
-
     def _act(self, victim: str, action: Callable[[docker.DockerClient, str], object]) -> None:
         import docker.errors  # noqa: PLC0415  (as in gym.engine)
 
-        running = {one.name: one.id for one in self._containers() if one.state == "running"}
+        running = {_short(one): one.id for one in self._containers() if one.state == "running"}
         if victim not in running:
             raise Missed(victim)
         with self._client() as client:
@@ -123,6 +122,10 @@ def labelled_things(home: Path, project: str) -> set[str]:
             found |= {f"network {one['Name']}" for one in client.api.networks(filters=wanted)}
             found |= {f"volume {one['Name']}" for one in client.api.volumes(filters=wanted)["Volumes"] or []}
     return found
+
+
+def _short(one: Container) -> str:
+    return f"{one.service}-{one.number}"
 
 
 def _waits_in_pool(listed: dict[str, Any]) -> bool:

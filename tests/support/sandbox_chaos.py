@@ -99,6 +99,7 @@ class Seen:
     lost: int = 0
     doubled: int = 0
     wrong: int = 0
+    continued: list[float] = field(default_factory=list)  # seconds after a restart of the engine until the next rollout
 
     @property
     def honest(self) -> bool:
@@ -201,10 +202,18 @@ class Chaos:
                     self.kill(REPLICAS[victim])
                 seen.kills[victim] += 1
                 self.allow(steps[seen.kills.total()] if seen.kills.total() < kills else len(self.expected))
+                if victim == "engine":
+                    seen.continued.append(self._seconds_until_more(process))
             code = process.wait(TIMEOUT)
             if code == 0 and not read_lines(self.failures):
                 return self.judge(seen)
             assert seen.starts < 10 * (kills + 5), "the collection does not come to an end"
+
+    def _seconds_until_more(self, process: subprocess.Popen[bytes]) -> float:
+        began, before = time.monotonic(), self.done
+        while self.done <= before and process.poll() is None:
+            time.sleep(0.05)
+        return time.monotonic() - began
 
     @property
     def done(self) -> int:
