@@ -30,6 +30,7 @@ GONE_SECONDS: Final = 120.0  # within them the last sandboxes of a collection th
 
 class ChaosTarget(Protocol):
     left_out: tuple[str, ...]
+    project: str  # by which the engine's sandboxes are labelled; "": it has none there
 
     def faults(self) -> list[Fault]: ...
     def processes(self) -> dict[str, list[Identity]]: ...
@@ -112,7 +113,7 @@ class ChaosRun:
         setup = self._setup
         found = [*self._target.faults(), *self.collector.faults(self._chance), *command_faults(setup, self._chance)]
         found += self._model.faults() if self._model is not None else []
-        if isinstance(self._target, ComposeTarget):
+        if self._target.project:
             self._disks = SandboxDisks(self._target.project, self._chance)
             found.append(self._disks.fault())
         chosen = [one for one in found if setup.wants(one.name)]
@@ -219,7 +220,7 @@ def _not_there(setup: ChaosSetup, there: set[str]) -> list[str]:
         "clock": "libfaketime is not there (Debian: faketime)",
         "model": "no --model-proxy PORT=URL",
         "engine": "only with --engine-restart COMMAND",
-        "disk": "sandboxes of this stack's engine only",
+        "disk": "this stack has no sandboxes on an engine",
     }
     families = {name.partition("-")[0] for name in there}
     missing = [name for name in reasons if name not in families and setup.wants(name)]

@@ -9,11 +9,12 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from gym import labels
 from gym.chaos.chaos_setup import Fault, Missed, draw_seconds
 from gym.chaos.container_network import PacketRules
+from gym.chaos.engine_things import labelled_things
 from gym.chaos.process_faults import LONGEST_PAUSE
 from gym.engine import connect, engine_host
 from gym.runtime.compose.containers import Container, list_containers
@@ -111,26 +112,8 @@ class ComposeTarget:
         self._act(victim, lambda client, id: self._rules.delay(client, id, draw_seconds(self._chance, LONGEST_CUT)))
 
 
-def labelled_things(home: Path, project: str) -> set[str]:
-    """Containers, networks and volumes of the stack; sandboxes that wait in the pool are not counted."""
-    found: set[str] = set()
-    with connect(engine_host()) as client:
-        for label in (f"{labels.STACK_DIR}={home}", f"{labels.STACK}={project}"):
-            wanted = {"label": label}
-            containers = [one for one in client.api.containers(all=True, filters=wanted) if not _waits_in_pool(one)]
-            found |= {f"container {str(one['Names'][0]).lstrip('/')}" for one in containers if one.get("Names")}
-            found |= {f"network {one['Name']}" for one in client.api.networks(filters=wanted)}
-            found |= {f"volume {one['Name']}" for one in client.api.volumes(filters=wanted)["Volumes"] or []}
-    return found
-
-
 def _short(one: Container) -> str:
     return f"{one.service}-{one.number}"
-
-
-def _waits_in_pool(listed: dict[str, Any]) -> bool:
-    found = listed.get("Labels") or {}
-    return bool(found.get(labels.SANDBOX_WARM)) and not found.get(labels.SANDBOX_ROLLOUT)
 
 
 def _end_by_itself(client: docker.DockerClient, id: str) -> None:

@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import Final
 
 from gym.chaos.chaos_setup import Fault, Missed, draw_seconds
+from gym.chaos.engine_things import labelled_things
+from gym.engine import engine_answers
 from gym.runtime.identity import Identity, find_marked, is_alive
 from gym.runtime.local.home import Home
 from gym.runtime.local.pid_file import marker, read_record
+from gym.wire.stack_names import SANDBOX, project_name
 
 SUPERVISOR: Final = "supervisor"
 WARDEN: Final = "warden"
@@ -34,6 +37,8 @@ class LocalTarget:
     def __init__(self, home: Path, chance: random.Random) -> None:
         self._home = Home(home.resolve())
         self._chance = chance
+        has_broker = SANDBOX in self.processes() and engine_answers() is not None
+        self.project = project_name(self._home.path.name, self._home.path) if has_broker else ""
 
     def faults(self) -> list[Fault]:
         everything = tuple(self.processes())
@@ -50,10 +55,12 @@ class LocalTarget:
         return {name: [one] for name, one in (record.processes | owners).items() if is_alive(one)}
 
     def things(self) -> set[str]:
-        """Processes that carry the stack's marker and are of none of the sessions that it knows."""
+        """Processes that carry the stack's marker and are of none of the sessions that it knows; on the engine, what
+        its broker made."""
         known = {one.pid for group in self.processes().values() for one in group}
         strays = [one for one, session in find_marked(marker(self._home)) if session not in known]
-        return {f"process {one.pid}" for one in strays if is_alive(one)}
+        made = labelled_things(self._home.path, self.project) if self.project else set()
+        return made | {f"process {one.pid}" for one in strays if is_alive(one)}
 
     def is_complete(self) -> bool:
         """Supervisor and warden too: a fault that meets one without the other shows what is not promised."""

@@ -64,7 +64,7 @@ def write_upstream(path: Path, latency: float = 0.05) -> None:
 
 def write_chaos_rows(folder: Path, count: int) -> Path:
     """Questions, counters and, one in ten, sums that a sandbox verifies."""
-    write_sums(folder)
+    write_sums(folder, disk=16_000_000)
     path = write_rows(folder / "rows.jsonl", count)
     agent = {"agent_ref": {"type": "responses_api_agents", "name": "sums_agent"}}
     with path.open("ab") as file:

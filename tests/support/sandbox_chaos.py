@@ -275,9 +275,12 @@ def chaos(folder: Path, rows: int, seed: int = 5) -> Iterator[Chaos]:
         one.down()
 
 
-def write_sums(folder: Path) -> None:
+def write_sums(folder: Path, disk: int | None = None) -> None:
+    """`disk` limits what a sandbox may write; such ones come from no pool."""
     grant = f"        domain: coding\n        sandbox: {{images: ['{IMAGE}'], warm: 2}}\n"
     code = SUMS.replace("IMAGE_NAME", IMAGE).replace('"FOLDER", "ALLOWED"', repr(str(folder / ALLOWED)))
+    if disk is not None:
+        code = code.replace(f'"{IMAGE}"}})', f'"{IMAGE}", "limits": {{"disk": {disk}}}}})')
     server = write_server(folder, "sums", code, config=grant)
     config = server / "configs" / "sums.yaml"
     config.write_text(config.read_text() + AGENT)
