@@ -86,7 +86,7 @@ class ChaosRun:
                 self.collector.close()
                 break
             self.collector.finish(output)
-            report.verdict.add(output, right, self._disks.filled if self._disks else ())
+            report.verdict.add(output, right, self._disks.filled if self._disks else 0)
             self._say(f"collection {report.rounds}: {report.verdict.rollouts:,} rollouts compared")
         if not report.never_back:
             with self._watch.outage() as seen:

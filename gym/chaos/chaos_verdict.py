@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,6 @@ import orjson
 from gym.chaos.collector_process import failures_beside
 
 Rewards = Mapping[str, float]
-TaskPlace = tuple[int, int]  # (task index, rollout index): what the id of a rollout says
 
 
 @dataclass
@@ -23,7 +22,7 @@ class ChaosVerdict:
     lost: int = 0
     doubled: int = 0
     wrong: int = 0  # another reward
-    blamed: int = 0  # a reward of 0 of a rollout whose sandbox had its disk filled: the policy could have done that
+    excused: int = 0  # a reward of 0, no more of them than sandboxes had their disk filled: the policy could do that
     failed: int = 0  # still a failure after the last resume
     examples: list[str] = field(default_factory=list)
 
@@ -31,7 +30,8 @@ class ChaosVerdict:
     def clean(self) -> bool:
         return not (self.lost or self.doubled or self.wrong or self.failed)
 
-    def add(self, output: Path, right: Rewards, filled: Collection[TaskPlace] = ()) -> None:
+    def add(self, output: Path, right: Rewards, filled: int = 0) -> None:
+        """`filled`: how many sandboxes had their disk filled, in this collection and those before."""
         counts: Counter[str] = Counter()
         for line in read_rollouts(output):
             stamp = line["_gym"]
@@ -43,12 +43,12 @@ class ChaosVerdict:
         self.doubled += sum(count - 1 for count in counts.values()) + len(counts.keys() - right.keys())
         self.failed += sum(1 for _ in read_rollouts(failures_beside(output)))
 
-    def _compare(self, line: Mapping[str, Any], right: Rewards, filled: Collection[TaskPlace]) -> None:
+    def _compare(self, line: Mapping[str, Any], right: Rewards, filled: int) -> None:
         key, reward = line["_gym"]["key"], line["reward"]
         if reward == right.get(key, reward):
             return
-        if reward == 0 and (line.get("_ng_task_index"), line.get("_ng_rollout_index")) in filled:
-            self.blamed += 1
+        if reward == 0 and self.excused < filled:
+            self.excused += 1
             return
         self.wrong += 1
         if len(self.examples) < 5:

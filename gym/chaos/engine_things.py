@@ -15,13 +15,14 @@ def labelled_things(home: Path, project: str) -> set[str]:
     with connect(engine_host()) as client:
         for label in (f"{labels.STACK_DIR}={home}", f"{labels.STACK}={project}"):
             wanted = {"label": label}
-            containers = [one for one in client.api.containers(all=True, filters=wanted) if not _waits_in_pool(one)]
+            containers = [one for one in client.api.containers(all=True, filters=wanted) if is_in_use(one)]
             found |= {f"container {str(one['Names'][0]).lstrip('/')}" for one in containers if one.get("Names")}
             found |= {f"network {one['Name']}" for one in client.api.networks(filters=wanted)}
             found |= {f"volume {one['Name']}" for one in client.api.volumes(filters=wanted)["Volumes"] or []}
     return found
 
 
-def _waits_in_pool(listed: dict[str, Any]) -> bool:
+def is_in_use(listed: dict[str, Any]) -> bool:
+    """Not a sandbox that waits in the pool: its name tells no owner."""
     found = listed.get("Labels") or {}
-    return bool(found.get(labels.SANDBOX_WARM)) and not found.get(labels.SANDBOX_ROLLOUT)
+    return not found.get(labels.SANDBOX_WARM) or any("." in name for name in listed.get("Names") or ())

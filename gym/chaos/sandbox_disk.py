@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import random
-import re
 from typing import Any, Final
 
 import orjson
 
 from gym import labels
 from gym.chaos.chaos_setup import Fault, Missed
-from gym.chaos.chaos_verdict import TaskPlace
+from gym.chaos.engine_things import is_in_use
 from gym.engine import connect, engine_host
 
 FILE: Final = "/tmp/chaos"  # noqa: S108  (of the sandbox)
 MAX_BYTES: Final = 1 << 30  # of this machine's own disk no more is taken
-ROLLOUT: Final = re.compile(r"-(\d+)-(\d+)(?:-a\d+)?$")
 
 
 class SandboxDisks:
-    """`filled` are the rollouts whose sandbox was hit: the policy could have done that, so 0 is right as well."""
+    """`filled` counts them: the policy could have done that, so 0 is right as well for as many rollouts."""
 
     def __init__(self, project: str, chance: random.Random) -> None:
         self._project = project
         self._chance = chance
-        self.filled: set[TaskPlace] = set()
+        self.filled = 0
 
     def fault(self) -> Fault:
         return Fault("disk", ("sandbox",), lambda _: self._fill())
@@ -34,21 +32,16 @@ class SandboxDisks:
 
         with connect(engine_host()) as client:
             listed = client.api.containers(filters={"label": f"{labels.STACK}={self._project}"})
-            found = [(one["Id"], place, size) for one in listed if (place := _place(one)) and (size := _limit(one))]
+            found = [(one["Id"], size) for one in listed if is_in_use(one) and (size := _limit(one))]
             if not found:
                 raise Missed("sandbox")
-            id, place, size = self._chance.choice(found)
-            self.filled.add(place)
+            id, size = self._chance.choice(found)
+            self.filled += 1
             words = ["sh", "-c", f"head -c {size} /dev/zero > {FILE}"]
             try:
                 client.api.exec_start(client.api.exec_create(id, words)["Id"])
             except docker.errors.APIError as error:  # it has ended, perhaps of this
                 raise Missed("sandbox") from error
-
-
-def _place(listed: dict[str, Any]) -> TaskPlace | None:
-    found = ROLLOUT.search((listed.get("Labels") or {}).get(labels.SANDBOX_ROLLOUT, ""))
-    return (int(found[1]), int(found[2])) if found else None
 
 
 def _limit(listed: dict[str, Any]) -> int:

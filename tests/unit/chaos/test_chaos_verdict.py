@@ -47,8 +47,8 @@ def test_a_failure_that_is_left_is_counted(tmp_path: Path) -> None:
     assert (verdict.lost, verdict.failed) == (1, 1)
 
 
-def test_a_0_is_right_as_well_where_the_disk_of_its_sandbox_was_filled_and_nowhere_else(tmp_path: Path) -> None:
-    place = {"_ng_task_index": 4, "_ng_rollout_index": 1}
-    lines = (line("a:0", 0.0, **place), line("b:0", 0.0), line("c:0", 0.0, _ng_task_index=4, _ng_rollout_index=0))
-    verdict = judged(write(tmp_path / "x.jsonl", *lines), filled={(4, 1)})
-    assert (verdict.blamed, verdict.wrong) == (1, 1)
+def test_as_many_rewards_of_0_are_excused_as_disks_of_sandboxes_were_filled(tmp_path: Path) -> None:
+    output = write(tmp_path / "x.jsonl", line("a:0", 0.0), line("b:0", 0.0), line("c:0", 0.0))
+    assert (judged(output, filled=2).excused, judged(output, filled=2).clean) == (2, True)
+    verdict = judged(output, filled=1)
+    assert (verdict.excused, verdict.wrong) == (1, 1)
