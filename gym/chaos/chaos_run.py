@@ -87,7 +87,7 @@ class ChaosRun:
                 break
             self.collector.finish(output)
             report.verdict.add(output, right, self._disks.filled if self._disks else 0)
-            self._say(f"collection {report.rounds}: {report.verdict.rollouts:,} rollouts compared")
+            self._say(_words_of(report))
         if not report.never_back:
             with self._watch.outage() as seen:
                 self._watch.wait(seen, self._all_there)
@@ -231,3 +231,9 @@ def _words(found: Recovery) -> str:
     times = {"out of the routes": found.out, "served": found.served, "whole": found.whole}
     told = [f"{what} after {seconds:.1f} s" for what, seconds in times.items() if seconds is not None]
     return ", ".join(told) + ("" if found.whole is not None else f"; not whole within {GIVE_UP_SECONDS:g} s")
+
+
+def _words_of(report: ChaosReport) -> str:
+    one = report.verdict
+    found = f"{one.lost} lost, {one.doubled} doubled, {one.wrong} wrong, {one.failed} failed"
+    return f"collection {report.rounds}: {one.rollouts:,} rollouts compared, {found}"
