@@ -44,7 +44,7 @@ Work = Callable[[Any], Awaitable[bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class StoredState:
     version: bytes
     data: bytes
     reply: bytes | None = None  # this very call was answered before
@@ -129,15 +129,17 @@ class SharedSessions:
             gone = await self._redis.delete(self._key(session_id))
         return state if gone else None
 
-    async def _find(self, session_id: str, call: str) -> Found | None:
+    async def _find(self, session_id: str, call: str) -> StoredState | None:
         key = self._key(session_id)
         with self._answering():
             version, data, *calls = await self._redis.hmget(key, _FIELDS)
             if call and call.encode() in calls:
-                return Found(version, b"", await self._redis.hget(key, f"reply{calls.index(call.encode())}"))
-        return None if data is None else Found(version, data)
+                return StoredState(version, b"", await self._redis.hget(key, f"reply{calls.index(call.encode())}"))
+        return None if data is None else StoredState(version, data)
 
-    async def _write(self, session_id: str, found: Found, data: bytes, call: str, reply: bytes, ends: bool) -> bool:
+    async def _write(
+        self, session_id: str, found: StoredState, data: bytes, call: str, reply: bytes, ends: bool
+    ) -> bool:
         if data == found.data and not ends:
             with self._answering():  # nothing to write, and nothing that a second time would change
                 return bool(await self._redis.pexpire(self._key(session_id), self._ttl))
