@@ -4,21 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from gym.cli import console
-from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Overrides, Port, Replicas, StackName, Strict
+from gym.cli.options import (
+    DEFAULT_STACK,
+    ConfigFiles,
+    Items,
+    ModelName,
+    Overrides,
+    Port,
+    Registry,
+    Replicas,
+    StackName,
+    Strict,
+)
 from gym.cli.planning import plan_stack
 from gym.cli.profiles import Profile, compose_file, write_for_containers
 from gym.cli.relative_paths import relative
-from gym.cli.rendering import Target, render_plan
+from gym.cli.rendering import ENGINE_TEXTS, RenderRequest, Target, engine_texts, render_plan
 from gym.cli.replica_table import live_status
 from gym.cli.stack_request import load_named
 from gym.cli.stack_session import find_session, home_here
 from gym.config import collect_secrets
 from gym.errors import InfraError, UserError
+from gym.files import write_atomically
 from gym.labels import ROUTER_PORT
 from gym.plan import Plan, RouterPlan, changes_to_text
 from gym.render.observability import with_trace_store
@@ -31,11 +43,12 @@ def command(
     files: ConfigFiles = None,
     strict: Strict = False,
     replicas: Replicas = None,
-    target: Annotated[Target, typer.Option(metavar="plan|traefik|compose", help="What to print.")] = "plan",
+    target: Annotated[Target, typer.Option(metavar="|".join(get_args(Target)), help="What to print.")] = "plan",
     differ: Annotated[bool, typer.Option("--diff", help="Print what `gym up` would change.")] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write a folder for `docker compose up`.")
     ] = None,
+    registry: Registry = "",
     overrides: Overrides = None,
     port: Port = ROUTER_PORT,
     profile: Profile = None,
@@ -56,6 +69,8 @@ def command(
         console.note(notice)
     loaded = with_trace_store(loaded) if profile else loaded
     plan, secrets = plan_stack(loaded, stack, RouterPlan(port=port)), collect_secrets(loaded)
+    if target in ENGINE_TEXTS:
+        return _write_for_engine(output, target, RenderRequest(plan, secrets, registry))
     if differ:
         home, runtime = find_session(stack)
         console.show_raw(changes_to_text(runtime.changes(home, runtime.prepare(home, plan, secrets))))
@@ -67,6 +82,17 @@ def command(
             write_for_containers(output, plan)
         return _write(output, plan, secrets, (compose_file(output), *over) if profile else over)
     console.show_raw(render_plan(plan, target, secrets=secrets, home=home_here(stack)))
+    return 0
+
+
+def _write_for_engine(folder: Path | None, target: Target, request: RenderRequest) -> int:
+    texts = engine_texts(target, request)
+    if folder is None:
+        console.show_raw("".join(f"# {path}\n{text}" for path, text in texts.items()))
+        return 0
+    for path, text in texts.items():
+        write_atomically(folder / path, text)
+    console.show(f"{len(texts)} files in {relative(folder)}")
     return 0
 
 
