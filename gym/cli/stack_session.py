@@ -54,7 +54,7 @@ def open_session(
     home = home_here(stack)
     held = read_choice(home)
     chosen = make_runtime(choice.runtime, overrides, locked, live=live)
-    if held and held != choice and _runs(held.runtime, home):
+    if held and held[:2] != choice[:2] and _runs(held.runtime, home):
         raise UserError(
             f"Stack '{stack}' runs on {_words(held)} already.",
             "Stop it first (gym down), or give this one another name (--stack).",
@@ -168,6 +168,10 @@ def make_runtime(
         from gym.runtime.slurm.slurm_runtime import SlurmRuntime  # noqa: PLC0415  (as above)
 
         return SlurmRuntime()
+    if name == "swarm":
+        from gym.runtime.swarm.swarm_runtime import SwarmRuntime  # noqa: PLC0415  (as above)
+
+        return SwarmRuntime()
     from gym.runtime.local.local_runtime import LocalRuntime  # noqa: PLC0415  (as above)
 
     return LocalRuntime()
