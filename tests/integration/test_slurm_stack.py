@@ -48,10 +48,10 @@ def test_a_stack_on_two_nodes_takes_the_same_words_as_one_on_this_machine(
     user.type(*user.collect(rows, "first.jsonl"))
     assert user.rewards("first.jsonl")
 
-    user.type("scale", "mcqa=4")
-    user.type("restart", "mcqa")
+    user.type("scale", "mcqa=3")
+    user.type("restart", "mcqa-2")
     status = json.loads(user.type("ps", "--json"))
-    assert sum(one["instance"] == "mcqa" for one in status["replicas"]) == 4
+    assert sum(one["instance"] == "mcqa" for one in status["replicas"]) == 3
     user.type(*user.collect(rows, "second.jsonl"))
     assert user.rewards("second.jsonl") == user.rewards("first.jsonl")
     user.type("scale", "mcqa=2")
@@ -68,6 +68,7 @@ def test_a_stack_on_two_nodes_takes_the_same_words_as_one_on_this_machine(
     assert "does not run" in user.type("ps", code=1)
 
 
+@pytest.mark.long
 def test_a_job_that_waits_says_why_and_one_that_ended_says_how(user: UserOfCluster, cluster: SlurmCluster) -> None:
     other = cluster.ask("sbatch", "--parsable", "--exclusive", "--output=/dev/null", "--wrap=sleep infinity")
     starting = user.begin("up", "mcqa", "--model", "scripted", "--on", "slurm", "--port", "0", "+slurm.nodes=2")

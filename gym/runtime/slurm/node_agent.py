@@ -158,6 +158,7 @@ class NodeAgent:
             one for one in plan.services if any(wanted.placement[replica] == rank for replica in one.replica_ids())
         )
         environ = node_environ(wanted.order, os.environ)
+        os.environ.update(environ)  # uv asks the user's index by the user's certificates
         part = plan.model_copy(update={"services": own})
         pythons = await asyncio.to_thread(prepare_environments, part, cache_dir(environ), self._say)
         order = wanted.order.model_copy(
