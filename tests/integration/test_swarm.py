@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,8 @@ def images(tmp_path: Path) -> Path:
     return tmp_path / "images.tar"
 
 
-def test_a_stack_on_a_swarm_of_one_node_takes_the_words_of_every_runtime(tmp_path: Path, images: Path) -> None:
-    seen = _run(tmp_path, images, 1)
+def test_a_stack_on_a_swarm_of_one_node_takes_the_words_of_every_runtime(images: Path) -> None:
+    seen = _run(images, 1)
     alone = {"router": "1/1", "console": "1/1", "mcqa-1": "1/1", "mcqa-simple-agent-1": "1/1", "policy-model-1": "1/1"}
     assert seen["services"] == seen["scaled_back"] == alone
     assert seen["scaled"] == {**alone, "mcqa-2": "1/1"}
@@ -58,10 +59,8 @@ def test_a_stack_on_a_swarm_of_one_node_takes_the_words_of_every_runtime(tmp_pat
 
 
 @pytest.mark.long
-def test_nothing_is_lost_when_a_node_is_drained_and_another_one_vanishes_in_mid_run(
-    tmp_path: Path, images: Path
-) -> None:
-    seen = _run(tmp_path, images, 3)
+def test_nothing_is_lost_when_a_node_is_drained_and_another_one_vanishes_in_mid_run(images: Path) -> None:
+    seen = _run(images, 3)
     assert "--registry" in seen["refused"]
     assert all(count > 0 for count in seen["places"].values())
     assert seen["lost_tasks"] > 0
@@ -80,11 +79,10 @@ def _check_whole(run: dict[str, Any]) -> None:
     assert all(len(each) == 1 for each in run["rewards"].values())
 
 
-def _run(folder: Path, images: Path, nodes: int) -> dict[str, Any]:
-    place = folder / "cluster"
-    place.mkdir()
-    argv = [*NAMESPACES, sys.executable, "-m", "tests.support.swarm_run", str(place), str(images), str(nodes)]
-    done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=3000)
+def _run(images: Path, nodes: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="gs") as place:  # a socket's path has room for 107 letters
+        argv = [*NAMESPACES, sys.executable, "-m", "tests.support.swarm_run", place, str(images), str(nodes)]
+        done = subprocess.run(argv, check=False, capture_output=True, text=True, timeout=3000)
     assert done.returncode == 0, done.stderr
     seen: dict[str, Any] = json.loads(done.stdout)
     return seen

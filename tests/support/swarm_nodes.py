@@ -73,6 +73,7 @@ class Node:
         return run("docker", "--host", self.host, *words)
 
     def answers(self) -> bool:
+        assert self.process is None or self.process.poll() is None, (self.folder / "log").read_text()[-2000:]
         return subprocess.run(["docker", "-H", self.host, "version"], check=False, capture_output=True).returncode == 0
 
     def lose(self) -> None:
