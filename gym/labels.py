@@ -13,6 +13,9 @@ DIGEST: Final = "gym.config-digest"
 SETTINGS: Final = "gym.settings"  # a digest of the file that it reads at its start
 OWNER: Final = "gym.owner"
 
+SECRETS: Final = "gym.secrets"  # on a pod: a digest of the secrets that it mounts
+MAY_ENTER: Final = "gym/may-enter"  # on pods or a namespace of a cluster: may come in by the router's outside port
+
 PACK: Final = "gym.pack"  # on the image of a packed environment: its manifest (gym.render.pack), as JSON
 
 # Labels on sandboxes and what belongs to them (networks, images, the helper's volume).
@@ -23,6 +26,8 @@ SANDBOX_OWNER: Final = "gym.owner-lease"  # the client process whose lease keeps
 SANDBOX_WARM: Final = "gym.warm"  # key of the pool it was made for
 SANDBOX_PARENT: Final = "gym.parent"  # of a fork
 SANDBOX_SPEC: Final = "gym.spec"  # what was asked for, without the values of `env`
+SANDBOX_NETWORK: Final = "gym.network"  # of a pod: what its namespace's policies let it reach, "none" or "internet"
+SANDBOX_TAGS: Final = "gym.tags"  # of a pod, as an annotation: all of the above in full, for what fits no label
 SANDBOX_IMAGE: Final = "gym.sandbox-image"  # why we have it: "built", "fork"
 
 # Environment variables of a server process.
@@ -72,6 +77,8 @@ HEADER_SESSION_TOKEN: Final = "x-gym-session-token"  # claims a recorded session
 HEADER_CAPTURE: Final = "x-gym-capture"  # "own": the caller made the session's id; "here": ask no other replica
 HEADER_CALLS: Final = "x-gym-calls"  # how many calls a trace is of, recorded or not
 HEADER_EPISODE_OVER: Final = "x-gym-episode-over"  # in a tool's reply: the environment has ended the episode
+HEADER_CALL: Final = "x-gym-call-id"  # the same id again: the same answer, where a server's state is shared
+HEADER_SHARED: Final = "x-gym-state-shared"  # in a reply: every replica can serve this session
 HEADER_MCP_SESSION: Final = "x-nemo-gym-session-token"  # whose tools an MCP client calls
 
 COOKIE_REPLICA: Final = "gym_replica_"  # + slug of the instance: the router's sticky cookie
