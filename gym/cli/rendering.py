@@ -13,9 +13,11 @@ from gym.render.wanted_stack import Sight, discovery_of
 from gym.runtime.compose import ComposeRuntime
 from gym.runtime.compose.layout import Layout, compose_text, state_of, static_text, wanted_in
 
-Target = Literal["plan", "traefik", "compose"]
+Target = Literal["plan", "traefik", "compose", "ray"]
 Texts = Mapping[str, str]  # by path below the folder that `-o` names
-ENGINE_TEXTS: Final[Mapping[str, str]] = {}  # module:function, which is given a RenderRequest and returns Texts
+ENGINE_TEXTS: Final[Mapping[str, str]] = {
+    "ray": "gym.render.ray_texts:ray_texts"
+}  # module:function, which is given a RenderRequest and returns Texts
 
 
 class RenderRequest(NamedTuple):

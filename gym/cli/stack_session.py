@@ -162,6 +162,10 @@ def make_runtime(
         raise UserError(
             "-f names Compose files, and this stack uses no Compose.", "Leave it out, or --runtime compose."
         )
+    if name == "ray":
+        from gym.runtime.ray_cluster.ray_runtime import RayRuntime  # noqa: PLC0415  (as above)
+
+        return RayRuntime()
     from gym.runtime.local.local_runtime import LocalRuntime  # noqa: PLC0415  (as above)
 
     return LocalRuntime()
