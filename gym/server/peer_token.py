@@ -13,7 +13,10 @@ from gym.labels import ENV_PEER_TOKEN, HEADER_PEER
 
 HEADER: Final = HEADER_PEER.encode()
 OPEN: Final = "/healthz"  # says nothing but whether it is ready
-REFUSAL: Final = b'{"error": {"kind": "row", "message": "this server answers its own stack alone: ask its router", "retryable": false}}'
+REFUSAL: Final = (
+    b'{"error": {"kind": "row", "retryable": false,'
+    b' "message": "this server answers its own stack alone: ask its router"}}'
+)
 
 
 def peer_headers(environ: Mapping[str, str]) -> tuple[tuple[bytes, bytes], ...]:
