@@ -44,6 +44,7 @@ class StackKeeper:
         self._rolling: set[str] = set()  # these drain and are made again
         self._drains: dict[str, Any] = {}
         self._to_restart: list[str] = []
+        self._restarting: dict[str, Any] = {}  # replica -> the pid that shall go
         self._state: dict[str, Any] = {"generation": 0}
         self._ending = False
         threading.Thread(target=self._reconcile_for_ever, daemon=True).start()
@@ -71,7 +72,7 @@ class StackKeeper:
                 "plan": self._wanted["plan"],
                 "replicas": replicas,
                 "router": self._url("router"),
-                "busy": bool(self._leaving or self._rolling or self._to_restart),
+                "busy": bool(self._leaving or self._rolling or self._to_restart or self._restarting),
             }
 
     def missing(self, keys: list[str]) -> list[str]:
@@ -139,14 +140,13 @@ class StackKeeper:
                 self._to_restart.remove(id)
             elif self._may_leave(orders[id], orders):
                 self._to_restart.remove(id)
-                self._seen[id] = {**self._seen.get(id, {}), "state": "stopping", "detail": "it was asked to restart"}
+                self._restarting[id] = self._seen.get(id, {}).get("pid")
                 self._actors[id].restart.remote()
-                self._looks.pop(id, None)  # an earlier answer would call it healthy
 
     def _may_leave(self, order: Order, orders: dict[str, Order]) -> bool:
         """None of its instance is away by our will, or has not come back yet."""
         others = [one["id"] for one in orders.values() if one["instance"] == order["instance"] and one is not order]
-        away = {*self._leaving, *self._rolling}
+        away = {*self._leaving, *self._rolling, *self._restarting}
         return not away & set(others) and all(self._healthy_or_stale(one, orders) for one in others)
 
     def _healthy_or_stale(self, id: str, orders: dict[str, Order]) -> bool:
@@ -164,7 +164,7 @@ class StackKeeper:
         ready, _ = self._ray.wait([self._drains[id]], timeout=0)
         if ready:
             self._kill(actor)
-            for known in (self._actors, self._seen, self._leaving, self._drains, self._looks):
+            for known in (self._actors, self._seen, self._leaving, self._drains, self._looks, self._restarting):
                 known.pop(id, None)
 
     # Looks
@@ -188,6 +188,8 @@ class StackKeeper:
         self._looks.pop(id, None)
         try:
             self._seen[id] = self._ray.get(ref)
+            if self._restarting.get(id, "") != self._seen[id].get("pid"):
+                self._restarting.pop(id, None)
         except self._ray.exceptions.ActorUnavailableError:
             self._seen[id] = self._silent(id)
         except self._ray.exceptions.RayActorError as error:
@@ -231,7 +233,7 @@ class StackKeeper:
     def _report(self, order: Order) -> dict[str, Any]:
         """In the words of gym.runtime.status.ReplicaStatus, and the digest of what it was made from."""
         seen = self._seen.get(order["id"], {"state": "starting", "detail": "Ray makes its actor"})
-        state = "stopping" if order["id"] in {*self._leaving, *self._rolling} else seen["state"]
+        state = "stopping" if order["id"] in {*self._leaving, *self._rolling, *self._restarting} else seen["state"]
         named = {key: order[key] for key in ("instance", "type", "implementation")}
         return {**named, **seen, "replica": order["id"], "state": state}
 
