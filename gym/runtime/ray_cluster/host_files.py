@@ -55,7 +55,8 @@ def write_state(order: HostOrder, home: Home, state: StackState) -> None:
 def discovery_of_state(state: StackState) -> Discovery:
     known = [one for one in state.replicas if one.url]
     views = {one.name: instance_view(one, known) for one in state.plan.services}
-    return Discovery(stack=state.plan.stack, generation=state.generation, router=state.router, instances=views)
+    stack, generation = state.plan.stack, state.generation
+    return Discovery(stack=stack, generation=generation, router=state.router, closed=True, instances=views)
 
 
 def with_peer_token(text: str, token: str) -> str:

@@ -32,7 +32,7 @@ class ServerActor:
         self._lock = threading.Lock()
         self._ending = False
         self._node = self._where()
-        self._log = Path(self._node["logs"]) / f"gym-{order['namespace']}-{order['id']}.log"
+        self._log = Path(self._node["logs"]) / f"{order['namespace']}-{order['id']}.log"
         threading.Thread(target=self._live, daemon=True).start()
 
     def status(self) -> dict[str, Any]:
