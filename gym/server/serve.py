@@ -26,6 +26,8 @@ from gym.http.keepalive import keep_alive
 from gym.server.blocked_replies import answer_waiting, failure_of_blocked, failure_of_others, refuse_callers
 from gym.server.config import Settings, read_settings
 from gym.server.hidden_gym import refuse_openai_gym
+from gym.server.one_write import OneWriteProtocol
+from gym.server.own_secrets import OwnSecrets
 from gym.server.refusing import PROGRAMS, Refusing, Rules
 from gym.server.watchdog import Blocked, Watchdog
 
@@ -39,12 +41,15 @@ IDLE_SECONDS = 0.5  # without another request: then a client that keeps its conn
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    secrets = OwnSecrets()
     try:
         settings = read_settings(os.environ)
+        secrets = OwnSecrets.of(settings, os.environ)
+        secrets.mask_logs(logging.getLogger())
         app = load_app(Path(arguments[0] if arguments else "app.py"))
         run_app(app, settings)
     except GymError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{secrets.mask(str(error))}\n")
         return 1
     return 0
 
@@ -82,7 +87,8 @@ def run_app(
         Refusing(app, settings.name, loopback=is_loopback_socket(listener), rules=rules, hosts=_hosts(settings)),
         interface="asgi3",
         loop="uvloop" if importlib.util.find_spec("uvloop") else "auto",
-        http="httptools",
+        http=OneWriteProtocol,
+        proxy_headers=False,  # who called, through whatever proxy, is nothing that a server decides by
         ws=ws,
         lifespan="on",
         log_config=None,
