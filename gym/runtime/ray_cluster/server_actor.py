@@ -27,6 +27,7 @@ class ServerActor:
         self._order = order
         self._tools = tools
         self._seen: dict[str, Any] = {"state": "starting", "detail": "making the environment of its node"}
+        self._seen_at = time.monotonic()
         self._state: dict[str, Any] | None = None  # of the stack, as the keeper told it last
         self._process: subprocess.Popen[str] | None = None
         self._lock = threading.Lock()
@@ -38,8 +39,10 @@ class ServerActor:
     def status(self) -> dict[str, Any]:
         """`generation`: of the stack's state that it was told last."""
         told = self._state["generation"] if self._state else 0
+        uptime = self._seen.get("uptime_seconds", 0.0) + time.monotonic() - self._seen_at
         return {
             **self._seen,
+            "uptime_seconds": round(uptime, 1) if self._seen.get("pid") else 0.0,
             "digest": self._order["digest"],
             "ip": self._node["ip"],
             "node": self._node["node"],
@@ -122,7 +125,7 @@ class ServerActor:
         assert process.stdout is not None
         for line in process.stdout:
             with contextlib.suppress(ValueError):
-                self._seen = json.loads(line)
+                self._seen, self._seen_at = json.loads(line), time.monotonic()
         return f"the process beside it ended with exit code {process.wait()}"
 
     def _start(self) -> subprocess.Popen[str]:

@@ -129,7 +129,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Store:
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SmallCluster:
     found = SmallCluster()
-    monkeypatch.setitem(sys.modules, "ray", found)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "ray", found)
     return found
 
 
