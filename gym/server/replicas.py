@@ -46,6 +46,7 @@ class Peers:
         self._instances = {name: [Replica(url)] for name, url in known.items()}
         self._greeting = peer_headers(os.environ)
         self.asked = Asked()
+        self.shared: set[str] = set()  # instances of which every replica serves every session
         self._stamp = 0
         self._looked = 0.0  # when the last look began that has ended
         self._asking = asyncio.Lock()
