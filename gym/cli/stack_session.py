@@ -164,6 +164,10 @@ def make_runtime(
         raise UserError(
             "-f names Compose files, and this stack uses no Compose.", "Leave it out, or --runtime compose."
         )
+    if name == "ray":
+        from gym.runtime.ray_cluster.ray_runtime import RayRuntime  # noqa: PLC0415  (as above)
+
+        return RayRuntime()
     if name == "slurm":
         from gym.runtime.slurm.slurm_runtime import SlurmRuntime  # noqa: PLC0415  (as above)
 

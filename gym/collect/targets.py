@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import ipaddress
+import os
 from collections.abc import Awaitable, Callable, Collection
 from urllib.parse import quote, urlsplit
 
@@ -21,6 +22,7 @@ from gym.errors import InfraError, UserError
 from gym.http.pool import HttpClient, Reply
 from gym.http.replica_choice import avoid, choose_replica
 from gym.labels import SERVER_PREFIX
+from gym.server.peer_token import peer_headers
 from gym.wire.discovery import Discovery, InstanceView
 from gym.wire.failures import has_no_route
 
@@ -210,7 +212,11 @@ class Targets:
         self.images = {name: one.image for name, one in document.instances.items() if one.image}
         self.strict = tuple(name for name, one in document.instances.items() if one.strict)
         replicas = [one for instance in document.instances.values() for one in instance.replicas]
-        urls = {} if self._routes_all else {_host(one.url): one.url for one in replicas}
+        greeting = peer_headers(os.environ) if document.closed and self._read_own is not None else ()
+        for one in replicas if greeting else ():
+            self._http.greet(one.url, greeting)
+        routed = self._routes_all or (document.closed and not greeting)
+        urls = {} if routed else {_host(one.url): one.url for one in replicas}
         async with asyncio.TaskGroup() as group:
             for host, url in urls.items():
                 if host not in self._reachable:

@@ -18,6 +18,7 @@ FACTS: Final = (
     "sandbox",
     "python_version",
     "services",
+    "ray",
 )
 CONFIG_PATHS: Final = "config_paths"  # at the top: the files that a file includes
 KNOWN_FACTS: Final = f"beside its type an instance knows: {', '.join(sorted(FACTS))}"

@@ -32,6 +32,17 @@ class ServerRef(Frozen):
     name: str
 
 
+class RayFacts(Frozen):
+    """How a replica is placed on a Ray cluster, beyond its `cpus`, `memory` and `gpus`."""
+
+    resources: dict[str, float] = Field(default_factory=dict)
+    """Resources of your own names, as `ray start --resources` gives them to nodes."""
+    placement_group: str = ""
+    """The name of a placement group that is there already, such as a trainer's."""
+    bundle: int = -1
+    """Its bundle; any of them without it."""
+
+
 class ContainerFacts(Frozen):
     """The extra fields of an instance that say how its replicas run, not what they do."""
 
@@ -59,6 +70,8 @@ class ContainerFacts(Frozen):
     `auto` decides by its requirements and imports."""
     python_version: str | None = None
     """The Python of its environment, in quotes: `"3.12"`, `"3.13.14"`, `">=3.12"`, or the path of an interpreter."""
+    ray: RayFacts | None = None
+    """Where its actors are placed, by `gym up --on ray`."""
 
 
 class SidecarHealth(Frozen):

@@ -51,6 +51,7 @@ _WANTED = {
     "placement": "a mapping of labels of nodes to their values",
     "launch": "auto, sdk or script",
     "services": "a mapping of names to services",
+    "ray": "a mapping with `resources`, `placement_group` or `bundle`",
     "python_version": 'a version in quotes, such as "3.12" (3.10 without them is the number 3.1), or the path of one',
 }
 
@@ -210,7 +211,7 @@ def _accepts(key: str, node: Node) -> bool:
         return not isinstance(value, bool) and _MEMORY.fullmatch(str(value)) is not None
     if key in ("image", "build"):
         return isinstance(value, str) and bool(value.strip()) and not (key == "image" and re.search(r"\s", value))
-    if isinstance(value, (bool, dict, list)):
+    if isinstance(value, (bool, dict, list)) and not (key == "ray" and isinstance(value, dict)):
         return False
     try:
         ContainerFacts(**{key: value})

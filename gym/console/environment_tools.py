@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 
 from gym.collect.row_tools import TOOLS_SECONDS, RowTools, read_tools
@@ -9,6 +10,7 @@ from gym.collect.stack_settings import StackSettings
 from gym.console.discovery_sources import DiscoverySources
 from gym.console.views import settings_view
 from gym.http.pool import HttpClient, Reply
+from gym.server.peer_token import peer_headers
 
 
 async def own_tools(agents: Collection[str], sources: DiscoverySources, http: HttpClient) -> RowTools:
@@ -19,7 +21,8 @@ async def own_tools(agents: Collection[str], sources: DiscoverySources, http: Ht
         instance = found.instances.get(server)
         for replica in sorted(instance.replicas if instance else (), key=lambda one: not one.healthy):
             try:
-                return await http.request("GET", f"{replica.url}/tools", timeout=TOOLS_SECONDS)
+                url, greeting = f"{replica.url}/tools", peer_headers(os.environ)
+                return await http.request("GET", url, headers=greeting, timeout=TOOLS_SECONDS)
             except (OSError, TimeoutError):
                 continue
         return None

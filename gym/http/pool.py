@@ -67,6 +67,7 @@ class HttpClient:
         self._idle: dict[Peer, deque[Connection]] = {}
         self._open: set[Connection] = set()
         self._per_host = per_host
+        self._greetings: dict[Peer, tuple[tuple[bytes, bytes], ...]] = {}
         self._gates: dict[Peer, asyncio.Semaphore] = {}
         self._max_body = max_body
 
@@ -75,6 +76,8 @@ class HttpClient:
     ) -> Reply:
         """The whole reply; `timeout` covers waiting for a place, connecting, sending and reading. Not for HEAD."""
         address = parse_url(url)
+        if self._greetings and (greeting := self._greetings.get(address.peer)):
+            headers = [*headers, *greeting]
         if TRACING.tracer is not None:
             headers = [*headers, *TRACING.tracer.outgoing()]
         head = _head(method, address, headers, len(body))
@@ -86,6 +89,10 @@ class HttpClient:
             return await self._exchange(address, head, body, None if timeout is None else timeout - waited)
         finally:
             gate.release()
+
+    def greet(self, url: str, headers: Headers) -> None:
+        """Sent with every request to that peer, and to no other."""
+        self._greetings[parse_url(url).peer] = tuple(headers)
 
     def expect_health(self, url: str) -> None:
         """Servers of this SDK answer /healthz while they work: one that is silent for long has gone."""

@@ -9,7 +9,7 @@ import orjson
 
 from gym.files import write_atomically
 
-RuntimeName = Literal["compose", "local", "slurm", "swarm"]
+RuntimeName = Literal["compose", "local", "ray", "slurm", "swarm"]
 RUNTIMES: Final[tuple[RuntimeName, ...]] = get_args(RuntimeName)
 ENGINES: Final = tuple(name for name in RUNTIMES if name not in ("compose", "local"))  # what `--on` takes
 SESSION_FILE: Final = "session.json"

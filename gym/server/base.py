@@ -29,6 +29,7 @@ from gym.server.asgi import Answer, Call, Handler, HotRoutes, Receive, Scope, Se
 from gym.server.config import ServerConfig, Settings, parse_config, read_settings
 from gym.server.errors import error_to_failure
 from gym.server.own_secrets import OwnSecrets
+from gym.server.peer_token import is_stranger, refuse_stranger
 from gym.server.schema_pages import add_docs
 from gym.server.traced_routes import TracedRoutes
 from gym.wire import sse
@@ -147,6 +148,7 @@ class ServerApp:
         self._fields = fields
         self._settings = settings
         self._hot: HotRoutes | None = None
+        self._peer_token = ""
         self._starting = asyncio.Lock()
         self._tracer: Tracer | None = None
         self.server: Server | None = None
@@ -157,6 +159,9 @@ class ServerApp:
             await self._live(receive, send)
             return
         hot = self._hot or await self._start_once()
+        if self._peer_token and is_stranger(scope, self._peer_token):
+            await refuse_stranger(scope, send)
+            return
         await hot(scope, receive, send)
 
     def configured(self, fields: Mapping[str, Any], **settings: Any) -> ServerApp:
@@ -172,6 +177,7 @@ class ServerApp:
             Settings(**self._settings, fields=self._fields) if self._fields is not None else read_settings(os.environ)
         )
         server = self._make(settings)
+        self._peer_token = settings.peer_token
         server.own_secrets = OwnSecrets.of(settings, os.environ)
         self._tracer = start_tracing(settings.telemetry, server.name, _facts_for_traces(settings))
         try:

@@ -77,6 +77,7 @@ class Settings:
     upstreams: str = ""  # folder from which a model reads other addresses of its provider at run time
     sandbox_url: str = ""  # of the broker; "" for an instance that holds no grant
     sandbox_token: str = field(default="", repr=False)
+    peer_token: str = field(default="", repr=False)  # what callers have to show; "": nobody has to
     telemetry: Telemetry = Telemetry()  # whether it reports spans
 
     def sandbox_access(self) -> tuple[str, str]:
@@ -110,6 +111,7 @@ def read_settings(environ: Mapping[str, str]) -> Settings:
         upstreams=environ.get(labels.ENV_UPSTREAMS, ""),
         sandbox_url=environ.get(labels.ENV_SANDBOX_URL, ""),
         sandbox_token=_resolve_secrets(environ.get(labels.ENV_SANDBOX_TOKEN, ""), folder),
+        peer_token=environ.get(labels.ENV_PEER_TOKEN, ""),
         telemetry=read_telemetry(document.get(TELEMETRY), environ),
     )
 

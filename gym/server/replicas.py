@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from gym.http.pool import HttpClient
 from gym.http.replica_choice import avoid, choose_replica
 from gym.server.call_counts import Asked
+from gym.server.peer_token import peer_headers
 from gym.wire.discovery import Discovery
 from gym.wire.failures import FailureKind, RolloutError
 
@@ -43,6 +44,7 @@ class Peers:
         self._path = Path(source.removeprefix("file://")) if source and not self._url else None
         self._http = http
         self._instances = {name: [Replica(url)] for name, url in known.items()}
+        self._greeting = peer_headers(os.environ)
         self.asked = Asked()
         self.shared: set[str] = set()  # instances of which every replica serves every session
         self._stamp = 0
@@ -120,6 +122,8 @@ class Peers:
             for one in view.replicas:
                 replica = old.get(one.url) or Replica(one.url)
                 replica.healthy, replica.sdk = one.healthy, view.sdk
+                if self._greeting:
+                    self._http.greet(one.url, self._greeting)
                 if view.sdk:
                     self._http.expect_health(one.url)
                 replicas.append(replica)

@@ -39,4 +39,5 @@ class Discovery(View):
     stack: str
     generation: int = 0  # grows with every change
     router: str = ""  # "http://127.0.0.1:11000"
+    closed: bool = False  # replicas answer their own stack alone: others go by the router
     instances: dict[str, InstanceView] = {}

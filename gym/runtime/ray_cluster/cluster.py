@@ -1,0 +1,120 @@
+"""The connection to a Ray cluster: that of this process where it has one, else the one that was named or runs here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any, Final
+
+from gym.errors import InfraError, UserError
+
+INSTALL: Final = "Install it beside gym, at the version of the cluster: pip install 'compose-gym[ray]'"
+CONNECT_SECONDS: Final = 5.0
+
+
+def connect_ray(address: str) -> Any:
+    """The module `ray`, connected. A process that is in a cluster already, such as a trainer, stays in that one."""
+    ray = import_ray()
+    if ray.is_initialized():
+        return ray
+    where = address if address.startswith("ray://") and address != "ray://" else os.environ.get("RAY_ADDRESS", "auto")
+    _check_reachable(where)
+    try:
+        ray.init(address=where, log_to_driver=False, logging_level="ERROR", configure_logging=False)
+    except (ConnectionError, TimeoutError) as error:
+        raise _no_cluster(where) from error
+    except (RuntimeError, ray.exceptions.RayError) as error:
+        raise explain_refusal(str(error), where) from error
+    return ray
+
+
+def import_ray() -> Any:
+    try:
+        import ray  # noqa: PLC0415 (only a stack on Ray needs it)
+    except ImportError as error:
+        raise UserError(f"--on ray needs the package ray, which is not installed here ({error}).", INSTALL) from error
+    return ray
+
+
+def explain_refusal(words: str, where: str) -> UserError:
+    """Ray compares versions itself, and refuses what does not fit."""
+    facts = " ".join(words.split())
+    if "ersion" in facts and ("ismatch" in facts or "differ" in facts or "compatible" in facts):
+        return UserError(
+            f"the Ray cluster at {where} refuses this Python: {facts}",
+            "Run gym in an environment with the Python and the Ray of the cluster: uv venv --python 3.X, then"
+            " uv pip install 'compose-gym[ray]' ray==VERSION",
+        )
+    if "oken" in facts and "uthenticat" in facts:
+        return UserError(
+            f"the Ray cluster at {where} asks for a token, and this machine shows none that it knows.",
+            "Take the cluster's: RAY_AUTH_MODE=token, and its file in RAY_AUTH_TOKEN_PATH",
+        )
+    return UserError(f"no connection to the Ray cluster at {where}: {facts}", "How it is: ray status")
+
+
+def check_room(ray: Any, orders: list[dict[str, Any]]) -> None:
+    """An actor that no node could ever hold would wait for ever, in silence. What is busy now is only waited for."""
+    nodes = [one["Resources"] for one in ray.nodes() if one["Alive"]]
+    for order in orders:
+        asked: Mapping[str, float] = order["asks"]
+        if "placement_group" in order["options"] or any(_fits(asked, one) for one in nodes):
+            continue
+        most = {key: max((one.get(key, 0) for one in nodes), default=0) for key in asked}
+        raise UserError(
+            f"{order['id']} asks for {_amounts(asked)}, and no node of the cluster has that: the most is"
+            f" {_amounts(most)}.",
+            f"Ask for less (`cpus`, `memory`, `gpus`, `ray: {{resources: …}}` of {order['instance']}), or add a node:"
+            " ray start --address=HEAD:6379",
+        )
+
+
+def group_ids(ray: Any, names: set[str]) -> dict[str, str]:
+    """Of placement groups that somebody else made: a trainer, for one."""
+    found = {one["name"]: id for id, one in ray.util.placement_group_table().items() if one["state"] != "REMOVED"}
+    missing = sorted(names - set(found))
+    if missing:
+        there = ", ".join(sorted(name for name in found if name)) or "none with a name"
+        raise UserError(
+            f"the cluster has no placement group `{missing[0]}` (there: {there}).",
+            "Make it first, or take `placement_group` out of `ray:`.",
+        )
+    return {name: found[name] for name in names}
+
+
+def is_head_here(ray: Any) -> bool:
+    """Whether callers here reach what listens on loopback of the head node."""
+    if ray.util.client.ray.is_connected():
+        return False
+    here = ray.get_runtime_context().get_node_id()
+    return any(one["NodeID"] == here and "node:__internal_head__" in one["Resources"] for one in ray.nodes())
+
+
+def _fits(asked: Mapping[str, float], node: Mapping[str, float]) -> bool:
+    return all(node.get(key, 0) >= amount for key, amount in asked.items())
+
+
+def _amounts(found: Mapping[str, float]) -> str:
+    return ", ".join(f"{key} {value:g}" for key, value in found.items())
+
+
+def _check_reachable(where: str) -> None:
+    """Ray itself would try for half a minute."""
+    host, _, port = where.removeprefix("ray://").partition("/")[0].rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        with contextlib.closing(socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS)):
+            return
+    except OSError as error:
+        raise _no_cluster(where, f" ({error.strerror or error})") from error
+
+
+def _no_cluster(where: str, why: str = "") -> InfraError:
+    named = "on this machine" if where == "auto" else f"at {where}"
+    return InfraError(
+        f"no Ray cluster answers {named}{why}.",
+        "Start one here: ray start --head. Name another: --on ray://HOST:10001, or RAY_ADDRESS=HOST:6379",
+    )

@@ -1,0 +1,281 @@
+"""The reconciler of a stack on Ray: a named actor that makes the others what is wanted, for as long as the stack lives.
+
+Runs in Ray's own Python, into which it is sent by value: the standard library and Ray are all that it may import.
+What is wanted stands in Ray's own store, so that a keeper that was lost goes on where it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from typing import Any
+
+STEP_SECONDS = 0.4
+SILENT_SECONDS = 1.5  # an actor that answers no look for so long is out of the routes
+LEAVING_SECONDS = 0.5  # between leaving the discovery document and SIGTERM: callers read it again meanwhile
+CONCURRENCY = 16
+WANTED = b"wanted"
+VOLATILE = ("uptime_seconds", "spec", "generation")  # no change of the stack
+NOTHING: dict[str, Any] = {"orders": [], "plan": None, "stack": "", "drain_seconds": 30.0}
+
+Order = dict[str, Any]
+Seen = dict[str, Any]
+
+
+class StackKeeper:
+    """One a stack; every method returns at once, but for `end`."""
+
+    def __init__(self, namespace: str, actor_class: Any, tools: dict[str, Any]) -> None:
+        import ray  # noqa: PLC0415 (Ray's Python alone has it)
+        from ray.experimental import internal_kv  # noqa: PLC0415
+
+        self._ray, self._kv = ray, internal_kv
+        self._namespace = namespace
+        self._actor_class = ray.remote(actor_class)
+        self._tools = tools
+        self._lock = threading.RLock()
+        self._wanted: dict[str, Any] = self._kept() or NOTHING
+        self._actors: dict[str, Any] = {}
+        self._looks: dict[str, tuple[Any, float]] = {}  # a look that was asked for, and when
+        self._seen: dict[str, Seen] = {}
+        self._leaving: dict[str, float] = {}  # since when
+        self._rolling: set[str] = set()  # these drain and are made again
+        self._drains: dict[str, Any] = {}
+        self._to_restart: list[str] = []
+        self._restarting: dict[str, Any] = {}  # replica -> the pid that shall go
+        self._state: dict[str, Any] = {"generation": 0}
+        self._ending = False
+        threading.Thread(target=self._reconcile_for_ever, daemon=True).start()
+
+    # What a command asks
+
+    def want(self, wanted: dict[str, Any]) -> None:
+        with self._lock:
+            self._kv._internal_kv_put(WANTED, json.dumps(wanted).encode(), overwrite=True, namespace=self._space)
+            self._wanted = wanted
+
+    def wanted(self) -> dict[str, Any]:
+        return self._wanted
+
+    def restart(self, ids: list[str]) -> None:
+        """Each drains and starts again on its own address, one of an instance at a time."""
+        with self._lock:
+            self._to_restart += [one for one in ids if one not in self._to_restart]
+
+    def look(self) -> dict[str, Any]:
+        with self._lock:
+            replicas = [self._report(order) for order in self._wanted["orders"]]
+            return {
+                "stack": self._wanted["stack"],
+                "plan": self._wanted["plan"],
+                "replicas": replicas,
+                "router": self._url("router"),
+                "busy": bool(self._leaving or self._rolling or self._to_restart or self._restarting),
+            }
+
+    def missing(self, keys: list[str]) -> list[str]:
+        return [key for key in keys if not self._kv._internal_kv_exists(f"pack:{key}".encode(), namespace=self._space)]
+
+    def store(self, key: str, data: bytes) -> None:
+        self._kv._internal_kv_put(f"pack:{key}".encode(), data, overwrite=True, namespace=self._space)
+
+    def end(self) -> None:
+        """All drain at once and go; nothing of the stack stays in Ray's store."""
+        with self._lock:
+            self._ending = True
+            drain = self._wanted["drain_seconds"] + 10
+            self._wanted = NOTHING
+        actors = list(self._actors.values())
+        calls = [one.drain.remote() for one in actors]
+        if calls:
+            self._ray.wait(calls, num_returns=len(calls), timeout=drain)
+        for one in actors:
+            self._kill(one)
+        for key in self._kv._internal_kv_list(b"", namespace=self._space):
+            self._kv._internal_kv_del(key, namespace=self._space)
+
+    # The reconciler
+
+    def _reconcile_for_ever(self) -> None:
+        while not self._ending:
+            began = time.monotonic()
+            with contextlib.suppress(Exception):  # what fails is tried again at the next step
+                self._look_at_all()
+                with self._lock:
+                    self._step()
+                self._tell_all()
+            pause = max(STEP_SECONDS, len(self._actors) / 500)
+            time.sleep(max(0.05, pause - (time.monotonic() - began)))
+
+    def _step(self) -> None:
+        if self._ending:
+            return
+        orders = {one["id"]: one for one in self._wanted["orders"]}
+        for id, order in orders.items():
+            if id not in self._actors:
+                self._actors[id] = self._make(order)
+        for id in set(self._actors) - set(orders):
+            self._leave(id)
+        for id in [one for one in self._leaving if one not in self._actors]:
+            del self._leaving[id]
+        self._roll(orders)
+        self._restart_next(orders)
+
+    def _roll(self, orders: dict[str, Order]) -> None:
+        """What was made from something else is made again, while the others of its instance serve."""
+        for id, order in orders.items():
+            seen = self._seen.get(id, {})
+            if id in self._rolling:
+                self._leave(id)
+                if id not in self._actors:
+                    self._rolling.discard(id)
+            elif seen.get("digest") not in (None, order["digest"]) and self._may_leave(order, orders):
+                self._rolling.add(id)
+
+    def _restart_next(self, orders: dict[str, Order]) -> None:
+        for id in list(self._to_restart):
+            if id not in orders:
+                self._to_restart.remove(id)
+            elif self._may_leave(orders[id], orders):
+                self._to_restart.remove(id)
+                self._restarting[id] = self._seen.get(id, {}).get("pid")
+                self._actors[id].restart.remote()
+
+    def _may_leave(self, order: Order, orders: dict[str, Order]) -> bool:
+        """None of its instance is away by our will, or has not come back yet."""
+        others = [one["id"] for one in orders.values() if one["instance"] == order["instance"] and one is not order]
+        away = {*self._leaving, *self._rolling, *self._restarting}
+        return not away & set(others) and all(self._healthy_or_stale(one, orders) for one in others)
+
+    def _healthy_or_stale(self, id: str, orders: dict[str, Order]) -> bool:
+        seen = self._seen.get(id, {})
+        return seen.get("state") == "healthy" or seen.get("digest") != orders[id]["digest"]
+
+    def _leave(self, id: str) -> None:
+        """Out of the routes, then drained, then gone."""
+        since = self._leaving.setdefault(id, time.monotonic())
+        actor = self._actors[id]
+        if time.monotonic() - since < LEAVING_SECONDS:
+            return
+        if id not in self._drains:
+            self._drains[id] = actor.drain.remote()
+        ready, _ = self._ray.wait([self._drains[id]], timeout=0)
+        if ready:
+            self._kill(actor)
+            for known in (self._actors, self._seen, self._leaving, self._drains, self._looks, self._restarting):
+                known.pop(id, None)
+
+    # Looks
+
+    def _look_at_all(self) -> None:
+        for id, actor in list(self._actors.items()):
+            if id not in self._looks:
+                self._looks[id] = (actor.status.remote(), time.monotonic())
+        refs = [ref for ref, _ in self._looks.values()]
+        if refs:
+            self._ray.wait(refs, num_returns=len(refs), timeout=0.2)
+        for id, (ref, since) in list(self._looks.items()):
+            self._take_look(id, ref, time.monotonic() - since)
+
+    def _take_look(self, id: str, ref: Any, waited: float) -> None:
+        ready, _ = self._ray.wait([ref], timeout=0)
+        if not ready:
+            if waited > SILENT_SECONDS:
+                self._seen[id] = self._silent(id)
+            return
+        self._looks.pop(id, None)
+        try:
+            self._seen[id] = self._ray.get(ref)
+            if self._restarting.get(id, "") != self._seen[id].get("pid"):
+                self._restarting.pop(id, None)
+        except self._ray.exceptions.ActorUnavailableError:
+            self._seen[id] = self._silent(id)
+        except self._ray.exceptions.RayActorError as error:
+            self._actors.pop(id, None)  # it was killed for good: the next step makes it again
+            self._seen[id] = {"state": "restarting", "detail": str(error).strip().splitlines()[0]}
+
+    def _silent(self, id: str) -> Seen:
+        """Its node is gone, or Ray has found no place for it yet."""
+        before = self._seen.get(id)
+        if before is None or before.get("unplaced"):
+            return {"state": "starting", "detail": self._no_room(id), "unplaced": True}
+        return {**before, "state": "restarting", "detail": "its actor gives no answer; Ray makes it again elsewhere"}
+
+    def _no_room(self, id: str) -> str:
+        order = next((one for one in self._wanted["orders"] if one["id"] == id), None)
+        free = {key: round(value, 2) for key, value in self._ray.available_resources().items() if ":" not in key}
+        asked = order["asks"] if order else {}
+        return f"Ray has not placed it yet: it asks for {json.dumps(asked)}, free now {json.dumps(free)}"
+
+    # What the others are told
+
+    def _tell_all(self) -> None:
+        with self._lock:
+            replicas = [self._report(order) for order in self._wanted["orders"]]
+            shown = [one for one in replicas if one["replica"] not in {*self._leaving, *self._rolling}]
+            state = {"replicas": shown, "plan": self._wanted["plan"]}
+            state |= {one: self._url(one) for one in ("router", "console")}
+            if state["plan"] and self._facts(state) != self._facts(self._state):
+                generation = max(self._state["generation"] + 1, int(time.time()))
+                self._state = {**state, "generation": generation}
+        for id, actor in list(self._actors.items()):
+            if self._seen.get(id, {}).get("generation", self._state["generation"]) < self._state["generation"]:
+                actor.tell.remote(self._state)
+
+    def _facts(self, state: dict[str, Any]) -> Any:
+        replicas = [
+            {key: value for key, value in one.items() if key not in VOLATILE} for one in state.get("replicas", ())
+        ]
+        return replicas, *(state.get(key) for key in ("plan", "router", "console"))
+
+    def _report(self, order: Order) -> dict[str, Any]:
+        """In the words of gym.runtime.status.ReplicaStatus, and the digest of what it was made from."""
+        seen = self._seen.get(order["id"], {"state": "starting", "detail": "Ray makes its actor"})
+        state = "stopping" if order["id"] in {*self._leaving, *self._rolling, *self._restarting} else seen["state"]
+        named = {key: order[key] for key in ("instance", "type", "implementation")}
+        return {**named, **seen, "replica": order["id"], "state": state}
+
+    def _url(self, id: str) -> str:
+        """The router's is where callers reach it, also where it listens on every address."""
+        seen = self._seen.get(id, {})
+        url, plan = str(seen.get("url", "")), self._wanted["plan"] or {"router": {"host": ""}}
+        wide = id == "router" and plan["router"]["host"] in ("0.0.0.0", "::")
+        return f"http://{seen['ip']}:{url.rpartition(':')[2]}" if url and wide else url
+
+    # Actors
+
+    def _make(self, order: Order) -> Any:
+        options = dict(order["options"])
+        if group := options.pop("placement_group", None):
+            options["scheduling_strategy"] = self._in_group(**group)
+        return self._actor_class.options(
+            name=order["id"],
+            namespace=self._namespace,
+            lifetime="detached",
+            get_if_exists=True,
+            max_restarts=-1,
+            max_concurrency=CONCURRENCY,
+            **options,
+        ).remote({**order, "namespace": self._namespace}, self._tools)
+
+    def _in_group(self, id: str, bundle: int) -> Any:
+        from ray.util.placement_group import PlacementGroup  # noqa: PLC0415 (as above)
+        from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy  # noqa: PLC0415
+
+        group = PlacementGroup(self._ray.PlacementGroupID(bytes.fromhex(id)))
+        return PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=bundle)
+
+    def _kill(self, actor: Any) -> None:
+        with contextlib.suppress(Exception):  # it is gone already
+            self._ray.kill(actor, no_restart=True)
+
+    @property
+    def _space(self) -> bytes:
+        return self._namespace.encode()
+
+    def _kept(self) -> dict[str, Any] | None:
+        text = self._kv._internal_kv_get(WANTED, namespace=self._space)
+        kept: dict[str, Any] | None = json.loads(text) if text else None
+        return kept

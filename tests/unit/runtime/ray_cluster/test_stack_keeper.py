@@ -1,0 +1,227 @@
+"""The keeper makes what is wanted: actors for replicas, one after the other where they are replaced, none left over."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from gym.runtime.ray_cluster.stack_keeper import StackKeeper
+
+WITHIN_SECONDS = 60.0
+
+
+class ActorGone(Exception):  # noqa: N818 (Ray's word is RayActorError)
+    pass
+
+
+class ActorAway(ActorGone):
+    pass
+
+
+class Call:
+    def __init__(self, actor: ClusterActor, verb: str) -> None:
+        self._actor, self._verb = actor, verb
+
+    def remote(self, *arguments: Any) -> Call:
+        self._actor.calls.append((self._verb, *arguments))
+        return self
+
+    @property
+    def is_ready(self) -> bool:
+        return not self._actor.silent
+
+    def get(self) -> Any:
+        if self._actor.dead:
+            raise ActorGone("its node died")
+        return self._actor.status_now() if self._verb == "status" else None
+
+
+class ClusterActor:
+    """As Ray shows an actor: every call is answered, unless it is silent or dead."""
+
+    def __init__(self, options: dict[str, Any], order: dict[str, Any]) -> None:
+        self.options, self.order = options, order
+        self.calls: list[Any] = []
+        self.silent = self.dead = False
+        self.state = "healthy"
+
+    def __getattr__(self, verb: str) -> Call:
+        return Call(self, verb)
+
+    def told(self) -> list[dict[str, Any]]:
+        return [call[1] for call in self.calls if call[0] == "tell"]
+
+    def status_now(self) -> dict[str, Any]:
+        known = self.told()
+        port = 4000 + sum(self.order["id"].encode())
+        return {
+            "state": self.state,
+            "detail": "",
+            "url": f"http://10.0.0.1:{port}",
+            "ip": "10.0.0.1",
+            "digest": self.order["digest"],
+            "generation": known[-1]["generation"] if known else 0,
+        }
+
+
+class SmallCluster:
+    """As much of Ray as a keeper uses."""
+
+    def __init__(self) -> None:
+        self.actors: dict[str, ClusterActor] = {}
+        self.made: list[str] = []
+        self.killed: list[str] = []
+        self.exceptions = SimpleNamespace(RayActorError=ActorGone, ActorUnavailableError=ActorAway)
+
+    def remote(self, _: Any) -> Any:
+        return SimpleNamespace(options=lambda **options: SimpleNamespace(remote=self._maker(options)))
+
+    def _maker(self, options: dict[str, Any]) -> Callable[[dict[str, Any], Any], ClusterActor]:
+        def make(order: dict[str, Any], _: Any) -> ClusterActor:
+            if order["id"] not in self.actors:
+                self.actors[order["id"]] = ClusterActor(options, order)
+                self.made.append(order["id"])
+            return self.actors[order["id"]]
+
+        return make
+
+    def wait(self, calls: list[Call], **_: Any) -> tuple[list[Call], list[Call]]:
+        return [one for one in calls if one.is_ready], [one for one in calls if not one.is_ready]
+
+    def get(self, call: Call) -> Any:
+        return call.get()
+
+    def kill(self, actor: ClusterActor, *, no_restart: bool) -> None:
+        assert no_restart
+        self.killed.append(actor.order["id"])
+        self.actors.pop(actor.order["id"], None)
+
+    def available_resources(self) -> dict[str, float]:
+        return {"CPU": 1.0, "node:10.0.0.1": 1.0}
+
+
+class Store(ModuleType):
+    """Ray's internal key-value store."""
+
+    def __init__(self) -> None:
+        super().__init__("internal_kv")
+        self.kept: dict[bytes, bytes] = {}
+        self._internal_kv_put = lambda key, value, **_: self.kept.update({key: value})
+        self._internal_kv_get = lambda key, **_: self.kept.get(key)
+        self._internal_kv_exists = lambda key, **_: key in self.kept
+        self._internal_kv_list = lambda prefix, **_: [key for key in self.kept if key.startswith(prefix)]
+        self._internal_kv_del = lambda key, **_: self.kept.pop(key, None)
+
+
+@pytest.fixture
+def store(monkeypatch: pytest.MonkeyPatch) -> Store:
+    found, package = Store(), ModuleType("ray.experimental")
+    package.__dict__["internal_kv"] = found
+    monkeypatch.setitem(sys.modules, "ray.experimental", package)
+    return found
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SmallCluster:
+    found = SmallCluster()
+    monkeypatch.setitem(sys.modules, "ray", found)
+    return found
+
+
+@pytest.fixture
+def keeper(cluster: SmallCluster, store: Store) -> Iterator[StackKeeper]:
+    made = StackKeeper("gym-test", object, {})
+    yield made
+    made.end()
+
+
+def order(id: str, digest: str = "a", instance: str = "mcqa") -> dict[str, Any]:
+    named = {"id": id, "instance": instance, "type": "resources_servers", "implementation": "mcqa"}
+    return {**named, "digest": digest, "options": {"num_cpus": 0.1}, "asks": {"CPU": 0.1}}
+
+
+def wanted(*orders: dict[str, Any]) -> dict[str, Any]:
+    return {"stack": "test", "plan": {"router": {"host": "127.0.0.1"}}, "orders": [*orders], "drain_seconds": 1.0}
+
+
+def until(is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WITHIN_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def states(keeper: StackKeeper) -> dict[str, str]:
+    return {one["replica"]: one["state"] for one in keeper.look()["replicas"]}
+
+
+def test_a_replica_is_a_detached_actor_of_its_name_that_ray_makes_again(
+    keeper: StackKeeper, cluster: SmallCluster
+) -> None:
+    keeper.want(wanted(order("mcqa-1"), order("mcqa-2")))
+    until(lambda: states(keeper) == {"mcqa-1": "healthy", "mcqa-2": "healthy"})
+    options = cluster.actors["mcqa-2"].options
+    assert (options["name"], options["lifetime"], options["max_restarts"]) == ("mcqa-2", "detached", -1)
+    until(lambda: all(one.told() for one in cluster.actors.values()))
+    assert [one["replica"] for one in cluster.actors["mcqa-1"].told()[-1]["replicas"]] == ["mcqa-1", "mcqa-2"]
+
+
+def test_one_that_gives_no_answer_is_told_to_the_others_as_lost(keeper: StackKeeper, cluster: SmallCluster) -> None:
+    keeper.want(wanted(order("mcqa-1"), order("mcqa-2")))
+    until(lambda: states(keeper) == {"mcqa-1": "healthy", "mcqa-2": "healthy"})
+    cluster.actors["mcqa-2"].silent = True
+    until(lambda: states(keeper)["mcqa-2"] == "restarting")
+    until(lambda: cluster.actors["mcqa-1"].told()[-1]["replicas"][1]["state"] == "restarting")
+    cluster.actors["mcqa-2"].silent = False
+    until(lambda: states(keeper)["mcqa-2"] == "healthy")
+
+
+def test_one_that_was_killed_for_good_is_made_again(keeper: StackKeeper, cluster: SmallCluster) -> None:
+    keeper.want(wanted(order("mcqa-1")))
+    until(lambda: states(keeper) == {"mcqa-1": "healthy"})
+    cluster.actors.pop("mcqa-1").dead = True
+    until(lambda: cluster.made == ["mcqa-1", "mcqa-1"] and states(keeper) == {"mcqa-1": "healthy"})
+
+
+def test_what_is_not_wanted_leaves_the_routes_drains_and_goes(keeper: StackKeeper, cluster: SmallCluster) -> None:
+    keeper.want(wanted(order("mcqa-1"), order("mcqa-2")))
+    until(lambda: states(keeper) == {"mcqa-1": "healthy", "mcqa-2": "healthy"})
+    surplus = cluster.actors["mcqa-2"]
+    keeper.want(wanted(order("mcqa-1")))
+    until(lambda: cluster.killed == ["mcqa-2"])
+    assert ("drain",) in surplus.calls
+    until(lambda: not keeper.look()["busy"])
+
+
+def test_replicas_are_replaced_one_after_the_other(keeper: StackKeeper, cluster: SmallCluster) -> None:
+    keeper.want(wanted(order("mcqa-1"), order("mcqa-2")))
+    until(lambda: states(keeper) == {"mcqa-1": "healthy", "mcqa-2": "healthy"})
+    keeper.want(wanted(order("mcqa-1", "b"), order("mcqa-2", "b")))
+    until(lambda: {one.get("digest") for one in keeper.look()["replicas"]} == {"b"} and not keeper.look()["busy"])
+    assert cluster.made == ["mcqa-1", "mcqa-2", "mcqa-1", "mcqa-2"]
+    assert cluster.killed == ["mcqa-1", "mcqa-2"]
+
+
+def test_what_ray_finds_no_place_for_says_what_it_asks_for(keeper: StackKeeper, cluster: SmallCluster) -> None:
+    cluster.actors["big-1"] = waiting = ClusterActor({}, order("big-1"))
+    waiting.silent = True
+    keeper.want(wanted({**order("big-1", instance="big"), "asks": {"CPU": 4}}))
+    until(lambda: "asks for" in keeper.look()["replicas"][0]["detail"])
+    assert '{"CPU": 4}, free now {"CPU": 1.0}' in keeper.look()["replicas"][0]["detail"]
+    waiting.silent = False
+
+
+def test_a_keeper_that_was_lost_goes_on_with_what_was_wanted(cluster: SmallCluster, store: Store) -> None:
+    first = StackKeeper("gym-test", object, {})
+    first.want(wanted(order("mcqa-1")))
+    first._ending = True  # its worker is killed: no word of it any more
+    second = StackKeeper("gym-test", object, {})
+    until(lambda: states(second) == {"mcqa-1": "healthy"})
+    second.end()
+    assert store.kept == {}
+    assert cluster.actors == {}
