@@ -128,7 +128,7 @@ class SandboxRegistry:
 
     def lose(self, entry: SandboxEntry) -> None:
         """It cannot answer any more, and takes no place of its instance; it can be found, to say why."""
-        self._counts[entry.instance] -= entry.id in self._alive and entry.state != "lost"
+        self._counts[entry.instance] -= self._alive.get(entry.id) is entry and entry.state != "lost"
         entry.state = "lost"
 
     def find(self, sandbox_id: str, caller: BrokerCaller) -> SandboxEntry:
@@ -158,9 +158,9 @@ class SandboxRegistry:
 
     def forget(self, entry: SandboxEntry, why: str) -> None:
         """It cannot be found from here on; removing it may take a while longer."""
-        if self._alive.pop(entry.id, None) is None:
+        if (popped := self._alive.pop(entry.id, None)) is None:
             return
-        self._counts[entry.instance] -= entry.state != "lost"
+        self._counts[popped.instance] -= popped.state != "lost"
         self._gone[entry.id] = RemovedSandbox(entry.instance, why, entry.own_doing)
         while len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)

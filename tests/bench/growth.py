@@ -2,7 +2,8 @@
 
     nice .venv/bin/python -m tests.bench.growth [--only NAME]
 
-Each part is timed at three sizes, by CPU, best of three. `power` is the exponent between the two largest: 1.0 is in proportion.
+Each part is timed at three sizes, by CPU, best of three. `power` is the exponent between the two largest: 1.0 is in
+proportion to the size.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from typing import Any
 
 from gym.broker.admission import Admission
 from gym.broker.audit_log import Audit
+from gym.broker.config import BrokerCaller
 from gym.broker.errors import Busy
 from gym.broker.registry import SandboxEntry
-from gym.broker.service import Broker
+from gym.broker.service import Broker, Requester
 from gym.broker.warm import WarmPools
 from gym.collect.circuit_breaker import CircuitBreaker
 from gym.collect.fair_queue import FairQueue
@@ -31,7 +33,7 @@ from gym.http.pool import HttpClient
 from gym.plan import make_plan
 from gym.plan.model import Plan
 from gym.render.traefik import traefik_dynamic
-from gym.runtime.local.publish import instance_view
+from gym.runtime.local.publish import instance_views
 from gym.runtime.status import ReplicaStatus
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
 from gym.wire.failures import RolloutError
@@ -93,7 +95,7 @@ def publish_views(count: int) -> float:
         )
         for one in plan.services
     ]
-    return cpu(lambda: [instance_view(one, replicas) for one in plan.services])
+    return cpu(lambda: instance_views(plan.services, replicas))
 
 
 # The collector.
@@ -298,10 +300,7 @@ def _with_broker(alive: int, work: Callable[[Broker], object]) -> float:
     return asyncio.run(run())
 
 
-def _requester(broker: Broker, rollout: str) -> Any:
-    from gym.broker.config import BrokerCaller
-    from gym.broker.service import Requester
-
+def _requester(broker: Broker, rollout: str) -> Requester:
     return Requester(BrokerCaller("mcqa", broker.config.instances["mcqa"].grant), rollout)
 
 

@@ -1,4 +1,4 @@
-"""The real broker of a simulated stack: its admission, warm pools, leases and image pulls, before a simulated engine."""
+"""The real broker of a simulated stack, with admission, warm pools, leases and image pulls; its engine is simulated."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ RENEW_SECONDS = 5.0
 
 
 class SimulatedBroker:
-    def __init__(self, cluster: Cluster, cores: Part, mirror: Mirror) -> None:
+    def __init__(self, cluster: Cluster, engine: Part, sandbox_cores: Part, mirror: Mirror) -> None:
         work, scale, cpu = cluster.work, cluster.scale, cluster.cpu
         self.process = Part("broker", 1)
         self._cpu, self._chance = cpu.broker, cluster.chance
         self._commands, self._images = work.commands, work.images
-        self._engine = SimulatedEngine(cores, mirror, cpu.engine, cluster.chance)
-        names = tuple(f"task{number}" for number in range(work.images))
-        grant = Grant(images=("*",), warm=scale.warm, max_sandboxes=100_000, prefetch=names if scale.prefetch else ())
+        self._engine = SimulatedEngine(engine, mirror, cpu.engine, cluster.chance)
+        grant = Grant(images=("*",), warm=scale.warm, max_sandboxes=100_000)
         access = InstanceAccess(token_sha256=token_digest("a token"), grant=grant)
         settings = BrokerSettings(queue=100_000, warm_total=max(scale.warm, 1) * 16)
         config = BrokerConfig(stack="simulated", settings=settings, instances={INSTANCE: access})
         self._broker = Broker(config, self._engine, lambda spec, _: spec, _Silent())
         self._caller = BrokerCaller(INSTANCE, grant)
-        self._cores = cores
+        self._cores = sandbox_cores
         self._renewals: asyncio.Task[None] | None = None
 
     async def start(self) -> None:

@@ -17,6 +17,7 @@ from tests.support.simulated_parts import Mirror, Part, ReplicaLock
 from tests.support.simulated_settings import CpuTimes, Outage, Scale, Work
 
 AGENT = "simulated_agent"
+SERVER_CORES = ENGINE_CORES = 2  # of a node whose other cores are for sandboxes
 KINDS = {AGENT: "responses_api_agents", "simulated": "resources_servers", "policy_model": "responses_api_models"}
 REPLY = b'{"responses_create_params":{"input":"Hello"},"response":{"output":[]},"reward":1.0}'
 FAILURE = Reply(
@@ -31,7 +32,10 @@ class Node:
 
     def __init__(self, number: int, scale: Scale, work: Work) -> None:
         self.number = number
-        self.cores = Part("node cores", work.node_cores)
+        servers = SERVER_CORES if work.images else work.node_cores
+        self.cores = Part("node cores", servers)
+        self.engine = Part("engine", ENGINE_CORES)
+        self.sandbox_cores = Part("sandbox cores", max(work.node_cores - servers - ENGINE_CORES, 1))
         self.agents = [ReplicaLock("agent replicas", self.cores) for _ in range(scale.replicas)]
         self.resources = [ReplicaLock("resources replicas", self.cores) for _ in range(scale.replicas)]
         self.models = [ReplicaLock("model replicas", self.cores) for _ in range(scale.replicas)]
@@ -45,13 +49,13 @@ class SimulatedStack:
         self.number = number
         self.nodes = nodes
         self.url = f"http://router{number}:11000"
-        self.routers = [Part("router", work.node_cores) for _ in range(scale.routers)]
+        self.routers = [Part("router", work.router_cores) for _ in range(scale.routers)]
         self.console = Part("console", 1)
         self.broker: SimulatedBroker | None = None
         if work.images:
             mirror = cluster.mirrors[number % len(cluster.mirrors)]
             # The broker's engine is the one of its own machine: the stack's first node.
-            self.broker = SimulatedBroker(cluster, nodes[0].cores, mirror)
+            self.broker = SimulatedBroker(cluster, nodes[0].engine, nodes[0].sandbox_cores, mirror)
         self._document = _discovery(self)
 
     async def read(self) -> Discovery:
@@ -73,7 +77,8 @@ class Cluster:
         self.policy = Part("policy", work.policy_places * scale.nodes)
         self.registry = Part("registry", 1)
         links = [Part("mirrors", 1) for _ in range(scale.mirrors)] or [self.registry]
-        self.mirrors = [Mirror(self.registry, link, work.image_megabytes, work.registry_megabytes) for link in links]
+        seconds = work.image_megabytes / work.registry_megabytes
+        self.mirrors = [Mirror(self.registry, link, seconds, filled=scale.prefetch) for link in links]
         self.nodes = [Node(number, scale, work) for number in range(scale.nodes)]
         SimulatedStack.cluster_cpu = cpu
         self.stacks = [
@@ -82,7 +87,6 @@ class Cluster:
         self._by_host = {f"agent-{node.number}-{i}": (node, i) for node in self.nodes for i in range(scale.replicas)}
         self._by_url = {one.url: one for one in self.stacks}
         self.in_flight = 0
-        self.most_in_flight = 0
         self.area = 0.0  # seconds times rollouts in flight
         self._seen = 0.0
         self.attempts = 0
@@ -95,6 +99,7 @@ class Cluster:
             yield from (*stack.routers, stack.console)
             if stack.broker is not None:
                 yield stack.broker.process
+                yield from (stack.nodes[0].engine, stack.nodes[0].sandbox_cores)
         if self.work.images:
             yield self.registry
             yield from {id(one.link): one.link for one in self.mirrors if one.link is not self.registry}.values()
@@ -120,7 +125,8 @@ class Cluster:
         if path == "healthz":
             return Reply(200, [], b"{}")
         rollout = next((value.decode() for name, value in headers if name == HEADER_ROLLOUT.encode()), "")
-        return await self._counted(node, index, rollout)
+        self.attempts += 1
+        return await self._run(node, index, rollout)
 
     async def _route(self, stack: SimulatedStack) -> None:
         router = stack.routers[self.chance.randrange(len(stack.routers))]
@@ -131,20 +137,12 @@ class Cluster:
         if node.number == self.outage.node and self.outage.begins <= now < self.outage.ends:
             raise NotSent("connection refused")
 
-    async def _counted(self, node: Node, index: int, rollout: str) -> Reply:
-        self._note(+1)
-        self.attempts += 1
-        try:
-            return await self._run(node, index, rollout)
-        finally:
-            self._note(-1)
-
-    def _note(self, change: int) -> None:
+    def count(self, change: int) -> None:
+        """A request is under way, or no longer."""
         now = asyncio.get_running_loop().time()
         self.area += self.in_flight * (now - self._seen)
         self._seen = now
         self.in_flight += change
-        self.most_in_flight = max(self.most_in_flight, self.in_flight)
 
     async def _run(self, node: Node, index: int, rollout: str) -> Reply:
         """One `/run`: a model call and verify, with a sandbox in between where the work needs one."""
@@ -167,9 +165,7 @@ def _discovery(stack: SimulatedStack) -> Discovery:
     for name, kind in KINDS.items():
         prefix = {"responses_api_agents": "agent", "resources_servers": "res"}.get(kind, "model")
         ids = [f"{prefix}-{node.number}-{index}" for node in stack.nodes for index in range(count)]
-        replicas = [
-            ReplicaView(id=id, url=f"http://{id}:8000", route=replica_route(_typed(kind), id)) for id in ids
-        ]
+        replicas = [ReplicaView(id=id, url=f"http://{id}:8000", route=replica_route(_typed(kind), id)) for id in ids]
         instances[name] = InstanceView(type=_typed(kind), implementation=name, replicas=tuple(replicas), sdk=True)
     return Discovery(stack=f"stack{stack.number}", router=stack.url, instances=instances)
 

@@ -1,4 +1,4 @@
-"""A collection over a simulated cluster: the real collector, fed by the real reader, with its clock and its client replaced."""
+"""A collection over a simulated cluster: the real collector and the real reader, with another clock and client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gym.collect.attempts import Attempts
 from gym.collect.collect_options import CollectOptions
 from gym.collect.collector import Collector
 from gym.collect.events import Event, Notice
-from gym.collect.feed import FileFeed
+from gym.collect.feed import FileFeed, _batches
 from gym.collect.keys import DoneKeys, parse_key
 from gym.collect.output_files import OutputFiles
 from gym.collect.row_tools import RowTools
@@ -31,7 +31,7 @@ from gym.errors import Problem
 from gym.http.pool import HttpClient
 from tests.support.simulated import simulate
 from tests.support.simulated_cluster import Cluster, SimulatedStack, rows
-from tests.support.simulated_parts import Part
+from tests.support.simulated_parts import Part, ReplicaLock
 from tests.support.simulated_settings import CpuTimes, Outage, Result, Scale, Work
 
 EPOCH = 1.8e9
@@ -122,7 +122,8 @@ class SimulatedCollector:
 
     def __init__(self, run: SimulatedCollection, stack: SimulatedStack, shard: tuple[int, int]) -> None:
         cluster = run.cluster
-        self.process = Part("collector", 1)
+        shared = cluster.nodes[0].cores if cluster.work.beside else Part("collector's cores", 1)
+        self.process = ReplicaLock("collector", shared)
         run._meter.parts.append(self.process)
         self._run = run
         options = CollectOptions(
@@ -172,14 +173,20 @@ class SimulatedCollector:
 class ClientOfCollector:
     """The cluster, as one collector reaches it: each request takes its CPU."""
 
-    def __init__(self, cluster: Cluster, process: Part) -> None:
+    def __init__(self, cluster: Cluster, process: ReplicaLock) -> None:
         self._cluster, self._process = cluster, process
         self.expect_health, self.is_lost = cluster.expect_health, cluster.is_lost
 
     async def request(self, method: str, url: str, **given: Any) -> Any:
-        if method == "POST":
-            await self._process.serve(self._cluster.cpu.collector.draw(self._cluster.chance))
-        return await self._cluster.request(method, url, **given)
+        cluster = self._cluster
+        if method != "POST":
+            return await cluster.request(method, url, **given)
+        cluster.count(+1)
+        try:
+            await self._process.serve(cluster.cpu.collector.draw(cluster.chance))
+            return await cluster.request(method, url, **given)
+        finally:
+            cluster.count(-1)
 
 
 class SimulatedFeed(FileFeed):
@@ -196,8 +203,6 @@ class SimulatedFeed(FileFeed):
         next(self._reads, None)
 
     def _read_in_steps(self) -> Iterator[None]:
-        from gym.collect.feed import _batches
-
         for batch in _batches(self._items, eager=False):
             self._loop.call_soon(self._deliver, batch)
             yield
@@ -229,7 +234,7 @@ class Meter:
     """What the parts do in the middle of a run, by kind."""
 
     def __init__(self, cluster: Cluster, rollouts: int) -> None:
-        self.parts = list(cluster.parts())
+        self.parts: list[Part | ReplicaLock] = list(cluster.parts())
         self._from, self._to = (int(rollouts * share) for share in MIDDLE)
         self._began = 0.0
         self._before: list[float] = []

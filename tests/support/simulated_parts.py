@@ -97,16 +97,17 @@ class _Holding:
 
 
 class Mirror:
-    """A registry's copy near some nodes: it fetches an image once, and hands it out as often as it is asked."""
+    """A registry's copy near some nodes: it fetches an image once, unless it was filled before, and hands it out."""
 
-    def __init__(self, registry: Part, link: Part, megabytes: float, speed: float) -> None:
+    def __init__(self, registry: Part, link: Part, seconds: float, *, filled: bool) -> None:
         self._registry = registry
+        self._filled = filled or link is registry
         self.link = link
-        self._seconds = megabytes / speed
+        self._seconds = seconds
         self._coming: dict[str, asyncio.Task[None]] = {}
 
     async def pull(self, image: str) -> None:
-        if self.link is not self._registry:
+        if not self._filled:
             if image not in self._coming:
                 self._coming[image] = asyncio.create_task(self._registry.serve(self._seconds))
             await asyncio.shield(self._coming[image])

@@ -36,11 +36,13 @@ class Work:
     policy: ServiceTime = ServiceTime(10.0, 0.5)  # seconds of generation, of all calls together
     policy_places: int = 64  # sequences at once, for each node
     node_cores: int = 8
+    router_cores: int = 2
     failures: float = 0.0  # the share of attempts that fail by the infrastructure
     images: int = 0  # 0: a rollout needs no sandbox
-    image_megabytes: float = 300.0  # of its own layers
+    image_megabytes: float = 600.0  # of its own layers
     registry_megabytes: float = 1250.0  # a second: 10 Gbit/s
     commands: ServiceTime = ServiceTime(5.0, 0.5)  # CPU in the sandbox
+    beside: bool = False  # the collector runs on the first node and shares its cores
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Scale:
     replicas: int = 1  # of each instance, on each node
     mirrors: int = 0
     warm: int = 0
-    prefetch: bool = False
+    prefetch: bool = False  # the mirrors were filled before
 
     @property
     def in_flight(self) -> int:
