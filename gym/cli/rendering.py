@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
 from gym.plan import Plan, plan_to_text
 from gym.render.routes import router_text
@@ -13,6 +14,22 @@ from gym.runtime.compose import ComposeRuntime
 from gym.runtime.compose.layout import Layout, compose_text, state_of, static_text, wanted_in
 
 Target = Literal["plan", "traefik", "compose"]
+Texts = Mapping[str, str]  # by path below the folder that `-o` names
+ENGINE_TEXTS: Final[Mapping[str, str]] = {}  # module:function, which is given a RenderRequest and returns Texts
+
+
+class RenderRequest(NamedTuple):
+    """What an engine beyond this machine is to run."""
+
+    plan: Plan
+    secrets: Mapping[str, str]
+    registry: str  # the prefix below which its nodes find images; "" where none was named
+
+
+def engine_texts(target: str, request: RenderRequest) -> Texts:
+    module, _, function = ENGINE_TEXTS[target].partition(":")
+    texts: Texts = getattr(import_module(module), function)(request)
+    return texts
 
 
 def render_plan(plan: Plan, target: Target, *, secrets: Mapping[str, str], home: Path) -> str:

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
 from gym.cli import console
 from gym.cli.typed_stack import TypedStack
 from gym.errors import InfraError, UserError
-from gym.files import write_atomically
 from gym.runtime.local.home import prepare_home
+from gym.runtime.runtime_names import (
+    ENGINES,
+    SESSION_FILE,
+    EngineChoice,
+    RuntimeName,
+    read_choice,
+    write_choice,
+)
 from gym.runtime.user_state import remember_home
 
 if TYPE_CHECKING:
@@ -20,9 +27,7 @@ if TYPE_CHECKING:
     from gym.runtime.stack_list import FoundStack
     from gym.runtime.status import StackStatus
 
-RuntimeName = Literal["compose", "local"]
 STATE_DIR = ".gym"
-SESSION_FILE = "session.json"
 
 
 class StackSession(NamedTuple):
@@ -39,7 +44,7 @@ def home_here(stack: str) -> Path:
 
 def open_session(
     stack: str,
-    runtime: RuntimeName,
+    choice: EngineChoice,
     overrides: tuple[Path, ...] = (),
     locked: Path | None = None,
     *,
@@ -47,16 +52,16 @@ def open_session(
 ) -> StackSession:
     """The stack's folder here, private to its owner, with a note of the runtime that will hold it."""
     home = home_here(stack)
-    held = _recorded_runtime(home)
-    chosen = make_runtime(runtime, overrides, locked, live=live)
-    if held and held != runtime and _runs(held, home):
+    held = read_choice(home)
+    chosen = make_runtime(choice.runtime, overrides, locked, live=live)
+    if held and held != choice and _runs(held.runtime, home):
         raise UserError(
-            f"Stack '{stack}' runs on the {held} runtime already.",
+            f"Stack '{stack}' runs on {_words(held)} already.",
             "Stop it first (gym down), or give this one another name (--stack).",
         )
     prepare_home(home)
-    write_atomically(home / SESSION_FILE, orjson.dumps({"runtime": runtime}).decode())
-    remember_home(home, stack, runtime)
+    write_choice(home, choice)
+    remember_home(home, stack, choice.runtime)
     return StackSession(home, chosen)
 
 
@@ -73,8 +78,8 @@ def find_session(stack: str) -> StackSession:
     cwd = Path.cwd()
     for folder in (cwd, *cwd.parents):
         home = folder / STATE_DIR / stack
-        if runtime := _recorded_runtime(home):
-            return StackSession(home, make_runtime(runtime))
+        if choice := read_choice(home):
+            return StackSession(home, make_runtime(choice.runtime))
     found = _elsewhere(stack)
     if len(found) == 1 and isinstance(stack, TypedStack):
         return StackSession(found[0].home, make_runtime(found[0].runtime))
@@ -169,6 +174,17 @@ def sweep_leftovers() -> tuple[str, ...]:
     return ComposeRuntime().sweep()
 
 
+def choose_engine(on: str) -> EngineChoice:
+    """What `--on` names: an engine, or `ENGINE://HOST:PORT`."""
+    word, separator, _ = on.partition("://")
+    for name in ENGINES:
+        if name == word:
+            return EngineChoice(name, on if separator else "")
+    raise UserError(
+        f"--on {on}: no such engine.", f"One of: {', '.join(ENGINES)}. This machine: --runtime compose|local"
+    )
+
+
 def choose_runtime(wanted: RuntimeName | None) -> tuple[RuntimeName, str]:
     """The runtime's name and one line on why: what was asked for, else compose when an engine answers, else local."""
     if wanted:
@@ -181,11 +197,5 @@ def choose_runtime(wanted: RuntimeName | None) -> tuple[RuntimeName, str]:
     return "compose", f"runtime: compose (engine {facts.version}; --runtime local runs processes instead)"
 
 
-def _recorded_runtime(home: Path) -> RuntimeName | None:
-    try:
-        recorded = orjson.loads((home / SESSION_FILE).read_bytes())
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except ValueError:
-        recorded = {}
-    return "compose" if recorded.get("runtime") == "compose" else "local"
+def _words(choice: EngineChoice) -> str:
+    return f"the {choice.runtime} runtime{f' at {choice.address}' if choice.address else ''}"

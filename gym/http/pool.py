@@ -28,6 +28,8 @@ IDLE_SECONDS = 20.0  # well below the 75 s after which our servers close: a kept
 MAX_BODY = 256 * 1024 * 1024
 SPLIT_WRITE = 64 * 1024  # above this a body is written after its head instead of being copied behind it
 
+LENGTHS = (b"content-length", b"transfer-encoding")  # a reply without any ends with its connection
+
 Headers = Iterable[tuple[bytes, bytes]]
 
 
@@ -245,9 +247,8 @@ class Connection(asyncio.Protocol):
         self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        names = {name for name, _ in self._headers}
-        bodiless = self._parser.get_status_code() in (204, 304)
-        self._until_eof = not bodiless and not names & {b"content-length", b"transfer-encoding"}
+        if not any(name in LENGTHS for name, _ in self._headers):
+            self._until_eof = self._parser.get_status_code() not in (204, 304)
 
     def on_body(self, body: bytes) -> None:
         self._chunks.append(body)

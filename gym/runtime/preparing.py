@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 from gym.plan.model import Plan
+from gym.runtime.runtime_names import RuntimeName
 from gym.runtime.status import ReplicaStatus, StackStatus
 
 
-def status_before(plan: Plan, runtime: Literal["local", "compose"], details: Mapping[str, str]) -> StackStatus:
+def status_before(plan: Plan, runtime: RuntimeName, details: Mapping[str, str]) -> StackStatus:
     """The replicas of the instances that `details` names, with what is done for each."""
     replicas = tuple(
         ReplicaStatus(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Protocol
 
 from pydantic import Field
 
 from gym.plan.model import Change, Observed, Plan, Value
 from gym.render.bake import StackImages
+from gym.runtime.runtime_names import RuntimeName
 from gym.runtime.status import OnStatus, StackStatus
 
 
@@ -35,7 +36,7 @@ class Inside(Value):
 class Runtime(Protocol):
     """Makes a plan real below `home` (`.gym/<stack>`). Every verb is safe to repeat."""
 
-    name: Literal["local", "compose"]
+    name: RuntimeName
 
     def observe(self, home: Path) -> Observed: ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict
@@ -18,6 +18,7 @@ from gym.runtime.identity import is_alive
 from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
 from gym.runtime.local.pid_file import StackNote, find_processes, forget_note, read_notes
+from gym.runtime.runtime_names import RuntimeName
 from gym.runtime.status import ReplicaState
 from gym.runtime.user_state import owner
 from gym.wire.stack_names import ROUTER
@@ -37,7 +38,7 @@ class FoundStack(BaseModel):
 
     stack: str
     home: Path
-    runtime: Literal["local", "compose"]
+    runtime: RuntimeName
     port: int | None = None
     since: float = 0.0  # seconds since the epoch
     state: str = ""

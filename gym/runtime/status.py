@@ -7,6 +7,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from gym.runtime.runtime_names import RuntimeName
+
 ReplicaState = Literal["starting", "healthy", "unhealthy", "restarting", "stopping", "exited"]
 
 
@@ -34,7 +36,7 @@ class StackStatus(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     stack: str
-    runtime: Literal["local", "compose"]
+    runtime: RuntimeName
     router: str  # "http://127.0.0.1:11000"
     replicas: tuple[ReplicaStatus, ...] = ()
 

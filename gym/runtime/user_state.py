@@ -11,11 +11,12 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Final, Literal, NamedTuple
+from typing import IO, Final, NamedTuple
 
 import orjson
 
 from gym.files import write_atomically
+from gym.runtime.runtime_names import RuntimeName
 
 ENV_OWNER: Final = "GYM_OWNER"
 HOMES: Final = "stacks"  # a note for each folder in which a stack was started
@@ -25,7 +26,7 @@ RUNNING: Final = "running"  # a note for each local stack, from its start to its
 class KnownHome(NamedTuple):
     home: Path
     stack: str
-    runtime: Literal["local", "compose"]
+    runtime: RuntimeName
     owner: str
 
 
@@ -73,7 +74,7 @@ def notes(kind: str) -> list[Path]:
     return sorted((state_dir() / kind).glob("*.json"))
 
 
-def remember_home(home: Path, stack: str, runtime: Literal["local", "compose"]) -> None:
+def remember_home(home: Path, stack: str, runtime: RuntimeName) -> None:
     """Before anything is started there. A user without a writable state folder has stacks all the same."""
     known = KnownHome(home=home.resolve(), stack=stack, runtime=runtime, owner=owner())
     with contextlib.suppress(OSError):

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
 from gym.server.call_counts import CallCounts
 from gym.server.errors import error_to_failure
+from gym.server.one_write import EXCHANGE, Exchange
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import repair_body, write_json
 
@@ -100,7 +101,7 @@ class HotRoutes:
                 self.in_flight += 1
                 try:
                     call = Call(scope["method"], path, scope["headers"], b"", rollout_id, session)
-                    await self._serve(handler, call, receive, send)
+                    await self._serve(handler, call, receive, send, scope.get(EXCHANGE))
                 finally:
                     self.in_flight -= 1
                 return
@@ -118,10 +119,13 @@ class HotRoutes:
             return plain, "", session
         return plain, rollout_id, rollout_id
 
-    async def _serve(self, handler: Handler, call: Call, receive: Receive, send: Send) -> None:
+    async def _serve(
+        self, handler: Handler, call: Call, receive: Receive, send: Send, exchange: Exchange | None
+    ) -> None:
         caller, began = Departure(), time.perf_counter()
         try:
-            call.body = repair_body(await read_body(receive))
+            body = exchange.take_body() if exchange is not None else None
+            call.body = repair_body(await read_body(receive) if body is None else body)
             read_rollout_headers(call)
             caller.watch(receive)
             CURRENT.set(call)
@@ -136,7 +140,9 @@ class HotRoutes:
         finally:
             caller.forget()
         self.counts.add(time.perf_counter() - began, answer.status)
-        await send_answer(send, answer)
+        headers = [(b"content-type", answer.content_type), *answer.headers]
+        if exchange is None or not exchange.reply(answer.status, headers, answer.body):
+            await send_answer(send, answer)
 
     async def _within_deadline(self, handler: Handler, call: Call) -> Answer:
         if call.timeout is None:

@@ -26,6 +26,7 @@ from gym.http.keepalive import keep_alive
 from gym.server.blocked_replies import answer_waiting, failure_of_blocked, failure_of_others, refuse_callers
 from gym.server.config import Settings, read_settings
 from gym.server.hidden_gym import refuse_openai_gym
+from gym.server.one_write import OneWriteProtocol
 from gym.server.refusing import PROGRAMS, Refusing, Rules
 from gym.server.watchdog import Blocked, Watchdog
 
@@ -82,7 +83,8 @@ def run_app(
         Refusing(app, settings.name, loopback=is_loopback_socket(listener), rules=rules, hosts=_hosts(settings)),
         interface="asgi3",
         loop="uvloop" if importlib.util.find_spec("uvloop") else "auto",
-        http="httptools",
+        http=OneWriteProtocol,
+        proxy_headers=False,  # who called, through whatever proxy, is nothing that a server decides by
         ws=ws,
         lifespan="on",
         log_config=None,

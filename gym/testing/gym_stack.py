@@ -13,12 +13,13 @@ from types import TracebackType
 from typing import Self
 
 from gym.cli.stack_request import load_named
-from gym.cli.stack_session import RuntimeName, choose_runtime, make_runtime
+from gym.cli.stack_session import choose_runtime, make_runtime
 from gym.client import Stack
 from gym.config import collect_secrets
 from gym.errors import GymError, NotUp, UserError
 from gym.plan import RouterPlan, make_plan
 from gym.runtime.protocol import Runtime
+from gym.runtime.runtime_names import RuntimeName
 from gym.runtime.status import StackStatus
 from gym.testing.stack_reaper import StackReaper
 

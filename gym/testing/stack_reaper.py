@@ -13,10 +13,8 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from gym.cli.stack_session import RuntimeName
+from gym.runtime.runtime_names import RUNTIMES, RuntimeName
 
 DONE = b"done\n"
 
@@ -47,4 +45,4 @@ def main(home: Path, runtime: RuntimeName) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), "compose" if sys.argv[2] == "compose" else "local")
+    main(Path(sys.argv[1]), next(name for name in RUNTIMES if name == sys.argv[2]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,12 +28,12 @@ def pass_and_majority(
     for k in range(1, min(map(len, tasks.values()), default=0) + 1):
         for group in groups:
             group.take()
-        rates[f"pass@{k}/{name}"] = _percent(group.passed for group in groups)
-        rates[f"pass@1[avg-of-{k}]/{name}"] = _percent(group.mean for group in groups)
+        rates[f"pass@{k}/{name}"] = _percent([group.passed for group in groups])
+        rates[f"pass@1[avg-of-{k}]/{name}"] = _percent([group.mean for group in groups])
         if answer:
-            rates[f"majority@{k}/{name}"] = _percent(group.majority for group in groups)
-            rates[f"pass@{k}/no_answer"] = _percent(float(group.silent == k) for group in groups)
-            rates[f"pass@1[avg-of-{k}]/no_answer"] = _percent(group.silent / k for group in groups)
+            rates[f"majority@{k}/{name}"] = _percent([group.majority for group in groups])
+            rates[f"pass@{k}/no_answer"] = _percent([float(group.silent == k) for group in groups])
+            rates[f"pass@1[avg-of-{k}]/no_answer"] = _percent([group.silent / k for group in groups])
             rates[f"majority@{k}/no_answer"] = rates[f"pass@{k}/no_answer"]
     return rates
 
@@ -81,8 +80,8 @@ class _FirstTries:
     def _count(self, answer: str, score: float) -> None:
         first = self._first.setdefault(answer, score)
         often = self._counts[answer]
-        if often:
-            self._given[often].add(-1, -first)
+        if often and not self._given[often].add(-1, -first):
+            del self._given[often]  # most are passed by: the greatest is looked for among few
         self._counts[answer] = often + 1
         self._given.setdefault(often + 1, _Given()).add(1, first)
 
@@ -113,9 +112,11 @@ class _Given:
         self.count = 0
         self.scores = ExactSum()
 
-    def add(self, count: int, score: float) -> None:
+    def add(self, count: int, score: float) -> int:
+        """How many there are then."""
         self.count += count
         self.scores.add(score)
+        return self.count
 
 
 class WrongDraws:
@@ -161,5 +162,5 @@ class ExactSum:
         return math.fsum(self._parts)
 
 
-def _percent(values: Iterable[float]) -> float:
-    return 100.0 * statistics.fmean(values)
+def _percent(values: Sequence[float]) -> float:
+    return 100.0 * (math.fsum(values) / len(values))

@@ -17,6 +17,7 @@ from gym.labels import ROUTER_PORT
 from gym.plan import RouterPlan
 from gym.runtime.compose import ComposeRuntime
 from gym.runtime.compose.archive import describe_saved, find_loosened, load_stack_file, read_saved
+from gym.runtime.runtime_names import EngineChoice
 
 Source = Annotated[Path, typer.Argument(metavar="FILE", help="What `gym save` wrote.")]
 Port = Annotated[int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The router's port; 0: any.")]
@@ -39,7 +40,7 @@ def command(
     Example: gym load mcqa.tar --secrets ./secrets
     """
     home = home_here(stack)
-    open_session(stack, "compose")
+    open_session(stack, EngineChoice("compose"))
     found = read_saved(source)
     for line in (f"{source} will run:", *(f"  {one}" for one in describe_saved(found))):
         console.note(line)

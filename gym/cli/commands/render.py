@@ -13,16 +13,21 @@ from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Overri
 from gym.cli.planning import plan_stack
 from gym.cli.profiles import Profile, compose_file, write_for_containers
 from gym.cli.relative_paths import relative
-from gym.cli.rendering import Target, render_plan
+from gym.cli.rendering import ENGINE_TEXTS, RenderRequest, Target, engine_texts, render_plan
 from gym.cli.replica_table import live_status
 from gym.cli.stack_request import load_named
 from gym.cli.stack_session import find_session, home_here
 from gym.config import collect_secrets
 from gym.errors import InfraError, UserError
+from gym.files import write_atomically
 from gym.labels import ROUTER_PORT
 from gym.plan import Plan, RouterPlan, changes_to_text
 from gym.render.observability import with_trace_store
 from gym.runtime.compose import ComposeRuntime, find_engine
+
+Registry = Annotated[
+    str, typer.Option("--registry", metavar="PREFIX", help="Where the nodes of an engine find the images.")
+]
 
 
 def command(
@@ -36,6 +41,7 @@ def command(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write a folder for `docker compose up`.")
     ] = None,
+    registry: Registry = "",
     overrides: Overrides = None,
     port: Port = ROUTER_PORT,
     profile: Profile = None,
@@ -56,6 +62,8 @@ def command(
         console.note(notice)
     loaded = with_trace_store(loaded) if profile else loaded
     plan, secrets = plan_stack(loaded, stack, RouterPlan(port=port)), collect_secrets(loaded)
+    if target in ENGINE_TEXTS:
+        return _write_for_engine(output, target, RenderRequest(plan, secrets, registry))
     if differ:
         home, runtime = find_session(stack)
         console.show_raw(changes_to_text(runtime.changes(home, runtime.prepare(home, plan, secrets))))
@@ -67,6 +75,17 @@ def command(
             write_for_containers(output, plan)
         return _write(output, plan, secrets, (compose_file(output), *over) if profile else over)
     console.show_raw(render_plan(plan, target, secrets=secrets, home=home_here(stack)))
+    return 0
+
+
+def _write_for_engine(folder: Path | None, target: Target, request: RenderRequest) -> int:
+    texts = engine_texts(target, request)
+    if folder is None:
+        console.show_raw("".join(f"# {path}\n{text}" for path, text in texts.items()))
+        return 0
+    for path, text in texts.items():
+        write_atomically(folder / path, text)
+    console.show(f"{len(texts)} files in {relative(folder)}")
     return 0
 
 

@@ -26,17 +26,19 @@ from gym.cli.options import (
 from gym.cli.profiles import Profile, ProfileOf, compose_file
 from gym.cli.sign_of_life import LIFE
 from gym.cli.stack_request import load_named
-from gym.cli.stack_session import StackSession, choose_runtime, home_here, open_session
+from gym.cli.stack_session import StackSession, choose_engine, choose_runtime, home_here, open_session
 from gym.cli.stack_starter import StackStarter
 from gym.errors import UserError
 from gym.labels import ROUTER_PORT
 from gym.plan import RouterPlan, is_loopback
+from gym.runtime.runtime_names import EngineChoice, RuntimeName
 from gym.wire.sandbox import ProviderName
 
 Bind = Annotated[str, typer.Option("--bind", metavar="HOST", help="Where the router listens; wider needs a token.")]
 TokenFile = Annotated[
     Path | None, typer.Option("--token-file", metavar="FILE", help="Holds the bearer token that callers must send.")
 ]
+OnEngine = Annotated[str, typer.Option("--on", metavar="ENGINE", help="An engine beyond this machine.")]
 Attach = Annotated[bool, typer.Option("--attach", help="Follow the logs; Ctrl-C stops the stack.")]
 SandboxProvider = Annotated[
     ProviderName | None,
@@ -61,6 +63,7 @@ def command(
         Literal["compose", "local"] | None,
         typer.Option(metavar="compose|local", help="Default: compose when an engine answers."),
     ] = None,
+    on: OnEngine = "",
     replicas: Replicas = None,
     port: Port = ROUTER_PORT,
     bind: Bind = "127.0.0.1",
@@ -82,21 +85,32 @@ def command(
     words = [*(items or []), *([f"sandbox_provider={sandbox_provider}"] if sandbox_provider else [])]
     load = partial(load_named, words, model=model, files=files, replicas=replicas, strict=strict)
     loaded = load()
-    name, why = choose_runtime(runtime)
+    choice, why = _choose(runtime, on)
     for line in (*loaded.notices, why):
         console.note(line)
     files_over = tuple(overrides or ())
-    if profile and name == "compose":
+    if profile and choice.runtime == "compose":
         files_over = (compose_file(home_here(stack)), *files_over)
-    session = open_session(stack, name, files_over, lock_file if locked else None, live=watch)
+    session = open_session(stack, choice, files_over, lock_file if locked else None, live=watch)
     named = (*(files or ()), *(overrides or ()))
-    starter = StackStarter(session, stack, router, token, timeout, named, ProfileOf(name) if profile else None)
+    starter = StackStarter(
+        session, stack, router, token, timeout, named, ProfileOf(choice.runtime) if profile else None
+    )
     started = starter.start(loaded, watch=watch)
     if watch:
         from gym.cli.watching import watch as watch_stack  # noqa: PLC0415  (for those who ask)
 
         return watch_stack(starter, load, started)
     return _attach(session) if attach else 0
+
+
+def _choose(runtime: RuntimeName | None, on: str) -> tuple[EngineChoice, str]:
+    if on and runtime:
+        raise UserError(f"--on {on} and --runtime {runtime} name two places.", "Leave one of them out.")
+    if on:
+        return choose_engine(on), f"engine: {on}"
+    name, why = choose_runtime(runtime)
+    return EngineChoice(name), why
 
 
 def _router(host: str, port: int, token: str) -> RouterPlan:

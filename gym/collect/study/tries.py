@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import statistics
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -133,11 +132,11 @@ def _task_metrics(group: Sequence[Try], max_k: int, name: str, *, answers: bool)
     return rates if len(group) == max_k else {key: value for key, value in rates.items() if _k_of(key) <= max_k}
 
 
-def _deviations(scores: Sequence[float]) -> Iterator[float]:
-    """The standard deviation of the first two, the first three, and so on."""
+def _deviations(values: Sequence[float]) -> Iterator[float]:
+    """The standard deviation of the first two, the first three, and so on: no value is counted twice."""
     growing = Sample()
-    for score in scores:
-        growing.add(score)
+    for value in values:
+        growing.add(value)
         if growing.count > 1:
             yield growing.deviation
 
@@ -145,8 +144,8 @@ def _deviations(scores: Sequence[float]) -> Iterator[float]:
 def _over_runs(means: Sequence[float], spreads: Sequence[Sample], name: str) -> dict[str, float]:
     """How far whole runs lie apart, a run being the first repeat of every task, the second, and so on."""
     metrics: dict[str, float] = {}
-    for k, spread in enumerate(spreads, 2):
-        base, apart = f"pass@1[avg-of-{k}]/{name}", statistics.stdev(means[:k])
+    for k, (spread, apart) in enumerate(zip(spreads, _deviations(means), strict=True), 2):
+        base = f"pass@1[avg-of-{k}]/{name}"
         metrics[f"{base}/std_dev_across_runs"] = apart
         metrics[f"{base}/std_err_across_runs"] = apart / k**0.5
         metrics[f"{base}/avg_sample_std_dev"] = spread.mean

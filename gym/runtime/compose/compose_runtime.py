@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from gym import labels
 from gym.engine import connect, docker_environ, engine_host, require_engine
@@ -55,6 +55,7 @@ from gym.runtime.gpus import check_gpus, count_engine_gpus, count_gpus
 from gym.runtime.lateness import start_seconds
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.protocol import Inside, Prepared
+from gym.runtime.runtime_names import RuntimeName
 from gym.runtime.sandbox_access import remove_leftovers
 from gym.runtime.signals import ignore_interrupts
 from gym.runtime.status import OnStatus, StackStatus
@@ -78,7 +79,7 @@ class ComposeRuntime:
     sources from copies of their folders, which `reload` renews.
     """
 
-    name: Literal["local", "compose"] = "compose"
+    name: RuntimeName = "compose"
 
     def __init__(
         self,

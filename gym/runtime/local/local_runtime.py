@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from gym.runtime.local.home import Home
 from gym.runtime.local.process_logs import read_logs
 from gym.runtime.local.supervisor_requests import change, look, orphans, runs
+from gym.runtime.runtime_names import RuntimeName
 from gym.runtime.status import OnStatus, StackStatus
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class LocalRuntime:
     """gym.runtime.protocol.Runtime; see there."""
 
-    name: Literal["local", "compose"] = "local"
+    name: RuntimeName = "local"
 
     def observe(self, home: Path) -> Observed:
         from gym.plan.model import Observed  # noqa: PLC0415  (as above)

@@ -18,6 +18,7 @@ import uvicorn
 from gym.http.pool import HttpClient, Reply
 from gym.server.asgi import Answer, Call
 from gym.server.base import Route, Server, json_answer
+from gym.server.one_write import OneWriteProtocol
 from gym.wire import items
 from gym.wire.failures import RolloutError
 from gym.wire.json_text import write_large_json
@@ -154,7 +155,7 @@ async def running(app: Any) -> AsyncIterator[str]:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen(256)
-    usual: dict[str, Any] = {"http": "httptools", "ws": "none", "lifespan": "on", "log_config": None}
+    usual: dict[str, Any] = {"http": OneWriteProtocol, "ws": "none", "lifespan": "on", "log_config": None}
     config = uvicorn.Config(app, interface="asgi3", log_level="warning", **usual)
     config.timeout_graceful_shutdown = 5
     config.timeout_keep_alive = 60  # of uvicorn's 5 a busy machine may need more to make the next request

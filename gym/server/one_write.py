@@ -1,0 +1,71 @@
+"""uvicorn's HTTP/1.1, with a way past ASGI for whole bodies: a reply is one write, not one for its head and one for its
+body."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+EXCHANGE: Final = "gym.exchange"  # in a scope: the request's own connection
+CLOSE: Final = (b"connection", b"close")
+SPLIT_WRITE: Final = 64 * 1024  # above this a body is written after its head instead of being copied behind it
+
+
+class OneWriteProtocol(HttpToolsProtocol):
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        cycle.scope[EXCHANGE] = Exchange(cycle)  # type: ignore[typeddict-unknown-key]
+        super()._start_asgi_task(cycle, app)
+
+
+class Exchange(NamedTuple):
+    """One request and its reply. It takes the place of `receive` and `send` where both bodies are whole."""
+
+    cycle: RequestResponseCycle
+
+    def take_body(self) -> bytes | None:
+        """None while some of it is on its way: `receive` waits for it."""
+        cycle = self.cycle
+        if cycle.more_body or cycle.disconnected or cycle.response_complete or cycle.waiting_for_100_continue:
+            return None
+        body = bytes(cycle.body)
+        cycle.body = bytearray()
+        cycle.message_event.clear()
+        flow: FlowControl = cycle.flow
+        if flow.read_paused:
+            flow.resume_reading()
+        return body
+
+    def reply(self, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
+        """False where `send` has to do it: the connection is behind, or a header is none."""
+        cycle = self.cycle
+        if cycle.flow.write_paused or cycle.response_started:
+            return False
+        if cycle.disconnected:
+            return True
+        pairs = [*cycle.default_headers, *headers]
+        if not cycle.keep_alive and CLOSE not in pairs:
+            pairs.append(CLOSE)
+        pairs.append((b"content-length", b"%d" % len(body)))
+        head = STATUS_LINE[status] + b"".join([b"%b: %b\r\n" % pair for pair in pairs]) + b"\r\n"
+        lines = len(pairs) + 2
+        if head.count(b"\n") != lines or head.count(b"\r") != lines or b"\0" in head:
+            return False  # no value may begin a header of its own
+        cycle.keep_alive = cycle.keep_alive and CLOSE not in pairs
+        self._write(head, b"" if cycle.scope["method"] == "HEAD" else body)
+        return True
+
+    def _write(self, head: bytes, body: bytes) -> None:
+        cycle = self.cycle
+        cycle.response_started = True
+        if len(body) > SPLIT_WRITE:
+            cycle.transport.write(head)
+            cycle.transport.write(body)
+        else:
+            cycle.transport.write(head + body)
+        cycle.response_complete = True
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            cycle.transport.close()
+        cycle.on_response()
