@@ -10,7 +10,7 @@ from typing import Final, Protocol, TypeVar
 from gym.http.pool import HttpClient
 
 MANY: Final = 64  # replicas: of more, some by chance are compared
-COMPARED: Final = 16  # all of 1,000 took 1.5 ms, five times what else a collector does for a rollout
+COMPARED: Final = 16  # to compare 1,000 took 0.36 ms of CPU: more than all else that a collector does for a rollout
 AVOID_SECONDS = 2.0  # how long a replica that refused or broke a connection comes after others
 
 

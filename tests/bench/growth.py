@@ -116,8 +116,8 @@ def adopt_discovery(count: int) -> float:
 
 
 def pick_replica(count: int) -> float:
-    """For a hundred attempts."""
-    _, found = _found(count)
+    """For a hundred attempts, among so many replicas of one agent."""
+    _, found = _found(2 * count, pairs=1)
 
     async def run() -> float:
         targets, http = await _targets(found)
@@ -220,7 +220,7 @@ PARTS: dict[str, tuple[tuple[int, ...], Part]] = {
     "discovery document parsed": ((100, 1000, 10_000), read_discovery),
     "discovery document adopted by a collector": ((100, 1000, 10_000), adopt_discovery),
     "views of as many instances, at a replica's change": ((100, 1000, 4000), publish_views),
-    "a replica picked, 100 times": ((100, 1000, 10_000), pick_replica),
+    "a replica picked, 100 times": ((10, 100, 1000), pick_replica),
     "1,000 rows taken in turn by so many agents": ((10, 100, 1000), take_fairly),
     "100 failures among so many in flight": ((100, 1000, 10_000), fail_in_flight),
     "keys added": ((10_000, 100_000, 1_000_000), add_keys),
@@ -243,10 +243,11 @@ def _instances(count: int) -> list[Any]:
     return [model, *(one for pair in pairs for one in pair)]
 
 
-def _found(count: int) -> tuple[Plan, Discovery]:
-    """Ten environments of as many replicas, each with its agent."""
-    each = max(count // 20, 1)
-    instances = [one.model_copy(update={"container": ContainerFacts(replicas=each)}) for one in _instances(20)]
+def _found(count: int, pairs: int = 10) -> tuple[Plan, Discovery]:
+    """So many environments of as many replicas, each with its agent."""
+    each = max(count // (2 * pairs), 1)
+    made = _instances(2 * pairs)
+    instances = [one.model_copy(update={"container": ContainerFacts(replicas=each)}) for one in made]
     plan = make_plan(stack().model_copy(update={"instances": tuple(instances)}))
     views = {
         one.name: InstanceView(
@@ -273,10 +274,11 @@ async def _targets(found: Discovery) -> tuple[Targets, HttpClient]:
     return targets, http
 
 
-def _use(targets: Targets) -> None:
+def _use(targets: Targets) -> int:
     replica = targets.pick("env0_agent")
     assert replica is not None
     replica.in_flight += 1
+    return replica.in_flight
 
 
 async def _enter(admission: Admission) -> None:

@@ -279,8 +279,12 @@ def run_simulated(replicas: int, latency: float, cores: float) -> float:
     count = os.cpu_count() or 1
     measured = cpu_times()
     slower = count / cores
-    names = ("collector", "agent", "model", "resources")
-    cpu = CpuTimes(**{name: _slower(getattr(measured, name), slower) for name in names})
+    cpu = CpuTimes(
+        collector=_slower(measured.collector, slower),
+        agent=_slower(measured.agent, slower),
+        model=_slower(measured.model, slower),
+        resources=_slower(measured.resources, slower),
+    )
     work = Work("here", ServiceTime(latency), 10_000, count, beside=True)
     return simulate_collection(Scale(replicas=replicas), work, cpu, 6400).rate
 

@@ -77,7 +77,8 @@ def rate_of(output: Path) -> float:
     """A second, in the middle half of a run, by the times that its lines tell."""
     ends = sorted((one := json.loads(line)["_gym"])["started"] + one["seconds"] for line in output.open())
     low, high = len(ends) // 4, len(ends) * 3 // 4
-    return (high - low) / (ends[high] - ends[low])
+    seconds: float = ends[high] - ends[low]
+    return (high - low) / seconds
 
 
 def available_cores(seconds: float = 1.0) -> float:

@@ -108,8 +108,9 @@ class SimulatedEngine:
         self.removed += 1
 
     async def found(self, stack: str) -> AsyncIterator[tuple[Tags, Callable[[], object]]]:
-        for none in ():
-            yield none
+        nothing: tuple[tuple[Tags, Callable[[], object]], ...] = ()
+        for one in nothing:
+            yield one
 
     async def sweep(self, stack: str, keep: frozenset[str]) -> int:
         return 0

@@ -94,7 +94,8 @@ class Cluster:
     def parts(self) -> Iterator[Part | ReplicaLock]:
         yield self.policy
         for node in self.nodes:
-            yield from (node.cores, *node.agents, *node.resources, *node.models)
+            yield node.cores
+            yield from (*node.agents, *node.resources, *node.models)
         for stack in self.stacks:
             yield from (*stack.routers, stack.console)
             if stack.broker is not None:
@@ -102,7 +103,7 @@ class Cluster:
                 yield from (stack.nodes[0].engine, stack.nodes[0].sandbox_cores)
         if self.work.images:
             yield self.registry
-            yield from {id(one.link): one.link for one in self.mirrors if one.link is not self.registry}.values()
+            yield from (one.link for one in self.mirrors if one.link is not self.registry)
 
     # The face of a client.
 
@@ -111,7 +112,7 @@ class Cluster:
     def is_lost(self, url: str) -> bool:
         return False
 
-    async def request(self, method: str, url: str, *, headers: Any = (), **_: Any) -> Reply:
+    async def request(self, method: str, url: str, *, headers: Any = (), **others: Any) -> Reply:
         scheme, _, rest = url.partition("://")
         host, _, path = rest.partition("/")
         if path == "vanished":

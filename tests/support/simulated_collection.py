@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -254,7 +254,7 @@ class Meter:
 
     def _end(self) -> None:
         seconds = max(asyncio.get_running_loop().time() - self._began, 1e-9)
-        worked: Counter[str] = Counter()
+        worked: defaultdict[str, float] = defaultdict(float)
         places: Counter[str] = Counter()
         for part, before, after in zip(self.parts, self._before, self._look(), strict=True):
             worked[part.kind] += after - before

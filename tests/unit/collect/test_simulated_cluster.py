@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.bench.simulate import ladder, million
 from tests.support.simulated_collection import simulate_collection
 from tests.support.simulated_parts import ServiceTime
 from tests.support.simulated_settings import CpuTimes, Outage, Result, Scale, Work
@@ -42,9 +43,9 @@ def test_too_few_rollouts_at_once_are_named_as_the_limit() -> None:
 
 def test_shards_by_routers_end_every_rollout_once() -> None:
     scale = Scale(nodes=NODES, stacks=2, collectors=2, concurrency=100, routed=True)
-    slow_router = CpuTimes(router=ServiceTime(0.4))  # of 8 cores each: 40 a second
-    result = simulate_collection(scale, Work(policy=ServiceTime(1.0)), slow_router, ROLLOUTS, repeats=50)
-    assert_sound(result)
+    slow_router = CpuTimes(router=ServiceTime(0.1))  # of 2 cores each: 40 a second
+    result = simulate_collection(scale, Work(policy=ServiceTime(1.0)), slow_router, 2_000, repeats=50)
+    assert_sound(result, 2_000)
     assert_littles_law(result)
     assert result.limit == "router"
     assert result.rate == pytest.approx(40.0, rel=0.05)
@@ -69,7 +70,9 @@ def test_sandboxes_are_made_by_the_real_broker_within_what_engine_and_registry_c
     result = simulate_collection(Scale(nodes=5, stacks=5, concurrency=24, warm=2), work, cpu, 1_000, repeats=10)
     assert_sound(result, 1_000)
     assert_littles_law(result)
-    assert result.limit == "engine"
+    assert result.limit == "sandbox cores"
+    assert result.rate == pytest.approx(5 * 4 / 1.0, rel=0.15)
+    assert result.most_used["engine"] > 0.1
     assert result.most_used["registry"] > 0
     assert result.failed == 0
 
@@ -81,3 +84,20 @@ def test_the_same_seed_gives_the_same_run() -> None:
     )
     assert one.seconds == same.seconds
     assert one.seconds != other.seconds
+
+
+def test_the_script_adds_nodes_until_they_bend_and_changes_what_moves_them() -> None:
+    work = Work("text", policy=ServiceTime(1.0, 0.2), policy_places=64)
+    heading, *lines = ladder(work, Scale(), (1, 2))
+    assert heading.startswith("text\n")
+    assert [line.split()[0] for line in lines] == ["1", "2", "2"]
+    assert "policy" in lines[0]
+    assert "--concurrency" in lines[1]
+    assert lines[2].endswith("--concurrency 145")
+
+
+def test_the_long_run_counts_every_rollout() -> None:
+    text = "\n".join(million(nodes=3, rollouts=1280))
+    assert "3 nodes, 1,280 rollouts" in text
+    assert "ended 1,280, failed 0, attempts 1,28" in text
+    assert "the plan of" in text
