@@ -13,6 +13,9 @@ DIGEST: Final = "gym.config-digest"
 SETTINGS: Final = "gym.settings"  # a digest of the file that it reads at its start
 OWNER: Final = "gym.owner"
 
+SECRETS: Final = "gym.secrets"  # on a pod: a digest of the secrets that it mounts
+MAY_ENTER: Final = "gym/may-enter"  # on pods or a namespace of a cluster: may come in by the router's outside port
+
 PACK: Final = "gym.pack"  # on the image of a packed environment: its manifest (gym.render.pack), as JSON
 
 # Labels on sandboxes and what belongs to them (networks, images, the helper's volume).
@@ -23,6 +26,8 @@ SANDBOX_OWNER: Final = "gym.owner-lease"  # the client process whose lease keeps
 SANDBOX_WARM: Final = "gym.warm"  # key of the pool it was made for
 SANDBOX_PARENT: Final = "gym.parent"  # of a fork
 SANDBOX_SPEC: Final = "gym.spec"  # what was asked for, without the values of `env`
+SANDBOX_NETWORK: Final = "gym.network"  # of a pod: what its namespace's policies let it reach, "none" or "internet"
+SANDBOX_TAGS: Final = "gym.tags"  # of a pod, as an annotation: all of the above in full, for what fits no label
 SANDBOX_IMAGE: Final = "gym.sandbox-image"  # why we have it: "built", "fork"
 
 # Environment variables of a server process.

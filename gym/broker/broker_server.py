@@ -68,7 +68,7 @@ def make_broker(config: BrokerConfig, provider: Provider, audit: Audit) -> Broke
 
 def policy_of(provider: Provider) -> Policy:
     """Where images are an engine's, their full names go on; elsewhere the name that was asked for is the name."""
-    if provider.name == "docker":
+    if provider.name in ("docker", "kubernetes"):
         return check_spec
 
     def check_plain(spec: SandboxSpec, grant: Grant) -> SandboxSpec:

@@ -74,6 +74,9 @@ Overrides = Annotated[
 Port = Annotated[
     int, typer.Option("--port", metavar="PORT", min=0, max=65535, help="The router's port; 0 lets the kernel choose.")
 ]
+Registry = Annotated[
+    str, typer.Option("--registry", metavar="PREFIX", help="Where the nodes of an engine find the images.")
+]
 Servers = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Instances; all of them when none.")]
 
 

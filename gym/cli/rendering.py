@@ -13,9 +13,13 @@ from gym.render.wanted_stack import Sight, discovery_of
 from gym.runtime.compose import ComposeRuntime
 from gym.runtime.compose.layout import Layout, compose_text, state_of, static_text, wanted_in
 
-Target = Literal["plan", "traefik", "compose"]
+Target = Literal["plan", "traefik", "compose", "slurm", "swarm", "kubernetes"]
 Texts = Mapping[str, str]  # by path below the folder that `-o` names
-ENGINE_TEXTS: Final[Mapping[str, str]] = {}  # module:function, which is given a RenderRequest and returns Texts
+ENGINE_TEXTS: Final[Mapping[str, str]] = {
+    "slurm": "gym.render.slurm:slurm_texts",
+    "swarm": "gym.runtime.swarm.swarm_texts:swarm_texts",
+    "kubernetes": "gym.runtime.kubernetes_manifests:kubernetes_texts",
+}  # module:function, which is given a RenderRequest and returns Texts
 
 
 class RenderRequest(NamedTuple):

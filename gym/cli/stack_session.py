@@ -54,7 +54,7 @@ def open_session(
     home = home_here(stack)
     held = read_choice(home)
     chosen = make_runtime(choice.runtime, overrides, locked, live=live)
-    if held and held != choice and _runs(held.runtime, home):
+    if held and held[:2] != choice[:2] and _runs(held.runtime, home):
         raise UserError(
             f"Stack '{stack}' runs on {_words(held)} already.",
             "Stop it first (gym down), or give this one another name (--stack).",
@@ -133,6 +133,8 @@ def router_of(stack: str) -> str:
     status = running(find_session(stack))
     for line in unhealthy_replicas(status):
         console.note(line, style="yellow")
+    if not status.router:
+        raise UserError(f"The router of stack '{stack}' does not run.", "How the stack is: gym ps")
     return status.router
 
 
@@ -162,6 +164,14 @@ def make_runtime(
         raise UserError(
             "-f names Compose files, and this stack uses no Compose.", "Leave it out, or --runtime compose."
         )
+    if name == "slurm":
+        from gym.runtime.slurm.slurm_runtime import SlurmRuntime  # noqa: PLC0415  (as above)
+
+        return SlurmRuntime()
+    if name == "swarm":
+        from gym.runtime.swarm.swarm_runtime import SwarmRuntime  # noqa: PLC0415  (as above)
+
+        return SwarmRuntime()
     from gym.runtime.local.local_runtime import LocalRuntime  # noqa: PLC0415  (as above)
 
     return LocalRuntime()

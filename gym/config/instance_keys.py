@@ -13,6 +13,7 @@ FACTS: Final = (
     "env",
     "secrets",
     "gpus",
+    "placement",
     "launch",
     "sandbox",
     "python_version",

@@ -51,6 +51,8 @@ class ContainerFacts(Frozen):
     """Names of settings with a secret that this server may see, such as `[hf_token]`."""
     gpus: int | str | None = None
     """How many NVIDIA GPUs a replica's container gets, or `all`."""
+    placement: dict[str, str] = Field(default_factory=dict)
+    """Labels of the nodes that may run it, as `{disk: ssd}`. Elsewhere than on a Swarm it says nothing."""
     launch: str = "auto"
     """How the entry point is started: `sdk`, by this SDK; `script`, as a program that is given its address.
 

@@ -25,6 +25,7 @@ _VARIABLE: Final = re.compile(r"\$\{\s*(?:(?:oc\.)?env\s*:\s*(?P<asked>[^},]*)|(
 _DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _OF_MACHINE: Final = {
     "gpus": "devices of this machine",
+    "placement": "labels of nodes",
     "build": "an image that is built from files of this machine",
     "secrets": "secrets of this machine",
     "sandbox": "sandboxes, of images that this machine may have",

@@ -48,6 +48,7 @@ _WANTED = {
     "env": "a mapping of names to texts",
     "secrets": "a list of names",
     "gpus": "a number, or `all`",
+    "placement": "a mapping of labels of nodes to their values",
     "launch": "auto, sdk or script",
     "services": "a mapping of names to services",
     "python_version": 'a version in quotes, such as "3.12" (3.10 without them is the number 3.1), or the path of one',

@@ -1,6 +1,7 @@
 """Which containers of a stack run, found by the engine's own DNS: it needs no socket and no rights.
 
-A service's name has the address of each of its containers that runs; an address has the name of its container.
+A service's name has the address of each of its containers that runs; an address has the name of its container. In a
+Swarm that name is a task's, so each replica is asked for by its own.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class ContainerNames:
         known = {one.address: one for one in self._known.get(service.name, ())}
         if known.keys() == addresses and len(addresses) == service.replicas:
             return self._known[service.name]
-        named = {address: await _name(address, wanted.network) for address in addresses}
-        if not all(named.values()):
+        named = {} if wanted.aliased else {one: await _name(one, wanted.network) for one in addresses}
+        if wanted.aliased or not all(named.values()):
             named |= await _predicted(wanted, service)
         places = (
             ContainerAddress(host, address) for address, host in named.items() if host and not NAMELESS.match(host)
@@ -56,11 +57,9 @@ class ContainerNames:
 
 async def _predicted(wanted: Wanted, service: WantedService) -> dict[str, str]:
     """Where addresses have no names: the names that the containers should have, and their addresses."""
-    found: dict[str, str] = {}
-    for number in range(1, service.replicas + 1):
-        host = wanted.replica(service, number)
-        found |= dict.fromkeys(await _addresses(host) or (), host)
-    return found
+    hosts = [wanted.replica(service, number) for number in range(1, service.replicas + 1)]
+    looked = await asyncio.gather(*map(_addresses, hosts))  # a name that is not there may be asked for outside
+    return {address: host for host, found in zip(hosts, looked, strict=True) for address in found or ()}
 
 
 async def _addresses(host: str) -> frozenset[str] | None:

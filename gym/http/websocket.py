@@ -30,8 +30,8 @@ def accept_key(key: bytes) -> bytes:
     return base64.b64encode(hashlib.sha1(key + GUID).digest())
 
 
-def handshake(target: bytes, host: bytes, authorization: bytes) -> tuple[bytes, bytes]:
-    """A client's request, and the `sec-websocket-accept` that answers it."""
+def handshake(target: bytes, host: bytes, authorization: bytes, protocols: bytes = b"") -> tuple[bytes, bytes]:
+    """A client's request, and the `sec-websocket-accept` that answers it. `protocols`: the best of them first."""
     key = base64.b64encode(os.urandom(16))
     lines = (
         b"GET %b HTTP/1.1" % target,
@@ -41,6 +41,7 @@ def handshake(target: bytes, host: bytes, authorization: bytes) -> tuple[bytes, 
         b"connection: Upgrade",
         b"sec-websocket-version: 13",
         b"sec-websocket-key: " + key,
+        *((b"sec-websocket-protocol: " + protocols,) if protocols else ()),
     )
     return b"\r\n".join(lines) + b"\r\n\r\n", accept_key(key)
 

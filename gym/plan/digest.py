@@ -12,7 +12,8 @@ from gym.plan.model import Service
 
 def digest_parts(service: Service, *, settings: Mapping[str, Any], sdk: str) -> dict[str, str]:
     """Short digests by the words in which a diff names them. None covers the number of replicas."""
-    container = service.container.model_dump(exclude={"replicas", "python_version"})
+    unsaid = () if service.container.placement else ("placement",)
+    container = service.container.model_dump(exclude={"replicas", "python_version", *unsaid})
     # A packed server is its image, wherever that was unpacked, and whatever this Python has of what it requires.
     packed = bool(service.image_digest)
     parts: dict[str, Any] = {

@@ -141,7 +141,7 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
     text = launch_text(plan, service, facts.project)
     in_file = reads_file(service, text)
     environment = {
-        **_own_environment(service),
+        **server_environment(service),
         labels.ENV_INSTANCE: service.name,
         **({labels.ENV_CONFIG_FILE: SETTINGS_MOUNT} if in_file else {labels.ENV_CONFIG: text}),
         labels.ENV_DISCOVERY: "/run/gym/discovery.json",
@@ -159,7 +159,7 @@ def _server(plan: Plan, service: Service, facts: ComposeFacts) -> ComposeService
     return ComposeService(
         base="service" if service.launch == "image" else "server",
         image=facts.images[service.name],
-        command=_command(service),
+        command=server_command(service),
         environment=environment,
         secrets=secrets or None,
         volumes=tuple(volumes),
@@ -213,7 +213,7 @@ def _variables(service: Service) -> dict[str, str]:
     }
 
 
-def _own_environment(service: Service) -> dict[str, str]:
+def server_environment(service: Service) -> dict[str, str]:
     """A foreign image cannot put a secret into a variable: it gets the file's name, in the usual way."""
     if service.launch != "image":
         return _variables(service)
@@ -238,7 +238,7 @@ def _traces_to_host(plan: Plan, service: Service | None = None) -> bool:
     return HOST in where and (service is None or service.launch == "sdk")
 
 
-def _command(service: Service) -> tuple[str, ...] | None:
+def server_command(service: Service) -> tuple[str, ...] | None:
     """The image's own, unless a secret has to be put into the environment first."""
     if service.launch != "sdk" or not _secret_variables(service):
         return None

@@ -80,8 +80,8 @@ def _service(sidecar: Sidecar, image: str) -> ComposeService:
     return ComposeService(
         base="service",
         image=image,
-        command=_own(spec.arguments, sidecar) or None,
-        environment=_environment(sidecar) or None,
+        command=own_words(spec.arguments, sidecar) or None,
+        environment=sidecar_environment(sidecar) or None,
         secrets=sidecar_secrets(sidecar) or None,
         volumes=_mounts(sidecar) or None,
         deploy=Deploy(replicas=1),
@@ -95,13 +95,13 @@ def _service(sidecar: Sidecar, image: str) -> ComposeService:
     )
 
 
-def _environment(sidecar: Sidecar) -> dict[str, str]:
+def sidecar_environment(sidecar: Sidecar) -> dict[str, str]:
     """A secret comes as a file, and its variable says which, as official images have it."""
     given: dict[str, str] = {}
     for key, value in sidecar.spec.env.items():
         secret = SECRET.fullmatch(value)
         given |= {f"{key}_FILE": f"/run/secrets/{secret[1]}"} if secret else {key: value}
-    return {key: _own((value,), sidecar)[0] for key, value in given.items()}
+    return {key: own_words((value,), sidecar)[0] for key, value in given.items()}
 
 
 def _healthcheck(sidecar: Sidecar) -> Healthcheck | None:
@@ -109,12 +109,12 @@ def _healthcheck(sidecar: Sidecar) -> Healthcheck | None:
     if health.kind == "none":
         return None
     if health.kind == "command":
-        return Healthcheck(test=("CMD", *_own(health.command, sidecar)))
+        return Healthcheck(test=("CMD", *own_words(health.command, sidecar)))
     text = TCP.format(port=port) if health.kind == "tcp" else HTTP.format(port=port, path=health.path)
     return Healthcheck(test=("CMD-SHELL", text))
 
 
-def _own(words: tuple[str, ...], sidecar: Sidecar) -> tuple[str, ...]:
+def own_words(words: tuple[str, ...], sidecar: Sidecar) -> tuple[str, ...]:
     return tuple(fill_own(list(words), sidecar.spec.port, FOLDER))
 
 

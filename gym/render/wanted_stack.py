@@ -47,8 +47,9 @@ def discovery_of(
 
 
 def number_of(host: str) -> int:
-    """The last part of a container's name; what a user named himself is the first of its kind."""
-    last = host.rpartition("-")[2]
+    """The last part of a container's name, or of a pod's, which has its Service behind a dot; what a user named himself
+    is the first of its kind."""
+    last = host.partition(".")[0].rpartition("-")[2]
     return int(last) if last.isascii() and last.isdigit() else 1
 
 

@@ -9,7 +9,7 @@ import orjson
 
 from gym.files import write_atomically
 
-RuntimeName = Literal["compose", "local"]
+RuntimeName = Literal["compose", "local", "slurm", "swarm"]
 RUNTIMES: Final[tuple[RuntimeName, ...]] = get_args(RuntimeName)
 ENGINES: Final = tuple(name for name in RUNTIMES if name not in ("compose", "local"))  # what `--on` takes
 SESSION_FILE: Final = "session.json"
@@ -20,6 +20,7 @@ class EngineChoice(NamedTuple):
 
     runtime: RuntimeName
     address: str = ""  # "" where the engine is found by itself
+    registry: str = ""  # the prefix below which its nodes find images; "" where none was named
 
 
 def write_choice(home: Path, choice: EngineChoice) -> None:
@@ -35,4 +36,4 @@ def read_choice(home: Path) -> EngineChoice | None:
     except ValueError:
         noted = {}
     runtime: RuntimeName = next((name for name in RUNTIMES if name == noted.get("runtime")), "local")
-    return EngineChoice(runtime, str(noted.get("address", "")))
+    return EngineChoice(runtime, str(noted.get("address", "")), str(noted.get("registry", "")))

@@ -14,12 +14,15 @@ from gym import labels
 from gym.engine import connect, find_engine
 from gym.errors import InfraError
 from gym.runtime.compose.containers import Container, list_containers, state_of
+from gym.runtime.compose.layout import Layout
 from gym.runtime.identity import is_alive
 from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
 from gym.runtime.local.pid_file import StackNote, find_processes, forget_note, read_notes
 from gym.runtime.runtime_names import RuntimeName
 from gym.runtime.status import ReplicaState
+from gym.runtime.swarm.swarm_engine import find_swarm
+from gym.runtime.swarm.swarm_replicas import find_replicas, homes_on_swarm, status_on_swarm
 from gym.runtime.user_state import owner
 from gym.wire.stack_names import ROUTER
 
@@ -62,7 +65,7 @@ def list_stacks() -> StackList:
     if isinstance(engine, InfraError):
         return StackList(stacks=_sorted(local), no_engine=engine.what)
     with connect(engine.host) as client:
-        return StackList(stacks=_sorted([*local, *find_compose_stacks(client)]))
+        return StackList(stacks=_sorted([*local, *find_compose_stacks(client), *find_swarm_stacks(client)]))
 
 
 def find_local_stacks() -> list[FoundStack]:
@@ -77,6 +80,25 @@ def find_compose_stacks(client: docker.DockerClient) -> list[FoundStack]:
     for one in list_containers(client, labels.STACK_DIR, f"{labels.OWNER}={owner()}"):
         by_home.setdefault(one.labels[labels.STACK_DIR], []).append(one)
     return [_of_containers(Path(home), found) for home, found in by_home.items()]
+
+
+def find_swarm_stacks(client: docker.DockerClient) -> list[FoundStack]:
+    return [_on_swarm(client, home) for home in homes_on_swarm(client)]
+
+
+def _on_swarm(client: docker.DockerClient, home: Path) -> FoundStack:
+    layout, lost = Layout(home), not home.is_dir()
+    plan, found = layout.read_plan(), find_replicas(client, layout)
+    status = status_on_swarm(layout, plan, found, find_swarm(client)) if plan else None
+    return FoundStack(
+        stack=plan.stack if plan else home.name,
+        home=home,
+        runtime="swarm",
+        port=plan.router.port if plan else None,
+        since=min((one.container.created for one in found), default=0.0),
+        state=LOST if lost else _count([one.state for one in status.replicas]) if status else "",
+        lost=lost,
+    )
 
 
 def _look_at(note: StackNote) -> FoundStack | None:

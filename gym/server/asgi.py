@@ -88,6 +88,7 @@ class HotRoutes:
     role: str  # what a bug here is called: "resources", "agent", "model"
     routes: Mapping[tuple[str, str], Handler]
     find_tool: Callable[[str], Handler | None] | None = None  # of a path no route has: tools known only at run time
+    mask: Callable[[RolloutError], RolloutError] | None = None  # takes the server's own secrets out of a failure
     counts: CallCounts = field(default_factory=CallCounts)
     in_flight: int = field(default=0)
 
@@ -136,6 +137,7 @@ class HotRoutes:
             raise
         except Exception as error:  # noqa: BLE001 (the one boundary of a server: every failure becomes data)
             failure = error_to_failure(error, server=self.server, role=self.role, rollout_id=call.rollout_id)
+            failure = failure if self.mask is None else self.mask(failure)
             answer = failure_to_answer(failure, call.failure_headers, call.dialect)
         finally:
             caller.forget()

@@ -28,6 +28,7 @@ from gym.labels import HEADER_ERROR
 from gym.server.asgi import Answer, Call, Handler, HotRoutes, Receive, Scope, Send
 from gym.server.config import ServerConfig, Settings, parse_config, read_settings
 from gym.server.errors import error_to_failure
+from gym.server.own_secrets import OwnSecrets
 from gym.server.schema_pages import add_docs
 from gym.server.traced_routes import TracedRoutes
 from gym.wire import sse
@@ -72,6 +73,7 @@ class Server:
     def __init__(self, config: ServerConfig, settings: Settings) -> None:
         self.config = config
         self.settings = settings
+        self.own_secrets = OwnSecrets()  # those of `settings`, once it is started
         self._owned: list[Any] = []
         for name, part in find_parts(type(self)).items():
             setattr(self, name, part.make(self))
@@ -170,6 +172,7 @@ class ServerApp:
             Settings(**self._settings, fields=self._fields) if self._fields is not None else read_settings(os.environ)
         )
         server = self._make(settings)
+        server.own_secrets = OwnSecrets.of(settings, os.environ)
         self._tracer = start_tracing(settings.telemetry, server.name, _facts_for_traces(settings))
         try:
             await server.begin()
@@ -186,7 +189,7 @@ class ServerApp:
             table, find = traced.table(table), traced.finder(find)
         self.server = server
         app = _make_fastapi(server, routes, lambda: hot.counts.view(hot.in_flight, server._calls_made()))
-        self._hot = hot = HotRoutes(app, server.name, server.role, table, find)
+        self._hot = hot = HotRoutes(app, server.name, server.role, table, find, server.own_secrets.mask_failure)
         return hot
 
     async def stop(self) -> None:
@@ -253,7 +256,7 @@ def _make_fastapi(server: Server, routes: list[Route], work: Callable[[], dict[s
 
     @app.exception_handler(Exception)
     async def on_error(_: Request, error: Exception) -> Response:
-        failure = error_to_failure(error, server=server.name, role=server.role)
+        failure = server.own_secrets.mask_failure(error_to_failure(error, server=server.name, role=server.role))
         return Response(failure.to_body(), failure.status, {HEADER_ERROR: failure.kind}, "application/json")
 
     server.extend(app)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gym.http.keepalive import make_live_socket
-from gym.http.pool import HttpClient, NotSent
+from gym.http.pool import MAX_BODY, HttpClient, NotSent
 from gym.http.tracing import TRACING
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Carrier:
         call = self._open().post(url, data=data, headers=headers, proxy=proxy, allow_redirects=False)
         try:
             async with asyncio.timeout_at(ends), call as reply:
-                return Carried(reply.status, await reply.read(), reply.headers)
+                return Carried(reply.status, await _read(reply), reply.headers)
         except (client.ClientConnectorError, client.ConnectionTimeoutError) as error:
             raise Unreachable(_words(error)) from error
         except TimeoutError:
@@ -133,6 +133,18 @@ def _live_sockets(client: Any) -> dict[str, Any]:
     """aiohttp lets its sockets be made since 3.12; before, `/proc/sys/net/ipv4/tcp_keepalive_time` holds for them."""
     known = "socket_factory" in inspect.signature(client.TCPConnector).parameters
     return {"socket_factory": make_live_socket} if known else {}
+
+
+async def _read(reply: aiohttp.ClientResponse) -> bytes:
+    """Of a compressed reply what it unpacks to counts: a few kilobytes can be all the memory there is."""
+    chunks, size = [], 0
+    async for chunk in reply.content.iter_any():
+        size += len(chunk)
+        if size > MAX_BODY:
+            reply.close()
+            raise Broken(f"the reply is larger than {MAX_BODY} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks)
 
 
 def _words(error: BaseException) -> str:

@@ -6,6 +6,7 @@ import logging
 import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,6 +16,8 @@ from pydantic_core import ErrorDetails, to_json
 from gym.wire.expected import expected_at
 from gym.wire.failures import KINDS, FailureKind, RolloutError
 
+FINDINGS = 50  # of one body that are told
+SHOWN_INPUT = 1_000  # letters of what was found at a place
 log = logging.getLogger("gym.server")
 _LIBRARIES = (sysconfig.get_paths()["purelib"], sysconfig.get_paths()["stdlib"], str(Path(__file__).parents[1]))
 
@@ -53,10 +56,22 @@ def own_validation_error(error: ValidationError) -> RolloutError:
 
 
 def validation_detail(error: ValidationError) -> bytes:
-    """The 422 body that FastAPI would have written: models have learnt to read it as a tool's output."""
-    found: Iterable[Any] = error.errors(include_url=False, include_context=False)
-    detail = [{**one, "loc": ["body", *one["loc"]]} for one in found]
-    return to_json({"detail": detail}, inf_nan_mode="null", fallback=repr)  # integers of any size, as a model may write
+    """The 422 body that FastAPI would have written: models have learnt to read it as a tool's output.
+
+    What was sent is shown as far as it helps: a model that sends megabytes does not get them back.
+    """
+    found: Iterable[Any] = islice(error.errors(include_url=False, include_context=False), FINDINGS)
+    detail = [{**one, "loc": ["body", *one["loc"]], "input": _shown(one.get("input"))} for one in found]
+    return _to_json({"detail": detail})
+
+
+def _shown(given: Any) -> Any:
+    text = given if isinstance(given, str) else _to_json(given).decode(errors="replace")
+    return given if len(text) <= SHOWN_INPUT else f"{text[:SHOWN_INPUT]}…"
+
+
+def _to_json(value: Any) -> bytes:
+    return to_json(value, inf_nan_mode="null", fallback=repr)  # integers of any size, as a model may write
 
 
 def error_text(error: BaseException) -> str:

@@ -27,6 +27,7 @@ from gym.server.blocked_replies import answer_waiting, failure_of_blocked, failu
 from gym.server.config import Settings, read_settings
 from gym.server.hidden_gym import refuse_openai_gym
 from gym.server.one_write import OneWriteProtocol
+from gym.server.own_secrets import OwnSecrets
 from gym.server.refusing import PROGRAMS, Refusing, Rules
 from gym.server.watchdog import Blocked, Watchdog
 
@@ -40,12 +41,15 @@ IDLE_SECONDS = 0.5  # without another request: then a client that keeps its conn
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    secrets = OwnSecrets()
     try:
         settings = read_settings(os.environ)
+        secrets = OwnSecrets.of(settings, os.environ)
+        secrets.mask_logs(logging.getLogger())
         app = load_app(Path(arguments[0] if arguments else "app.py"))
         run_app(app, settings)
     except GymError as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{secrets.mask(str(error))}\n")
         return 1
     return 0
 

@@ -243,7 +243,7 @@ class FileInfo(BrokerReply):
     target: str | None = None  # of a link
 
 
-ProviderName = Literal["auto", "docker", "bubblewrap", "subprocess"]
+ProviderName = Literal["auto", "docker", "bubblewrap", "subprocess", "kubernetes"]
 SandboxState = Literal["running", "lost"]
 
 

@@ -55,6 +55,7 @@ class Wanted(Read):
     router: WantedRouter
     services: tuple[WantedService, ...] = ()
     sidecars: tuple[str, ...] = ()  # as their containers are labelled; nothing is routed to them
+    aliased: bool = False  # the engine gives containers names of its own: a replica's is another name of one
     down: bool = False  # then nothing is: whatever still runs is on its way out
 
     @property

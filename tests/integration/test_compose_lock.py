@@ -17,6 +17,7 @@ from gym.runtime.compose.layout import Layout
 from gym.runtime.compose.pins import LABEL_LOCKED
 from gym.runtime.compose.server_builds import ServerBuildFailed
 from gym.runtime.file_watch import take_stamps, wait_for_change, watched_folders
+from tests.support.bill import check_bill
 from tests.support.docker import Stand, call, engine_client, stand_in, write_server
 
 pytestmark = pytest.mark.docker
@@ -53,6 +54,7 @@ def test_a_locked_stack_starts_as_it_was_and_refuses_to_be_another(stand: Stand,
     assert lock.instances["echo"].id.startswith("sha256:")
     assert any(line.startswith("six==") for line in lock.instances["echo"].requirements)
     assert any(line.startswith("pydantic==") for line in lock.instances["echo"].requirements)
+    check_bill(stand, lock, tmp_path)
 
     stand.runtime = ComposeRuntime(locked=tmp_path / "gym.lock")
     assert stand.up("echo").healthy

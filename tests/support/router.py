@@ -244,8 +244,21 @@ def router(
         running.stop()
 
 
-def _start(home: Path, listener: socket.socket) -> subprocess.Popen[bytes]:
-    environ = {**os.environ, "LISTEN_FDS": "1", "LISTEN_FDNAMES": "outside"}
+@contextmanager
+def traefik_on(home: Path, entry_point: str) -> Iterator[str]:
+    """A router by the file `traefik.yml` that is there; the URL of that entry point."""
+    with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        process = _start(home, listener, entry_point)
+    try:
+        yield url
+    finally:
+        process.terminate()
+        process.wait(120)
+
+
+def _start(home: Path, listener: socket.socket, entry_point: str = "outside") -> subprocess.Popen[bytes]:
+    environ = {**os.environ, "LISTEN_FDS": "1", "LISTEN_FDNAMES": entry_point}
     command = [sys.executable, "-I", "-S", "-c", EXEC, str(listener.fileno()), str(TRAEFIK), "--configfile=traefik.yml"]
     with (home / "traefik.log").open("wb") as log:
         return subprocess.Popen(command, cwd=home, env=environ, stdout=log, stderr=log, pass_fds=(listener.fileno(),))

@@ -36,7 +36,7 @@ from tests.support.simulated_settings import CpuTimes, Outage, Result, Scale, Wo
 
 EPOCH = 1.8e9
 REPEATS = 64
-MIDDLE = (0.3, 0.8)  # of the rollouts: before and after it, the cluster is not full
+MIDDLE = (0.3, 0.6)  # of the rollouts: before it the cluster is not full, after it there are none left to begin
 
 
 def simulate_collection(

@@ -83,10 +83,10 @@ class Result:
     failed: int
     attempts: int
     seconds: float  # simulated, of the whole run
-    rate: float  # a second, in the middle half of the run
+    rate: float  # a second, in the middle of the run
     latency: float  # mean of an attempt, as the collector wrote it
     in_flight: float  # mean, as the servers saw it
-    used: dict[str, float] = field(default_factory=dict)  # share of its capacity in the middle half, by kind of part
+    used: dict[str, float] = field(default_factory=dict)  # share of its capacity in the middle, by kind of part
     most_used: dict[str, float] = field(default_factory=dict)  # of one part of the kind, in the whole run
     pauses: int = 0
     retries: int = 0

@@ -49,6 +49,10 @@ def _make(name: ProviderName, folder: Path, options: Mapping[str, Any], gate: Eg
         from gym.broker.providers.docker.docker_provider import Docker  # noqa: PLC0415
 
         return Docker(image_use=folder / STATE / IMAGE_USE, gate=gate, **options)
+    if name == "kubernetes":
+        from gym.broker.providers.kubernetes.kubernetes_provider import Kubernetes  # noqa: PLC0415
+
+        return Kubernetes(gate=gate, **options)
     from gym.broker.providers.local import Bubblewrap, Subprocess  # noqa: PLC0415
 
     if name == "subprocess":

@@ -11,20 +11,29 @@ from gym.cli import console
 from gym.cli.options import DEFAULT_STACK, StackName
 from gym.cli.stack_session import find_session
 from gym.runtime.compose import ComposeRuntime
+from gym.runtime.compose.stack_bill import write_bill
 
+Bill = Annotated[
+    Path | None,
+    typer.Option("--sbom", metavar="FILE", help="Write what every image holds, too: CycloneDX 1.6, as JSON."),
+]
 Target = Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="Where to write it.")]
 
 
-def command(output: Target = Path("gym.lock"), stack: StackName = DEFAULT_STACK) -> int:
+def command(output: Target = Path("gym.lock"), sbom: Bill = None, stack: StackName = DEFAULT_STACK) -> int:
     """Lock the stack that was started here last.
 
     Example: gym up mcqa && gym lock && git add gym.lock
     """
-    lock = ComposeRuntime().lock(find_session(stack).home, output, _show_unhashed)
+    home, runtime = find_session(stack).home, ComposeRuntime()
+    lock = runtime.lock(home, output, _show_unhashed)
     hashed = sum(bool(one.hashed) for one in lock.instances.values())
     images = len(lock.instances) + len(lock.services)
     counted = f"{images} images, requirements of {hashed} with hashes, {len(lock.datasets)} data sets"
     console.note(f"{output}: {counted}")
+    if sbom:
+        components = write_bill(home, sbom, lock, runtime.cache)
+        console.note(f"{sbom}: {components} components, images and what is installed in them")
     return 0
 
 

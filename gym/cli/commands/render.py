@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_args
 
 import typer
 
 from gym.cli import console
-from gym.cli.options import DEFAULT_STACK, ConfigFiles, Items, ModelName, Overrides, Port, Replicas, StackName, Strict
+from gym.cli.options import (
+    DEFAULT_STACK,
+    ConfigFiles,
+    Items,
+    ModelName,
+    Overrides,
+    Port,
+    Registry,
+    Replicas,
+    StackName,
+    Strict,
+)
 from gym.cli.planning import plan_stack
 from gym.cli.profiles import Profile, compose_file, write_for_containers
 from gym.cli.relative_paths import relative
@@ -25,10 +36,6 @@ from gym.plan import Plan, RouterPlan, changes_to_text
 from gym.render.observability import with_trace_store
 from gym.runtime.compose import ComposeRuntime, find_engine
 
-Registry = Annotated[
-    str, typer.Option("--registry", metavar="PREFIX", help="Where the nodes of an engine find the images.")
-]
-
 
 def command(
     items: Items = None,
@@ -36,7 +43,7 @@ def command(
     files: ConfigFiles = None,
     strict: Strict = False,
     replicas: Replicas = None,
-    target: Annotated[Target, typer.Option(metavar="plan|traefik|compose", help="What to print.")] = "plan",
+    target: Annotated[Target, typer.Option(metavar="|".join(get_args(Target)), help="What to print.")] = "plan",
     differ: Annotated[bool, typer.Option("--diff", help="Print what `gym up` would change.")] = False,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="DIR", help="Write a folder for `docker compose up`.")

@@ -18,6 +18,7 @@ from gym.cli.options import (
     ModelName,
     Overrides,
     Port,
+    Registry,
     Replicas,
     StackName,
     StartTimeout,
@@ -64,6 +65,7 @@ def command(
         typer.Option(metavar="compose|local", help="Default: compose when an engine answers."),
     ] = None,
     on: OnEngine = "",
+    registry: Registry = "",
     replicas: Replicas = None,
     port: Port = ROUTER_PORT,
     bind: Bind = "127.0.0.1",
@@ -85,7 +87,7 @@ def command(
     words = [*(items or []), *([f"sandbox_provider={sandbox_provider}"] if sandbox_provider else [])]
     load = partial(load_named, words, model=model, files=files, replicas=replicas, strict=strict)
     loaded = load()
-    choice, why = _choose(runtime, on)
+    choice, why = _choose(runtime, on, registry)
     for line in (*loaded.notices, why):
         console.note(line)
     files_over = tuple(overrides or ())
@@ -104,11 +106,13 @@ def command(
     return _attach(session) if attach else 0
 
 
-def _choose(runtime: RuntimeName | None, on: str) -> tuple[EngineChoice, str]:
+def _choose(runtime: RuntimeName | None, on: str, registry: str) -> tuple[EngineChoice, str]:
     if on and runtime:
         raise UserError(f"--on {on} and --runtime {runtime} name two places.", "Leave one of them out.")
     if on:
-        return choose_engine(on), f"engine: {on}"
+        return choose_engine(on)._replace(registry=registry.rstrip("/")), f"engine: {on}"
+    if registry:
+        raise UserError(f"--registry {registry} is for an engine beyond this machine.", "Name it: --on swarm")
     name, why = choose_runtime(runtime)
     return EngineChoice(name), why
 

@@ -233,7 +233,8 @@ class ComposeRuntime:
             def find() -> list[Container]:
                 return choose(containers_of(client, layout), layout.read_plan(), names)
 
-            yield from follow_logs(client, plan, find, tail) if follow else read_logs(client, plan, find(), tail)
+            read = client.api.logs
+            yield from follow_logs(read, plan, find, tail) if follow else read_logs(read, plan, find(), tail)
 
     def restart(self, home: Path, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None) -> StackStatus:
         with self._running(home, on_status, timeout) as (to, plan):

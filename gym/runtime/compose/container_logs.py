@@ -14,29 +14,26 @@ from gym.errors import GymError
 from gym.runtime.compose.containers import Container, replica_id
 
 if TYPE_CHECKING:
-    import docker
-
     from gym.plan.model import Plan
 
 LOOK_SECONDS: Final = 0.5  # a container that starts once more is followed again so soon after
 LOOKS: Final = 4  # in a row that find no container running: then none is being restarted
+ReadLog = Callable[..., Any]  # as the Engine API's client reads the log of one id
 RUNS: Final = ("running", "restarting", "paused")
 
 
-def read_logs(client: docker.DockerClient, plan: Plan | None, containers: list[Container], tail: int) -> Iterator[str]:
+def read_logs(read: ReadLog, plan: Plan | None, containers: list[Container], tail: int) -> Iterator[str]:
     """The last lines of each, one container after the other."""
     width = _width(containers, plan)
     for one in containers:
-        raw: bytes = client.api.logs(one.id, tail=tail)
+        raw: bytes = read(one.id, tail=tail)
         yield from _prefixed(raw.decode("utf-8", "replace").splitlines(), one, plan, len(containers) > 1, width)
 
 
-def follow_logs(
-    client: docker.DockerClient, plan: Plan | None, find: Callable[[], list[Container]], tail: int
-) -> Iterator[str]:
+def follow_logs(read: ReadLog, plan: Plan | None, find: Callable[[], list[Container]], tail: int) -> Iterator[str]:
     """The last lines of each that is there, then whatever they, and those that follow them, write, until every one of
     them has ended. `find` looks for them once more."""
-    follower = _Follower(client, plan, find)
+    follower = _Follower(read, plan, find)
     try:
         yield from follower.lines(tail)
     finally:
@@ -44,8 +41,8 @@ def follow_logs(
 
 
 class _Follower:
-    def __init__(self, client: docker.DockerClient, plan: Plan | None, find: Callable[[], list[Container]]) -> None:
-        self._client, self._plan, self._find = client, plan, find
+    def __init__(self, read: ReadLog, plan: Plan | None, find: Callable[[], list[Container]]) -> None:
+        self._read_log, self._plan, self._find = read, plan, find
         self._lines: queue.Queue[str] = queue.Queue(maxsize=10_000)
         self._streams: dict[str, Any] = {}  # by container, while its log is read
         self._last: dict[str, str] = {}  # by container: when it wrote its last line that was read
@@ -88,7 +85,7 @@ class _Follower:
         last = self._last.get(one.id, "")
         since = int(datetime.fromisoformat(last).timestamp()) if last else None
         try:
-            stream = self._client.api.logs(one.id, tail=tail, stream=True, follow=True, timestamps=True, since=since)
+            stream = self._read_log(one.id, tail=tail, stream=True, follow=True, timestamps=True, since=since)
         except docker.errors.APIError:  # it is gone, or about to be
             return
         self._streams[one.id] = stream

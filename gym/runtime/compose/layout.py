@@ -150,12 +150,17 @@ def write_stack(layout: Layout, plan: Plan, values: Mapping[str, str], state: St
 
     Secrets that only the earlier stack had stay until `forget_other_secrets`: its containers may start once more.
     """
-    _write_secrets(layout, {**values, **_write_broker(layout, plan)})
+    write_secrets(layout, {**values, **_write_broker(layout, plan)})
+    write_parts(layout, plan, state)
+    write_saved(layout, plan, state)
+    return write_compose(layout, plan)
+
+
+def write_parts(layout: Layout, plan: Plan, state: State) -> None:
+    """What the router and the console mount."""
     write_atomically(layout.traefik / "static.yml", static_text(plan), mode=SHARED)
     write_atomically(layout.home / "discovery" / "console.json", _json(console_document(plan)), mode=SHARED)
     prepare_folders(layout, state)
-    write_saved(layout, plan, state)
-    return write_compose(layout, plan)
 
 
 def prepare_folders(layout: Layout, state: State) -> None:
@@ -211,10 +216,10 @@ def state_of(home: Path, prepared: Prepared, overrides: tuple[str, ...] = ()) ->
 
 def compose_text(home: Path, plan: Plan, state: State) -> str:
     """The Compose file: `gym render` prints it, `gym up` and `gym scale` write it."""
-    return render_compose(plan, _compose_facts(home, plan, state))
+    return render_compose(plan, compose_facts(home, plan, state))
 
 
-def _compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
+def compose_facts(home: Path, plan: Plan, state: State) -> ComposeFacts:
     project = project_name(plan.stack, home)
     texts = {one.name: launch_text(plan, one, project) + str(one.container.env) for one in plan.services}
     socket = socket_facts(engine_host()) if plan.sandbox else None
@@ -328,7 +333,7 @@ def static_text(plan: Plan) -> str:
     return traefik_static(plan, directory="/etc/traefik/dynamic", outside=outside, inside=inside)
 
 
-def _write_secrets(layout: Layout, values: Mapping[str, str]) -> None:
+def write_secrets(layout: Layout, values: Mapping[str, str]) -> None:
     layout.secrets.mkdir(mode=0o700, parents=True, exist_ok=True)
     layout.secrets.chmod(0o700)
     for name, value in values.items():

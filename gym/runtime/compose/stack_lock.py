@@ -131,11 +131,11 @@ def fetch_locked(lock: Lock, client: docker.DockerClient, host: str) -> None:
     """Images that are not built here and are missing, under their names: what the lock says, whatever the names mean by
     now. One that cannot be had is a difference."""
     there = image_ids(client)
-    for one in {**lock.instances, **lock.services}.values():
-        name = with_tag(one.image)
-        if not one.digest or name in there:
+    known = [(with_tag(one.image), one.digest) for one in {**lock.instances, **lock.services}.values()]
+    for name, digest in (*known, (ROUTER_IMAGE, lock.bases.get(ROUTER_IMAGE, MISSING))):
+        if digest in ("", MISSING) or name in there:
             continue
-        by_digest = f"{repository_of(name)}@{one.digest}"
+        by_digest = f"{repository_of(name)}@{digest}"
         with suppress(ProgramFailed):
             run_program(("docker", "pull", "--quiet", by_digest), env=docker_environ(host), timeout=PULL_SECONDS)
             run_program(("docker", "tag", by_digest, name), env=docker_environ(host))
@@ -205,10 +205,13 @@ def is_built_from_lock(client: docker.DockerClient, target: BuildTarget) -> bool
 
 
 def _base_differences(lock: Lock, found: Mapping[str, str]) -> Iterator[str]:
-    """An image that is not here does not differ: nothing will be built from it, or `image` differences say so."""
+    """A Python image that is not here does not differ: nothing will be built from it, or `image` differences say so.
+    The router runs in any case, and its tag may mean another image by now."""
     for name, wanted in sorted(lock.bases.items()):
         there = found.get(name, MISSING)
-        if MISSING not in (wanted, there) and wanted != there:
+        if name == ROUTER_IMAGE and there == MISSING != wanted:
+            yield f"{name}: is not on this engine and cannot be had by its digest, {wanted[:19]} was locked"
+        elif MISSING not in (wanted, there) and wanted != there:
             yield f"{name}: is {there[:19]} here, {wanted[:19]} was locked"
 
 

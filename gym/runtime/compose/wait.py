@@ -127,7 +127,7 @@ def wait_until_healthy(
         waiting = [one for one in status.replicas if one.container in expected and one.state != "healthy"]
         missing = expected - by_name.keys()
         if not waiting and not missing:
-            _wait_for_routes(watch, {by_name[name].instance for name in expected}, deadline)
+            wait_for_routes(watch, {by_name[name].instance for name in expected}, deadline)
             return status
         for one in waiting:
             _give_up_on_early_exits(watch, by_name[one.container], one, status, len(waiting))
@@ -136,7 +136,7 @@ def wait_until_healthy(
         time.sleep(LOOK_SECONDS)
 
 
-def _wait_for_routes(watch: StackHealth, instances: set[str], deadline: float) -> None:
+def wait_for_routes(watch: StackHealth, instances: set[str], deadline: float) -> None:
     """The router reads its files a moment after they were written; a user who reads `healthy` may call at once.
 
     Only of the instances that were waited for: another one may have no replica that runs, and so no route.

@@ -19,16 +19,21 @@ SUPERVISOR = "gym.runtime.local.supervisor"  # the module that owns a stack, as 
 
 
 def listen_on_loopback() -> socket.socket:
-    """A listening socket on a port the kernel chose. Connections wait in its backlog while no server takes them."""
-    listener = _bind(LOOPBACK, 0)
+    return listen_at(LOOPBACK)
+
+
+def listen_at(host: str, port: int = 0) -> socket.socket:
+    """A listening socket, on a port the kernel chose where none is named. Connections wait in its backlog while no
+    server takes them."""
+    listener = _bind(host, port)
     listener.listen(BACKLOG)
     return listener
 
 
-def reserve_port() -> socket.socket:
+def reserve_port(host: str = LOOPBACK, port: int = 0) -> socket.socket:
     """A bound socket that does not listen: no other process gets the port. On Linux a server that sets SO_REUSEADDR,
     as all event loops do, may still bind it."""
-    return _bind(LOOPBACK, 0)
+    return _bind(host, port)
 
 
 def listen_for_router(host: str, port: int) -> socket.socket:

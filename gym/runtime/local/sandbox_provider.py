@@ -31,6 +31,11 @@ def read_sandbox_facts(plan: Plan) -> SandboxFacts:
 
 def choose_provider(broker: SandboxPlan, facts: SandboxFacts) -> tuple[ProviderName, str]:
     """The provider, and one line for the user."""
+    if broker.provider == "kubernetes":
+        raise UserError(
+            "sandbox_provider is kubernetes, and sandboxes are pods only where their broker is one.",
+            "Leave it out, or write the stack's manifests: gym render ... --target kubernetes -o DIR",
+        )
     if broker.provider != "auto":
         return broker.provider, f"sandboxes: {broker.provider}{_caution(broker.provider)}"
     if not facts.engine_error:

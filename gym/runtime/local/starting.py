@@ -36,7 +36,7 @@ from gym.venvs import cache_dir
 
 def start(home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float | None) -> StackStatus:
     plan, secrets = prepared.plan, prepared.secrets
-    _check_startable(plan)
+    check_startable(plan)
     check_sidecars(plan)
     check_gpus(plan, count_gpus(), "this machine")
     _check_token(plan, secrets)
@@ -52,7 +52,7 @@ def start(home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float
             forget_folders(place)
         prepare_upstreams(place.path, plan)
         pythons = prepare_environments(plan, cache_dir(os.environ), lambda detail: on_status(_preparing(plan, detail)))
-        environ = {key: value for key, value in os.environ.items() if _is_text(key + value)}
+        environ = {key: value for key, value in os.environ.items() if is_text(key + value)}
         named = {name: str(python) for name, python in pythons.items()}
         order = StackOrder(
             plan=plan,
@@ -121,7 +121,7 @@ def _preparing(plan: Plan, detail: Mapping[str, str]) -> StackStatus:
     return status_before(plan, "local", {one.name: detail.get(one.name, "") for one in plan.services})
 
 
-def _check_startable(plan: Plan) -> None:
+def check_startable(plan: Plan) -> None:
     for one in plan.services:
         if one.directory is None or one.container.image:
             raise UserError(
@@ -148,7 +148,7 @@ def _check_port(plan: Plan) -> None:
     listen_for_router(plan.router.host, plan.router.port).close()
 
 
-def _is_text(value: str) -> bool:
+def is_text(value: str) -> bool:
     try:
         value.encode()
     except UnicodeEncodeError:

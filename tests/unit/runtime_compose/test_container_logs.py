@@ -73,7 +73,7 @@ def test_a_restarted_and_a_later_container_are_followed_and_no_line_comes_twice(
             return [container("one", "exited"), container("two")]
         raise InfraError("None of this stack's containers is there.")
 
-    lines = list(follow_logs(Engine(api), None, find, 5))  # type: ignore[arg-type]
+    lines = list(follow_logs(Engine(api).api.logs, None, find, 5))
     assert [line for line in lines if line != "hello"] == ["starts", "ends", "starts once more"]
     assert lines.count("hello") == 1
     assert api.asked[0] == ("one", 5, None)
@@ -83,7 +83,7 @@ def test_a_restarted_and_a_later_container_are_followed_and_no_line_comes_twice(
 
 def test_what_ended_is_read_and_not_waited_for() -> None:
     api = Api(one=[[stamped(1, "last words")]])
-    assert list(follow_logs(Engine(api), None, lambda: [container("one", "exited")], 5)) == ["last words"]  # type: ignore[arg-type]
+    assert list(follow_logs(Engine(api).api.logs, None, lambda: [container("one", "exited")], 5)) == ["last words"]
     api = Api(one=[[stamped(1, "a")]], two=[[stamped(1, "b")]])
     both = [container("one"), container("two")]
-    assert [line.split(" | ")[1] for line in read_logs(Engine(api), None, both, 5)] == ["a", "b"]  # type: ignore[arg-type]
+    assert [line.split(" | ")[1] for line in read_logs(Engine(api).api.logs, None, both, 5)] == ["a", "b"]

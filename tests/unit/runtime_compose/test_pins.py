@@ -13,7 +13,7 @@ from gym.errors import UserError
 from gym.plan.model import Plan, Sidecar
 from gym.render.bake import BuildTarget, StackImages
 from gym.runtime.compose.pins import LABEL_LOCKED, Pins, shared_versions
-from gym.runtime.compose.stack_lock import MISSING, Lock, Locked, base_digests, check_lock, pins_of
+from gym.runtime.compose.stack_lock import MISSING, Lock, Locked, base_digests, check_lock, fetch_locked, pins_of
 from tests.support.compose_plans import plan_of, service, write_folder, write_images
 
 PYTHON = "python:3.13-slim"
@@ -71,6 +71,23 @@ def test_a_base_image_that_became_another_behind_its_tag_is_reported(tmp_path: P
     check_lock(locked, engine("1" * 64), plan, images, (), pinned=False)
     with pytest.raises(UserError, match=r"traefik:v3\.7: is sha256:222222222222 here, sha256:111111111111 was locked"):
         check_lock(locked, engine("2" * 64), plan, images, (), pinned=False)
+
+
+def test_a_router_that_is_gone_is_had_by_its_digest_and_never_by_its_tag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = f"sha256:{'1' * 64}"
+    said = tmp_path / "said"
+    (tmp_path / "docker").write_text(f'#!/bin/sh\necho "$@" >> {said}\nexit 1\n')
+    (tmp_path / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    locked = Lock(instances={}, datasets={}, bases={"traefik:v3.7": digest})
+    nothing: docker.DockerClient = Engine()  # type: ignore[assignment]
+    fetch_locked(locked, nothing, "unix:///nowhere")
+    assert said.read_text() == f"pull --quiet traefik@{digest}\n"
+    plan = Plan(stack="gym", services=())
+    with pytest.raises(UserError, match=r"traefik:v3\.7: is not on this engine and cannot be had by its digest"):
+        check_lock(locked, nothing, plan, write_images(plan, tmp_path), (), pinned=False)
 
 
 def test_a_service_whose_image_became_another_or_that_was_not_there_is_reported(tmp_path: Path) -> None:

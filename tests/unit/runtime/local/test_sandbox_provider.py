@@ -64,3 +64,9 @@ def test_what_isolates_nothing_is_taken_by_name_only_and_says_so(no_engine: Path
     prepared = LocalRuntime().prepare(no_engine, asking(provider="subprocess"), {})
     assert provider_of(prepared) == "subprocess"
     assert "isolates nothing" in prepared.notices[0]
+
+
+def test_pods_are_made_in_a_cluster_alone(no_engine: Path) -> None:
+    with pytest.raises(UserError, match="only where their broker is one") as caught:
+        LocalRuntime().prepare(no_engine, asking(provider="kubernetes"), {})
+    assert "gym render ... --target kubernetes" in caught.value.hint

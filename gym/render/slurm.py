@@ -1,0 +1,102 @@
+"""Plan -> the batch script that Slurm is given. No secret is in it, for whoever may see a job may read its script.
+
+Its paths begin where sbatch was typed: `.gym/<stack>` there, on a file system that all nodes share.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from gym.plan.model import Plan
+from gym.plan.plan_text import plan_to_text
+from gym.render.slurm_placement import NodeRequest, node_request, place
+from gym.render.slurm_settings import SlurmContainer, SlurmSettings, read_slurm_settings
+from gym.render.slurm_shards import shard_texts
+
+AGENT: Final = "gym.runtime.slurm.node_agent"
+PYTHON: Final = "python3"  # in a rendered script; `gym up` puts the interpreter it runs with
+STACK_SCRIPT: Final = "stack.sbatch"
+_HEAD: Final = "#!/bin/bash\n# The stack {stack}, as `gym up --on slurm` submits it: change the plan, not this file.\n"
+_BODY: Final = """\
+set -u
+umask 077
+home="$SLURM_SUBMIT_DIR"/{home}
+drain() {{ echo "$1" >"$home/slurm/drained"; kill -TERM "$step" 2>/dev/null; }}
+trap 'drain "its time limit is near"' USR1
+trap 'drain "it was cancelled"' TERM
+{step} &
+step=$!
+wait "$step"; code=$?
+while kill -0 "$step" 2>/dev/null; do wait "$step"; code=$?; done
+{again}exit "$code"
+"""
+# An agent that a signal ended was lost with its node, or was killed: what it had is started again.
+_AGAIN: Final = """\
+if [ "$code" -gt 128 ] && [ ! -e "$home/slurm/drained" ] && [ "${SLURM_RESTART_COUNT:-0}" -lt 10 ]; then
+  scontrol requeue "$SLURM_JOB_ID" && sleep infinity
+fi
+"""
+
+
+class ToRender(Protocol):
+    """Of what `gym render` was asked for, what matters here."""
+
+    @property
+    def plan(self) -> Plan: ...
+
+
+def slurm_texts(request: ToRender) -> dict[str, str]:
+    """What `gym render --target slurm` writes."""
+    plan = request.plan
+    settings = read_slurm_settings(plan.settings)
+    asked = node_request(plan, settings, place(plan, settings.nodes))
+    texts = {STACK_SCRIPT: stack_script(plan.stack, settings, asked, PYTHON), "plan.txt": plan_to_text(plan)}
+    return texts | shard_texts(plan.stack, settings)
+
+
+def stack_script(stack: str, settings: SlurmSettings, asked: NodeRequest, python: str) -> str:
+    home = f".gym/{stack}"
+    lines = "".join(f"#SBATCH {line}\n" for line in _directives(stack, settings, asked, home))
+    step = shlex.join(_step(settings.container, python))
+    return (
+        _HEAD.format(stack=stack)
+        + lines
+        + _BODY.format(home=shlex.quote(home), step=f'{step} "$home"', again=_AGAIN if settings.requeue else "")
+    )
+
+
+def queue_options(settings: SlurmSettings) -> Iterator[str]:
+    """Those of every job."""
+    for key in ("partition", "account", "qos", "constraint", "time"):
+        if value := getattr(settings, key):
+            yield f"--{key}={value}"
+
+
+def _directives(stack: str, settings: SlurmSettings, asked: NodeRequest, home: str) -> Iterator[str]:
+    yield f"--job-name=gym-{stack}"
+    yield f"--nodes={asked.nodes}"
+    yield "--ntasks-per-node=1"
+    yield f"--cpus-per-task={asked.cpus}"
+    yield f"--mem={asked.memory}M"
+    gres = ",".join((*((f"gpu:{asked.gpus}",) if asked.gpus else ()), *((settings.gres,) if settings.gres else ())))
+    if gres:
+        yield f"--gres={gres}"
+    yield from queue_options(settings)
+    yield f"--output={home}/logs/supervisor.log"
+    yield "--open-mode=append"
+    yield "--requeue" if settings.requeue else "--no-requeue"
+    yield f"--signal=B:USR1@{settings.warn_seconds}"
+    yield from settings.options
+
+
+def _step(container: SlurmContainer | None, python: str) -> list[str]:
+    """One agent on each node; where one fails, all end, and the job says so."""
+    run = ["srun", "--kill-on-bad-exit=1", "--cpu-bind=none"]
+    agent = ["-P", "-m", AGENT]
+    if container is None:
+        return [*run, python, *agent]
+    if container.program == "enroot":
+        return [*run, f"--container-image={container.image}", "--container-mount-home", PYTHON, *agent]
+    return [*run, "apptainer", "exec", "--bind", "/etc/slurm", container.image, PYTHON, *agent]

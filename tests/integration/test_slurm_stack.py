@@ -1,0 +1,115 @@
+"""A stack on a real cluster of Slurm: one controller and two nodes, all on this machine."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.slurm_cluster import SlurmCluster, slurm_cluster, wait_for, why_not
+from tests.support.slurm_stack import UserOfCluster
+
+pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
+
+CANARY = "sk-canary-5d41402abc4b"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmCluster]:
+    with slurm_cluster(tmp_path_factory.mktemp("cluster")) as found:
+        yield found
+
+
+@pytest.fixture
+def user(tmp_path: Path, cluster: SlurmCluster) -> Iterator[UserOfCluster]:
+    found = UserOfCluster(tmp_path / "work", cluster)
+    yield found
+    if found.home.is_dir():
+        found.type("down")
+
+
+def test_a_stack_on_two_nodes_takes_the_same_words_as_one_on_this_machine(
+    user: UserOfCluster, cluster: SlurmCluster
+) -> None:
+    user.env |= {"WANDB_API_KEY": CANARY}
+    said = user.up("mcqa", "--replicas", "mcqa=2", "+slurm.cpus=4", "+slurm.memory=4g", f"+judge_api_key={CANARY}")
+    assert "starting (job " in said  # while it waited in the queue
+    status = json.loads(user.type("ps", "--json"))
+    assert status["healthy"]
+    assert status["runtime"] == "slurm"
+    hosts = {one["url"].rpartition(":")[0] for one in status["replicas"] if one["instance"] == "mcqa"}
+    assert hosts == {"http://127.0.0.2", "http://127.0.0.3"}  # one replica on each node
+    _assert_kept_secret(user, cluster)
+
+    rows = "mcqa"  # its examples
+    assert "asks for a token" in user.type("rollouts", rows, "-o", "none.jsonl", code=1)
+    user.type(*user.collect(rows, "first.jsonl"))
+    assert user.rewards("first.jsonl")
+
+    user.type("scale", "mcqa=4")
+    user.type("restart", "mcqa")
+    status = json.loads(user.type("ps", "--json"))
+    assert sum(one["instance"] == "mcqa" for one in status["replicas"]) == 4
+    user.type(*user.collect(rows, "second.jsonl"))
+    assert user.rewards("second.jsonl") == user.rewards("first.jsonl")
+    user.type("scale", "mcqa=2")
+    assert "is ready" in user.type("logs", "mcqa-2")
+    told = user.type("exec", "mcqa-2", "--", "sh", "-c", 'echo "$GYM_REPLICA of $SLURM_JOB_ID"')
+    assert told == f"mcqa-2 of {user.job}\n"
+
+    job = user.job
+    assert "Stopped stack" in user.type("down")
+    assert cluster.ask("squeue", "--noheader") == ""
+    assert "JobState=COMPLETED" in cluster.ask("scontrol", "show", "job", job)
+    wait_for("no process of the job", lambda: not cluster.left_processes())
+    assert not (user.home / "discovery.json").exists()
+    assert "does not run" in user.type("ps", code=1)
+
+
+def test_a_job_that_waits_says_why_and_one_that_ended_says_how(user: UserOfCluster, cluster: SlurmCluster) -> None:
+    other = cluster.ask("sbatch", "--parsable", "--exclusive", "--output=/dev/null", "--wrap=sleep infinity")
+    starting = user.begin("up", "mcqa", "--model", "scripted", "--on", "slurm", "--port", "0", "+slurm.nodes=2")
+    try:
+        typed = user.folder / "typed.log"
+        wait_for("the job", lambda: user.shared.job() or starting.poll())
+        wait_for("the reason", lambda: "waits in the queue (Resources)" in user.type("ps"))
+        assert "does not run" in user.type("rollouts", user.rows(3), "-o", "none.jsonl", code=1)
+    finally:
+        cluster.ask("scancel", other)
+    assert starting.wait(120) == 0, typed.read_text("utf-8")
+    cluster.ask("scancel", "--batch", "--signal=USR1", user.job)  # as Slurm does before its time limit
+    wait_for("the end", lambda: "its time limit is near" in user.type("ps"))
+    assert not cluster.left_processes()
+    user.type("down")
+    assert "does not run" in user.type("ps", code=1)
+
+
+def test_what_the_cluster_refuses_is_said_in_its_words_and_leaves_no_stack(user: UserOfCluster) -> None:
+    said = user.type("up", "mcqa", "--model", "scripted", "--on", "slurm", "+slurm.partition=none", code=1)
+    assert "Invalid partition" in said
+    assert "does not run" in user.type("ps", code=1)
+
+
+def _assert_kept_secret(user: UserOfCluster, cluster: SlurmCluster) -> None:
+    """Neither in what Slurm keeps or shows of the job, nor where another user may read it."""
+    token = (user.home / "token").read_text("utf-8").strip()
+    shown = cluster.ask("scontrol", "show", "job", "--details", "--details", user.job)
+    shown += cluster.ask("scontrol", "write", "batch_script", user.job, "-")
+    kept = [path for path in (cluster.folder / "state").rglob("*") if path.is_file()]
+    assert any(path.name == "environment" for path in kept)
+    told = shown.encode() + b"".join(path.read_bytes() for path in kept)
+    told += b"".join(_command_line(pid) for pid in cluster.left_processes())
+    for secret in (CANARY, token):
+        assert secret.encode() not in told
+        holders = [path for path in user.home.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+        assert holders
+        assert all(path.stat().st_mode & 0o077 == 0 for path in holders)
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path("/proc", str(pid), "cmdline").read_bytes()
+    except OSError:
+        return b""
