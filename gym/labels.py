@@ -77,6 +77,8 @@ HEADER_SESSION_TOKEN: Final = "x-gym-session-token"  # claims a recorded session
 HEADER_CAPTURE: Final = "x-gym-capture"  # "own": the caller made the session's id; "here": ask no other replica
 HEADER_CALLS: Final = "x-gym-calls"  # how many calls a trace is of, recorded or not
 HEADER_EPISODE_OVER: Final = "x-gym-episode-over"  # in a tool's reply: the environment has ended the episode
+HEADER_CALL: Final = "x-gym-call-id"  # the same id again: the same answer, where a server's state is shared
+HEADER_SHARED: Final = "x-gym-state-shared"  # in a reply: every replica can serve this session
 HEADER_MCP_SESSION: Final = "x-nemo-gym-session-token"  # whose tools an MCP client calls
 
 COOKIE_REPLICA: Final = "gym_replica_"  # + slug of the instance: the router's sticky cookie

@@ -37,6 +37,7 @@ ORDER = (
         "client",
         "trainers",
         "console",
+        "chaos",
         "cli",
         "testing",
         "pytest_plugin",

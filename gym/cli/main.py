@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "restart": ("Run a stack", "Restart servers one after the other."),
     "scale": ("Run a stack", "Change how many replicas a server has, while it runs."),
     "exec": ("Run a stack", "Run a command, or a shell, where a server runs."),
+    "chaos": ("Run a stack", "Break a stack while it collects, and compare the rollouts."),
     "prune": ("Run a stack", "Remove images, environments and caches that nothing uses."),
     "sandbox": ("Run a stack", "List, enter and remove the sandboxes of a stack."),
     "build": ("Carry and pin", "Build the images of a stack, and push them."),

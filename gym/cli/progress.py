@@ -18,6 +18,7 @@ from gym.cli.failure_reasons import commonest_reasons
 from gym.cli.sign_of_life import LIFE
 from gym.collect import BadRow, Event, Notice, OnEvent, Progress, Summary
 from gym.collect.events import EXIT_STOPPED
+from gym.collect.queue.queue_options import QueueView
 
 PLAIN_SECONDS = 10.0
 JSON_SECONDS = 1.0
@@ -94,6 +95,7 @@ def _facts(summary: Summary) -> dict[str, str]:
         "rollouts": str(summary.output),
         "failures": f"{summary.failures_file}  ({_kinds(progress.failures)})" if summary.failures_file else "",
         "metrics": str(summary.metrics_file or ""),
+        "queue": _queue_words(progress.queue) if progress.queue else "",
         "bad rows": f"{bad} left out" if bad else "",
         "earlier": f"{progress.resumed:,} rollouts were there already" if progress.resumed else "",
         "took": f"{console.format_duration(progress.elapsed)}, {_mean_rate(progress):.1f} rollouts/s",
@@ -131,10 +133,12 @@ class _BarReporter:
 
     def render(self) -> RenderableType:
         progress = self._progress
-        settled = progress.done + progress.failed + progress.dropped
+        settled, total = progress.done + progress.failed + progress.dropped, progress.total
+        if progress.queue is not None:
+            settled, total = progress.queue.done + progress.queue.failed, progress.queue.total
         grid = Table.grid(padding=(0, 1))
         grid.add_row(
-            ProgressBar(total=progress.total, completed=settled, width=28, pulse=progress.total is None),
+            ProgressBar(total=total, completed=settled, width=28, pulse=total is None),
             Text(progress_line(progress)),
         )
         if progress.paused_reason:
@@ -162,7 +166,16 @@ def progress_line(progress: Progress) -> str:
         parts.append(f"eta {console.format_duration(progress.eta_seconds)}")
     if progress.failed:
         parts.append(f"{progress.failed:,} failed ({_kinds(progress.failures)})")
+    if progress.queue is not None:
+        parts.append(_queue_words(progress.queue))
     return "  ".join(parts)
+
+
+def _queue_words(queue: QueueView) -> str:
+    """`queue 450/1,000 by 3 collectors`: all of it; the rest of the line is this collector's part."""
+    failed = f", {queue.failed:,} failed" if queue.failed else ""
+    collectors = "1 collector" if queue.collectors == 1 else f"{queue.collectors:,} collectors"
+    return f"queue {queue.done:,}/{queue.total:,}{failed} by {collectors}"
 
 
 def held_line(progress: Progress) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gym.collect.queue.queue_options import QueueOptions
 from gym.errors import UserError
 
+_NAME = re.compile(r"[\w.:-]{1,200}")
 SCHEMA = 1  # of the output files; a resume over another one is refused
 
 
@@ -57,6 +60,7 @@ class CollectOptions(AttemptOptions):
     accept_changes: bool = False  # a resume may go on with another stack than the one it began with
     aggregate: bool = True
     token: str = field(default="", repr=False)
+    queue: QueueOptions | None = field(default=None, repr=False)  # what is shared with other collectors
 
     def __post_init__(self) -> None:
         AttemptOptions.__post_init__(self)
@@ -65,6 +69,19 @@ class CollectOptions(AttemptOptions):
         _check(self.repeats >= 1, "repeats", self.repeats, "at least 1")
         index, parts = self.shard
         _check(1 <= index <= parts, "shard", f"{index}/{parts}", "i/n with i from 1 to n, as in 2/8")
+        if self.queue is not None:
+            self._check_queue(self.queue)
+
+    def _check_queue(self, queue: QueueOptions) -> None:
+        if self.shard != (1, 1):
+            raise UserError("--shard and --queue both divide the rows", "leave one of them out")
+        if "-" in self.inputs:
+            raise UserError(
+                "with --queue the rows are read more than once, which standard input cannot be",
+                "write them into a file that each collector has",
+            )
+        _check(1 <= queue.lease <= 86_400, "queue lease", queue.lease, "between 1 and 86,400 seconds")
+        _check(bool(_NAME.fullmatch(queue.name)), "queue name", repr(queue.name), "letters, digits, - _ . : only")
 
     def identity(self, data_digest: str) -> dict[str, Any]:
         """What decides which rollouts the output holds: two runs that differ here never share a file."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,12 @@ from gym.collect.folded_problems import fold_problems
 from gym.collect.output_files import OutputFiles
 from gym.collect.progress_report import ProgressReport
 from gym.collect.provenance import differences
+from gym.collect.queue.queue_feed import QueueFeed
+from gym.collect.queue.redis_queue import How
+from gym.collect.queue.shared_run import SharedRun
 from gym.collect.result_file import write_result
 from gym.collect.row_tools import RowTools
-from gym.collect.run_replies import failure_line, rollout_line
+from gym.collect.run_replies import failure_line, is_terminal, rollout_line
 from gym.collect.sink import Sink
 from gym.collect.stop import Stopped, StopSwitch
 from gym.collect.tally import Tally
@@ -62,7 +66,10 @@ class Collector:
         self._on_event = on_event
         self._tools = tools
         self._warned: set[str] = set()  # agents
-        self._reader = TaskReader(_rules(options, targets, tools), done=output.done)
+        rules = _rules(options, targets, tools)
+        self._reader = TaskReader(rules, done=output.done)
+        self._shared = SharedRun(options, files, rules, output, self._report_queue) if options.queue else None
+        self._queue: QueueFeed | None = None
         self._bad_rows: list[Problem] = []
         self._stopping = False
         self._exit_code = events.EXIT_DONE
@@ -73,8 +80,7 @@ class Collector:
 
     async def run(self, stop: StopSwitch) -> Summary:
         self._attempts.open(self._report_pause)
-        eager = STDIN in self._files
-        feed = FileFeed(self._items(), self._report_bad_row, workers=self._options.concurrency, eager=eager)
+        feed = self._make_feed()
         try:
             await first_of(feed.start(), stop.drain.wait())
             if self._exit_code:
@@ -85,13 +91,21 @@ class Collector:
             await self._collect(feed, stop)
         finally:
             await feed.aclose()
-        if self._error is not None:
-            raise self._error
+        error = self._error or (self._queue.error if self._queue else None)
+        if error is not None:
+            raise error
         if feed.exhausted and not self._reader.rows:
             raise UserError(f"{', '.join(self._files)}: no rows", "a data set has one JSON object on each line")
         self._set_total(feed)
         metrics_file = await self._aggregate(stop) if self._is_whole(feed) else None
         return self._sum_up(metrics_file)
+
+    def _make_feed(self) -> FileFeed | QueueFeed:
+        if self._shared is not None:
+            self._queue = self._shared.feed(self._reader, self._report_bad_row)
+            return self._queue
+        eager = STDIN in self._files
+        return FileFeed(self._items(), self._report_bad_row, workers=self._options.concurrency, eager=eager)
 
     def _items(self) -> Iterator[Task | Problem]:
         """Runs in the feed's thread. Every task is materialized, done ones too: the file holds the whole input."""
@@ -103,17 +117,19 @@ class Collector:
             hint = "make room and run the same command: it resumes where it stopped"
             raise InfraError(f"cannot write to {path}: {error.strerror or error}", hint) from error
 
-    async def _collect(self, feed: FileFeed, stop: StopSwitch) -> None:
+    async def _collect(self, feed: FileFeed | QueueFeed, stop: StopSwitch) -> None:
         """Runs the workers until the feed is empty, and the helpers beside them."""
         self._tally.start_clock()
         paths = self._output.paths
-        rollouts = Sink(paths.rollouts, self._output.rollouts, self._fail)
-        failures = Sink(paths.failures, self._output.failures, self._fail)
+        on_disk = self._queue.on_disk if self._queue else None
+        rollouts = Sink(paths.rollouts, self._output.rollouts, self._fail, on_disk)
+        failures = Sink(paths.failures, self._output.failures, self._fail, on_disk)
         try:
             async with asyncio.TaskGroup() as group:
                 self._workers = group.create_task(self._work_all(feed, rollouts, failures))
                 beside = [self._attempts.end_pauses(), self._targets.keep_fresh(), self._report.send_regularly()]
-                beside += [self._stop_on_request(stop, feed), self._tick(feed), self._estimate_total(feed)]
+                beside += [self._stop_on_request(stop, feed), self._tick(feed)]
+                beside += [self._queue.keep() if self._queue else self._estimate_total(feed)]
                 helpers = [group.create_task(helper) for helper in beside]
                 await asyncio.wait({self._workers})
                 for helper in helpers:
@@ -126,12 +142,12 @@ class Collector:
             await self._report.send_end()
             self._error = self._error or rollouts.error or failures.error
 
-    async def _work_all(self, feed: FileFeed, rollouts: Sink, failures: Sink) -> None:
+    async def _work_all(self, feed: FileFeed | QueueFeed, rollouts: Sink, failures: Sink) -> None:
         async with asyncio.TaskGroup() as group:
             for _ in range(self._options.concurrency):
                 group.create_task(self._work(feed, rollouts, failures))
 
-    async def _work(self, feed: FileFeed, rollouts: Sink, failures: Sink) -> None:
+    async def _work(self, feed: FileFeed | QueueFeed, rollouts: Sink, failures: Sink) -> None:
         while (task := await feed.take()) is not None:
             ended = await self._attempts.run(task)
             if ended is not None:
@@ -141,16 +157,23 @@ class Collector:
     async def _write(self, task: Task, ended: TaskResult, rollouts: Sink, failures: Sink) -> None:
         if ended.rolled is not None:
             self._tally.add_done(task.agent, ended.rolled.reward)
-            await rollouts.put(rollout_line(ended.rolled, task, ended.how))
+            line = await rollouts.put(rollout_line(ended.rolled, task, ended.how))
+            self._settle(task, "done", rollouts, line)
         elif ended.failure is not None:
             self._tally.add_failure(task.agent, ended.failure.kind)
-            await failures.put(failure_line(ended.failure, task, ended.how))
+            line = await failures.put(failure_line(ended.failure, task, ended.how))
+            self._settle(task, "bad" if is_terminal(ended.failure) else "again", failures, line)
         else:
             self._tally.dropped += 1
+            self._settle(task, "bad")
+
+    def _settle(self, task: Task, how: How, sink: Sink | None = None, line: int = 0) -> None:
+        if self._queue is not None:
+            self._queue.settle(task, how, sink.path if sink else None, line)
 
     # Beside the workers.
 
-    async def _stop_on_request(self, stop: StopSwitch, feed: FileFeed) -> None:
+    async def _stop_on_request(self, stop: StopSwitch, feed: FileFeed | QueueFeed) -> None:
         await stop.drain.wait()
         self._stopping = True
         self._end(events.EXIT_STOPPED, "stopped")
@@ -163,7 +186,7 @@ class Collector:
                 await stop.cancel.wait()
         self._cancel()
 
-    async def _tick(self, feed: FileFeed) -> None:
+    async def _tick(self, feed: FileFeed | QueueFeed) -> None:
         known = self._targets.digests
         while True:
             await asyncio.sleep(_TICK_SECONDS)
@@ -174,7 +197,7 @@ class Collector:
                 known = self._targets.digests
                 self._on_event(Notice(f"the stack has changed; each line names its own: {'; '.join(changes)}"))
 
-    async def _estimate_total(self, feed: FileFeed) -> None:
+    async def _estimate_total(self, feed: FileFeed | QueueFeed) -> None:
         """An estimate by counting lines, until the input is read to its end."""
         lines = await asyncio.to_thread(count_lines, self._files, lambda: not (self._workers and self._workers.done()))
         if lines is not None and not feed.exhausted:
@@ -202,6 +225,9 @@ class Collector:
         text = f"paused: {reason}" if reason else f"{agent} works again"
         self._on_event(Notice(text, paused=bool(reason)))
 
+    def _report_queue(self, text: str, paused: bool) -> None:
+        self._on_event(Notice(text, paused=paused))
+
     def _fail(self, error: InfraError) -> None:
         self._error = self._error or error
         self._cancel()
@@ -221,7 +247,7 @@ class Collector:
 
     # At the end.
 
-    def _is_whole(self, feed: FileFeed) -> bool:
+    def _is_whole(self, feed: FileFeed | QueueFeed) -> bool:
         return feed.exhausted and not self._exit_code and self._options.aggregate
 
     async def _aggregate(self, stop: StopSwitch) -> Path | None:
@@ -259,17 +285,18 @@ class Collector:
         )
 
     def _progress(self) -> Progress:
-        attempts = self._attempts
-        return self._tally.progress(
+        attempts, queue = self._attempts, self._queue
+        progress = self._tally.progress(
             in_flight=attempts.in_flight,
             retries=attempts.retries,
-            paused_reason=attempts.paused_reason,
+            paused_reason=attempts.paused_reason or (queue.paused_reason if queue else ""),
             held=self._targets.held,
             stopping=self._stopping,
         )
+        return replace(progress, queue=queue.view, eta_seconds=queue.eta_seconds) if queue else progress
 
-    def _set_total(self, feed: FileFeed) -> None:
-        if feed.exhausted:
+    def _set_total(self, feed: FileFeed | QueueFeed) -> None:
+        if feed.exhausted and self._queue is None:
             self._tally.total = self._reader.total
 
 

@@ -13,10 +13,12 @@ _OWN = 64  # descriptors for everything but connections
 
 
 async def first_of(*waits: Coroutine[Any, Any, Any]) -> None:
-    """Returns when one of them does, and cancels the others."""
+    """Returns when one of them does, or raises its error, and cancels the others."""
     tasks = [asyncio.ensure_future(wait) for wait in waits]
     try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in ended:
+            task.result()
     finally:
         for task in tasks:
             task.cancel()

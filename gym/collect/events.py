@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from gym.collect.queue.queue_options import QueueView
 from gym.errors import Problem
 
 EXIT_DONE = 0
@@ -59,6 +60,7 @@ class Progress:
     stopping: bool = False
     agents: Mapping[str, AgentProgress] = field(default_factory=dict)
     failures: Mapping[str, int] = field(default_factory=dict)  # by kind
+    queue: QueueView | None = None  # of all collectors; the rest is this one's own part
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)

@@ -36,6 +36,7 @@ class OutputFiles:
     failures: int
     done: DoneKeys = field(default_factory=DoneKeys)
     notices: list[str] = field(default_factory=list)
+    identity: Mapping[str, Any] = field(default_factory=dict)  # of the run, the data set's digest included
 
     def close(self) -> None:
         for descriptor in (self.rollouts, self.failures):
@@ -71,7 +72,7 @@ def _open(
                 os.close(moved_away)
         notices += check_sidecar(paths, identity, os.fstat(rollouts).st_size, stack)
         failures = _open_to_append(paths.failures)
-        output = OutputFiles(paths, rollouts, failures, notices=notices)
+        output = OutputFiles(paths, rollouts, failures, notices=notices, identity=identity)
         _read_back(output, on_done)
     except BaseException:
         for descriptor in (rollouts, failures):

@@ -59,6 +59,21 @@ def check_sidecar(paths: OutputPaths, identity: Mapping[str, Any], size: int, st
     return notices
 
 
+def read_queue(paths: OutputPaths) -> dict[str, str]:
+    """Which collector of which queue the rollouts are of; empty where they are of none."""
+    try:
+        found = orjson.loads(paths.run.read_bytes()).get("queue")
+    except (OSError, ValueError, AttributeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def note_queue(paths: OutputPaths, queue: Mapping[str, str]) -> None:
+    """The address is no one's business: it may hold a password."""
+    now = {**orjson.loads(paths.run.read_bytes()), "queue": dict(queue)}
+    write_result(paths.run, orjson.dumps(now, option=orjson.OPT_INDENT_2))
+
+
 def begins_anew(paths: OutputPaths, identity: Mapping[str, Any], size: int) -> bool:
     """Failures alone bind no options: those of another run make room, rollouts would not."""
     if size or not (paths.failures.exists() and paths.failures.stat().st_size):

@@ -22,12 +22,23 @@ _sync = getattr(os, "fdatasync", os.fsync)
 
 
 class Sink:
-    """Lines for one file. `close` returns when all of them are on the disk."""
+    """Lines for one file. `close` returns when all of them are on the disk.
 
-    def __init__(self, path: Path, descriptor: int, on_error: Callable[[InfraError], None]) -> None:
-        self._path = path
+    `on_disk` is told how many of them are there already, as often as that grows.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        descriptor: int,
+        on_error: Callable[[InfraError], None],
+        on_disk: Callable[[Path, int], None] | None = None,
+    ) -> None:
+        self.path = path
         self._descriptor = descriptor
         self._on_error = on_error
+        self._on_disk = on_disk
+        self._put = self._appended = 0  # lines
         self._loop = asyncio.get_running_loop()
         self._guard = threading.Lock()
         self._lines: list[bytes] = []
@@ -46,9 +57,11 @@ class Sink:
         for thread in self._threads:
             thread.start()
 
-    async def put(self, line: bytes) -> None:
+    async def put(self, line: bytes) -> int:
+        """The number of the line, from 1."""
         with self._guard:
             self._lines.append(line)
+            self._put = number = self._put + 1
             self._waiting += len(line)
             full = self._waiting > _MAX_WAITING
             first = len(self._lines) == 1
@@ -57,6 +70,7 @@ class Sink:
         if full:
             self._room.clear()
             await self._room.wait()
+        return number
 
     async def aclose(self) -> None:
         self._closed.set()
@@ -87,8 +101,10 @@ class Sink:
                 self._dirty.wait()
                 over = self._written.is_set()
                 self._dirty.clear()
-                began = time.monotonic()
+                began, appended = time.monotonic(), self._appended
                 _sync(self._descriptor)
+                if self._on_disk is not None:
+                    self._call_loop(self._on_disk, self.path, appended)
                 self._written.wait(max(_SYNC_SECONDS - (time.monotonic() - began), 0.0))
         except OSError as error:
             self._fail(error)
@@ -101,6 +117,7 @@ class Sink:
                 self._arrived.set()
         if lines:
             append_whole(self._descriptor, b"".join(lines))
+            self._appended += len(lines)
             self._call_loop(self._room.set)
         return bool(lines)
 
@@ -108,7 +125,7 @@ class Sink:
         if self.error is not None:
             return
         self.error = InfraError(
-            f"cannot write to {self._path}: {error.strerror or error}; the lines in it are whole",
+            f"cannot write to {self.path}: {error.strerror or error}; the lines in it are whole",
             "make room and run the same command: it resumes where it stopped",
         )
         self._call_loop(self._on_error, self.error)

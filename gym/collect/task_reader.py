@@ -81,6 +81,16 @@ class TaskReader:
         self, lines: Iterable[Line], materialize: Callable[[bytes], object] | None = None
     ) -> Iterator[Task | Problem]:
         """The tasks that are still to be done, and the lines that are not rows. Every task's body is materialized."""
+        for item in self.read_all(lines, materialize):
+            if isinstance(item, Problem):
+                yield item
+            elif not item[1]:
+                yield item[0]
+
+    def read_all(
+        self, lines: Iterable[Line], materialize: Callable[[bytes], object] | None = None
+    ) -> Iterator[tuple[Task, bool] | Problem]:
+        """Every task, and whether it is done."""
         for line in lines:
             if self._rules.limit is not None and self.rows >= self._rules.limit:
                 return
@@ -94,8 +104,7 @@ class TaskReader:
                 self.total += 1
                 if materialize is not None:
                     materialize(task.written + b"\n")
-                if not self._done.has(digest, repeat):
-                    yield task
+                yield task, self._done.has(digest, repeat)
 
     def _line_to_tasks(self, line: Line) -> list[tuple[int, int, Task]]:
         row = parse_row(line)

@@ -71,6 +71,14 @@ def find_leaders(marker: str, variable: str) -> Iterator[tuple[str, Identity]]:
             yield named[0].partition(b"=")[2].decode("utf-8", "replace"), found
 
 
+def find_marked(marker: str) -> Iterator[tuple[Identity, int]]:
+    """Every process whose environment holds the marker, and the number of its session. None where there is no /proc."""
+    for entry in _PROC.iterdir() if _has_proc() else ():
+        fields = _stat(int(entry.name)) if entry.name.isdigit() and _carries(int(entry.name), marker) else []
+        if fields and (found := identify(int(entry.name))):
+            yield found, int(fields[_SESSION])
+
+
 def is_stopped(pid: int) -> bool:
     """Stopped by a signal: it will answer nothing until another signal lets it go on."""
     fields = _stat(pid) if _has_proc() else []

@@ -80,6 +80,7 @@ class Episode(Generic[S]):
 class GymnasiumServer(ResourcesServer[Episode[S]], Generic[S]):
     """Subclass it; `S` is the type of one episode's state."""
 
+    shares_state: ClassVar[bool] = False  # an episode is a lock and a failure too, which no store holds
     reverify_mode: ClassVar[ReverifyMode] = "stateless"  # say "unsupported" where chance enters
 
     def __init__(self, config: ResourcesConfig, settings: Settings) -> None:

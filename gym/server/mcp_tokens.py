@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from gym.labels import HEADER_MCP_SESSION
+from gym.server.own_secrets import OwnSecrets
 from gym.server.tools import Tool
 from gym.wire.failures import RolloutError
 
@@ -24,6 +25,8 @@ class ToolServer(Protocol):
     def tools(self) -> Mapping[str, Tool]: ...
     @property
     def mcp_key(self) -> bytes: ...
+    @property
+    def own_secrets(self) -> OwnSecrets: ...
 
     async def call_tool(self, tool: Tool, body: bytes, session_id: str) -> tuple[Any, str]: ...
 

@@ -44,6 +44,7 @@ class Peers:
         self._http = http
         self._instances = {name: [Replica(url)] for name, url in known.items()}
         self.asked = Asked()
+        self.shared: set[str] = set()  # instances of which every replica serves every session
         self._stamp = 0
         self._looked = 0.0  # when the last look began that has ended
         self._asking = asyncio.Lock()

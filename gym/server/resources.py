@@ -15,10 +15,12 @@ from urllib.parse import quote
 
 import orjson
 from fastapi import FastAPI
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
+from pydantic_core import from_json
 
-from gym.errors import Problem
+from gym.errors import Problem, UserError
 from gym.http.pool import HttpClient
+from gym.labels import HEADER_CALL, HEADER_SHARED
 from gym.server import mcp
 from gym.server.asgi import CURRENT, Answer, Call
 from gym.server.base import Route, Server, json_answer
@@ -28,6 +30,8 @@ from gym.server.replicas import Peers
 from gym.server.rollout_client import RolloutClient
 from gym.server.score import Score
 from gym.server.session import Session, SessionStore
+from gym.server.shared_sessions import SharedSessions
+from gym.server.state_types import state_adapter
 from gym.server.tolerated import Tolerated
 from gym.server.tools import Tool, collect_tools, result_to_json
 from gym.server.workers import AnswerTooCostly
@@ -40,6 +44,7 @@ from gym.wire.splice import splice
 S = TypeVar("S")
 SWEEP_SECONDS = 30.0
 OUTGOING_SECONDS = 600.0
+_CALL = HEADER_CALL.encode()
 log = logging.getLogger("gym.server")
 
 
@@ -50,6 +55,8 @@ class ResourcesConfig(ServerConfig):
     """Offer its tools over MCP too, at `/mcp`."""
     session_ttl_seconds: float = 3600.0
     """How long the state of a rollout is kept that is neither verified nor closed."""
+    state: str = Field("", repr=False)
+    """A Redis or Valkey that keeps the state of rollouts, so that any replica serves any of them: `redis://HOST:6379`."""
 
 
 class ResourcesServer(Server, Generic[S]):
@@ -63,6 +70,7 @@ class ResourcesServer(Server, Generic[S]):
     constant_floor: ClassVar[float] = 0.0  # what always the same answer may earn a row, on average
     constant_floor_reason: ClassVar[str] = ""
     answer: ClassVar[str] = ""  # the field of a reply that `aggregate` counts majorities over
+    shares_state: ClassVar[bool] = True  # False where it keeps sessions in ways of its own, so that `state:` is refused
     tolerates: ClassVar[tuple[Tolerated, ...]] = ()  # harmless changes that cost, near misses that pay, and why
     config: ResourcesConfig
 
@@ -75,6 +83,7 @@ class ResourcesServer(Server, Generic[S]):
         self._cookie = f"{type(self).__name__}___{quote(config.name, safe='')}"
         self._seed = Hook.of(self.seed, Row)
         self._verify = Hook.of(self.verify, VerifyRequest)
+        self._shared = self._share_state() if config.state else None
         self._sweeper: asyncio.Task[None] | None = None
         self._http = HttpClient()
         self._peers = Peers(settings.discovery, addresses(settings.document), self._http)
@@ -157,7 +166,18 @@ class ResourcesServer(Server, Generic[S]):
     def health(self) -> dict[str, Any]:
         return {"sessions": len(self.sessions), "stateful": self._seed.overridden}
 
+    def _share_state(self) -> SharedSessions:
+        kind = type(self)
+        if not self.shares_state:
+            what = f"{self.name}: state: {kind.__name__} keeps its sessions in its own process"
+            raise UserError(what, "leave `state:` out of its configuration")
+        config = self.config
+        return SharedSessions(config.state, self.name, state_adapter(kind, self.seed), config.session_ttl_seconds)
+
     async def begin(self) -> None:
+        if self._shared is not None:
+            self.own(self._shared)
+            self.mcp_key = await self._shared.begin()
         self._sweeper = asyncio.create_task(self._sweep())
 
     async def end(self) -> None:
@@ -169,14 +189,29 @@ class ResourcesServer(Server, Generic[S]):
 
     async def call_tool(self, tool: Tool, body: bytes, session_id: str) -> tuple[Any, str]:
         """The tool's result, and the id of the session it ran in ("" when it needs none)."""
+        if self._shared is not None and tool.wants_state:
+            return await self._call_shared(self._shared, tool, body, session_id)
         if not tool.wants_state:
             self.sessions.find(session_id)  # a session in use stays young
             return await tool.call(body, None), session_id
         session = await self._session_for_tool(session_id)
         return await tool.call(body, session.state), session.id
 
+    async def _call_shared(self, shared: SharedSessions, tool: Tool, body: bytes, session_id: str) -> tuple[Any, str]:
+        async def work(state: Any) -> bytes:
+            return result_to_json(await tool.call(body, state))
+
+        session_id = session_id or await shared.open(await self.unseeded())
+        return orjson.Fragment(await shared.run(session_id, _call_id(CURRENT.get()), work)), session_id
+
     async def open_session(self, body: bytes, session_id: str) -> str:
         """Seeds a session and returns its id."""
+        if self._shared is not None:
+            before = await self._shared.state(session_id)
+            fresh = await self._seed(body, before)
+            if before is not None and not self._seed.wants_state:
+                await self._let_go(before)
+            return await self._shared.open(fresh, session_id if before is not None else "")
         held = self.sessions.find(session_id) if session_id else None
         state = await self._seed(body, held.state if held else None)
         opened = self.sessions.open(state, held.id if held else "")
@@ -191,14 +226,21 @@ class ResourcesServer(Server, Generic[S]):
         if not (self._seed.overridden or self.config.expose_tools_over_mcp):
             return Answer(b"{}")
         session_id = await self.open_session(call.body, self.session_id(call))
-        session = self.sessions.find(session_id)
-        reply = self.advertise(session.state) if session else {}
+        headers = self._set_cookie(session_id)
+        if self._shared is not None:
+            reply = self.advertise(await self._shared.state(session_id))
+            headers += ((HEADER_SHARED.encode(), b"1"),)
+        else:
+            session = self.sessions.find(session_id)
+            reply = self.advertise(session.state) if session else {}
         if self.config.expose_tools_over_mcp:
             reply["mcp"] = mcp.advert(self, session_id)
-        return json_answer(reply, self._set_cookie(session_id))
+        return json_answer(reply, headers)
 
     async def _on_verify(self, call: Call) -> Answer:
         session_id = self.session_id(call)
+        if self._shared is not None and session_id:
+            return await self._verify_shared(self._shared, call, session_id)
         session = self.sessions.find(session_id) if session_id else None
         if session is None and session_id and self._verify.wants_state:
             raise self._lost()
@@ -211,6 +253,26 @@ class ResourcesServer(Server, Generic[S]):
             await self._release(dropped)
         return answer
 
+    async def _verify_shared(self, shared: SharedSessions, call: Call, session_id: str) -> Answer:
+        """The state goes with the reward; the reward is remembered for a while, for a caller that did not get it."""
+        request = self._verify.parse(call.body)
+        if self.config.expose_tools_over_mcp:
+            mcp.take_prefixes_off(request, self.name)
+        left: list[Any] = []
+
+        async def work(state: Any) -> bytes:
+            left[:] = [state]
+            return result_to_json(self._reward_fields(await self._run_verify(request, state)))
+
+        if self._verify.wants_state:
+            fields = await shared.run(session_id, _call_id(call), work, ends=True)
+        else:
+            fields = await work(None)
+            left[:] = [await shared.drop(session_id)]
+        for state in left:
+            await self._let_go(state)
+        return Answer(splice(call.body, from_json(fields), keys=top_level_keys(request)))
+
     async def _run_verify(self, request: BaseModel, state: Any) -> Any:
         """An answer that costs too much to check is worth 0: a failure would be a way out for a policy that loses."""
         try:
@@ -219,6 +281,10 @@ class ResourcesServer(Server, Generic[S]):
             return {"reward": 0.0, "reason": str(error), "library_error": error.cause}
 
     async def _on_close(self, call: Call) -> Answer:
+        if self._shared is not None:
+            state = await self._shared.drop(self.session_id(call))
+            await self._let_go(state)
+            return json_answer({"closed": state is not None})
         session = self.sessions.drop(self.session_id(call))
         if session is not None:
             await self._release(session)
@@ -275,10 +341,13 @@ class ResourcesServer(Server, Generic[S]):
         return fields
 
     async def _release(self, session: Session[Any]) -> None:
-        if session.state is None:
+        await self._let_go(session.state)
+
+    async def _let_go(self, state: Any) -> None:
+        if state is None:
             return
         try:
-            await self.close(session.state)
+            await self.close(state)
         except Exception as error:  # noqa: BLE001 (an author's close: neither a reward nor the next session is to suffer)
             log.error("close: %s", error_text(error), exc_info=error)
 
@@ -287,6 +356,10 @@ class ResourcesServer(Server, Generic[S]):
             await asyncio.sleep(min(SWEEP_SECONDS, self.config.session_ttl_seconds / 4))
             for session in self.sessions.take_expired():
                 await self._release(session)
+
+
+def _call_id(call: Call | None) -> str:
+    return (call.header(_CALL) or b"").decode("latin-1")[:64] if call else ""
 
 
 def top_level_keys(model: BaseModel) -> set[str]:

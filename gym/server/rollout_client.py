@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -13,7 +14,15 @@ import orjson
 
 from gym.http.pool import Headers, HttpClient, NotSent, Reply
 from gym.http.tracing import TRACING
-from gym.labels import HEADER_EPISODE_OVER, HEADER_ERROR, HEADER_POLICY, HEADER_ROLLOUT, HEADER_TIMEOUT
+from gym.labels import (
+    HEADER_CALL,
+    HEADER_EPISODE_OVER,
+    HEADER_ERROR,
+    HEADER_POLICY,
+    HEADER_ROLLOUT,
+    HEADER_SHARED,
+    HEADER_TIMEOUT,
+)
 from gym.server.agent_tools import AgentTools
 from gym.server.budget import Budget
 from gym.server.replicas import Peers, Replica
@@ -175,6 +184,8 @@ class RolloutClient:
         finally:
             self.spent[hop] = self.spent.get(hop, 0.0) + self._clock() - begun
         self._keep_cookies(instance, reply)
+        if reply.header(_SHARED) is not None:
+            self._peers.shared.add(instance)
         if self._takes_policy(instance, kind) and reply.status < 400 and reply.header(_POLICY) is None:
             raise _policy_ignored(instance)
         return reply
@@ -192,6 +203,7 @@ class RolloutClient:
             return reply
 
     async def _exchange(self, instance: str, path: str, body: bytes, kind: FailureKind, more: Headers) -> Reply:
+        call = (_CALL, secrets.token_hex(8).encode())
         for pause in (*PAUSES, None):
             replica = self._replicas.get(instance) or await self._bind(instance, kind)
             left = self.seconds_left
@@ -200,6 +212,9 @@ class RolloutClient:
             # The peer gives up first, then this call, then this rollout: the one that hangs is named.
             margin = min(left * MARGIN_SHARE, MARGIN_SECONDS)
             headers, timeout = [*self._headers(instance, left - margin), *more], left - margin / 2
+            shared = instance in self._peers.shared
+            if shared:
+                headers.append(call)
             if self._policy is not None and self._takes_policy(instance, kind):
                 if not replica.sdk:
                     raise _policy_ignored(instance)
@@ -214,7 +229,10 @@ class RolloutClient:
             except TimeoutError:
                 raise RolloutError("timeout", f"{path} was not answered within the deadline", server=instance) from None
             except OSError as error:
-                raise RolloutError(kind, f"{path}: {error}", server=instance, retryable=True) from error
+                if not shared or pause is None:
+                    raise RolloutError(kind, f"{path}: {error}", server=instance, retryable=True) from error
+                await self._leave_replica(instance, replica)  # another one has the state, and knows this call's id
+                await asyncio.sleep(min(pause, max(left, 0.0)))
         raise AssertionError("the last try either answers or raises")
 
     def _takes_policy(self, instance: str, kind: FailureKind) -> bool:
@@ -232,13 +250,21 @@ class RolloutClient:
     async def _refused(self, instance: str, replica: Replica, kind: FailureKind, error: NotSent, *, last: bool) -> None:
         """Nothing was sent. Without a session the rollout may move; with one it waits for its replica, or is lost."""
         listed = await self._peers.refused(instance, replica)
-        if self._cookies.get(instance):
+        if self._cookies.get(instance) and instance not in self._peers.shared:
             if last or not listed:
                 raise RolloutError("lost_session", f"its replica is gone: {error}", server=instance) from error
             return
         if last:
             raise RolloutError(kind, str(error), server=instance, retryable=True) from error
-        self._replicas.pop(instance).bound -= 1
+        self._unbind(instance, replica)
+
+    async def _leave_replica(self, instance: str, replica: Replica) -> None:
+        await self._peers.refused(instance, replica)
+        self._unbind(instance, replica)
+
+    def _unbind(self, instance: str, replica: Replica) -> None:
+        if self._replicas.get(instance) is replica:  # another call of this rollout may have been first
+            self._replicas.pop(instance).bound -= 1
 
     def _headers(self, instance: str, left: float) -> list[tuple[bytes, bytes]]:
         headers = [(_TIMEOUT, b"%.3f" % left)]
@@ -292,6 +318,8 @@ def _policy_ignored(instance: str) -> RolloutError:
 
 STREAMING = ("stream", "stream_options")
 _ERROR = HEADER_ERROR.encode()
+_CALL = HEADER_CALL.encode()
+_SHARED = HEADER_SHARED.encode()
 _OVER = HEADER_EPISODE_OVER.encode()
 _POLICY = HEADER_POLICY.encode()
 _ROLLOUT = HEADER_ROLLOUT.encode()

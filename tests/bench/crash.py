@@ -121,9 +121,9 @@ class Stack:
 
 
 @contextlib.contextmanager
-def running_stack(folder: Path, rows: int = ROWS) -> Iterator[Stack]:
+def running_stack(folder: Path, rows: int = ROWS, overrides: tuple[str, ...] = (LATENCY,)) -> Iterator[Stack]:
     stack = Stack(folder, rows)
-    words = ("up", "mcqa", "stateful_counter", LATENCY, "--model", "scripted", "--runtime", "local", "--port", "0")
+    words = ("up", "mcqa", "stateful_counter", *overrides, "--model", "scripted", "--runtime", "local", "--port", "0")
     try:
         if stack.gym(*words).wait(TIMEOUT):
             raise RuntimeError((folder / "gym.log").read_text("utf-8"))

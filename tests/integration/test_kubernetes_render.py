@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from gym.broker.config import BrokerConfig
+from gym.broker.providers.factory import make_provider
 from gym.programs import run_program
 from tests.support.cli import gym
 from tests.support.cluster_plans import cluster_folder, cluster_plan
@@ -31,7 +33,9 @@ def test_another_render_changes_no_token_and_what_is_secret_is_for_its_owner_alo
     assert secrets == {one.name: one.read_text() for one in (tmp_path / "first/base/secrets").iterdir()}
     assert {one.stat().st_mode & 0o777 for one in (tmp_path / "deploy/base/secrets").iterdir()} == {0o600}
     broker = json.loads((tmp_path / "deploy/base/sandbox/config.json").read_text())
-    options = broker["settings"]["options"]
+    config = BrokerConfig.model_validate(broker)
+    options = config.settings.options
+    assert make_provider("kubernetes", tmp_path, {**options, "server": "https://10.0.0.1"}).name == "kubernetes"
     assert (broker["provider"], options["namespace"]) == ("kubernetes", "gym-sandboxes")
     assert options["helper_image"].startswith("registry.example.org/team/gym-base:")
 

@@ -99,6 +99,31 @@ def test_a_killed_supervisor_is_followed_by_another_and_no_server_notices(home: 
 
 
 @linux
+def test_a_killed_warden_is_replaced_and_the_new_one_does_its_work(home: Path, tmp_path: Path) -> None:
+    before = start(home, make_stack(make_service(tmp_path, "one")))
+    first = record_of(home)
+    assert first.warden is not None
+    os.kill(first.warden.pid, signal.SIGKILL)
+
+    def is_replaced() -> bool:
+        found = read_record(Home(home))
+        return found is not None and found.warden not in (None, first.warden) and is_alive(found.supervisor)
+
+    until(is_replaced)
+    until(lambda: is_healthy(home))
+    kill_supervisor(home)
+    until(lambda: is_healthy(home))
+    after = LocalRuntime().status(home)
+    assert after is not None
+    assert pids(after) == pids(before)
+    warden = record_of(home).warden
+    assert warden is not None
+    running = [*recorded(home), warden]
+    assert LocalRuntime().down(home)
+    until(lambda: all_gone(running))
+
+
+@linux
 def test_servers_go_on_serving_when_their_supervisors_are_gone_and_up_replaces_them(home: Path, tmp_path: Path) -> None:
     plan = make_stack(make_service(tmp_path, "one", child=True), make_service(tmp_path, "stubborn", stubborn=True))
     before = start(home, plan)

@@ -99,6 +99,7 @@ class Seen:
     lost: int = 0
     doubled: int = 0
     wrong: int = 0
+    continued: list[float] = field(default_factory=list)  # seconds after a restart of the engine until the next rollout
 
     @property
     def honest(self) -> bool:
@@ -201,10 +202,18 @@ class Chaos:
                     self.kill(REPLICAS[victim])
                 seen.kills[victim] += 1
                 self.allow(steps[seen.kills.total()] if seen.kills.total() < kills else len(self.expected))
+                if victim == "engine":
+                    seen.continued.append(self._seconds_until_more(process))
             code = process.wait(TIMEOUT)
             if code == 0 and not read_lines(self.failures):
                 return self.judge(seen)
             assert seen.starts < 10 * (kills + 5), "the collection does not come to an end"
+
+    def _seconds_until_more(self, process: subprocess.Popen[bytes]) -> float:
+        began, before = time.monotonic(), self.done
+        while self.done <= before and process.poll() is None:
+            time.sleep(0.05)
+        return time.monotonic() - began
 
     @property
     def done(self) -> int:
@@ -266,9 +275,12 @@ def chaos(folder: Path, rows: int, seed: int = 5) -> Iterator[Chaos]:
         one.down()
 
 
-def write_sums(folder: Path) -> None:
+def write_sums(folder: Path, disk: int | None = None) -> None:
+    """`disk` limits what a sandbox may write; such ones come from no pool."""
     grant = f"        domain: coding\n        sandbox: {{images: ['{IMAGE}'], warm: 2}}\n"
     code = SUMS.replace("IMAGE_NAME", IMAGE).replace('"FOLDER", "ALLOWED"', repr(str(folder / ALLOWED)))
+    if disk is not None:
+        code = code.replace(f'"{IMAGE}"}})', f'"{IMAGE}", "limits": {{"disk": {disk}}}}})')
     server = write_server(folder, "sums", code, config=grant)
     config = server / "configs" / "sums.yaml"
     config.write_text(config.read_text() + AGENT)

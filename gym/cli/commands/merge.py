@@ -1,4 +1,4 @@
-"""`gym merge OUT IN...`: the shards of one collection as one, checked to be whole."""
+"""`gym merge OUT IN...`: the shards of one collection, or the parts of a queue, as one, checked to be whole."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ import typer
 
 from gym.cli import console
 from gym.cli.study_options import show_facts
-from gym.collect.study.shards import Merged, merge_shards
+from gym.collect.study.merged import Merged
+from gym.collect.study.shards import merge_shards
 
 Output = Annotated[Path, typer.Argument(metavar="OUT.jsonl", help="The collection to make.")]
-Shards = Annotated[list[Path], typer.Argument(metavar="IN.jsonl...", help="What gym rollouts --shard wrote.")]
+Shards = Annotated[list[Path], typer.Argument(metavar="IN.jsonl...", help="What gym rollouts wrote, part by part.")]
 Partial = Annotated[bool, typer.Option("--partial", help="Even if shards or rollouts are missing.")]
 
 
 def command(output: Output, shards: Shards, partial: Partial = False) -> int:
-    """Join shards: gym merge all.jsonl shard-*.jsonl."""
-    with console.busy(f"joining {len(shards)} shards"):
+    """Join shards, or a queue's parts: gym merge all.jsonl part-*.jsonl."""
+    with console.busy(f"joining {len(shards)} files"):
         merged = merge_shards(output, shards, partial=partial)
     show_facts(
         {
-            "merged": f"{merged.shards:,} shards, {merged.rollouts:,} rollouts",
+            "merged": f"{merged.shards:,} {merged.what}, {merged.rollouts:,} rollouts",
+            "left out": f"{merged.doubled:,} that a second collector did as well" if merged.doubled else "",
             "failures": f"{merged.failures:,}" if merged.failures else "",
             "missing": _missing(merged),
             "output": str(merged.output),

@@ -14,6 +14,7 @@ from gym.cli import console
 from gym.cli.caller_token import read_token
 from gym.cli.options import DEFAULT_STACK, StackName
 from gym.cli.progress import follow_progress, show_summary
+from gym.cli.queue_address import read_queue_options
 from gym.cli.rollout_inputs import find_rows, parse_params, parse_shard
 from gym.cli.stack_session import router_of
 from gym.cli.unhealthy import none_unhealthy, unhealthy_in, with_unhealthy
@@ -54,6 +55,17 @@ Tools = Annotated[
     typer.Option("--tools", metavar="auto", help="Offer a server's tools in rows that list none."),
 ]
 Shard = Annotated[str, typer.Option("--shard", metavar="I/N", help="Only part I of N.")]
+Queue = Annotated[
+    str,
+    typer.Option(
+        "--queue", metavar="REDIS", help="Share the rows with other collectors: redis://HOST, ${oc.env:X}, @FILE."
+    ),
+]
+QueueName = Annotated[str, typer.Option("--queue-name", metavar="NAME", help="Which queue of that Redis.")]
+Lease = Annotated[
+    float,
+    typer.Option("--queue-lease", metavar="SECONDS", help="A collector that is silent for longer loses its rollouts."),
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Move earlier output aside and start from the first row.")]
 SkipBad = Annotated[bool, typer.Option("--skip-bad-rows", help="List malformed rows and go on.")]
 Accept = Annotated[bool, typer.Option("--accept-changes", help="Resume although the stack has changed.")]
@@ -88,6 +100,9 @@ def command(
     params: Params = "{}",
     tools: Tools = None,
     shard: Shard = "1/1",
+    queue: Queue = "",
+    queue_name: QueueName = "rollouts",
+    queue_lease: Lease = 60,
     fresh: Fresh = False,
     skip_bad_rows: SkipBad = False,
     accept_changes: Accept = False,
@@ -121,6 +136,7 @@ def command(
         accept_changes=accept_changes,
         through_router=through_router,
         token=read_token(token_file, os.environ),
+        queue=read_queue_options(queue, queue_name, queue_lease, os.environ),
     )
     with follow_progress(bad_rows=skip_bad_rows, as_json=as_json) as on_event:
         look = none_unhealthy if url else partial(unhealthy_in, stack)

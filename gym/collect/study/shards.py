@@ -1,16 +1,15 @@
-"""Joins the shards of one collection into one whose files are as if it had never been split.
+"""Joins the shards of one collection, or the parts of a queue, into one whose files are as if it had never been split.
 
-Refuses shards of different runs, shards that are missing or there twice, and such rollouts.
+Refuses shards of different runs, shards that are missing or there twice, and such rollouts. A merge that was killed is
+started again by the same command.
 """
 
 from __future__ import annotations
 
 import fcntl
 import re
-import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -18,71 +17,89 @@ import orjson
 
 from gym.collect.aggregates import aggregate_agents, read_output
 from gym.collect.keys import DoneKeys, parse_key
-from gym.collect.result_file import result_file, write_result
+from gym.collect.result_file import write_result
 from gym.collect.run_replies import STAMP
 from gym.collect.sidecar import OutputPaths
+from gym.collect.study.merged import (
+    Merged,
+    Shard,
+    check_none_missing,
+    copy_lines,
+    count_missing,
+    count_rollouts,
+    open_results,
+)
+from gym.collect.study.queue_parts import write_parts
 from gym.collect.study.recorded import (
     Inputs,
     find_rollouts,
     is_whole,
     mix,
     open_inputs,
-    read_places,
     read_rollouts,
 )
 from gym.collect.study.verifiers import run_in_loop
-from gym.errors import UserError
+from gym.errors import GymError, UserError
 
-MAX_SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    paths: OutputPaths
-    number: int
-    of: int
-    run: dict[str, Any]  # its sidecar
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        return {name: value for name, value in self.run["identity"].items() if name != "shard"}
-
-
-@dataclass(slots=True)
-class Merged:
-    output: Path
-    shards: int = 0
-    rollouts: int = 0
-    failures: int = 0
-    missing: int = 0  # asked for, but in no shard
-    missing_shards: list[int] = field(default_factory=list)
-    examples: list[str] = field(default_factory=list)  # of what is missing
+UNFINISHED = "unfinished_merge"  # the field of the sidecar while a merge is under way
 
 
 def merge_shards(output: Path, given: Sequence[Path], *, partial: bool = False) -> Merged:
-    shards = sorted((read_shard(find_rollouts(path)) for path in given), key=lambda shard: shard.number)
+    shards = sorted((read_shard(find_rollouts(path)) for path in given), key=lambda one: (one.number, one.collector))
     check_same_run(shards)
     merged = Merged(output, shards=len(shards), missing_shards=_missing_shards(shards))
-    if merged.missing_shards and not partial:
-        names = ", ".join(f"{number}/{shards[0].of}" for number in merged.missing_shards)
-        raise UserError(f"of {shards[0].of} shards these are missing: {names}", "name them too, or add --partial")
-    for shard in shards:
-        if not (partial or is_whole(shard.paths)):
-            what = f"the collection of {shard.paths.rollouts} has not ended"
-            raise UserError(what, "run its gym rollouts to the end, or add --partial")
+    if not partial:
+        _check_whole(shards, merged)
     paths = OutputPaths.beside(output)
     with ExitStack() as locks:
         for shard in shards:
             locks.enter_context(_lock_shard(shard.paths.rollouts))
-        _write(paths, shards, merged, partial=partial)
-    # After the rollouts are there: an unfinished merge has no sidecar, so no command reads it as a collection.
-    identity = {**shards[0].run["identity"], "shard": "1/1"}
-    run = {**shards[0].run, "identity": identity, "stacks": _stacks(shards)}
-    write_result(paths.run, orjson.dumps(run, option=orjson.OPT_INDENT_2))
+        with _under_way(paths):
+            write = write_parts if shards[0].collector else _write
+            write(paths, shards, merged, partial=partial)
     agents = read_output(paths.rollouts, lambda: None)
     entries = run_in_loop(lambda: aggregate_agents(agents, _no_metrics))
     write_result(paths.metrics, orjson.dumps(entries, option=orjson.OPT_INDENT_2))
+    # Last of all: a merge that did not end has no such description, so no command reads it as a collection.
+    identity = {**shards[0].run["identity"], "shard": "1/1"}
+    run = {**shards[0].run, "identity": identity, "stacks": _stacks(shards)}
+    run.pop("queue", None)
+    write_result(paths.run, orjson.dumps(run, option=orjson.OPT_INDENT_2))
     return merged
+
+
+def _check_whole(shards: Sequence[Shard], merged: Merged) -> None:
+    if merged.missing_shards:
+        names = ", ".join(f"{number}/{shards[0].of}" for number in merged.missing_shards)
+        raise UserError(f"of {shards[0].of} shards these are missing: {names}", "name them too, or add --partial")
+    for shard in shards:
+        if not (shard.collector or is_whole(shard.paths)):
+            what = f"the collection of {shard.paths.rollouts} has not ended"
+            raise UserError(what, "run its gym rollouts to the end, or add --partial")
+
+
+@contextmanager
+def _under_way(paths: OutputPaths) -> Iterator[None]:
+    """Says that what lies there is a merge that has not ended: the next one may write over it."""
+    if _is_unfinished(paths):
+        yield
+        return
+    for path in (paths.run, paths.rollouts, paths.failures, paths.materialized):
+        if path.exists():
+            raise UserError(f"{path} exists already", "choose another name, or remove it")
+    write_result(paths.run, orjson.dumps({UNFINISHED: True}))
+    try:
+        yield
+    except GymError:  # it has written nothing yet
+        paths.run.unlink()
+        raise
+
+
+def _is_unfinished(paths: OutputPaths) -> bool:
+    try:
+        return bool(orjson.loads(paths.run.read_bytes()).get(UNFINISHED))
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def read_shard(paths: OutputPaths) -> Shard:
@@ -106,12 +123,17 @@ def check_same_run(shards: Sequence[Shard]) -> None:
         differ = [name for name in names if first.identity.get(name) != shard.identity.get(name)]
         if shard.of != first.of:
             differ.append(f"the number of shards ({first.of} and {shard.of})")
+        if bool(shard.collector) != bool(first.collector):
+            differ.append("--queue (one of them only)")
         if differ:
             both = f"{first.paths.rollouts} and {shard.paths.rollouts}"
             raise UserError(f"{both} are of different collections: {', '.join(differ)}", "merge shards of one run")
-    numbers = [shard.number for shard in shards]
+    names = [shard.collector or str(shard.number) for shard in shards]
     for shard in shards:
-        if numbers.count(shard.number) > 1:
+        if shard.collector and names.count(shard.collector) > 1:
+            what = f"{shard.paths.rollouts}: collector {shard.collector} is named twice, or its files were copied"
+            raise UserError(what, "name each of its files once")
+        if not shard.collector and names.count(str(shard.number)) > 1:
             raise UserError(f"{shard.paths.rollouts}: shard {shard.number}/{shard.of} is named twice", "name it once")
 
 
@@ -141,25 +163,17 @@ def _lock_shard(path: Path) -> BinaryIO:
 
 
 def _write(paths: OutputPaths, shards: Sequence[Shard], merged: Merged, *, partial: bool) -> None:
-    if paths.run.exists():
-        raise UserError(f"{paths.run} exists already", "choose another name, or remove it")
     with ExitStack() as stack:
-        rollouts, failures, inputs = (
-            stack.enter_context(result_file(path)) for path in (paths.rollouts, paths.failures, paths.materialized)
-        )
+        rollouts, failures, inputs = (stack.enter_context(one) for one in open_results(paths))
         done = DoneKeys()
         for shard in shards:
-            _copy(shard.paths.failures, failures)
-            _copy(shard.paths.materialized, inputs)
+            copy_lines(shard.paths.failures, failures)
+            copy_lines(shard.paths.materialized, inputs)
             with open_inputs(shard.paths.materialized) as asked:
                 _join(shard, asked, rollouts, done, merged)
-        merged.failures = sum(_count(shard.paths.failures) for shard in shards)
-        if merged.missing and not partial:
-            failed = f" ({merged.failures:,} of them failed)" if merged.failures else ""
-            raise UserError(
-                f"{merged.missing:,} rollouts are missing{failed}, such as\n    " + "\n    ".join(merged.examples),
-                "run their gym rollouts to collect what is missing, or add --partial",
-            )
+        merged.failures = sum(count_rollouts(shard.paths.failures) for shard in shards)
+        if not partial:
+            check_none_missing(merged)
 
 
 def _join(shard: Shard, asked: Inputs, rollouts: BinaryIO, done: DoneKeys, merged: Merged) -> None:
@@ -174,26 +188,7 @@ def _join(shard: Shard, asked: Inputs, rollouts: BinaryIO, done: DoneKeys, merge
         seen.add(mix(rollout.task), rollout.repeat)
         rollouts.write(rollout.raw if rollout.raw.endswith(b"\n") else rollout.raw + b"\n")
         merged.rollouts += 1
-    for example in _not_in(asked, seen):
-        merged.missing += 1
-        if len(merged.examples) < MAX_SHOWN:
-            merged.examples.append(example)
-
-
-def _not_in(asked: Inputs, seen: DoneKeys) -> Iterator[str]:
-    for number, (task, repeat) in asked.pairs():
-        if not seen.has(mix(task), repeat):
-            yield f"{asked.path}:{number} (task {task}, repeat {repeat})"
-
-
-def _copy(source: Path, target: BinaryIO) -> None:
-    if source.is_file():
-        with source.open("rb") as stream:
-            shutil.copyfileobj(stream, target, 1 << 20)
-
-
-def _count(path: Path) -> int:
-    return sum(1 for _ in read_places(path)) if path.is_file() else 0
+    count_missing(asked, seen, merged)
 
 
 async def _no_metrics(agent: str, body: bytes) -> dict[str, Any] | None:

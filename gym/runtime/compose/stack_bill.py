@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -93,10 +93,10 @@ def _hashes(lock: Lock, state: State, cache: Path) -> Hashes:
     found = {key: value for name in LOCKS for key, value in read_hashes(_lines(name)).items()}
     for one in lock.instances.values():
         found |= read_hashes(one.hashed)
-    return found | _own_wheel(state, cache)
+    return {**found, **_own_wheel(state, cache)}
 
 
-def _own_wheel(state: State, cache: Path) -> Mapping[tuple[str, str], tuple[str, ...]]:
+def _own_wheel(state: State, cache: Path) -> dict[tuple[str, str], tuple[str, ...]]:
     """The wheel that the base was built with, where its build context is still here."""
     folder = cache / "base" / state.base_image.removeprefix(f"{BASE}:") / "dist"
     return {

@@ -28,6 +28,8 @@ class FdStore:
 
     connection: socket.socket | None = None
     kept: Mapping[str, int] = field(default_factory=dict)  # what an earlier supervisor has left
+    held: dict[str, int] = field(default_factory=dict)  # duplicates of what the warden keeps, for another warden
+    lost: bool = False  # the warden was killed
 
     @property
     def is_kept(self) -> bool:
@@ -66,15 +68,25 @@ class FdStore:
         found = {name.removeprefix(SOCKET): one for name, one in self.kept.items() if name.startswith(SOCKET)}
         return {name: _reopened(descriptor) for name, descriptor in found.items()}
 
+    def _hold(self, message: Mapping[str, str], *descriptors: int) -> None:
+        for name in (message.get("keep"), message.get("drop")):
+            if name in self.held:
+                os.close(self.held.pop(name))
+        if "keep" in message:
+            self.held[message["keep"]] = os.dup(descriptors[0])
+
     def _send(self, message: Mapping[str, str], *descriptors: int) -> None:
+        if self.connection is None and not self.lost:
+            return
+        self._hold(message, *descriptors)
         if self.connection is None:
             return
         try:
             socket.send_fds(self.connection, [orjson.dumps(message)], list(descriptors))
         except OSError as error:
-            log.error("the warden is gone (%s): nothing carries on should this supervisor be killed", error)
+            log.error("the warden is gone: %s", error)
             self.connection.close()
-            self.connection = None
+            self.connection, self.lost = None, True
 
 
 def open_store(arguments: list[str]) -> FdStore:
@@ -87,7 +99,7 @@ def open_store(arguments: list[str]) -> FdStore:
     kept = {name: int(descriptor) for name, _, descriptor in pairs}
     for descriptor in (connection.fileno(), *kept.values()):
         os.set_inheritable(descriptor, False)
-    return FdStore(connection, kept)
+    return FdStore(connection, kept, {name: os.dup(descriptor) for name, descriptor in kept.items()})
 
 
 def _reopened(descriptor: int) -> socket.socket:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +18,7 @@ from gym.runtime.local.home import Home, unwritable
 from gym.runtime.local.listeners import SUPERVISOR
 from gym.runtime.local.pid_file import read_record
 from gym.runtime.local.process_logs import tail_from
+from gym.runtime.local.warden import AFTER, KEPT
 
 GONE_WITHIN_SECONDS: Final = 10.0
 SCRIPTS: Final = Path(__file__).parent  # they run without site packages
@@ -54,6 +57,20 @@ def launch_supervisor(home: Home) -> socket.socket:
     if connection is None:
         raise supervisor_ended(home)
     return connection
+
+
+def launch_another_warden(home: Home, held: Mapping[str, int]) -> None:
+    """For the supervisor of one that was killed, which ends at once: another supervisor then carries on."""
+    ended, _ = os.pipe()  # the other end closes when we end
+    named = ",".join(f"{name}:{descriptor}" for name, descriptor in held.items())
+    words = [KEPT, named, AFTER, str(ended), "--", sys.executable, "-P", "-m", SUPERVISOR, str(home.path)]
+    subprocess.Popen(
+        [sys.executable, "-I", "-S", str(SCRIPTS / "warden.py"), *words],
+        cwd=home.path,
+        stdin=subprocess.DEVNULL,
+        pass_fds=(ended, *held.values()),
+        start_new_session=True,
+    )
 
 
 def supervisor_ended(home: Home) -> InfraError:

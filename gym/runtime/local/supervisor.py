@@ -26,6 +26,7 @@ from gym.runtime.local.child_process import Reaper
 from gym.runtime.local.control import bind_control, error_to_dict
 from gym.runtime.local.fd_store import FdStore, open_store
 from gym.runtime.local.home import Home, folder_id, only_supervisor
+from gym.runtime.local.launch import launch_another_warden
 from gym.runtime.local.local_stack import LocalStack
 from gym.runtime.local.pid_file import PidFile, Record
 from gym.runtime.local.remains import read_remains
@@ -80,6 +81,7 @@ async def supervise(home: Home, listener: socket.socket, store: FdStore) -> None
             stack.rotate_for_ever(),
             stack.reconcile_for_ever(),
             _watch_home(home, desk),
+            _watch_warden(home, desk, store),
             _expect_order(desk),
         ]
         tasks = [group.create_task(watcher) for watcher in watchers]
@@ -115,6 +117,11 @@ class Desk:
             log.info("a connection ended early: %s", error)
         finally:
             writer.close()
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is being changed, and there is an order to carry on with."""
+        return self.asked and self._work is None and self._stopping is None and not self._lock.locked()
 
     async def stop(self) -> None:
         """However often and by whomever it is asked for, it happens once."""
@@ -273,6 +280,15 @@ async def _watch_home(home: Home, desk: Desk) -> None:
         await asyncio.sleep(LOOK_FOR_HOME_EVERY)
     log.warning("%s is gone: everything is ended", home.path)
     desk.over.set()
+
+
+async def _watch_warden(home: Home, desk: Desk, store: FdStore) -> None:
+    """Nobody would carry on after us: another warden is started, and with it our successor. No server notices."""
+    while not (store.lost and desk.is_idle):
+        await asyncio.sleep(HEARTBEAT)
+    log.warning("the warden was killed: another one is started, and another supervisor carries on")
+    launch_another_warden(home, store.held)
+    os._exit(1)
 
 
 async def _expect_order(desk: Desk) -> None:

@@ -2,6 +2,7 @@
 
 Run as a script without site packages: warden.py -- ARGV...; descriptor 3 is the control socket. The servers live on
 meanwhile; what only a process can hold (sockets, the order with its secrets) is kept here and lies on no disk.
+After a warden that was killed: warden.py --kept NAME:FD,... --after FD -- ARGV...; it begins when FD, a pipe, ends.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ import time
 
 CONTROL_FD = 3
 PR_SET_CHILD_SUBREAPER = 36
-KEPT, STORE = "--kept", "--shelf"
+KEPT, STORE, AFTER = "--kept", "--shelf", "--after"
 ORDER = "order"  # the name under which the supervisor keeps what the stack is to be
 SILENT_SECONDS = 30.0  # the supervisor beats every second; one that was stopped or hangs is replaced
 MAX_ENDS, WITHIN = 5, 60.0  # then it fails at each start; `gym up` and `gym down` find the servers
@@ -26,8 +27,8 @@ PIECE = 65536
 
 
 def main(arguments: list[str]) -> int:
-    argv = arguments[arguments.index("--") + 1 :]
-    kept = {"control": CONTROL_FD}
+    ours, argv = arguments[: arguments.index("--")], arguments[arguments.index("--") + 1 :]
+    kept = _read_kept(ours) or {"control": CONTROL_FD}
     ends: list[float] = []
     woken = _listen_to_signals()
     _adopt_orphans()
@@ -41,6 +42,16 @@ def main(arguments: list[str]) -> int:
             return 1
         _say(f"the supervisor ended ({code}): another one carries on")
         time.sleep(0.05 * len(ends))
+
+
+def _read_kept(ours: list[str]) -> dict[str, int]:
+    """What the supervisor of a warden that was killed hands over; it has ended when this returns."""
+    given = dict(zip(ours[::2], ours[1::2], strict=True))
+    if AFTER in given:
+        os.read(int(given[AFTER]), 1)
+        os.close(int(given[AFTER]))
+    pairs = (one.rpartition(":") for one in given.get(KEPT, "").split(",") if one)
+    return {name: int(descriptor) for name, _, descriptor in pairs}
 
 
 def _attend(argv: list[str], kept: dict[str, int], woken: int) -> int:

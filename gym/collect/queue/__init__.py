@@ -1,0 +1,1 @@
+"""`--queue`: collectors on any machines share one data set through streams of Redis or Valkey."""
