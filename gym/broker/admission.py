@@ -7,7 +7,7 @@ fails at once.
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Admission:
         self._queue = queue
         self._slow = slow  # seconds of one visit that mean strain
         self._in_flight = 0
-        self._lanes: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self._lanes: OrderedDict[str, OrderedDict[asyncio.Future[None], None]] = OrderedDict()
         self._waiting = 0
         self._service = 0.0  # smoothed seconds of a visit
         self.refused = 0
@@ -102,7 +102,7 @@ class Admission:
 
     async def _wait(self, lane: str, deadline: float) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._lanes.setdefault(lane, deque()).append(turn)
+        self._lanes.setdefault(lane, OrderedDict())[turn] = None
         self._waiting += 1
         try:
             async with asyncio.timeout_at(deadline):
@@ -121,7 +121,7 @@ class Admission:
     def _forget(self, lane: str, turn: asyncio.Future[None]) -> None:
         queue = self._lanes.get(lane)
         if queue is not None and turn in queue:
-            queue.remove(turn)
+            del queue[turn]
             self._waiting -= 1
             if not queue:
                 del self._lanes[lane]
@@ -140,7 +140,7 @@ class Admission:
     def _wake(self) -> None:
         while self._waiting and self._has_room():
             lane, queue = next(iter(self._lanes.items()))
-            turn = queue.popleft()
+            turn, _ = queue.popitem(last=False)
             self._waiting -= 1
             if queue:
                 self._lanes.move_to_end(lane)  # the next turn is another rollout's

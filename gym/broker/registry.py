@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import secrets
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -110,6 +110,7 @@ class SandboxRegistry:
 
     def __init__(self) -> None:
         self._alive: dict[str, SandboxEntry] = {}
+        self._counts: Counter[str] = Counter()  # of the alive that are not lost, by instance
         self._gone: OrderedDict[str, RemovedSandbox] = OrderedDict()
         self._making: dict[str, int] = {}
 
@@ -120,7 +121,15 @@ class SandboxRegistry:
         return len(self._alive)
 
     def add(self, entry: SandboxEntry) -> None:
+        if (before := self._alive.get(entry.id)) is not None:
+            self._counts[before.instance] -= before.state != "lost"
         self._alive[entry.id] = entry
+        self._counts[entry.instance] += entry.state != "lost"
+
+    def lose(self, entry: SandboxEntry) -> None:
+        """It cannot answer any more, and takes no place of its instance; it can be found, to say why."""
+        self._counts[entry.instance] -= self._alive.get(entry.id) is entry and entry.state != "lost"
+        entry.state = "lost"
 
     def find(self, sandbox_id: str, caller: BrokerCaller) -> SandboxEntry:
         entry = self._alive.get(sandbox_id)
@@ -149,8 +158,9 @@ class SandboxRegistry:
 
     def forget(self, entry: SandboxEntry, why: str) -> None:
         """It cannot be found from here on; removing it may take a while longer."""
-        if self._alive.pop(entry.id, None) is None:
+        if (popped := self._alive.pop(entry.id, None)) is None:
             return
+        self._counts[popped.instance] -= popped.state != "lost"
         self._gone[entry.id] = RemovedSandbox(entry.instance, why, entry.own_doing)
         while len(self._gone) > REMEMBERED:
             self._gone.popitem(last=False)
@@ -161,9 +171,7 @@ class SandboxRegistry:
 
     def count(self, instance: str) -> int:
         """Those being made count too: else a burst would pass the limit."""
-        return self._making.get(instance, 0) + sum(
-            1 for entry in self._alive.values() if entry.instance == instance and entry.state != "lost"
-        )
+        return self._making.get(instance, 0) + self._counts[instance]
 
     def reserve(self, instance: str) -> None:
         self._making[instance] = self._making.get(instance, 0) + 1

@@ -289,7 +289,7 @@ class Broker:
         except Exception as error:  # noqa: BLE001 (the engine may be what went)
             entry.why_lost = f"{reason} ({error})"
         entry.own_doing = getattr(entry.sandbox, "own_doing", False)
-        entry.state = "lost"
+        self.registry.lose(entry)
         self.meters.count("lost")
         self.audit.note(
             "lost",

@@ -86,15 +86,18 @@ class WarmPools:
             self._wake.clear()
 
     def tend(self, spawn: Callable[[Any, str], object]) -> None:
-        now = self._clock()
+        now, room = self._clock(), self._settings.warm_total - self._total()
         for pool in tuple(self._pools.values()):
+            ready = len(pool.ready)
             self._let_go(pool, now)
             wanted = pool.wanted(now, self._settings.warm_window_seconds)
             while len(pool.ready) > wanted:
                 self._drop(pool.ready.popleft()[0], "its spec was no longer requested")
-            missing = min(wanted - len(pool.ready) - pool.making, self._settings.warm_total - self._total())
+            room += ready - len(pool.ready)
+            missing = min(wanted - len(pool.ready) - pool.making, room)
             for _ in range(max(missing, 0) if now >= pool.not_before else 0):
                 pool.making += 1
+                room -= 1
                 spawn(self._fill(pool), f"warm {pool.spec.image}")
             if not wanted and not pool.making and not pool.requests:
                 del self._pools[pool.key]

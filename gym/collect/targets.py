@@ -112,7 +112,8 @@ class Targets:
     def pick(self, agent: str, tried: Collection[AgentReplica] = ()) -> AgentReplica | None:
         """The healthy replica with the fewest rollouts in flight; an unhealthy one where there is no other. When all of
         those behind the router were tried, the router chooses: its reply names the problem."""
-        choice = [one for one in self._replicas.get(agent, ()) if one not in tried]
+        known = self._replicas.get(agent, [])
+        choice = [one for one in known if one not in tried] if tried else known
         if not choice:
             chosen = self._choose_by_router(agent)
             return None if chosen is None or chosen in tried else chosen

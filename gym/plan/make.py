@@ -37,7 +37,7 @@ def make_plan(
     router = _guarded(router or RouterPlan())
     stack = _with_policy_urls(stack, router)
     slugs = assign_slugs(one.name for one in stack.instances)
-    services = [_to_service(one, stack, slugs[one.name], replicas or {}) for one in stack.instances]
+    services = [_to_service(one, stack, slugs, replicas or {}) for one in stack.instances]
     return Plan(
         stack=name,
         services=tuple(_with_digest(one, stack, sdk) for one in sort_by_needs(services)),
@@ -70,12 +70,13 @@ def sort_by_needs(services: Iterable[Service]) -> list[Service]:
     return list(placed.values())
 
 
-def _to_service(instance: Instance, stack: StackConfig, slug: str, replicas: Mapping[str, int]) -> Service:
-    known = {one.name for one in stack.instances}
-    needs = dict.fromkeys(ref.name for ref in instance.references if ref.name in known and ref.name != instance.name)
+def _to_service(
+    instance: Instance, stack: StackConfig, slugs: Mapping[str, str], replicas: Mapping[str, int]
+) -> Service:
+    needs = dict.fromkeys(ref.name for ref in instance.references if ref.name in slugs and ref.name != instance.name)
     return Service(
         name=instance.name,
-        slug=slug,
+        slug=slugs[instance.name],
         type=instance.type,
         implementation=instance.implementation,
         launch=_launch(instance),

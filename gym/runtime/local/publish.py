@@ -38,7 +38,7 @@ class Publisher:
         """Called at every change of a replica's state."""
         if not self._home.path.is_dir():
             raise FileNotFoundError(f"{self._home.path} is gone")
-        views = {one.name: instance_view(one, replicas) for one in plan.services}
+        views = instance_views(plan.services, replicas)
         found = Discovery(stack=plan.stack, generation=self._last.generation, router=router, instances=views)
         if found != self._last:
             self._last = found.model_copy(update={"generation": self._last.generation + 1})
@@ -98,8 +98,14 @@ class Publisher:
         return write_atomically(path, self._texts[path])
 
 
-def instance_view(service: Service, replicas: Iterable[ReplicaStatus]) -> InstanceView:
-    own = [one for one in replicas if one.instance == service.name and one.type == service.type]
+def instance_views(services: Iterable[Service], replicas: Iterable[ReplicaStatus]) -> dict[str, InstanceView]:
+    of_instance: dict[tuple[str, str], list[ReplicaStatus]] = {}
+    for one in replicas:
+        of_instance.setdefault((one.instance, one.type), []).append(one)
+    return {one.name: _instance_view(one, of_instance.get((one.name, one.type), [])) for one in services}
+
+
+def _instance_view(service: Service, own: Sequence[ReplicaStatus]) -> InstanceView:
     return InstanceView(
         type=service.type,
         implementation=service.implementation,

@@ -88,6 +88,26 @@ async def test_a_cancelled_visitor_leaves_no_place_behind() -> None:
     assert served == ["c"]
 
 
+async def test_who_gives_up_in_the_middle_of_a_lane_leaves_the_order_of_the_others() -> None:
+    gate, served = make_gate(), list[str]()
+    loop = asyncio.get_running_loop()
+    async with gate.slot_for("a", FAR):
+        tasks = {name: loop.create_task(gate_visit(gate, name, served)) for name in "pqrst"}
+        await asyncio.sleep(0)
+        for name in "pr":
+            tasks[name].cancel()
+        await asyncio.sleep(0)
+        assert gate.status()["waiting"] == 3
+    await asyncio.gather(*tasks.values(), return_exceptions=True)
+    assert served == ["q", "s", "t"]
+    assert gate.status()["in_flight"] == gate.status()["waiting"] == 0
+
+
+async def gate_visit(gate: Admission, name: str, served: list[str]) -> None:
+    async with gate.slot_for("one lane", FAR):
+        served.append(name)
+
+
 async def test_an_engine_that_fails_is_asked_less_at_once_and_more_again_when_it_is_well() -> None:
     gate = make_gate(most=10)
     with pytest.raises(InfraError):
