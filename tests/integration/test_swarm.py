@@ -19,7 +19,7 @@ from tests.support.cli import gym
 from tests.support.docker import need_engine
 from tests.support.swarm_run import REPEATS, TOKEN
 
-pytestmark = pytest.mark.docker
+pytestmark = [pytest.mark.docker, pytest.mark.long]  # images are built, pushed and pulled, and a Swarm is slow to move
 NAMESPACES = ("unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 ROWS = 5
 
@@ -58,7 +58,6 @@ def test_a_stack_on_a_swarm_of_one_node_takes_the_words_of_every_runtime(images:
     assert seen["left"] == [{}, [0, 0], []]
 
 
-@pytest.mark.long
 def test_nothing_is_lost_when_a_node_is_drained_and_another_one_vanishes_in_mid_run(images: Path) -> None:
     seen = _run(images, 3)
     assert "--registry" in seen["refused"]

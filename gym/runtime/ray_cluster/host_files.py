@@ -11,7 +11,7 @@ from gym.plan.model import Plan
 from gym.render.console_document import console_document
 from gym.render.traefik import traefik_dynamic, traefik_static
 from gym.runtime.local.home import Home, prepare_home
-from gym.runtime.local.publish import instance_view
+from gym.runtime.local.publish import instance_views
 from gym.runtime.local.specs import DYNAMIC_FILE, DYNAMIC_FOLDER, STATIC_FILE, redacted_plan
 from gym.runtime.ray_cluster.host_order import HostOrder, StackState
 from gym.wire.discovery import Discovery
@@ -54,7 +54,7 @@ def write_state(order: HostOrder, home: Home, state: StackState) -> None:
 
 def discovery_of_state(state: StackState) -> Discovery:
     known = [one for one in state.replicas if one.url]
-    views = {one.name: instance_view(one, known) for one in state.plan.services}
+    views = instance_views(state.plan.services, known)
     stack, generation = state.plan.stack, state.generation
     return Discovery(stack=stack, generation=generation, router=state.router, closed=True, instances=views)
 
