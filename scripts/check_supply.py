@@ -14,30 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gym.files import write_atomically
-from gym.render.package_licence import PackageFacts, is_allowed, licence_expression
+from gym.render.package_licence import PLAIN, PackageFacts, is_allowed, licence_expression
 
 ROOT = Path(__file__).parents[1]
 PAGE, ADVISORIES, LOCKS = "docs/licences.md", "requirements/advisories.json", "requirements"
-# Of a text that others may pass on, sell and change without giving their own away; MPL asks for changes of its files.
-ALLOWED = frozenset(
-    {
-        "0BSD",
-        "Apache-2.0",
-        "BSD-2-Clause",
-        "BSD-3-Clause",
-        "CC0-1.0",
-        "CNRI-Python",
-        "ISC",
-        "MIT",
-        "MIT-0",
-        "MIT-CMU",
-        "MPL-2.0",
-        "PSF-2.0",
-        "Python-2.0",
-        "Unlicense",
-        "Zlib",
-    }
-)
+# Texts that others may pass on, sell and change without giving their own away; MPL asks for changes of its files.
+ALLOWED = PLAIN
 # Their metadata says `BSD` and not which: read in their licence files, of antlr4 in its repository.
 READ_BY_HAND = dict.fromkeys(
     ("antlr4-python3-runtime", "jinja2", "mpmath", "omegaconf", "sympy", "colorama", "pandas"), "BSD-3-Clause"

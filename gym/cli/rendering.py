@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from gym.plan import Plan, plan_to_text
+from gym.render.render_request import RenderRequest
 from gym.render.routes import router_text
 from gym.render.wanted_stack import Sight, discovery_of
 from gym.runtime.compose import ComposeRuntime
@@ -21,14 +22,6 @@ ENGINE_TEXTS: Final[Mapping[str, str]] = {
     "swarm": "gym.runtime.swarm.swarm_texts:swarm_texts",
     "kubernetes": "gym.runtime.kubernetes_manifests:kubernetes_texts",
 }  # module:function, which is given a RenderRequest and returns Texts
-
-
-class RenderRequest(NamedTuple):
-    """What an engine beyond this machine is to run."""
-
-    plan: Plan
-    secrets: Mapping[str, str]
-    registry: str  # the prefix below which its nodes find images; "" where none was named
 
 
 def engine_texts(target: str, request: RenderRequest) -> Texts:

@@ -254,8 +254,8 @@ class Connection(asyncio.Protocol):
         self._headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        if not any(name in LENGTHS for name, _ in self._headers):
-            self._until_eof = self._parser.get_status_code() not in (204, 304)
+        sized = any(name in LENGTHS for name, _ in self._headers)
+        self._until_eof = not sized and self._parser.get_status_code() not in (204, 304)
 
     def on_body(self, body: bytes) -> None:
         self._chunks.append(body)

@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 
 from gym.config import redact
-from gym.plan.model import Plan
 from gym.render.launch_document import launch_document
 from gym.render.ray_orders import ActorInputs, actor_orders
+from gym.render.render_request import RenderRequest
 
 SHOWN = ("id", "instance", "type", "implementation", "digest", "options")
 
 
-class AskedTexts(Protocol):
-    """As `gym render` asks for them."""
-
-    @property
-    def plan(self) -> Plan: ...
-    @property
-    def secrets(self) -> Mapping[str, str]: ...
-
-
-def ray_texts(request: AskedTexts) -> dict[str, str]:
+def ray_texts(request: RenderRequest) -> dict[str, str]:
     """`actors.json`, and for each instance what its server is given at its start; addresses are known only then."""
     plan = request.plan
     named = {path: f"secret://{path}" for path in request.secrets}

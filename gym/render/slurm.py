@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Final
 
-from gym.plan.model import Plan
 from gym.plan.plan_text import plan_to_text
+from gym.render.render_request import RenderRequest
 from gym.render.slurm_placement import NodeRequest, node_request, place
 from gym.render.slurm_settings import SlurmContainer, SlurmSettings, read_slurm_settings
 from gym.render.slurm_shards import shard_texts
@@ -40,14 +40,7 @@ fi
 """
 
 
-class ToRender(Protocol):
-    """Of what `gym render` was asked for, what matters here."""
-
-    @property
-    def plan(self) -> Plan: ...
-
-
-def slurm_texts(request: ToRender) -> dict[str, str]:
+def slurm_texts(request: RenderRequest) -> dict[str, str]:
     """What `gym render --target slurm` writes."""
     plan = request.plan
     settings = read_slurm_settings(plan.settings)

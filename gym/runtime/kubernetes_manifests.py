@@ -10,7 +10,7 @@ import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import orjson
 
@@ -26,6 +26,7 @@ from gym.render.host_urls import find_host_urls
 from gym.render.kubernetes.cluster_facts import TOKEN, KubernetesFacts, host_of, namespace_of
 from gym.render.kubernetes.folder import kubernetes_folder
 from gym.render.kubernetes.servers import settings_text
+from gym.render.render_request import RenderRequest
 from gym.runtime.compose.image_sources import read_image_sources
 from gym.runtime.compose.images import plan_images
 from gym.runtime.compose.secrets import replace_secrets, secret_names
@@ -36,18 +37,7 @@ from gym.venvs import cache_dir
 ROUTER_TOKEN: Final = "router-token"
 
 
-class ClusterRequest(Protocol):
-    @property
-    def plan(self) -> Plan: ...
-
-    @property
-    def secrets(self) -> Mapping[str, str]: ...
-
-    @property
-    def registry(self) -> str: ...
-
-
-def kubernetes_texts(request: ClusterRequest) -> dict[str, str]:
+def kubernetes_texts(request: RenderRequest) -> dict[str, str]:
     """By path below the folder that `gym render --target kubernetes -o` names."""
     plan, values = _prepare(request.plan, request.secrets)
     images = plan_images(plan, read_image_sources(plan, Path("build"), cache_dir(os.environ)))

@@ -24,7 +24,7 @@ from gym.cli.options import (
 from gym.cli.planning import plan_stack
 from gym.cli.profiles import Profile, compose_file, write_for_containers
 from gym.cli.relative_paths import relative
-from gym.cli.rendering import ENGINE_TEXTS, RenderRequest, Target, engine_texts, render_plan
+from gym.cli.rendering import ENGINE_TEXTS, Target, engine_texts, render_plan
 from gym.cli.replica_table import live_status
 from gym.cli.stack_request import load_named
 from gym.cli.stack_session import find_session, home_here
@@ -34,6 +34,7 @@ from gym.files import write_atomically
 from gym.labels import ROUTER_PORT
 from gym.plan import Plan, RouterPlan, changes_to_text
 from gym.render.observability import with_trace_store
+from gym.render.render_request import RenderRequest
 from gym.runtime.compose import ComposeRuntime, find_engine
 
 

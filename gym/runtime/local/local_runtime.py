@@ -69,11 +69,9 @@ class LocalRuntime:
     def reload(
         self, home: Path, prepared: Prepared, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None
     ) -> StackStatus:
-        """A file that is no source by its name, a prompt say, changes no digest."""
-        kept = {one.service for one in self.changes(home, prepared) if one.action == "keep"}
-        status = self.up(home, prepared, on_status, timeout=timeout)
-        again = tuple(name for name in names if name in kept)
-        return self.restart(home, again, on_status, timeout=timeout) if again else status
+        from gym.runtime.preparing import reload_changed  # noqa: PLC0415  (as above)
+
+        return reload_changed(self, home, prepared, names, on_status, timeout=timeout)
 
     def scale(
         self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float | None

@@ -14,6 +14,7 @@ from gym.runtime.local.home import Home, one_command
 from gym.runtime.local.parts import choose, unknown
 from gym.runtime.local.process_logs import read_logs
 from gym.runtime.local.sandbox_provider import BWRAP
+from gym.runtime.preparing import reload_changed
 from gym.runtime.protocol import Inside, Prepared
 from gym.runtime.runtime_names import RuntimeName
 from gym.runtime.slurm.beside_node import inside_argv
@@ -83,11 +84,7 @@ class SlurmRuntime:
     def reload(
         self, home: Path, prepared: Prepared, names: tuple[str, ...], on_status: OnStatus, *, timeout: float | None
     ) -> StackStatus:
-        """A file that is no source by its name, a prompt say, changes no digest."""
-        kept = {one.service for one in self.changes(home, prepared) if one.action == "keep"}
-        status = self.up(home, prepared, on_status, timeout=timeout)
-        again = tuple(name for name in names if name in kept)
-        return self.restart(home, again, on_status, timeout=timeout) if again else status
+        return reload_changed(self, home, prepared, names, on_status, timeout=timeout)
 
     def scale(
         self, home: Path, replicas: Mapping[str, int], on_status: OnStatus, *, timeout: float | None

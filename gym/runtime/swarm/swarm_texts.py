@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol
 
 from gym import labels
-from gym.plan.model import Plan
 from gym.render.compose import ROUTER_IMAGE, TOKEN
+from gym.render.render_request import RenderRequest
 from gym.runtime.compose.layout import Layout, state_of, static_text
 from gym.runtime.swarm.swarm_engine import images_in_registry
 from gym.runtime.swarm.swarm_layout import SwarmNotes, deployed_texts
@@ -17,16 +15,7 @@ from gym.runtime.swarm.swarm_runtime import SwarmRuntime
 NO_TOKEN = "(of whoever deploys it)"
 
 
-class Asked(Protocol):
-    @property
-    def plan(self) -> Plan: ...
-    @property
-    def secrets(self) -> Mapping[str, str]: ...
-    @property
-    def registry(self) -> str: ...
-
-
-def swarm_texts(asked: Asked) -> dict[str, str]:
+def swarm_texts(asked: RenderRequest) -> dict[str, str]:
     """The stack file, the configs it names and the router's static file. The secrets it names are in none of them."""
     layout = Layout(Path.cwd() / ".gym" / asked.plan.stack)
     given = {labels.ENV_TOKEN: NO_TOKEN, **asked.secrets}

@@ -96,7 +96,7 @@ def test_a_historical_server_keeps_a_field_that_is_called_sandbox(tree: ConfigTr
 def test_the_brokers_own_settings_are_checked(tree: ConfigTree) -> None:
     problems = tree.problems("sandbox_provider: dokcer\nsandbox_settings: 3\n")
     assert problems[0].startswith(
-        "main.yaml:1: sandbox_provider: must be auto, docker, bubblewrap or subprocess; found"
+        "main.yaml:1: sandbox_provider: must be auto, docker, bubblewrap, subprocess or kubernetes; found"
     )
     assert "Did you mean `docker`" in problems[0]
     assert problems[1].startswith("main.yaml:2: sandbox_settings: must be a mapping; found a number")

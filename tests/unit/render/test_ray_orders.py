@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from gym.config.model import ContainerFacts, RayFacts
 from gym.errors import UserError
-from gym.plan.model import Plan, Service
+from gym.plan.model import Service
 from gym.render.ray_orders import ActorInputs, actor_options, actor_orders, asked_resources, memory_bytes
 from gym.render.ray_texts import ray_texts
+from gym.render.render_request import RenderRequest
 from tests.support.stacks import make_service, make_stack
-
-
-class Request(NamedTuple):
-    plan: Plan
-    secrets: dict[str, str]
 
 
 def with_facts(service: Service, **facts: Any) -> Service:
@@ -76,7 +72,7 @@ def test_a_change_of_the_number_of_replicas_leaves_the_router_alone(tmp_path: Pa
 
 def test_rendered_texts_name_actors_and_hold_no_secret(tmp_path: Path) -> None:
     plan = make_stack(make_service(tmp_path, "judge", api_key="placeholder"))
-    texts = ray_texts(Request(plan, {"judge.api_key": "sk-secret"}))
+    texts = ray_texts(RenderRequest(plan, {"judge.api_key": "sk-secret"}))
     actors = json.loads(texts["actors.json"])["actors"]
     assert [one["id"] for one in actors] == ["judge-1", "router", "console"]
     assert actors[0]["max_restarts"] == -1

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import subprocess
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from gym.config.model import ContainerFacts, SidecarSpec
 from gym.errors import UserError
 from gym.plan.model import Plan, Service, Sidecar
+from gym.render.render_request import RenderRequest
 from gym.render.slurm import slurm_texts
 from gym.render.slurm_placement import node_request, place
 from gym.render.slurm_settings import SlurmSettings, read_slurm_settings, to_megabytes
 from tests.support.golden import assert_golden
-
-
-class Asked(NamedTuple):
-    plan: Plan
 
 
 def instance(name: str, replicas: int = 1, **facts: Any) -> Service:
@@ -47,12 +44,12 @@ def test_a_stack_is_one_script_that_asks_for_what_its_replicas_need() -> None:
         gres="nvme:1",
         options=["--exclusive"],
     )
-    assert_golden("slurm/stack.sbatch", slurm_texts(Asked(plan))["stack.sbatch"])
+    assert_golden("slurm/stack.sbatch", slurm_texts(RenderRequest(plan, {}))["stack.sbatch"])
 
 
 def test_shards_are_an_array_and_a_job_that_joins_them_once_all_have_succeeded() -> None:
     plan = plan_of(instance("mcqa"), shards=3, rollouts=["mcqa", "--repeats", "4"], output="runs/all.jsonl")
-    texts = slurm_texts(Asked(plan))
+    texts = slurm_texts(RenderRequest(plan, {}))
     for name in ("shards.sbatch", "merge.sbatch", "submit-shards"):
         assert_golden(f"slurm/{name}", texts[name])
         subprocess.run(["bash", "-n"], input=texts[name], text=True, check=True)
@@ -61,7 +58,7 @@ def test_shards_are_an_array_and_a_job_that_joins_them_once_all_have_succeeded()
 @pytest.mark.parametrize("program", ["enroot", "apptainer"])
 def test_a_node_may_run_its_servers_in_an_image(program: str) -> None:
     plan = plan_of(instance("mcqa"), container={"program": program, "image": "registry.example/gym:1"}, requeue=False)
-    assert_golden(f"slurm/{program}.sbatch", slurm_texts(Asked(plan))["stack.sbatch"])
+    assert_golden(f"slurm/{program}.sbatch", slurm_texts(RenderRequest(plan, {}))["stack.sbatch"])
 
 
 def test_replicas_are_spread_and_those_that_run_stay_where_they_are() -> None:
@@ -113,7 +110,7 @@ def test_a_node_that_was_said_to_be_smaller_than_its_replicas_is_refused() -> No
 )
 def test_a_setting_that_cannot_be_is_named(settings: Any, words: str) -> None:
     with pytest.raises(UserError, match=words):
-        slurm_texts(Asked(Plan(stack="eval", services=(instance("mcqa"),), settings={"slurm": settings})))
+        slurm_texts(RenderRequest(Plan(stack="eval", services=(instance("mcqa"),), settings={"slurm": settings}), {}))
 
 
 def test_no_setting_is_one_node_of_the_default_partition() -> None:

@@ -17,6 +17,7 @@ from gym.broker.providers.docker.image_store import ImageFacts, ImageStore, fork
 from gym.broker.providers.docker.network import Attachment, Networks
 from gym.broker.providers.docker.tree_copy import copy_tree
 from gym.broker.providers.docker.volume import measure_volumes
+from gym.broker.providers.open_sandbox import RemoteSandbox
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxSpec
 
@@ -52,7 +53,7 @@ class ContainerParts(Protocol):
     def channel(self) -> PipeChannel: ...
 
 
-class DockerSandbox:
+class DockerSandbox(RemoteSandbox):
     """Fits `gym.broker.provider.ProviderSandbox`."""
 
     def __init__(
@@ -64,15 +65,12 @@ class DockerSandbox:
         attachment: Attachment,
         fork_image: str = "",
     ) -> None:
+        super().__init__(spec, tags, parts.channel)
         self.container = parts.container
         self.fork_image = fork_image
         self.killed_for = ""  # what the watch over it found
-        self.own_doing = False
         self._backend = backend
-        self._spec = spec
-        self._tags = tags
         self._attached = parts.attached
-        self._channel = parts.channel
         self._attachment = attachment
         self.sealed = spec.network.setup is None
         self._others: dict[str, PipeChannel] = {}
@@ -82,19 +80,6 @@ class DockerSandbox:
         self._end: dict[str, str] = {}
         self._oom = False
         self._was_killed = False  # through the engine, by `docker kill` or by us
-        self._removal: asyncio.Task[None] | None = None
-
-    @property
-    def tags(self) -> Tags:
-        return self._tags
-
-    @property
-    def spec(self) -> SandboxSpec:
-        return self._spec
-
-    @property
-    def channel(self) -> PipeChannel:
-        return self._channel
 
     async def channel_as(self, user: str) -> PipeChannel:
         async with self._lock:
@@ -153,11 +138,6 @@ class DockerSandbox:
         except (EngineSilent, EngineRefused) as error:
             return f"the container engine is gone: {error.what}"
         return "its connection broke; the engine reports no end"
-
-    async def remove(self) -> None:
-        if self._removal is None or (self._removal.done() and _failed(self._removal)):
-            self._removal = asyncio.create_task(self._remove(), name=f"remove-{self._tags.id}")
-        await asyncio.shield(self._removal)
 
     async def kill_for(self, why: str, *, own_doing: bool = True) -> None:
         """Ends it at once. Pending calls fail with `why`; `own_doing`: what ran in it caused the end."""
@@ -278,7 +258,3 @@ async def remove_container(engine: EngineClient, container: str) -> None:
             if loop.time() > deadline:
                 raise
         await asyncio.sleep(LOOK_EVERY)  # it is being removed by the engine itself, or a layer of it is still busy
-
-
-def _failed(task: asyncio.Task[None]) -> bool:
-    return task.cancelled() or task.exception() is not None

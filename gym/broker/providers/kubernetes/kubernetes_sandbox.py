@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from typing import Final, Protocol
 
@@ -13,6 +12,7 @@ from gym.broker.providers.kubernetes.attach_stream import AttachStream
 from gym.broker.providers.kubernetes.pod_body import pod_name
 from gym.broker.providers.kubernetes.pod_state import NO_MEMORY, PodEnd, explain_end
 from gym.broker.providers.kubernetes.pod_watch import Pod, PodWatch
+from gym.broker.providers.open_sandbox import RemoteSandbox
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxSpec
 
@@ -31,32 +31,16 @@ class PodBackend(Protocol):
     def leave(self, sandbox: KubernetesSandbox) -> None: ...
 
 
-class KubernetesSandbox:
+class KubernetesSandbox(RemoteSandbox):
     """Fits `gym.broker.provider.ProviderSandbox`."""
 
     def __init__(
         self, backend: PodBackend, spec: SandboxSpec, tags: Tags, stream: AttachStream, channel: PipeChannel
     ) -> None:
+        super().__init__(spec, tags, channel)
         self.name = pod_name(tags)
-        self.own_doing = False
         self._backend = backend
-        self._spec = spec
-        self._tags = tags
         self._stream = stream
-        self._channel = channel
-        self._removal: asyncio.Task[None] | None = None
-
-    @property
-    def tags(self) -> Tags:
-        return self._tags
-
-    @property
-    def spec(self) -> SandboxSpec:
-        return self._spec
-
-    @property
-    def channel(self) -> PipeChannel:
-        return self._channel
 
     async def channel_as(self, user: str) -> PipeChannel:
         if user and user != self._spec.user:
@@ -83,11 +67,6 @@ class KubernetesSandbox:
             return await self._why_cut_off()
         self.own_doing = end.own_doing
         return end.why
-
-    async def remove(self) -> None:
-        if self._removal is None or (self._removal.done() and _failed(self._removal)):
-            self._removal = asyncio.create_task(self._remove(), name=f"remove-{self._tags.id}")
-        await asyncio.shield(self._removal)
 
     async def let_go(self) -> None:
         """Without a broker it ends by itself."""
@@ -132,7 +111,3 @@ async def remove_pod(api: ApiClient, pods: PodWatch, name: str) -> bool:
 
 def _end_of(pod: Pod | None) -> PodEnd | None:
     return PodEnd("its pod was deleted by another than its broker", False) if pod is None else explain_end(pod)
-
-
-def _failed(task: asyncio.Task[None]) -> bool:
-    return task.cancelled() or task.exception() is not None

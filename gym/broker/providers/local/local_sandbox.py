@@ -23,6 +23,7 @@ from gym.broker.providers.local.records import (
     tree_of,
     write_record,
 )
+from gym.broker.providers.open_sandbox import OpenSandbox
 from gym.errors import InfraError
 from gym.wire.sandbox import SandboxSpec
 
@@ -39,7 +40,7 @@ class LocalBackend(Protocol):
     def forget(self, sandbox: LocalSandbox) -> None: ...
 
 
-class LocalSandbox:
+class LocalSandbox(OpenSandbox):
     """Fits `gym.broker.provider.ProviderSandbox`."""
 
     def __init__(
@@ -52,31 +53,16 @@ class LocalSandbox:
         channel: PipeChannel,
         group: ControlGroup | None,
     ) -> None:
+        super().__init__(spec, tags, channel)
         self._maker = maker
-        self._spec = spec
-        self._tags = tags
         self.folders = folders
         self._process = process
-        self._channel = channel
         self._group = group
         self._ooms_at_end = 0
         self._copied = asyncio.Lock()  # by one at a time: who copies makes it stand still, and go on
         self._removed = asyncio.Lock()
         self._gone = False
         self._sealed = False
-        self.own_doing = False
-
-    @property
-    def tags(self) -> Tags:
-        return self._tags
-
-    @property
-    def spec(self) -> SandboxSpec:
-        return self._spec
-
-    @property
-    def channel(self) -> PipeChannel:
-        return self._channel
 
     @property
     def pid(self) -> int:
