@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 
 from gym import labels
 from gym.engine import connect, find_engine
-from gym.errors import InfraError
+from gym.errors import GymError, InfraError
 from gym.runtime.compose.containers import Container, list_containers, state_of
 from gym.runtime.compose.layout import Layout
 from gym.runtime.identity import is_alive
@@ -20,10 +20,11 @@ from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
 from gym.runtime.local.pid_file import StackNote, find_processes, forget_note, read_notes
 from gym.runtime.runtime_names import RuntimeName
+from gym.runtime.slurm.shared_folder import FOLDER, JOB
 from gym.runtime.status import ReplicaState
 from gym.runtime.swarm.swarm_engine import find_swarm
 from gym.runtime.swarm.swarm_replicas import find_replicas, homes_on_swarm, status_on_swarm
-from gym.runtime.user_state import owner
+from gym.runtime.user_state import KnownHome, known_homes, owner
 from gym.wire.stack_names import ROUTER
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class StackList(BaseModel):
 
 def list_stacks() -> StackList:
     """Sorted by name and folder. An engine that does not answer hides its own stacks alone."""
-    local = find_local_stacks()
+    local = [*find_local_stacks(), *find_slurm_stacks()]
     engine = find_engine()
     if isinstance(engine, InfraError):
         return StackList(stacks=_sorted(local), no_engine=engine.what)
@@ -75,6 +76,11 @@ def find_local_stacks() -> list[FoundStack]:
         return [one for one in pool.map(_look_at, read_notes()) if one is not None]
 
 
+def find_slurm_stacks() -> list[FoundStack]:
+    """Those that have a job. Only a stack whose folder is there is known: no node of a cluster is asked."""
+    return [_of_job(one) for one in known_homes() if one.runtime == "slurm" and (one.home / FOLDER / JOB).exists()]
+
+
 def find_compose_stacks(client: docker.DockerClient) -> list[FoundStack]:
     by_home: dict[str, list[Container]] = {}
     for one in list_containers(client, labels.STACK_DIR, f"{labels.OWNER}={owner()}"):
@@ -84,6 +90,25 @@ def find_compose_stacks(client: docker.DockerClient) -> list[FoundStack]:
 
 def find_swarm_stacks(client: docker.DockerClient) -> list[FoundStack]:
     return [_on_swarm(client, home) for home in homes_on_swarm(client)]
+
+
+def _of_job(known: KnownHome) -> FoundStack:
+    from gym.runtime.slurm.slurm_runtime import SlurmRuntime  # noqa: PLC0415 (for those who have a cluster)
+
+    note = known.home / FOLDER / JOB
+    try:
+        status = SlurmRuntime().status(known.home)
+        state = _count([one.state for one in status.replicas]) if status else ""
+    except GymError as error:
+        status, state = None, error.what
+    return FoundStack(
+        stack=known.stack,
+        home=known.home,
+        runtime="slurm",
+        port=urlsplit(status.router).port if status and status.router else None,
+        since=note.stat().st_mtime if note.exists() else 0.0,
+        state=state,
+    )
 
 
 def _on_swarm(client: docker.DockerClient, home: Path) -> FoundStack:

@@ -42,6 +42,8 @@ def test_a_stack_on_two_nodes_takes_the_same_words_as_one_on_this_machine(
     hosts = {one["url"].rpartition(":")[0] for one in status["replicas"] if one["instance"] == "mcqa"}
     assert hosts == {"http://127.0.0.2", "http://127.0.0.3"}  # one replica on each node
     _assert_kept_secret(user, cluster)
+    listed = [one for one in json.loads(user.type("ls", "--json")) if one["home"] == str(user.home)]
+    assert [(one["runtime"], one["state"]) for one in listed] == [("slurm", "healthy")]
 
     rows = "mcqa"  # its examples
     assert "asks for a token" in user.type("rollouts", rows, "-o", "none.jsonl", code=1)

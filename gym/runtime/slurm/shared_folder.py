@@ -20,6 +20,7 @@ from gym.runtime.local.specs import StackOrder
 from gym.runtime.status import ReplicaStatus, StackStatus
 
 FOLDER = "slurm"
+JOB = "job.json"  # while there is a job of the stack
 TOKEN = "token"  # noqa: S105 (a file's name)
 _Document = TypeVar("_Document", bound=BaseModel)
 
@@ -109,13 +110,13 @@ class SharedFolder:
         self._write("wanted.json", wanted)
 
     def job(self) -> JobNote | None:
-        return self._read("job.json", JobNote)
+        return self._read(JOB, JobNote)
 
     def write_job(self, job: JobNote) -> None:
-        self._write("job.json", job)
+        self._write(JOB, job)
 
     def forget_job(self) -> None:
-        (self.path / "job.json").unlink(missing_ok=True)
+        (self.path / JOB).unlink(missing_ok=True)
 
     def run(self) -> JobRun | None:
         return self._read("run.json", JobRun)
