@@ -83,7 +83,7 @@ class ResourcesServer(Server, Generic[S]):
         self._cookie = f"{type(self).__name__}___{quote(config.name, safe='')}"
         self._seed = Hook.of(self.seed, Row)
         self._verify = Hook.of(self.verify, VerifyRequest)
-        self._shared = self._share_state() if config.state else None
+        self._shared_sessions = self._share_state() if config.state else None
         self._sweeper: asyncio.Task[None] | None = None
         self._http = HttpClient()
         self._peers = Peers(settings.discovery, addresses(settings.document), self._http)
@@ -175,9 +175,9 @@ class ResourcesServer(Server, Generic[S]):
         return SharedSessions(config.state, self.name, state_adapter(kind, self.seed), config.session_ttl_seconds)
 
     async def begin(self) -> None:
-        if self._shared is not None:
-            self.own(self._shared)
-            self.mcp_key = await self._shared.begin()
+        if self._shared_sessions is not None:
+            self.own(self._shared_sessions)
+            self.mcp_key = await self._shared_sessions.begin()
         self._sweeper = asyncio.create_task(self._sweep())
 
     async def end(self) -> None:
@@ -189,8 +189,8 @@ class ResourcesServer(Server, Generic[S]):
 
     async def call_tool(self, tool: Tool, body: bytes, session_id: str) -> tuple[Any, str]:
         """The tool's result, and the id of the session it ran in ("" when it needs none)."""
-        if self._shared is not None and tool.wants_state:
-            return await self._call_shared(self._shared, tool, body, session_id)
+        if self._shared_sessions is not None and tool.wants_state:
+            return await self._call_shared(self._shared_sessions, tool, body, session_id)
         if not tool.wants_state:
             self.sessions.find(session_id)  # a session in use stays young
             return await tool.call(body, None), session_id
@@ -206,12 +206,12 @@ class ResourcesServer(Server, Generic[S]):
 
     async def open_session(self, body: bytes, session_id: str) -> str:
         """Seeds a session and returns its id."""
-        if self._shared is not None:
-            before = await self._shared.state(session_id)
+        if self._shared_sessions is not None:
+            before = await self._shared_sessions.state(session_id)
             fresh = await self._seed(body, before)
             if before is not None and not self._seed.wants_state:
                 await self._let_go(before)
-            return await self._shared.open(fresh, session_id if before is not None else "")
+            return await self._shared_sessions.open(fresh, session_id if before is not None else "")
         held = self.sessions.find(session_id) if session_id else None
         state = await self._seed(body, held.state if held else None)
         opened = self.sessions.open(state, held.id if held else "")
@@ -227,8 +227,8 @@ class ResourcesServer(Server, Generic[S]):
             return Answer(b"{}")
         session_id = await self.open_session(call.body, self.session_id(call))
         headers = self._set_cookie(session_id)
-        if self._shared is not None:
-            reply = self.advertise(await self._shared.state(session_id))
+        if self._shared_sessions is not None:
+            reply = self.advertise(await self._shared_sessions.state(session_id))
             headers += ((HEADER_SHARED.encode(), b"1"),)
         else:
             session = self.sessions.find(session_id)
@@ -239,8 +239,8 @@ class ResourcesServer(Server, Generic[S]):
 
     async def _on_verify(self, call: Call) -> Answer:
         session_id = self.session_id(call)
-        if self._shared is not None and session_id:
-            return await self._verify_shared(self._shared, call, session_id)
+        if self._shared_sessions is not None and session_id:
+            return await self._verify_shared(self._shared_sessions, call, session_id)
         session = self.sessions.find(session_id) if session_id else None
         if session is None and session_id and self._verify.wants_state:
             raise self._lost()
@@ -281,8 +281,8 @@ class ResourcesServer(Server, Generic[S]):
             return {"reward": 0.0, "reason": str(error), "library_error": error.cause}
 
     async def _on_close(self, call: Call) -> Answer:
-        if self._shared is not None:
-            state = await self._shared.drop(self.session_id(call))
+        if self._shared_sessions is not None:
+            state = await self._shared_sessions.drop(self.session_id(call))
             await self._let_go(state)
             return json_answer({"closed": state is not None})
         session = self.sessions.drop(self.session_id(call))
