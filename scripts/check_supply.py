@@ -141,7 +141,7 @@ def advisory_faults(locks: Mapping[str, Sequence[LockedPackage]], snapshot: Mapp
         for one in (package for lock in locks.values() for package in lock):
             if one.name == normal(advisory["package"]) and one.version in advisory["versions"]:
                 fixed = ", ".join(advisory["fixed"]) or "no version yet"
-                yield f"{one.place}: {one.name} {one.version} has {advisory['id']}; mended in {fixed}"
+                yield f"{one.place}: {one.name} {one.version} has {advisory['id']}; fixed in {fixed}"
 
 
 def snapshot_of(audit: Mapping[str, Any], taken: str, accepted: Sequence[Mapping[str, str]]) -> dict[str, Any]:

@@ -144,7 +144,7 @@ class RedisQueue:
             what = f"{self.place}: another process collects into a copy of this output (collector {self.collector})"
             return UserError(what, "give each collector an -o of its own that no other was copied from")
         if scripts.BUSY in error.what:
-            what = f"{self.place}: other collectors are at work on it, so --fresh cannot begin it anew"
+            what = f"{self.place}: other collectors are at work on it, so --fresh cannot start it again"
             return UserError(what, "stop them first, or choose another --queue-name")
         return error
 

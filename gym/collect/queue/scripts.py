@@ -42,7 +42,7 @@ if redis.call('HGET', meta, 'token') ~= ARGV[1] or not is_whole() then return re
 """
 )
 
-# token, identity, total, collector, lease in ms, whether to begin anew -> token, identity, total, whether it was made
+# token, identity, total, collector, lease in ms, whether to start again -> token, identity, total, whether it was made
 JOIN = (
     _WHOLE
     + """

@@ -77,7 +77,7 @@ def test_a_version_with_a_known_hole_is_a_fault_unless_a_reason_is_given() -> No
     snapshot = snapshot_of(audit, "2026-01-02", [])
     assert snapshot["audited"] == {"six": "1.17.0"}
     assert list(advisory_faults(LOCKS, snapshot)) == [
-        "requirements/sdk.txt:1: six 1.17.0 has PYSEC-1; mended in 1.18",
+        "requirements/sdk.txt:1: six 1.17.0 has PYSEC-1; fixed in 1.18",
     ]
     assert not list(advisory_faults({"sdk": [SIX._replace(version="1.18")]}, snapshot))
     assert not list(advisory_faults(LOCKS, {**snapshot, "accepted": [{"id": "PYSEC-1", "reason": "not called"}]}))

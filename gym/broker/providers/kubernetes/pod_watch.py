@@ -21,7 +21,7 @@ LONGEST_PAUSE: Final = 5.0
 log = logging.getLogger("gym.broker")
 
 
-class WatchExpired(Exception):  # noqa: N818 (no failure: the next list mends it)
+class WatchExpired(Exception):  # noqa: N818 (no failure: a new list follows)
     """The API no longer has the events since the last one that was seen (410 Gone)."""
 
 
