@@ -88,6 +88,7 @@ tags_of_anybody = st.builds(
     expires=st.floats(0, 4e9),
     warm=words,
     parent=st.just(""),
+    request=words,
 )
 
 
