@@ -22,14 +22,14 @@ class Forecast:
         self.last = at
 
     def wanted(self, now: float, *, making: float, window: float, idle: float) -> int:
-        """As many as were asked for at most within `making` seconds, which a new one takes, and a spare one. None after
-        one request alone, as most images are asked for once, nor after a pause longer than `idle` and than twice the
-        longest one within the last `window` seconds."""
+        """As many as were asked for at most in twice the `making` seconds that a new one takes, and a spare one. None
+        after one request alone, as most images are asked for once, nor after a pause longer than `idle` and than twice
+        the longest one within the last `window` seconds."""
         while self._asked and self._asked[0] <= now - window:
             self._asked.popleft()
         if len(self._asked) < 2 or now - self.last > max(idle, 2 * self._longest_pause()):
             return 0
-        return self._busiest(making) + SPARE
+        return self._busiest(2 * making) + SPARE
 
     def _longest_pause(self) -> float:
         return max(later - earlier for earlier, later in pairwise(self._asked))

@@ -201,7 +201,8 @@ class WarmPools:
         if made is None:
             return
         now = self._clock()
-        pool.making_seconds += (now - began - pool.making_seconds) * SMOOTHING
+        seconds = pool.making_seconds
+        pool.making_seconds = max(now - began, seconds + (now - began - seconds) * SMOOTHING)  # rises at once
         if self._pools.get(pool.key) is not pool:
             self._host.drop(made, "its spec was no longer requested")
             return

@@ -26,7 +26,7 @@ def test_one_request_alone_keeps_none() -> None:
     assert wanted(asked(0.0, 1.0), 1.0) > 0
 
 
-@pytest.mark.parametrize(("making", "kept"), [(0.1, 2), (1.5, 3), (2.5, 4)])
+@pytest.mark.parametrize(("making", "kept"), [(0.1, 2), (0.75, 3), (1.25, 4)])
 def test_at_one_a_second_there_are_as_many_as_go_while_one_is_made_and_a_spare_one(making: float, kept: int) -> None:
     forecast = asked(*map(float, range(10)))
     assert wanted(forecast, 9.0, making) == kept
