@@ -80,6 +80,20 @@ async def test_without_a_pool_by_configuration_nothing_is_made_ahead() -> None:
             assert not running.broker.warm.status()
 
 
+async def test_a_built_image_has_ready_ones_once_it_is_there() -> None:
+    spec = {"build": {"dockerfile": "FROM task"}}
+    async with memory_broker(make_config(Grant(images=("task*",), build=True, warm=3))) as (engine, running, sandboxes):
+        engine.prepare_gate = "building"
+        creating = [asyncio.create_task(sandboxes.create(spec)) for _ in range(2)]
+        await until(lambda: engine.prepared)
+        running.broker.warm.tend(running.broker.tasks.spawn)
+        await asyncio.sleep(0)
+        assert not engine.made  # nothing is built for the pool's sake
+        engine.release("building")
+        await asyncio.gather(*creating)
+        await until(lambda: ready(running))
+
+
 async def test_ready_ones_go_without_requests() -> None:
     async with memory_broker(make_config(WARM, warm_idle_seconds=0.2)) as (engine, running, sandboxes):
         made = await made_twice(running, sandboxes)
