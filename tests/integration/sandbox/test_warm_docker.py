@@ -67,7 +67,10 @@ async def test_one_from_the_pool_is_in_nothing_different_from_one_made_for_its_r
             one["Config"].pop("Hostname")
         assert ours["Config"] == theirs["Config"]
         assert ours["HostConfig"] == theirs["HostConfig"]
-        look = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/pids.max /sys/fs/cgroup/cpu.max; pwd; env | sort"
+        limits = ours["HostConfig"]
+        assert (limits["Memory"], limits["PidsLimit"], limits["NanoCpus"]) == (96 << 20, 40, 5 * 10**8)
+        kernel = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null"  # v2, v1
+        look = f"{kernel}; pwd; ulimit -a; env | grep -v HOSTNAME | sort"
         answers = [(await box.exec(look)).stdout.text for box in (claimed, made)]
         assert str(96 << 20) in answers[0]
         assert answers[0] == answers[1]
