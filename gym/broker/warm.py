@@ -167,8 +167,8 @@ class WarmPools:
             now, making=pool.making_seconds, window=settings.warm_window_seconds, idle=settings.warm_idle_seconds
         )
         pool.target = min(wanted, pool.max_ready)
-        while len(pool.ready) > pool.target:
-            self._host.drop(pool.ready.popleft()[0], "its spec is no longer requested as often")
+        while pool.ready and not pool.target:  # one too many is handed out soon, and was paid for
+            self._host.drop(pool.ready.popleft()[0], "its spec is no longer requested")
         if not pool.held and now - pool.forecast.last > settings.warm_window_seconds:
             del self._pools[pool.key]
 

@@ -23,7 +23,7 @@ from tests.bench.sandbox_broker import ByHand, show
 from tests.support.sandbox_broker import OTHER_TOKEN, TOKEN, broker_process
 
 # What the swe server asks for: its default limits, no network, a label that says for what.
-LIMITS = {"cpus": 1.0, "memory": 2 << 30, "pids": 512}
+LIMITS: dict[str, Any] = {"cpus": 1.0, "memory": 2 << 30, "pids": 512}
 SPEC: dict[str, Any] = {"limits": LIMITS, "ttl": 7200, "labels": {"swe.role": "agent"}}
 Once = Callable[[], Awaitable[Callable[[], Awaitable[None]]]]  # up to the output; what it returns removes it
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import aiohttp
 import pytest
@@ -71,8 +72,8 @@ async def test_one_request_of_its_kind_makes_nothing_ready() -> None:
 
 
 async def test_without_a_pool_by_configuration_nothing_is_made_ahead() -> None:
-    for grant, knobs in ((Grant(images=("task*",), warm=0), {}), (WARM, {"warm_total": 0})):
-        async with memory_broker(make_config(grant, **knobs)) as (engine, running, sandboxes):
+    for config in (make_config(Grant(images=("task*",), warm=0)), make_config(WARM, warm_total=0)):
+        async with memory_broker(config) as (engine, running, sandboxes):
             await asyncio.gather(*(sandboxes.create(SPEC) for _ in range(4)))
             running.broker.warm.tend(running.broker.tasks.spawn)
             await asyncio.sleep(0)
@@ -180,7 +181,7 @@ class Pools:
             self.pools.tend(lambda work, _: group.create_task(work))
         return sum(pool["ready"] for pool in self.pools.status())
 
-    async def ask(self, image: str = "task", times: int = 4, **more: object) -> list[ProviderSandbox | None]:
+    async def ask(self, image: str = "task", times: int = 4, **more: Any) -> list[ProviderSandbox | None]:
         spec = SandboxSpec.model_validate({"image": image, "limits": {"memory": 100}, **more})
         return [self.pools.take(spec, "mcqa", 8) for _ in range(times)]
 
@@ -234,7 +235,7 @@ async def test_what_was_asked_for_differently_in_anything_is_not_handed_out() ->
     pools = Pools()
     await pools.ask()
     await pools.tend()
-    others: list[dict[str, object]] = [
+    others: list[dict[str, Any]] = [
         {"limits": {"memory": 101}},
         {"limits": {"memory": 100, "cpus": 0.5}},
         {"limits": {"memory": 100, "pids": 9}},
