@@ -116,10 +116,12 @@ class WarmPools:
         free = self._host.memory() - sum(pool.held * pool.spec.limits.memory for pool in self._pools.values())
         while free < 0 and (dropped := self._drop_one(self._pools.values())):
             free += dropped.spec.limits.memory
+        left = self._settings.warm_total - sum(pool.held for pool in self._pools.values())
         for pool in self._pools.values():
-            missing = pool.target - pool.held if now >= pool.not_before else 0
-            for _ in range(min(missing, self._room(pool, free))):
+            missing = min(pool.target - pool.held, left) if now >= pool.not_before else 0
+            for _ in range(min(missing, self._room(pool, free)) if missing > 0 else 0):
                 pool.making += 1
+                left -= 1
                 free -= pool.spec.limits.memory
                 spawn(self._fill(pool), f"warm {pool.spec.image or 'of a build'}")
 
@@ -180,10 +182,9 @@ class WarmPools:
         return pool
 
     def _room(self, pool: WarmPool, free: float) -> int:
-        """For how many more there is room: in all, in the instance's grant, in memory if each took all it may."""
-        every = self._settings.warm_total - sum(one.held for one in self._pools.values())
+        """For how many more there is room: in the instance's grant, and in memory if each took all it may."""
         own = sum(one.held for one in self._pools.values() if one.instance == pool.instance)
-        room = min(every, self._host.room(pool.instance) - own, free / pool.spec.limits.memory)
+        room = min(self._host.room(pool.instance) - own, free / pool.spec.limits.memory)
         return max(int(room), 0)
 
     async def _fill(self, pool: WarmPool) -> None:
