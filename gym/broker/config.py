@@ -52,9 +52,11 @@ class BrokerSettings(BaseModel):
     hand_over: bool = False
     """A stopping broker leaves the sandboxes to the next one."""
     warm_total: int = Field(default=64, ge=0)
-    """The most ready sandboxes of all kinds."""
+    """The most ready sandboxes of all kinds; 0: none."""
     warm_window_seconds: float = Field(default=60.0, gt=0)
-    """A pool of ready ones is as large as the use in this time."""
+    """A pool of ready ones is as large as the requests of this time say."""
+    warm_idle_seconds: float = Field(default=10.0, gt=0)
+    """Ready ones go after so long without a request, or twice the longest pause of that time if that is longer."""
     warm_age_seconds: float = Field(default=1800.0, gt=0)
     """A ready one that is older is replaced."""
     disk_high: float = Field(default=0.85, gt=0, le=1)

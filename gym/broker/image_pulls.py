@@ -71,7 +71,7 @@ class ImagePulls:
     def begin(self, spec: SandboxSpec, instance: str = "") -> PendingImage | None:
         """None where the image is there already."""
         key = source_key(spec)
-        if self._here.get(key, 0.0) > self._clock():
+        if self._is_here(key):
             return None
         coming = self._coming.get(key)
         if coming is None:
@@ -80,6 +80,10 @@ class ImagePulls:
             coming.task.add_done_callback(lambda _: self._coming.pop(key, None))
         coming.instances |= {instance} - {""}
         return coming
+
+    def is_here(self, spec: SandboxSpec) -> bool:
+        """Found or fetched a short while ago."""
+        return self._is_here(source_key(spec))
 
     def builds(self) -> dict[str, PendingImage]:
         """Pending images that are built, not pulled."""
@@ -91,6 +95,9 @@ class ImagePulls:
 
     def status(self) -> dict[str, object]:
         return {"ready": len(self._here), "coming": len(self._coming)}
+
+    def _is_here(self, key: str) -> bool:
+        return self._here.get(key, 0.0) > self._clock()
 
     async def _fetch(self, key: str, coming: PendingImage) -> str:
         try:

@@ -22,6 +22,7 @@ class Tags(NamedTuple):
     expires: float = 0.0  # seconds since the epoch
     warm: str = ""  # key of the pool it waits in; "" once handed out
     parent: str = ""
+    request: str = ""  # the id by which its request is known, where another broker has to know it again
 
 
 class Abilities(NamedTuple):

@@ -113,6 +113,7 @@ class SandboxRegistry:
         self._counts: Counter[str] = Counter()  # of the alive that are not lost, by instance
         self._gone: OrderedDict[str, RemovedSandbox] = OrderedDict()
         self._making: dict[str, int] = {}
+        self._requested: dict[str, str] = {}  # ids of requests that were given a ready sandbox, which had an id already
 
     def __iter__(self) -> Iterator[SandboxEntry]:
         return iter(tuple(self._alive.values()))
@@ -124,6 +125,8 @@ class SandboxRegistry:
         if (before := self._alive.get(entry.id)) is not None:
             self._counts[before.instance] -= before.state != "lost"
         self._alive[entry.id] = entry
+        if entry.tags.request:
+            self._requested[entry.tags.request] = entry.id
         self._counts[entry.instance] += entry.state != "lost"
 
     def lose(self, entry: SandboxEntry) -> None:
@@ -152,14 +155,16 @@ class SandboxRegistry:
             raise Lost(f"sandbox {sandbox_id} is gone: {gone.why}", own_doing=gone.own_doing)
         raise Unknown(f"no sandbox {sandbox_id[:80]!r} that this key opens")
 
-    def has(self, sandbox_id: str, caller: BrokerCaller) -> bool:
-        entry = self._alive.get(sandbox_id)
-        return entry is not None and caller.may_see(entry.instance)
+    def made_for(self, request_id: str, caller: BrokerCaller) -> SandboxEntry | None:
+        """What a request by its id of `id_of_request` was given, by this broker or by one before it."""
+        entry = self._alive.get(self._requested.get(request_id, request_id))
+        return entry if entry is not None and caller.may_see(entry.instance) else None
 
     def forget(self, entry: SandboxEntry, why: str) -> None:
         """It cannot be found from here on; removing it may take a while longer."""
         if (popped := self._alive.pop(entry.id, None)) is None:
             return
+        self._requested.pop(popped.tags.request, None)
         self._counts[popped.instance] -= popped.state != "lost"
         self._gone[entry.id] = RemovedSandbox(entry.instance, why, entry.own_doing)
         while len(self._gone) > REMEMBERED:

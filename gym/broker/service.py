@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -24,7 +25,7 @@ from gym.broker.meters import Meters
 from gym.broker.provider import Provider, ProviderSandbox, Tags
 from gym.broker.registry import SandboxEntry, SandboxRegistry, new_id
 from gym.broker.removals import Removals
-from gym.broker.warm import WarmPools
+from gym.broker.warm import PoolHost, WarmPools, free_memory
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import ExecRequest, Grant, SandboxSpec
 
@@ -56,6 +57,7 @@ class Broker:
     stopping: bool = False
     ready: bool = False
     engine_seconds: float = 0.0
+    memory: Callable[[], float] = free_memory
     background: dict[str, Callable[[], Coroutine[Any, Any, None]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -74,7 +76,9 @@ class Broker:
         self.idempotency = IdempotentRequests(self.tasks)
         self.removals = Removals(self.removes, self.tasks, self.audit, self.meters)
         self.images = ImagePulls(self.provider, self.pulls, self.tasks)
-        self.warm = WarmPools(settings, self._make_warm, self._drop)
+        self.warm = WarmPools(
+            settings, PoolHost(self._make_warm, self.removals.begin, self._room, self.memory, self.meters)
+        )
 
     # Making.
 
@@ -112,6 +116,7 @@ class Broker:
         check_labels(spec.labels)
         self._take_room(caller)
         try:
+            self.warm.make_room(caller.instance)
             tags = self._tags(requester, spec, parent=entry.id)._replace(instance=entry.instance)
             made = self._admit(await self._call_engine(requester, lambda: entry.sandbox.fork(tags)), spec)
         except Exception as error:
@@ -197,11 +202,16 @@ class Broker:
             raise RequestRefused(f"ttl: {seconds:g} s is more than this instance may ask for ({limit:g} s)", 422)
 
     def _take_room(self, caller: BrokerCaller) -> None:
-        limit = caller.grant.max_sandboxes
-        if not caller.operator and self.registry.count(caller.instance) >= limit:
+        if not caller.operator and self._room(caller.instance) <= 0:
             self.meters.count("create", "busy")
+            limit = caller.grant.max_sandboxes
             raise Busy(f"{caller.instance} has {limit} sandboxes already, as many as its grant allows", 1.0)
         self.registry.reserve(caller.instance)
+
+    def _room(self, instance: str) -> float:
+        """How many more sandboxes may be handed out; the operator's have no bound."""
+        access = self.config.instances.get(instance)
+        return access.grant.max_sandboxes - self.registry.count(instance) if access else math.inf
 
     def _from_warm(self, requester: Requester, spec: SandboxSpec) -> SandboxEntry | None:
         """Hands out a ready sandbox at once and writes its tags to the engine in the background. If the broker dies
@@ -209,7 +219,8 @@ class Broker:
         sandbox = self.warm.take(spec, requester.caller.instance, requester.caller.grant.warm)
         if sandbox is None:
             return None
-        tags = self._tags(requester, spec)._replace(id=sandbox.tags.id)
+        self.images.begin(spec, requester.caller.instance)  # looks it up again now and then, for the next ones
+        tags = self._tags(requester, spec)._replace(id=sandbox.tags.id, request=requester.id)
         entry = self._admit(sandbox, spec, tags)
         entry.retagging = self.tasks.spawn(self._retag(entry, tags), f"hand out {entry.id}")
         return entry
@@ -221,6 +232,7 @@ class Broker:
             log.warning("sandbox %s: its new owner could not be written to the engine: %s", entry.id, error)
 
     async def _make_new(self, requester: Requester, spec: SandboxSpec) -> ProviderSandbox:
+        self.warm.make_room(requester.caller.instance)
         self.breaker.check_open()
         await self.images.need(spec, requester.deadline, instance=requester.caller.instance)
         bare = spec.model_copy(update={"command": ()})
@@ -242,8 +254,8 @@ class Broker:
         return sandbox
 
     async def _make_warm(self, spec: SandboxSpec, instance: str, key: str) -> ProviderSandbox | None:
-        """Only while no request waits for a create."""
-        if self.stopping or self.breaker.state != "closed":
+        """Only of an image that is there, and while no request waits for a create."""
+        if self.stopping or self.breaker.state != "closed" or not self.images.is_here(spec):
             return None
         slot = self.creates.try_enter()
         if slot is None:
@@ -315,9 +327,6 @@ class Broker:
         return Tags(
             requester.id or new_id(), stack, instance, requester.owner, requester.rollout, expires, parent=parent
         )
-
-    def _drop(self, sandbox: ProviderSandbox, why: str) -> None:
-        self.removals.begin(sandbox, why)
 
     def _note_made(self, event: str, entry: SandboxEntry, began: float, **facts: Any) -> None:
         seconds = asyncio.get_running_loop().time() - began

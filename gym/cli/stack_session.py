@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +22,7 @@ from gym.runtime.runtime_names import (
     write_choice,
 )
 from gym.runtime.user_state import remember_home
+from gym.wire.stack_notes import SANDBOXES, SandboxNotes, read_note
 
 if TYPE_CHECKING:
     from gym.runtime.protocol import Runtime
@@ -126,6 +128,12 @@ def strict_verifiers(home: Path) -> tuple[str, ...]:
             found = orjson.loads(path.read_bytes())["instances"]
             return tuple(name for name, one in found.items() if one.get("strict"))
     return ()
+
+
+def sandboxes_of(home: Path) -> SandboxNotes | None:
+    """What the stack's broker wrote a moment ago; None where there is none, or it writes no more."""
+    found = read_note(SandboxNotes, home / "notes" / SANDBOXES)
+    return None if found is None or found.is_stale(time.time()) else found
 
 
 def router_of(stack: str) -> str:

@@ -14,6 +14,7 @@ from gym.files import write_atomically
 
 REPLICAS: Final = "replicas.json"
 SANDBOXES: Final = "sandboxes.json"
+STALE_SECONDS: Final = 15.0  # the broker writes every two
 SHARED: Final = 0o644  # read by another user inside a container; the stack's home itself is private
 
 M = TypeVar("M", bound=BaseModel)
@@ -46,6 +47,9 @@ class SandboxNotes(ConsoleNote):
     at_once: int = 0  # how many may be made at once just now
     breaker: str = "closed"
     at: float = 0.0  # seconds since the epoch: who reads it sees whether the writer still writes
+
+    def is_stale(self, now: float) -> bool:
+        return now - self.at > STALE_SECONDS
 
 
 def write_note(path: Path, note: BaseModel) -> None:

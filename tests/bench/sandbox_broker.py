@@ -40,12 +40,13 @@ def show(what: str, milliseconds: list[float], base: list[float] | None = None) 
 
 
 class ByHand:
-    def __init__(self, image: str) -> None:
+    def __init__(self, image: str, limits: dict[str, int] | None = None) -> None:
         self.engine = EngineClient()
         self.image = image
+        self.limits = {**LIMITS, **(limits or {})}
 
     async def create(self) -> str:
-        body = {"Image": self.image, "Entrypoint": ["sleep"], "Cmd": ["600"], "HostConfig": LIMITS}
+        body = {"Image": self.image, "Entrypoint": ["sleep"], "Cmd": ["600"], "HostConfig": self.limits}
         made = await self.engine.call("POST", "/containers/create", json=body, doing="create")
         await self.engine.call("POST", f"/containers/{made['Id']}/start", doing="start")
         return str(made["Id"])

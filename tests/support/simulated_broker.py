@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
@@ -33,7 +34,7 @@ class SimulatedBroker:
         access = InstanceAccess(token_sha256=token_digest("a token"), grant=grant)
         settings = BrokerSettings(queue=100_000, warm_total=max(scale.warm, 1) * 16)
         config = BrokerConfig(stack="simulated", settings=settings, instances={INSTANCE: access})
-        self._broker = Broker(config, self._engine, lambda spec, _: spec, _Silent())
+        self._broker = Broker(config, self._engine, lambda spec, _: spec, _Silent(), memory=lambda: math.inf)
         self._caller = BrokerCaller(INSTANCE, grant)
         self._cores = sandbox_cores
         self._renewals: asyncio.Task[None] | None = None

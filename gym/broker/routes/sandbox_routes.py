@@ -61,8 +61,8 @@ async def create(request: Request) -> Answer:
     requester = request.requester(asked.rollout, asked.owner, fixed)
 
     async def work() -> bytes:
-        if fixed and request.broker.registry.has(fixed, request.caller):  # made for a broker that has ended since
-            return info_json(request.broker.registry.find(fixed, request.caller))
+        if fixed and (made := request.broker.registry.made_for(fixed, request.caller)):
+            return info_json(made)  # it was asked of a broker that has ended since
         return info_json(in_time(request, await request.broker.create(requester, asked.spec())))
 
     return Answer(await request.run_once("", request_id, body, work), 201)
@@ -119,8 +119,8 @@ async def fork(request: Request) -> Answer:
     requester = request.requester(asked.rollout or tags.rollout, asked.owner or tags.owner, fixed)
 
     async def work() -> bytes:
-        if fixed and request.broker.registry.has(fixed, request.caller):
-            return info_json(request.broker.registry.find(fixed, request.caller))
+        if fixed and (made := request.broker.registry.made_for(fixed, request.caller)):
+            return info_json(made)
         return info_json(in_time(request, await request.broker.fork(requester, entry, asked.ttl, asked.labels)))
 
     return Answer(await request.run_once("", f"{entry.id} {request_id}" if request_id else "", body, work), 201)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gym.cli import console
 from gym.cli.replica_table import replica_table
-from gym.cli.stack_session import find_session, running, strict_verifiers
+from gym.cli.stack_session import find_session, running, sandboxes_of, strict_verifiers
 from gym.labels import DEFAULT_STACK
 
 
@@ -12,11 +12,15 @@ def show(stack: str = DEFAULT_STACK, *, as_json: bool = False) -> int:
     session = find_session(stack)
     status = running(session)
     if as_json:
-        strict = strict_verifiers(session.home)
-        console.show_json(status.model_dump(mode="json") | {"healthy": status.healthy, "strict": strict})
+        more = {"healthy": status.healthy, "strict": strict_verifiers(session.home)}
+        if sandboxes := sandboxes_of(session.home):
+            more["sandboxes"] = sandboxes.model_dump(mode="json")
+        console.show_json(status.model_dump(mode="json") | more)
         return 0
     console.show(replica_table(status))
     console.note(f"\nstack {status.stack} on the {status.runtime} runtime, router {status.router}")
+    if sandboxes := sandboxes_of(session.home):
+        console.note(f"sandboxes: {sandboxes.alive}, waiting: {sandboxes.waiting}, warm: {sandboxes.warm}")
     if strict := strict_verifiers(session.home):
         console.note(f"strict: {', '.join(strict)}")
     return 0

@@ -15,7 +15,7 @@ function showTiles(view) {
     tile("Held back", short(waiting), waiting ? "calls wait for a provider" : "no provider refuses calls", waiting ? "warn" : ""),
   ];
   const boxes = view.sandboxes;
-  if (boxes) tiles.push(tile("Sandboxes", short(boxes.alive), [`${boxes.waiting} queued`, boxes.warm ? `${boxes.warm} ready` : "", boxes.breaker === "closed" ? boxes.provider : "the engine fails", boxes.stale ? "old: the broker is silent" : ""].filter(Boolean).join(" · "), boxes.waiting || boxes.stale || boxes.breaker !== "closed" ? "warn" : ""));
+  if (boxes) tiles.push(tile("Sandboxes", short(boxes.alive), [`${boxes.waiting} queued`, boxes.warm ? `warm: ${boxes.warm}` : "", boxes.breaker === "closed" ? boxes.provider : "the engine fails", boxes.stale ? "old: the broker is silent" : ""].filter(Boolean).join(" · "), boxes.waiting || boxes.stale || boxes.breaker !== "closed" ? "warn" : ""));
   if (memory !== null) tiles.push(tile("Memory", bytes(memory), "of all servers that tell"));
   $("tiles").replaceChildren(...tiles);
 }

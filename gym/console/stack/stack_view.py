@@ -21,7 +21,6 @@ from gym.wire.discovery import Discovery
 from gym.wire.stack_notes import REPLICAS, SANDBOXES, ReplicaNote, ReplicaNotes, SandboxNotes, read_note
 
 METRICS_SECONDS: Final = 2.0
-STALE_SECONDS: Final = 15.0  # the broker writes every two
 OWN: Final = ("router", "console", "sandbox")
 
 
@@ -134,7 +133,7 @@ class StackView:
         found = read_note(SandboxNotes, self._parts.notes / SANDBOXES) if self._parts.notes else None
         if found is None:
             return None
-        return found.model_dump() | {"stale": time.time() - found.at > STALE_SECONDS}
+        return found.model_dump() | {"stale": found.is_stale(time.time())}
 
 
 def _processor_sums(notes: Mapping[str, ReplicaNote]) -> dict[str, float]:

@@ -22,8 +22,9 @@ BEHAVED = tuple(one for one in BEHAVIOURS if not one.name.startswith(OTHERWISE))
     ("provider", "image"),
     [("subprocess", "host"), pytest.param("docker", "python:3.13-slim", marks=pytest.mark.docker)],
 )
-async def test_the_suite_passes_over_http(tmp_path: Path, provider: str, image: str) -> None:
-    with broker_process(tmp_path, provider, grant=GRANT) as broker:
+@pytest.mark.parametrize("warm", [0, 4])
+async def test_the_suite_passes_over_http(tmp_path: Path, provider: str, image: str, warm: int) -> None:
+    with broker_process(tmp_path, provider, grant=GRANT.model_copy(update={"warm": warm})) as broker:
         async with Sandboxes(broker.url, TOKEN) as sandboxes:
             abilities = (await sandboxes.status())["abilities"]
             reported = Abilities(**{**abilities, "networks": tuple(abilities["networks"])})
@@ -31,9 +32,11 @@ async def test_the_suite_passes_over_http(tmp_path: Path, provider: str, image: 
                 make_factory(sandboxes), reported, image=image, behaviours=BEHAVED, flood=300_000_000
             )
             left = await sandboxes.alive()
+            hits = 'verb="claim",outcome="hit"' in (await sandboxes.call("GET", "/metrics")).body.decode()
     assert not [outcome for outcome in outcomes if outcome.state == "failed"], show(outcomes)
     assert sum(outcome.state == "passed" for outcome in outcomes) >= 40, show(outcomes)
     assert not left
+    assert hits == bool(warm)
 
 
 def show(outcomes: tuple[BehaviourResult, ...]) -> str:

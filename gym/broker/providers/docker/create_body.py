@@ -134,7 +134,7 @@ def container_name(tags: Tags) -> str:
 
 
 def retagged_name(tags: Tags) -> str:
-    values = [tags.instance, tags.owner, tags.rollout, tags.expires, tags.warm]
+    values = [tags.instance, tags.owner, tags.rollout, tags.expires, tags.warm, tags.request]
     return f"gym-{tags.id}.{urlsafe_b64encode(orjson.dumps(values)).decode().rstrip('=')}"
 
 
@@ -168,12 +168,14 @@ def labels_to_tags(found: Mapping[str, str], name: str = "") -> Tags:
     values = name.lstrip("/").partition(".")[2]
     try:
         later = orjson.loads(urlsafe_b64decode(values + "=" * (-len(values) % 4))) if values else None
-        return tags if later is None else tags._replace(**dict(zip(LATER, later, strict=True)))
+        if later is None or len(later) < len(LATER) - 1:  # names that an earlier version gave have no request
+            return tags
+        return tags._replace(**dict(zip(LATER, later, strict=False)))
     except (ValueError, TypeError):
         return tags
 
 
-LATER: Final = ("instance", "owner", "rollout", "expires", "warm")
+LATER: Final = ("instance", "owner", "rollout", "expires", "warm", "request")
 
 
 def labels_to_spec(found: Mapping[str, str], env: Collection[str], image: str) -> SandboxSpec:
