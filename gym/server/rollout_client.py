@@ -28,10 +28,11 @@ from gym.server.budget import Budget
 from gym.server.replicas import Peers, Replica
 from gym.server.run_trace import OWN, RunTrace
 from gym.wire.failures import FailureKind, RolloutError, error_from_reply
-from gym.wire.json_text import read_json, write_json
+from gym.wire.json_text import write_json
 from gym.wire.policy_endpoint import URL, PolicyEndpoint
 from gym.wire.rows import DEFAULTS, PARAMS
 from gym.wire.splice import splice
+from gym.wire.unread import read_with_items
 
 PAUSES = (0.05, 0.1, 0.25, 0.6, 2.0)  # between tries to connect, 3 s in all: a replica that restarts is back by then
 SAYS = ("input", "instructions", "prompt")  # what a model can be asked by
@@ -110,7 +111,7 @@ class RolloutClient:
         if trace:
             trace.answered += 1
         try:
-            parsed = read_json(reply.body)
+            parsed = read_with_items(reply.body, "model")
         except orjson.JSONDecodeError:
             parsed = None
         if not isinstance(parsed, dict) or not isinstance(parsed.get("output"), list):
@@ -130,7 +131,7 @@ class RolloutClient:
         """The verified rollout, as the resources server wrote it."""
         body = splice(row, {"response": response}, keys=row_keys)
         reply = await self.post(self.resources_server, "/verify", body, kind="resources", hop="verify")
-        if b'"reward"' not in reply.body:
+        if reply.body.rfind(b'"reward"') < 0:  # our servers write it last
             raise RolloutError("resources", "/verify answered without a reward", server=self.resources_server)
         self.session_open = False
         return reply.body

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -11,6 +11,22 @@ from pydantic_core import from_json
 from gym.wire.json_text import write_any_json, write_json
 
 ANYTHING = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+
+
+class WrittenList:
+    """A JSON list that only grows: each value is written once, and copied from then on."""
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+
+    def extend(self, values: Sequence[Any]) -> None:
+        if values:
+            self._text += (b"," if self._text else b"") + write_json(values)[1:-1]
+
+    @property
+    def whole(self) -> orjson.Fragment | list[Any]:
+        """For a field of what orjson writes."""
+        return orjson.Fragment(b"".join((b"[", self._text, b"]"))) if self._text else []
 
 
 def splice(body: bytes, fields: Mapping[str, Any], *, keys: Collection[str]) -> bytes:
