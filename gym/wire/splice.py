@@ -42,5 +42,6 @@ def splice(body: bytes, fields: Mapping[str, Any], *, keys: Collection[str]) -> 
 
 def splice_raw(body: bytes, extra: bytes, *, empty: bool = False) -> bytes:
     """Two JSON objects as one. The caller knows that they share no key and whether the first one is empty."""
-    head = body.rstrip()[:-1]
-    return head + (b"" if empty else b",") + extra[1:]
+    end = len(body.rstrip()) - 1
+    # One copy: each one more of 3 MB is 1.5 ms, most of it the kernel's for pages that were not used before.
+    return b"".join((memoryview(body)[:end], b"" if empty else b",", memoryview(extra)[1:]))
