@@ -37,7 +37,7 @@ from gym.server.tools import Tool, collect_tools, result_to_json
 from gym.server.workers import AnswerTooCostly
 from gym.wire import metrics
 from gym.wire.failures import RolloutError
-from gym.wire.json_text import contains
+from gym.wire.json_text import lacks
 from gym.wire.pass_rates import pass_and_majority
 from gym.wire.rows import (
     ReverifyMode,
@@ -408,7 +408,7 @@ class Hook:
     def parse(self, body: bytes) -> BaseModel:
         if self.reads_items and (request := read_with_unread(self.model, body)) is not None:
             return request
-        if contains(body, b"NaN") or contains(body, b"Infinity"):
+        if not (lacks(body, b"NaN") and lacks(body, b"Infinity")):
             _refuse_what_json_cannot_say(body)
         try:
             return read_body(self.model, body)

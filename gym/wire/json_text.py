@@ -17,6 +17,7 @@ ESCAPE: Final = re.compile(
 )
 HALF: Final = re.compile(r"[\ud800-\udfff]")
 EVERY: Final = 1024  # bytes: what is more frequent is not rare
+SHORT: Final = 16 * 1024
 
 
 def repair_body(body: bytes) -> bytes:
@@ -26,20 +27,23 @@ def repair_body(body: bytes) -> bytes:
             body.decode()
         except UnicodeDecodeError:
             body = body.decode("utf-8", "replace").encode()
-    if contains(body, b"\\u") and (b"\\ud" in body or b"\\uD" in body):
+    if not lacks(body, b"\\u") and (b"\\ud" in body or b"\\uD" in body):
         body = ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], body)
     return body
 
 
-def contains(body: bytes, needle: bytes) -> bool:
-    """`needle in body`, from one first letter to the next: 20 times as fast where that is rare, as in arrays of numbers
-    (0.1 ms instead of 2.2 for 3 MB)."""
+def lacks(body: bytes, needle: bytes) -> bool:
+    """Whether `needle` is surely not in it. False where it is, and where a long body would have to be searched.
+
+    It goes from one first letter to the next, which takes a twentieth of a search where those are rare, as in arrays of
+    numbers: 0.1 ms instead of 2.2 for 3 MB.
+    """
     at = -1
     for _ in range(1 + len(body) // EVERY):
         at = body.find(needle[:1], at + 1)
         if at < 0 or body.startswith(needle, at):
-            return at >= 0
-    return body.find(needle, at) >= 0
+            return at < 0
+    return len(body) <= SHORT and needle not in body
 
 
 def read_json(body: bytes) -> Any:

@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 
 from gym.wire import items
 from gym.wire.failures import RolloutError
-from gym.wire.json_text import contains
+from gym.wire.json_text import lacks
 from gym.wire.unread import cut_arrays, read_all
 
 M = TypeVar("M", bound=BaseModel)
@@ -138,7 +138,7 @@ def has_plain_items(model: type[BaseModel]) -> bool:
 def read_with_unread(model: type[M], body: bytes) -> M | None:
     """`read_body` with the items' long arrays unread; None where it has to read all of them."""
     cut = cut_arrays(body)
-    if cut is None or contains(cut.light, b"NaN") or contains(cut.light, b"Infinity"):
+    if cut is None or not (lacks(cut.light, b"NaN") and lacks(cut.light, b"Infinity")):
         return None
     try:
         request = read_body(model, cut.light)

@@ -2,9 +2,9 @@
 
     nice .venv/bin/python -m tests.bench.large_bodies [--ids 100000] [--image 1000000] [--rollouts 40]
 
-`moved` is what a hop reads and writes. Beside it stands what a server costs that reads and writes as much and does nothing
-else (`echo`), and one `orjson.loads` of the same body, both of the same run. The goal: 1.2 ms a hop above `echo`, where the
-hop does not look at them. The collector does: it checks that they add up, and that what it writes down is JSON.
+`moved` is what a hop reads and writes. Beside it stands what a server costs that reads and writes as much and does
+nothing else (`echo`), and one `orjson.loads` of the same body, both of the same run. The goal: 1.2 ms a hop above it,
+where the hop does not look at them. The collector does: it checks that they add up, and that it writes down JSON.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     .venv/bin/python tests/bench/large_endpoint.py [--ids 0] [--text 400] [--steps 0] [--tool get_weather]
 
-It answers with a tool call until the request has as many tool outputs as `--steps` says, then with a text. Each reply has
-as many ids of its prompt, ids of what was drawn and log-probs as `--ids` says. Bodies of requests are counted, not read.
+It answers with a tool call until the request has as many tool outputs as `--steps` says, then with a text. Each reply
+has as many ids of its prompt, ids of what was drawn and log-probs as `--ids` says. Requests are counted, not read.
 """
 
 from __future__ import annotations

@@ -80,7 +80,9 @@ class Stack:
         limited = ("--limit", limit) if limit else ()
         command = (*source, "-o", "out.jsonl", "--repeats", repeats, "--concurrency", concurrency, *limited)
         used, begun = children_cpu(), time.perf_counter()
-        process = subprocess.Popen([str(GYM), "rollouts", *map(str, command)], cwd=self.folder, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [str(GYM), "rollouts", *map(str, command)], cwd=self.folder, stdout=subprocess.DEVNULL
+        )
         meter = Meter([process.pid])
         meter.start()
         code = process.wait()

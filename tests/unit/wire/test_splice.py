@@ -6,11 +6,12 @@ import json
 import math
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gym.wire.splice import splice, splice_raw
+from gym.wire.splice import WrittenList, splice, splice_raw
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -67,3 +68,14 @@ def test_infinity_that_a_peer_wrote_is_not_read_as_null() -> None:
 def test_two_objects_become_one() -> None:
     assert splice_raw(b'{"a":1}', b'{"b":2}') == b'{"a":1,"b":2}'
     assert splice_raw(b"{}", b'{"b":2}', empty=True) == b'{"b":2}'
+
+
+@given(parts=st.lists(st.lists(ADDED, max_size=3), max_size=5))
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_a_written_list_is_the_list_of_all_that_was_added(parts: list[list[dict[str, Any]]]) -> None:
+    written = WrittenList()
+    for part in parts:
+        written.extend(part)
+    added = [value for part in parts for value in part]
+    assert orjson.dumps({"input": written.whole}) == orjson.dumps({"input": added})
+    assert bool(written.whole) == bool(added)
