@@ -2,8 +2,8 @@
 
     nice .venv/bin/python -m tests.bench.curves [--only concurrency|replicas|rows|steps|ids] [--points 1,64,1000]
 
-The model is `openai` before an endpoint that is not counted. Each row has the line that it should follow, and `off` says
-by how much it leaves it: CPU a rollout over what the first point and the line give.
+The model is `openai` before an endpoint that is not counted. Each curve has the line that it should follow, and `off`
+says by how much a point leaves it: CPU a rollout over what the first point and the line give.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def show(curve: Curve, sizes: tuple[int, ...]) -> None:
 def concurrency(count: int) -> Point:
     with stack("mcqa") as one:
         one.collect(20)
-        return Point(count, one.collect(max(200, 2 * count // 5), concurrency=count))
+        return Point(count, one.collect(max(200, count // 5), concurrency=count))
 
 
 def replicas(count: int) -> Point:
