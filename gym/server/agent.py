@@ -138,7 +138,7 @@ class Agent(Server):
         params = agent_tools.offered(params)
         asked = items.input_items(params.get("input"))
         output: list[items.Item] = []
-        said = WrittenList()  # at each step the model is sent all of it again: 200 steps wrote the first item 200 times
+        said = WrittenList()  # at each step the model is sent all of it again; it is written once
         said.extend(asked)
         sent = 0
         usage: dict[str, Any] | None = None
@@ -146,7 +146,7 @@ class Agent(Server):
         while True:
             said.extend(output[sent:])
             sent = len(output)
-            reply = await rollout.ask_model({**params, "input": said.whole})
+            reply = await rollout.ask_model(params, said=said)
             new = reply["output"]
             output.extend(new)
             usage = items.add_usage(usage, reply.get("usage"))

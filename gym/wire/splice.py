@@ -23,10 +23,17 @@ class WrittenList:
         if values:
             self._text += (b"," if self._text else b"") + write_json(values)[1:-1]
 
-    @property
-    def whole(self) -> orjson.Fragment | list[Any]:
-        """For a field of what orjson writes."""
-        return orjson.Fragment(b"".join((b"[", self._text, b"]"))) if self._text else []
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def write_into(self, fields: Mapping[str, Any], name: str) -> bytes:
+        """The object with the list as this field, by one copy: more of them cost more than to write it all again."""
+        names = list(fields)
+        at = names.index(name) if name in fields else len(names)
+        head = write_json({key: fields[key] for key in names[:at]})[1:-1]
+        tail = write_json({key: fields[key] for key in names[at + 1 :]})[1:-1]
+        first = (b"{", head, b"," if head else b"", write_json(name), b":[")
+        return b"".join((*first, self._text, b"]", b"," if tail else b"", tail, b"}"))
 
 
 def splice(body: bytes, fields: Mapping[str, Any], *, keys: Collection[str]) -> bytes:

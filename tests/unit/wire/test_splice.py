@@ -70,12 +70,17 @@ def test_two_objects_become_one() -> None:
     assert splice_raw(b"{}", b'{"b":2}', empty=True) == b'{"b":2}'
 
 
-@given(parts=st.lists(st.lists(ADDED, max_size=3), max_size=5))
-@settings(max_examples=100, deadline=None, derandomize=True)
-def test_a_written_list_is_the_list_of_all_that_was_added(parts: list[list[dict[str, Any]]]) -> None:
+@given(
+    fields=OBJECTS, parts=st.lists(st.lists(ADDED, max_size=3), max_size=5), name=st.sampled_from(["input", "", "é"])
+)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_a_written_list_is_the_list_of_all_that_was_added(
+    fields: dict[str, Any], parts: list[list[dict[str, Any]]], name: str
+) -> None:
+    fields = {key: repr(value) for key, value in fields.items()}
     written = WrittenList()
     for part in parts:
         written.extend(part)
     added = [value for part in parts for value in part]
-    assert orjson.dumps({"input": written.whole}) == orjson.dumps({"input": added})
-    assert bool(written.whole) == bool(added)
+    assert written.write_into(fields, name) == orjson.dumps({**fields, name: added})
+    assert bool(written) == bool(added)
