@@ -3,7 +3,8 @@
     nice .venv/bin/python -m tests.bench.curves [--only concurrency|replicas|rows|steps|ids] [--points 1,64,1000]
 
 The model is `openai` before an endpoint that is not counted. Each curve has the line that it should follow, and `off`
-says by how much a point leaves it: CPU a rollout over what the first point and the line give.
+says by how much a point leaves it: its CPU over what the line gives. Where bytes grow, what the first point costs is
+taken as fixed, and the second says what a MB costs.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Curve(NamedTuple):
     line: str
     measure: Callable[[int], Point]
     per: Callable[[Point], float]  # what CPU a rollout is divided by, so that the line is flat
+    has_fixed: bool = False  # the first point is the part that does not grow
 
 
 def main() -> None:
@@ -54,15 +56,18 @@ def show(curve: Curve, sizes: tuple[int, ...]) -> None:
     print(f"\n{curve.label}. It should follow: {curve.line}. {load()}\n")
     print("| size | rollouts/s | CPU ms: model | agent | resources | collector | all | off | collector MB | moved MB |")
     print("|---|---|---|---|---|---|---|---|---|---|")
-    first = 0.0
-    for size in sizes:
+    fixed = first = 0.0
+    for number, size in enumerate(sizes):
         point = curve.measure(size)
         cost = point.cost
-        level = cost.total / curve.per(point)
+        level = (cost.total - fixed) / curve.per(point)
+        if curve.has_fixed and not number:
+            fixed, level = cost.total, 0.0
         first = first or level
         parts = " | ".join(f"{one:.2f}" for one in (*cost[:4], cost.total))
         memory = f"{cost.collector_kib / 1024:.0f} | {point.megabytes:.2f}"
-        print(f"| {size:,} | {cost.rate:.1f} | {parts} | {level / first:.2f} | {memory} |", flush=True)
+        off = f"{level / first:.2f}" if first else ""
+        print(f"| {size:,} | {cost.rate:.1f} | {parts} | {off} | {memory} |", flush=True)
     print(load())
 
 
@@ -130,14 +135,13 @@ def _requests(output: list[dict[str, object]], head: int) -> Iterator[int]:
 
 
 AGENT = "mcqa_simple_agent.responses_api_agents.simple_agent"
+FLAT, PER_MB = "CPU a rollout stays the same", "a part that is fixed, and one for each MB"
 CURVES = {
-    "concurrency": Curve("In flight", "CPU a rollout stays the same", concurrency, lambda _: 1.0),
-    "replicas": Curve("Replicas of agent and verifier", "CPU a rollout stays the same", replicas, lambda _: 1.0),
-    "rows": Curve("KB a row", "a part that is fixed, and one for each MB", rows, lambda one: 1 + one.megabytes),
+    "concurrency": Curve("In flight", FLAT, concurrency, lambda _: 1.0),
+    "replicas": Curve("Replicas of agent and verifier", FLAT, replicas, lambda _: 1.0),
+    "rows": Curve("KB a row", PER_MB, rows, lambda one: one.megabytes, True),
     "steps": Curve("Steps", "CPU a step stays the same", steps, lambda one: one.size + 1.0),
-    "ids": Curve(
-        "Thousand ids a turn", "a part that is fixed, and one for each MB", ids, lambda one: 1 + one.megabytes
-    ),
+    "ids": Curve("Thousand ids a turn", PER_MB, ids, lambda one: one.megabytes, True),
 }
 
 if __name__ == "__main__":
