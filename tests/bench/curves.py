@@ -54,8 +54,10 @@ def main() -> None:
 
 def show(curve: Curve, sizes: tuple[int, ...]) -> None:
     print(f"\n{curve.label}. It should follow: {curve.line}. {load()}\n")
-    print("| size | rollouts/s | CPU ms: model | agent | resources | collector | all | off | collector MB | moved MB |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print(
+        "| size | rollouts/s | CPU ms: model | agent | resources | collector | all | off | collector MB | moved MB | failed |"
+    )
+    print("|---" * 11 + "|")
     fixed = first = 0.0
     for number, size in enumerate(sizes):
         point = curve.measure(size)
@@ -67,7 +69,7 @@ def show(curve: Curve, sizes: tuple[int, ...]) -> None:
         parts = " | ".join(f"{one:.2f}" for one in (*cost[:4], cost.total))
         memory = f"{cost.collector_kib / 1024:.0f} | {point.megabytes:.2f}"
         off = f"{level / first:.2f}" if first else ""
-        print(f"| {size:,} | {cost.rate:.1f} | {parts} | {off} | {memory} |", flush=True)
+        print(f"| {size:,} | {cost.rate:.1f} | {parts} | {off} | {memory} | {cost.failed} |", flush=True)
     print(load())
 
 
