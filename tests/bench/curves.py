@@ -54,9 +54,8 @@ def main() -> None:
 
 def show(curve: Curve, sizes: tuple[int, ...]) -> None:
     print(f"\n{curve.label}. It should follow: {curve.line}. {load()}\n")
-    print(
-        "| size | rollouts/s | CPU ms: model | agent | resources | collector | all | off | collector MB | moved MB | failed |"
-    )
+    hops = "CPU ms: model | agent | resources | collector | all"
+    print(f"| size | rollouts/s | {hops} | off | collector MB | moved MB | failed |")
     print("|---" * 11 + "|")
     fixed = first = 0.0
     for number, size in enumerate(sizes):
