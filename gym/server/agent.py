@@ -139,14 +139,10 @@ class Agent(Server):
         asked = items.input_items(params.get("input"))
         output: list[items.Item] = []
         said = WrittenList()  # at each step the model is sent all of it again; it is written once
-        said.extend(asked)
-        sent = 0
         usage: dict[str, Any] | None = None
         budget = rollout.budget or Budget(self.config)
         while True:
-            said.extend(output[sent:])
-            sent = len(output)
-            reply = await rollout.ask_model(params, said=said)
+            reply = await rollout.ask_model(params, said=said.up_to(asked + output))
             new = reply["output"]
             output.extend(new)
             usage = items.add_usage(usage, reply.get("usage"))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, Self
 
 import orjson
 from pydantic_core import from_json
@@ -18,10 +18,14 @@ class WrittenList:
 
     def __init__(self) -> None:
         self._text = bytearray()
+        self._count = 0
 
-    def extend(self, values: Sequence[Any]) -> None:
-        if values:
-            self._text += (b"," if self._text else b"") + write_json(values)[1:-1]
+    def up_to(self, values: list[Any]) -> Self:
+        """With all of `values`, of which it has the first ones already."""
+        if new := values[self._count :]:
+            self._text += (b"," if self._text else b"") + write_json(new)[1:-1]
+            self._count = len(values)
+        return self
 
     def __bool__(self) -> bool:
         return bool(self._text)

@@ -78,9 +78,9 @@ def test_a_written_list_is_the_list_of_all_that_was_added(
     fields: dict[str, Any], parts: list[list[dict[str, Any]]], name: str
 ) -> None:
     fields = {key: repr(value) for key, value in fields.items()}
-    written = WrittenList()
+    written, added = WrittenList(), list[dict[str, Any]]()
     for part in parts:
-        written.extend(part)
-    added = [value for part in parts for value in part]
+        added += part
+        written.up_to(added)
     assert written.write_into(fields, name) == orjson.dumps({**fields, name: added})
     assert bool(written) == bool(added)
