@@ -1,4 +1,4 @@
-"""Memory that a large body took is kept for the next one: the kernel makes new pages at twice the cost of the copying."""
+"""Memory that a large body took is kept for the next one: new pages of the kernel cost twice what the copying does."""
 
 from __future__ import annotations
 
