@@ -42,7 +42,7 @@ from gym.wire.policy_endpoint import (
     take_policy,
 )
 from gym.wire.rows import DEFAULTS, PARAMS, CreateParams, Row, VerifyResponse, fill_params
-from gym.wire.splice import splice
+from gym.wire.splice import WrittenList, splice
 
 
 class AgentConfig(ServerConfig):
@@ -138,10 +138,11 @@ class Agent(Server):
         params = agent_tools.offered(params)
         asked = items.input_items(params.get("input"))
         output: list[items.Item] = []
+        said = WrittenList()  # at each step the model is sent all of it again; it is written once
         usage: dict[str, Any] | None = None
         budget = rollout.budget or Budget(self.config)
         while True:
-            reply = await rollout.ask_model({**params, "input": asked + output})
+            reply = await rollout.ask_model(params, said=said.up_to(asked + output))
             new = reply["output"]
             output.extend(new)
             usage = items.add_usage(usage, reply.get("usage"))

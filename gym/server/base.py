@@ -28,6 +28,7 @@ from gym.labels import HEADER_ERROR
 from gym.server.asgi import Answer, Call, Handler, HotRoutes, Receive, Scope, Send
 from gym.server.config import ServerConfig, Settings, parse_config, read_settings
 from gym.server.errors import error_to_failure
+from gym.server.kept_memory import keep_freed_memory
 from gym.server.own_secrets import OwnSecrets
 from gym.server.peer_token import is_stranger, refuse_stranger
 from gym.server.schema_pages import add_docs
@@ -176,6 +177,7 @@ class ServerApp:
         settings = (
             Settings(**self._settings, fields=self._fields) if self._fields is not None else read_settings(os.environ)
         )
+        keep_freed_memory()
         server = self._make(settings)
         self._peer_token = settings.peer_token
         server.own_secrets = OwnSecrets.of(settings, os.environ)

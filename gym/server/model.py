@@ -32,9 +32,10 @@ from gym.wire.chat import completion_to_response, responses_to_chat
 from gym.wire.completions import chat_to_responses, response_to_completion
 from gym.wire.failures import RolloutError
 from gym.wire.policy_endpoint import URL, PolicyEndpoint, policy_of_headers
+from gym.wire.token_ids import TRIPLE
+from gym.wire.unread import read_with_items
 
 Body = dict[str, Any]
-TOKEN_TRIPLE = ("prompt_token_ids", "generation_token_ids", "generation_log_probs")
 
 
 class ModelConfig(ServerConfig):
@@ -116,7 +117,7 @@ class Model(Server):
         await self.capture.aclose()
 
     async def _on_responses(self, call: Call) -> Answer:
-        body = parse_body(call.body)
+        body = parse_body(call.body, items=True)
         check_input(body.get("input"))
         check_objects(body, "tools", required=False)
         check_mappings(body, ("reasoning", "text", "metadata"))
@@ -204,9 +205,10 @@ class Model(Server):
         return policy
 
 
-def parse_body(raw: bytes) -> Body:
+def parse_body(raw: bytes, *, items: bool = False) -> Body:
+    """`items`: their long arrays may stay unread."""
     try:
-        body = orjson.loads(raw)
+        body = read_with_items(raw, "row") if items else orjson.loads(raw)
     except orjson.JSONDecodeError as error:
         raise RolloutError("row", f"body: not JSON: {error}") from None
     if not isinstance(body, dict):
@@ -225,9 +227,9 @@ def check_input(value: Any) -> None:
             raise RolloutError("row", f"input[{index}]: an object is needed, found {_kind(item)}")
         if "type" not in item and "role" not in item:
             raise RolloutError("row", f"input[{index}].type: an item has a type, or is a message with a role")
-        held = [key for key in TOKEN_TRIPLE if item.get(key) is not None]
-        if held and len(held) != len(TOKEN_TRIPLE):
-            missing = ", ".join(key for key in TOKEN_TRIPLE if key not in held)
+        held = [key for key in TRIPLE if dict.get(item, key) is not None]  # unread arrays stay unread
+        if held and len(held) != len(TRIPLE):
+            missing = ", ".join(key for key in TRIPLE if key not in held)
             raise RolloutError("row", f"input[{index}].{held[0]}: token fields come together; missing: {missing}")
 
 

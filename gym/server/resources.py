@@ -37,8 +37,17 @@ from gym.server.tools import Tool, collect_tools, result_to_json
 from gym.server.workers import AnswerTooCostly
 from gym.wire import metrics
 from gym.wire.failures import RolloutError
+from gym.wire.json_text import lacks
 from gym.wire.pass_rates import pass_and_majority
-from gym.wire.rows import ReverifyMode, Row, VerifyRequest, VerifyResponse, read_body
+from gym.wire.rows import (
+    ReverifyMode,
+    Row,
+    VerifyRequest,
+    VerifyResponse,
+    has_plain_items,
+    read_body,
+    read_with_unread,
+)
 from gym.wire.splice import splice
 
 S = TypeVar("S")
@@ -382,6 +391,7 @@ class Hook:
     model: type[BaseModel]
     wants_state: bool
     overridden: bool
+    reads_items: bool  # its items are dicts, so that their arrays may come unread
 
     @classmethod
     def of(cls, method: Callable[..., Any], default: type[BaseModel]) -> Hook:
@@ -389,15 +399,16 @@ class Hook:
         function = getattr(method, "__func__", method)
         hint = get_type_hints(function).get(parameters[0]) if parameters else None
         model = hint if isinstance(hint, type) and issubclass(hint, BaseModel) else default
-        return cls(
-            method, model, "state" in parameters, function is not getattr(ResourcesServer, function.__name__, None)
-        )
+        overridden = function is not getattr(ResourcesServer, function.__name__, None)
+        return cls(method, model, "state" in parameters, overridden, has_plain_items(model))
 
     async def __call__(self, body: bytes, state: Any) -> Any:
         return await self.run(self.parse(body), state)
 
     def parse(self, body: bytes) -> BaseModel:
-        if b"NaN" in body or b"Infinity" in body:
+        if self.reads_items and (request := read_with_unread(self.model, body)) is not None:
+            return request
+        if not (lacks(body, b"NaN") and lacks(body, b"Infinity")):
             _refuse_what_json_cannot_say(body)
         try:
             return read_body(self.model, body)

@@ -28,10 +28,11 @@ from gym.server.budget import Budget
 from gym.server.replicas import Peers, Replica
 from gym.server.run_trace import OWN, RunTrace
 from gym.wire.failures import FailureKind, RolloutError, error_from_reply
-from gym.wire.json_text import read_json, write_json
+from gym.wire.json_text import write_json
 from gym.wire.policy_endpoint import URL, PolicyEndpoint
 from gym.wire.rows import DEFAULTS, PARAMS
-from gym.wire.splice import splice
+from gym.wire.splice import WrittenList, splice
+from gym.wire.unread import read_with_items
 
 PAUSES = (0.05, 0.1, 0.25, 0.6, 2.0)  # between tries to connect, 3 s in all: a replica that restarts is back by then
 SAYS = ("input", "instructions", "prompt")  # what a model can be asked by
@@ -95,12 +96,18 @@ class RolloutClient:
         self.session_open = bool(self._cookies.get(self.resources_server))
         return read_seeded(reply.body, self.resources_server)
 
-    async def ask_model(self, params: Mapping[str, Any], instance: str = "", *, hop: str = "model") -> dict[str, Any]:
-        """A Responses reply to `params`, by another model than the policy where one is named; else its failure."""
+    async def ask_model(
+        self, params: Mapping[str, Any], instance: str = "", *, hop: str = "model", said: WrittenList | None = None
+    ) -> dict[str, Any]:
+        """A Responses reply to `params`, by another model than the policy where one is named; else its failure.
+
+        `said` takes the place of their `input`.
+        """
         instance = instance or self.model_server
-        if not any(params.get(name) for name in SAYS):
+        if not said and not any(params.get(name) for name in SAYS):
             raise _nothing_asked()
-        body = write_json(without_streaming(params))
+        params = without_streaming(params)
+        body = write_json(params) if said is None else said.write_into(params, "input")
         trace = self.trace if instance == self.model_server else None
         path = trace.call_path("/v1/responses") if trace else "/v1/responses"
         try:
@@ -110,7 +117,7 @@ class RolloutClient:
         if trace:
             trace.answered += 1
         try:
-            parsed = read_json(reply.body)
+            parsed = read_with_items(reply.body, "model")
         except orjson.JSONDecodeError:
             parsed = None
         if not isinstance(parsed, dict) or not isinstance(parsed.get("output"), list):
@@ -130,7 +137,7 @@ class RolloutClient:
         """The verified rollout, as the resources server wrote it."""
         body = splice(row, {"response": response}, keys=row_keys)
         reply = await self.post(self.resources_server, "/verify", body, kind="resources", hop="verify")
-        if b'"reward"' not in reply.body:
+        if reply.body.rfind(b'"reward"') < 0:  # our servers write it last
             raise RolloutError("resources", "/verify answered without a reward", server=self.resources_server)
         self.session_open = False
         return reply.body

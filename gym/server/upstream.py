@@ -24,9 +24,10 @@ from gym.server.carrier import Broken, Carried, Carrier, Unreachable
 from gym.server.endpoints import Endpoints, show_url
 from gym.server.limiter import Closed, Limiter, pause
 from gym.wire.failures import FailureKind, RolloutError
-from gym.wire.json_text import read_json, write_json
+from gym.wire.json_text import write_json
 from gym.wire.policy_endpoint import PolicyEndpoint
 from gym.wire.sse_reading import events_to_reply
+from gym.wire.unread import read_with_items
 
 if TYPE_CHECKING:
     import aiohttp
@@ -374,6 +375,6 @@ def _count(message: str, attempts: int) -> str:
 
 def _parse(body: bytes) -> Any:
     try:
-        return read_json(body)
+        return read_with_items(body, "model")
     except orjson.JSONDecodeError:
         return None

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, ValidationError, field_serializer
 from pydantic_core import from_json, to_json
 
 from gym.wire import items
 from gym.wire.failures import RolloutError
+from gym.wire.json_text import lacks
+from gym.wire.unread import cut_arrays, read_all
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -30,6 +32,10 @@ class CreateParams(Tolerant):
     tools: list[dict[str, Any]] = Field(default_factory=list)
     instructions: str | None = None
 
+    @field_serializer("input", mode="wrap")
+    def _read_input(self, value: Any, write: SerializerFunctionWrapHandler) -> Any:
+        return write(read_all(value))
+
 
 class AgentRef(Tolerant):
     type: Literal["responses_api_agents"] = "responses_api_agents"
@@ -47,6 +53,10 @@ class ModelReply(Tolerant):
 
     output: list[dict[str, Any]]  # a reply without it is broken, and must not be scored as an empty answer
     usage: dict[str, Any] | None = None
+
+    @field_serializer("output", mode="wrap")
+    def _read_output(self, value: Any, write: SerializerFunctionWrapHandler) -> Any:
+        return write(read_all(value))
 
 
 class VerifyRequest(Row):
@@ -113,6 +123,30 @@ def read_body(model: type[M], body: bytes) -> M:
             raise error from None
         read.model_fields_set.update(str(place[0]) for place in nulls)  # they are among the keys of the body
         return read
+
+
+def has_plain_items(model: type[BaseModel]) -> bool:
+    """Whether nothing of a request's model looks at an item while the body is checked."""
+    fields = model.model_fields
+    if not issubclass(model, VerifyRequest) or fields["response"].annotation is not ModelReply:
+        return False
+    rules = model.__pydantic_decorators__
+    checks = (rules.validators, rules.field_validators, rules.root_validators, rules.model_validators)
+    return fields[PARAMS].annotation is CreateParams and not any(checks)
+
+
+def read_with_unread(model: type[M], body: bytes) -> M | None:
+    """`read_body` with the items' long arrays unread; None where it has to read all of them."""
+    cut = cut_arrays(body)
+    if cut is None or not (lacks(cut.light, b"NaN") and lacks(cut.light, b"Infinity")):
+        return None
+    try:
+        request = read_body(model, cut.light)
+    except ValidationError:
+        return None  # so that no error shows a mark
+    assert isinstance(request, VerifyRequest)
+    places = (request.response.output, request.responses_create_params.input)
+    return request if sum(cut.put_back(place, "row") for place in places) == len(cut.arrays) else None
 
 
 def _drop_null(given: Any, place: Sequence[int | str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Self
 
 import orjson
 from pydantic_core import from_json
@@ -11,6 +11,33 @@ from pydantic_core import from_json
 from gym.wire.json_text import write_any_json, write_json
 
 ANYTHING = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+
+
+class WrittenList:
+    """A JSON list that only grows: each value is written once, and copied from then on."""
+
+    def __init__(self) -> None:
+        self._text = bytearray()
+        self._count = 0
+
+    def up_to(self, values: list[Any]) -> Self:
+        """With all of `values`, of which it has the first ones already."""
+        if new := values[self._count :]:
+            self._text += (b"," if self._text else b"") + write_json(new)[1:-1]
+            self._count = len(values)
+        return self
+
+    def __bool__(self) -> bool:
+        return bool(self._text)
+
+    def write_into(self, fields: Mapping[str, Any], name: str) -> bytes:
+        """The object with the list as this field, by one copy: more of them cost more than to write it all again."""
+        names = list(fields)
+        at = names.index(name) if name in fields else len(names)
+        head = write_json({key: fields[key] for key in names[:at]})[1:-1]
+        tail = write_json({key: fields[key] for key in names[at + 1 :]})[1:-1]
+        first = (b"{", head, b"," if head else b"", write_json(name), b":[")
+        return b"".join((*first, self._text, b"]", b"," if tail else b"", tail, b"}"))
 
 
 def splice(body: bytes, fields: Mapping[str, Any], *, keys: Collection[str]) -> bytes:
@@ -26,5 +53,6 @@ def splice(body: bytes, fields: Mapping[str, Any], *, keys: Collection[str]) -> 
 
 def splice_raw(body: bytes, extra: bytes, *, empty: bool = False) -> bytes:
     """Two JSON objects as one. The caller knows that they share no key and whether the first one is empty."""
-    head = body.rstrip()[:-1]
-    return head + (b"" if empty else b",") + extra[1:]
+    end = len(body.rstrip()) - 1
+    # One copy: each one more of 3 MB is 1.5 ms, most of it the kernel's for pages that were not used before.
+    return b"".join((memoryview(body)[:end], b"" if empty else b",", memoryview(extra)[1:]))

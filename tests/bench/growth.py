@@ -16,6 +16,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import orjson
+
 from gym.broker.admission import Admission
 from gym.broker.audit_log import Audit
 from gym.broker.config import BrokerCaller
@@ -29,12 +31,16 @@ from gym.collect.keys import DoneKeys
 from gym.collect.targets import Targets
 from gym.collect.task_reader import Task
 from gym.config.model import ContainerFacts
-from gym.http.pool import HttpClient
+from gym.http.pool import HttpClient, Reply
 from gym.plan import make_plan
 from gym.plan.model import Plan
 from gym.render.traefik import traefik_dynamic
 from gym.runtime.local.publish import instance_views
 from gym.runtime.status import ReplicaStatus
+from gym.server import Agent, AgentConfig
+from gym.server.config import Settings
+from gym.server.replicas import Peers
+from gym.server.rollout_client import RolloutClient
 from gym.wire.discovery import Discovery, InstanceView, ReplicaView, replica_route
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import SandboxSpec
@@ -213,6 +219,38 @@ def tend_pools(pools: int) -> float:
     return asyncio.run(run())
 
 
+# The agent's loop.
+
+
+class LongConversation(RolloutClient):
+    """Its model calls a tool each time, with 150 token ids and log-probs, and the tool says 1 KB."""
+
+    ids = {"prompt_token_ids": [151_000] * 150, "generation_token_ids": [151_000] * 150}
+    call = {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}", **ids}
+    reply = orjson.dumps({"output": [{**call, "generation_log_probs": [-0.12345678901234567] * 150}]})
+
+    async def post(self, *_: Any, **__: Any) -> Reply:
+        return Reply(200, [], self.reply)
+
+    async def call_tool(self, name: str, arguments: bytes) -> tuple[int, str]:
+        return 200, "what it saw " * 85
+
+
+def converse(steps: int) -> float:
+    """All of it but HTTP: what is sent grows by the square, 120 MB in 200 steps."""
+    budgets = {"max_tool_calls": None, "max_total_tokens": None}
+    loop = Agent(AgentConfig(name="a", max_steps=steps, **budgets), Settings())
+
+    async def respond() -> float:
+        http = HttpClient()
+        rollout = LongConversation(http, Peers("", {}, http), seconds=3600, model_server="m", resources_server="r")
+        begun = time.process_time()
+        await loop.respond({"input": "go"}, rollout)
+        return time.process_time() - begun
+
+    return asyncio.run(respond())
+
+
 PARTS: dict[str, tuple[tuple[int, ...], Part]] = {
     "plan of so many instances": ((100, 1000, 4000), plan_instances),
     "routes of so many replicas (Traefik's file)": ((100, 1000, 10_000), write_routes),
@@ -228,6 +266,7 @@ PARTS: dict[str, tuple[tuple[int, ...], Part]] = {
     "sandboxes counted, 100 times": ((100, 1000, 10_000), count_sandboxes),
     "sandboxes looked at by the reaper": ((100, 1000, 10_000), look_for_expired),
     "warm pools tended": ((16, 64, 256), tend_pools),
+    "an agent's loop of so many steps": ((50, 200, 800), converse),
 }
 
 

@@ -14,6 +14,7 @@ from gym.server.agent import RunRow
 from gym.server.budget import Budget
 from gym.server.rollout_client import RolloutClient
 from gym.wire import items
+from gym.wire.splice import WrittenList
 
 SUBMIT: Final = "submit"
 TOOLS: Final = ("bash", "view", "edit", "start_job", "read_job")  # of tools.json, as the environment describes them
@@ -55,11 +56,11 @@ class SweTools(Agent):
     ) -> dict[str, Any]:
         """Until the model submits, keeps talking, or a budget is spent."""
         budget = budget or Budget(self.config)
-        asked, output = items.input_items(params.get("input")), list[items.Item]()
+        asked, output, said = items.input_items(params.get("input")), list[items.Item](), WrittenList()
         usage: dict[str, Any] | None = None
         nudges, submitted = 0, False
         while True:
-            reply = await rollout.ask_model({**params, "input": asked + output})
+            reply = await rollout.ask_model(params, said=said.up_to(asked + output))
             new = reply["output"]
             output.extend(new)
             usage = items.add_usage(usage, reply.get("usage"))

@@ -8,7 +8,7 @@ import orjson
 import pytest
 from pydantic import BaseModel
 
-from gym.wire.json_text import read_json, repair_body, write_any_json, write_json
+from gym.wire.json_text import SHORT, lacks, read_json, repair_body, write_any_json, write_json
 
 HALF = "\ufffd"
 
@@ -58,3 +58,19 @@ def test_a_servers_own_half_pairs_are_written_as_text(value: Any) -> None:
 def test_other_errors_of_writing_stay_errors() -> None:
     with pytest.raises(TypeError):
         write_json(object())
+
+
+@pytest.mark.parametrize("needle", [b"NaN", b"\\u"])
+@pytest.mark.parametrize("filler", [b"x", b"N", b"\\", b"Na", b"1,"])
+def test_what_is_there_is_never_said_to_be_lacking(needle: bytes, filler: bytes) -> None:
+    for count in (0, 3, SHORT, 5 * SHORT):
+        for before in (0, count // 2, count):
+            body = filler * before + needle + filler * (count - before)
+            assert not lacks(body, needle)
+
+
+def test_rare_letters_are_looked_at_one_by_one() -> None:
+    body = b"-0.25," * 5 * SHORT + b"Norway"
+    assert lacks(body, b"NaN")
+    assert not lacks(body + b"N" * SHORT, b"NaN")  # it would have to be searched
+    assert lacks(b"Nothing and None " * 9, b"NaN")

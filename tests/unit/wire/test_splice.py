@@ -6,11 +6,12 @@ import json
 import math
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gym.wire.splice import splice, splice_raw
+from gym.wire.splice import WrittenList, splice, splice_raw
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False) | st.text(max_size=8),
@@ -67,3 +68,19 @@ def test_infinity_that_a_peer_wrote_is_not_read_as_null() -> None:
 def test_two_objects_become_one() -> None:
     assert splice_raw(b'{"a":1}', b'{"b":2}') == b'{"a":1,"b":2}'
     assert splice_raw(b"{}", b'{"b":2}', empty=True) == b'{"b":2}'
+
+
+@given(
+    fields=OBJECTS, parts=st.lists(st.lists(ADDED, max_size=3), max_size=5), name=st.sampled_from(["input", "", "é"])
+)
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_a_written_list_is_the_list_of_all_that_was_added(
+    fields: dict[str, Any], parts: list[list[dict[str, Any]]], name: str
+) -> None:
+    fields = {key: repr(value) for key, value in fields.items()}
+    written, added = WrittenList(), list[dict[str, Any]]()
+    for part in parts:
+        added += part
+        written.up_to(added)
+    assert written.write_into(fields, name) == orjson.dumps({**fields, name: added})
+    assert bool(written) == bool(added)

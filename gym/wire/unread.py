@@ -1,0 +1,154 @@
+"""Token ids and log-probs of items stay bytes until something reads them: a hop that does not look inside copies them.
+
+A body is cut at the arrays of these fields, the rest is parsed as ever, and the items get their arrays back unread. Any
+doubt (a string, a list or NaN in such an array, a field at another place) and the body is parsed whole.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import orjson
+from pydantic_core import from_json
+
+from gym.wire.failures import FailureKind, RolloutError
+from gym.wire.json_text import read_json
+from gym.wire.token_ids import TRIPLE
+
+MIN_BODY: Final = 16 * 1024  # a shorter one is parsed as fast as it is searched
+PLACES: Final = ("output", "input")  # the fields of a reply or a request that have items
+_FIELD: Final = re.compile(rb'"(?:%s)"[ \t\r\n]*:[ \t\r\n]*(?=\[)' % "|".join(TRIPLE).encode())
+# In an array of numbers there is none of these: no string, so that the first `]` ends it; no NaN and no Infinity.
+_DOUBTS: Final = (b'"', b"[", b"N", b"I")
+
+
+class UnreadItem(dict[str, Any]):
+    """An item with arrays that are parsed when they are asked for. orjson writes them as they came.
+
+    C code that reads a dict past its methods finds an `orjson.Fragment` there: an error, and never a wrong list.
+    """
+
+    __slots__ = ("_kind", "_unread")
+
+    def __init__(self, fields: dict[str, Any], unread: dict[str, bytes], kind: FailureKind) -> None:
+        super().__init__(fields, **{name: orjson.Fragment(array) for name, array in unread.items()})
+        self._unread = unread
+        self._kind: FailureKind = kind
+
+    def read(self) -> None:
+        """From here on it is a dict like any other."""
+        unread, self._unread = self._unread, {}
+        for name, array in unread.items():
+            try:
+                super().__setitem__(name, from_json(array, allow_inf_nan=False))
+            except ValueError as error:
+                raise RolloutError(self._kind, f"{name}: not JSON: {error}") from None
+
+    def __getitem__(self, key: str) -> Any:
+        if key in self._unread:
+            self.read()
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        if key in self._unread:
+            self.read()
+        return super().get(key, default)
+
+    def __iter__(self) -> Iterator[str]:  # `dict(item)` and `{**item}` copy past the methods of a dict that lacks it
+        return super().__iter__()
+
+    def __reduce__(self) -> Any:
+        return dict, (dict(self),)
+
+
+def _reading(name: str) -> Any:
+    """The method of dict, of an item that has been read."""
+    method = getattr(dict, name)
+
+    def read_first(self: UnreadItem, *args: Any, **kwargs: Any) -> Any:
+        self.read()
+        return method(self, *args, **kwargs)
+
+    return read_first
+
+
+for _name in (
+    *("__setitem__", "__delitem__", "__eq__", "__ne__", "__or__", "__ror__", "__ior__", "__repr__"),
+    *("clear", "copy", "items", "pop", "popitem", "setdefault", "update", "values"),
+):
+    setattr(UnreadItem, _name, _reading(_name))
+
+
+class CutBody(NamedTuple):
+    """`light` is the body with a mark in the place of each array."""
+
+    light: bytes
+    arrays: dict[str, bytes]  # by their marks
+
+    def put_back(self, items: Any, kind: FailureKind) -> int:
+        """Gives the items of a list their arrays, unread. How many arrays that were."""
+        found = 0
+        for index, item in enumerate(items if isinstance(items, list) else ()):
+            if not isinstance(item, dict):
+                continue
+            held = {name: item.get(name) for name in TRIPLE}
+            marks = {name: mark for name, mark in held.items() if isinstance(mark, str) and mark in self.arrays}
+            if marks:
+                items[index] = UnreadItem(item, {name: self.arrays[mark] for name, mark in marks.items()}, kind)
+                found += len(marks)
+        return found
+
+
+def cut_arrays(body: bytes) -> CutBody | None:
+    """None where there is nothing to cut, or a doubt."""
+    if len(body) < MIN_BODY:
+        return None
+    pieces: list[bytes] = []
+    arrays: dict[str, bytes] = {}
+    secret, at = secrets.token_hex(8), 0  # no body can have a text that is taken for a mark
+    while found := _FIELD.search(body, at):
+        begin = found.end()
+        end = body.find(b"]", begin) + 1
+        if not end or body[found.start() - 1] == _BACKSLASH or _is_doubtful(body, begin, end):
+            return None
+        mark = f"{secret}:{len(arrays)}"
+        arrays[mark] = body[begin:end]
+        pieces += (body[at:begin], f'"{mark}"'.encode())
+        at = end
+    if not arrays:
+        return None
+    return CutBody(b"".join((*pieces, body[at:])), arrays)
+
+
+def read_with_items(body: bytes, kind: FailureKind) -> Any:
+    """`read_json`, of a body whose items may have long arrays. `kind`: the failure when such an array is not JSON."""
+    cut = cut_arrays(body)
+    if cut is not None:
+        try:
+            parsed = orjson.loads(cut.light)
+        except orjson.JSONDecodeError:
+            parsed = None
+        if isinstance(parsed, dict):
+            put_back = sum(cut.put_back(parsed.get(place), kind) for place in PLACES)
+            if put_back == len(cut.arrays):
+                return parsed
+    return read_json(body)
+
+
+def read_all(items: Any) -> Any:
+    """The same items, none of them with an unread array."""
+    if isinstance(items, list):
+        for item in items:
+            if isinstance(item, UnreadItem):
+                item.read()
+    return items
+
+
+def _is_doubtful(body: bytes, begin: int, end: int) -> bool:
+    return any(body.find(doubt, begin + 1, end) >= 0 for doubt in _DOUBTS)
+
+
+_BACKSLASH: Final = ord("\\")
