@@ -84,8 +84,7 @@ class RowsSoFar:
 
     def add(self, fields: dict[str, Any]) -> None:
         try:
-            if self.complete:
-                add_row(self.agents, fields)
+            add_row(self.agents, fields)
         except OSError:
             self.close()
 

@@ -166,7 +166,8 @@ class Collector:
             self._tally.add_done(task.agent, ended.rolled.reward)
             line = await rollouts.put(rollout_line(ended.rolled, task, ended.how))
             self._settle(task, "done", rollouts, line)
-            self._rows.add(rollout_fields(ended.rolled, task))
+            if self._rows.complete:
+                self._rows.add(rollout_fields(ended.rolled, task))
         elif ended.failure is not None:
             self._tally.add_failure(task.agent, ended.failure.kind)
             line = await failures.put(failure_line(ended.failure, task, ended.how))

@@ -91,5 +91,4 @@ def test_a_full_disk_ends_what_is_kept_and_nothing_else(monkeypatch: pytest.Monk
     assert rows.complete
     monkeypatch.setattr(AgentRows, "add", add)
     rows.add(row(1, 1.0))
-    rows.add(row(2, 1.0))
     assert not rows.complete
