@@ -81,6 +81,7 @@ HEADER_CALLS: Final = "x-gym-calls"  # how many calls a trace is of, recorded or
 HEADER_EPISODE_OVER: Final = "x-gym-episode-over"  # in a tool's reply: the environment has ended the episode
 HEADER_CALL: Final = "x-gym-call-id"  # the same id again: the same answer, where a server's state is shared
 HEADER_SHARED: Final = "x-gym-state-shared"  # in a reply: every replica can serve this session
+HEADER_SEEDLESS: Final = "x-gym-seedless"  # in a reply: /seed_session does nothing here, and may be left out
 HEADER_MCP_SESSION: Final = "x-nemo-gym-session-token"  # whose tools an MCP client calls
 
 COOKIE_REPLICA: Final = "gym_replica_"  # + slug of the instance: the router's sticky cookie

@@ -1,8 +1,8 @@
 """`X_aggregate_metrics.json`: what each agent makes of its rollouts, or the baseline of the contract made here.
 
-One pass over the output. Agents are asked as long as their rollouts fit into one request; beyond that they are
-described here. Numbers are held in memory: with seven a rollout 82 MB at 200,000 rollouts and 208 MB at a million (on
-disk it was 65 MB for both and 190 more lines).
+Rollouts are added as they are written; the output of a resumed run is read once, at the end. Agents are asked as long
+as their rollouts fit into one request; beyond that they are described here. Numbers are held in memory: with seven a
+rollout 82 MB at 200,000 rollouts and 208 MB at a million (on disk it was 65 MB for both and 190 more lines).
 """
 
 from __future__ import annotations
@@ -75,15 +75,37 @@ def lighten(row: dict[str, Any]) -> dict[str, Any]:
     return light
 
 
+class RowsSoFar:
+    """The rollouts of a run by agent, while it lasts. Not `complete` where its output has others, or a disk is full."""
+
+    def __init__(self, *, complete: bool) -> None:
+        self.complete = complete
+        self.agents: dict[str, AgentRows] = {}
+
+    def add(self, fields: dict[str, Any]) -> None:
+        try:
+            add_row(self.agents, fields)
+        except OSError:
+            self.close()
+
+    def close(self) -> None:
+        self.complete = False
+        for rows in self.agents.values():
+            rows.close()
+
+
 def group_by_agent(lines: Iterable[bytes]) -> dict[str, AgentRows]:
     agents: dict[str, AgentRows] = {}
     for line in lines:
-        row = orjson.loads(line)
-        name = row[AGENT_REF]["name"]
-        if name not in agents:
-            agents[name] = AgentRows()
-        agents[name].add(row)
+        add_row(agents, orjson.loads(line))
     return agents
+
+
+def add_row(agents: dict[str, AgentRows], row: dict[str, Any]) -> None:
+    name = row[AGENT_REF]["name"]
+    if name not in agents:
+        agents[name] = AgentRows()
+    agents[name].add(row)
 
 
 def read_output(path: Path, check: Callable[[], None]) -> dict[str, AgentRows]:

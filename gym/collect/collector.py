@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from gym.collect import events
-from gym.collect.aggregates import aggregate_agents, read_output
+from gym.collect.aggregates import RowsSoFar, aggregate_agents, read_output
 from gym.collect.attempts import Attempts, TaskResult
 from gym.collect.circuit_breaker import GaveUp
 from gym.collect.collect_options import CollectOptions
@@ -28,7 +28,7 @@ from gym.collect.queue.redis_queue import How
 from gym.collect.queue.shared_run import SharedRun
 from gym.collect.result_file import write_result
 from gym.collect.row_tools import RowTools
-from gym.collect.run_replies import failure_line, is_terminal, rollout_line
+from gym.collect.run_replies import failure_line, is_terminal, rollout_fields, rollout_line
 from gym.collect.sink import Sink
 from gym.collect.stop import Stopped, StopSwitch
 from gym.collect.tally import Tally
@@ -65,6 +65,7 @@ class Collector:
         self._tally = tally
         self._on_event = on_event
         self._tools = tools
+        self._rows = RowsSoFar(complete=options.aggregate and not output.paths.rollouts.stat().st_size)
         self._warned: set[str] = set()  # agents
         rules = _rules(options, targets, tools)
         self._reader = TaskReader(rules, done=output.done)
@@ -79,6 +80,12 @@ class Collector:
         self._report = ProgressReport(targets, attempts.run_id, output.paths.rollouts, self._progress)
 
     async def run(self, stop: StopSwitch) -> Summary:
+        try:
+            return await self._run(stop)
+        finally:
+            self._rows.close()
+
+    async def _run(self, stop: StopSwitch) -> Summary:
         self._attempts.open(self._report_pause)
         feed = self._make_feed()
         try:
@@ -159,6 +166,8 @@ class Collector:
             self._tally.add_done(task.agent, ended.rolled.reward)
             line = await rollouts.put(rollout_line(ended.rolled, task, ended.how))
             self._settle(task, "done", rollouts, line)
+            if self._rows.complete:
+                self._rows.add(rollout_fields(ended.rolled, task))
         elif ended.failure is not None:
             self._tally.add_failure(task.agent, ended.failure.kind)
             line = await failures.put(failure_line(ended.failure, task, ended.how))
@@ -252,8 +261,10 @@ class Collector:
 
     async def _aggregate(self, stop: StopSwitch) -> Path | None:
         path = self._output.paths.metrics
+        agents = self._rows.agents
         try:
-            agents = await asyncio.to_thread(read_output, self._output.paths.rollouts, stop.check)
+            if not self._rows.complete:
+                agents = await asyncio.to_thread(read_output, self._output.paths.rollouts, stop.check)
         except Stopped:
             return None
         entries = await aggregate_agents(agents, self._ask_metrics)

@@ -105,6 +105,11 @@ def rollout_line(rolled: VerifiedRollout, task: Task, how: Circumstances) -> byt
     return splice(body, {**fields, STAMP: stamp}, keys=parsed.keys()) + b"\n"
 
 
+def rollout_fields(rolled: VerifiedRollout, task: Task) -> dict[str, Any]:
+    """What metrics are made of: the fields of its line, and of its stamp what the rollout itself says."""
+    return {**rolled.parsed, **_identity(task, rolled.parsed), STAMP: rolled.origin}
+
+
 def failure_line(failure: RolloutError, task: Task, how: Circumstances) -> bytes:
     """A failed rollout as data: the server, the reason, the time and the row. A soft failure keeps its reply."""
     reply = failure.parsed if isinstance(failure, SoftFailure) else {}

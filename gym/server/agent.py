@@ -125,7 +125,7 @@ class Agent(Server):
         """The row of an open session: with the tools and the first observation that the environment has for it."""
         if self.config.resources_server is None:
             return row
-        given = await rollout.seed(row.body)
+        given = await rollout.seed(row.body, may_leave_out=not self.config.skip_verification)
         return row.with_params(add_seeded(row.params, given)) if given else row
 
     async def respond_to(self, row: RunRow, rollout: RolloutClient) -> dict[str, Any]:

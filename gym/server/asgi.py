@@ -123,16 +123,16 @@ class HotRoutes:
     async def _serve(
         self, handler: Handler, call: Call, receive: Receive, send: Send, exchange: Exchange | None
     ) -> None:
-        caller, began = Departure(), time.perf_counter()
+        caller, began = CallerWatch(), time.perf_counter()
         try:
             body = exchange.take_body() if exchange is not None else None
             call.body = repair_body(await read_body(receive) if body is None else body)
             read_rollout_headers(call)
-            caller.watch(receive)
+            caller.watch(receive, call.timeout)
             CURRENT.set(call)
-            answer = await self._within_deadline(handler, call)
+            answer = await self._within_deadline(handler, call, caller)
         except asyncio.CancelledError:
-            if caller.take_back_cancel():
+            if caller.gone and caller.take_back_cancel():
                 return
             raise
         except Exception as error:  # noqa: BLE001 (the one boundary of a server: every failure becomes data)
@@ -146,55 +146,74 @@ class HotRoutes:
         if exchange is None or not exchange.reply(answer.status, headers, answer.body):
             await send_answer(send, answer)
 
-    async def _within_deadline(self, handler: Handler, call: Call) -> Answer:
-        if call.timeout is None:
-            return await handler(call)
-        scope = asyncio.timeout(call.timeout)
+    async def _within_deadline(self, handler: Handler, call: Call, caller: CallerWatch) -> Answer:
         try:
-            async with scope:
-                return await handler(call)
-        except TimeoutError:
-            if scope.expired():
+            return await handler(call)
+        except asyncio.CancelledError:
+            if caller.expired and caller.take_back_cancel():
                 late = f"{call.path} was not done when the rollout's deadline passed"
                 raise RolloutError("timeout", late, server=self.server) from None
             raise
 
 
-class Departure:
-    """Cancels a call whose caller has gone. Looked for only once the call has lasted: short ones pay nothing."""
+class CallerWatch:
+    """Cancels a call whose caller has gone, or whose time is over. Short calls pay for one timer and no more:
+    whether the caller is there is looked for only once the call has lasted."""
 
     def __init__(self) -> None:
-        self._gone = False
+        self.gone = False
+        self.expired = False
+        self._task: asyncio.Task[Any] | None = None
+        self._ends: float | None = None
+        self._cancels = 0  # of the task, not taken back
         self._timer: asyncio.TimerHandle | None = None
         self._watcher: asyncio.Task[None] | None = None
 
-    def watch(self, receive: Receive) -> None:
-        task = asyncio.current_task()
-        assert task is not None
+    def watch(self, receive: Receive, seconds: float | None = None) -> None:
+        """`seconds` are left until the deadline."""
+        self._task = asyncio.current_task()
         loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(WATCH_AFTER_SECONDS, self._start, receive, task)
+        now = loop.time()
+        self._ends = None if seconds is None else now + seconds
+        if seconds is not None and seconds <= WATCH_AFTER_SECONDS:
+            self._timer = loop.call_at(now + seconds, self._expire)
+        else:
+            self._timer = loop.call_at(now + WATCH_AFTER_SECONDS, self._look, receive)
 
     def take_back_cancel(self) -> bool:
-        """True where this class cancelled the current task; the cancellation is then taken back."""
-        task = asyncio.current_task()
-        if not self._gone or task is None:
+        """Takes one back that came from here. True where no other is left, of a server that stops."""
+        if not self._cancels or self._task is None:
             return False
-        return task.uncancel() == 0
+        self._cancels -= 1
+        return self._task.uncancel() == 0
 
     def forget(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         if self._watcher is not None:
             self._watcher.cancel()
+        while self._cancels:  # the call ended all the same: what comes after it is not to be cancelled
+            self.take_back_cancel()
 
-    def _start(self, receive: Receive, task: asyncio.Task[Any]) -> None:
-        self._watcher = asyncio.get_running_loop().create_task(self._wait(receive, task))
+    def _look(self, receive: Receive) -> None:
+        loop = asyncio.get_running_loop()
+        self._watcher = loop.create_task(self._wait(receive))
+        self._timer = None if self._ends is None else loop.call_at(self._ends, self._expire)
 
-    async def _wait(self, receive: Receive, task: asyncio.Task[Any]) -> None:
+    async def _wait(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._gone = True
-        task.cancel()
+        self.gone = True
+        self._cancel()
+
+    def _expire(self) -> None:
+        self.expired = True
+        self._cancel()
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._cancels += 1
+            self._task.cancel()
 
 
 def failure_to_answer(

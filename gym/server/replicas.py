@@ -47,6 +47,7 @@ class Peers:
         self._greeting = peer_headers(os.environ)
         self.asked = Asked()
         self.shared: set[str] = set()  # instances of which every replica serves every session
+        self.seedless: set[str] = set()  # instances whose /seed_session does nothing, as their last replies said
         self._stamp = 0
         self._looked = 0.0  # when the last look began that has ended
         self._asking = asyncio.Lock()
@@ -69,6 +70,7 @@ class Peers:
     async def refused(self, instance: str, replica: Replica) -> bool:
         """A connection to it failed: look again who is there. True when the replica is still listed."""
         avoid(replica)
+        self.seedless.discard(instance)  # what comes back may be another server
         await self._look(force=True)
         return replica in self._instances.get(instance, [])
 

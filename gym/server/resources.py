@@ -20,7 +20,7 @@ from pydantic_core import from_json
 
 from gym.errors import Problem, UserError
 from gym.http.pool import HttpClient
-from gym.labels import HEADER_CALL, HEADER_SHARED
+from gym.labels import HEADER_CALL, HEADER_SEEDLESS, HEADER_SHARED
 from gym.server import mcp
 from gym.server.asgi import CURRENT, Answer, Call
 from gym.server.base import Route, Server, json_answer
@@ -92,6 +92,8 @@ class ResourcesServer(Server, Generic[S]):
         self._cookie = f"{type(self).__name__}___{quote(config.name, safe='')}"
         self._seed = Hook.of(self.seed, Row)
         self._verify = Hook.of(self.verify, VerifyRequest)
+        seeds = self._seed.overridden or config.expose_tools_over_mcp
+        self._seedless = () if seeds else ((HEADER_SEEDLESS.encode(), b"1"),)
         self._shared_sessions = self._share_state() if config.state else None
         self._sweeper: asyncio.Task[None] | None = None
         self._http = HttpClient()
@@ -232,8 +234,8 @@ class ResourcesServer(Server, Generic[S]):
         return call.cookies().get(self._cookie, "")
 
     async def _on_seed(self, call: Call) -> Answer:
-        if not (self._seed.overridden or self.config.expose_tools_over_mcp):
-            return Answer(b"{}")
+        if self._seedless:
+            return Answer(b"{}", headers=self._seedless)
         session_id = await self.open_session(call.body, self.session_id(call))
         headers = self._set_cookie(session_id)
         if self._shared_sessions is not None:
@@ -247,6 +249,7 @@ class ResourcesServer(Server, Generic[S]):
         return json_answer(reply, headers)
 
     async def _on_verify(self, call: Call) -> Answer:
+        call.failure_headers = self._seedless
         session_id = self.session_id(call)
         if self._shared_sessions is not None and session_id:
             return await self._verify_shared(self._shared_sessions, call, session_id)
@@ -257,10 +260,10 @@ class ResourcesServer(Server, Generic[S]):
         if self.config.expose_tools_over_mcp:
             mcp.take_prefixes_off(request, self.name)
         outcome = await self._run_verify(request, session.state if session else None)
-        answer = Answer(splice(call.body, self._reward_fields(outcome), keys=top_level_keys(request)))
+        body = splice(call.body, self._reward_fields(outcome), keys=top_level_keys(request))
         if session is not None and (dropped := self.sessions.drop(session.id)):
             await self._release(dropped)
-        return answer
+        return Answer(body, headers=self._seedless)
 
     async def _verify_shared(self, shared: SharedSessions, call: Call, session_id: str) -> Answer:
         """The state goes with the reward; the reward is remembered for a while, for a caller that did not get it."""

@@ -20,6 +20,7 @@ from gym.labels import (
     HEADER_ERROR,
     HEADER_POLICY,
     HEADER_ROLLOUT,
+    HEADER_SEEDLESS,
     HEADER_SHARED,
     HEADER_TIMEOUT,
 )
@@ -65,6 +66,7 @@ class RolloutClient:
         self.agent_tools: AgentTools | None = None  # the agents that its agent may ask
         self.trace: RunTrace | None = None  # of its calls to `model_server`, where it is recorded
         self.spent: dict[str, float] = {}  # seconds by hop: seed, model, tools, verify
+        self._seed_left_out = False
         self._policy = policy
         self._http = http
         self._peers = peers
@@ -90,9 +92,18 @@ class RolloutClient:
     def cookies(self) -> dict[str, str]:
         return {name: value for jar in self._cookies.values() for name, value in jar.items()}
 
-    async def seed(self, row: bytes) -> dict[str, Any]:
-        """What the session begins with: its `tools` and `observation`, where the environment names any."""
+    async def seed(self, row: bytes, *, may_leave_out: bool = True) -> dict[str, Any]:
+        """What the session begins with: its `tools` and `observation`, where the environment names any.
+
+        Nothing is sent to a server that said lately that seeding does nothing there. Its reply to /verify has to say so
+        again: for it may be another server by then.
+        """
+        if may_leave_out and self.resources_server in self._peers.seedless:
+            self._seed_left_out = True
+            return {}
         reply = await self.post(self.resources_server, "/seed_session", row, kind="resources", hop="seed")
+        if reply.header(_SEEDLESS) is not None:
+            self._peers.seedless.add(self.resources_server)
         self.session_open = bool(self._cookies.get(self.resources_server))
         return read_seeded(reply.body, self.resources_server)
 
@@ -193,9 +204,18 @@ class RolloutClient:
         self._keep_cookies(instance, reply)
         if reply.header(_SHARED) is not None:
             self._peers.shared.add(instance)
+        if self._seed_left_out and path == "/verify":
+            self._check_seedless(instance, reply)
         if self._takes_policy(instance, kind) and reply.status < 400 and reply.header(_POLICY) is None:
             raise _policy_ignored(instance)
         return reply
+
+    def _check_seedless(self, instance: str, reply: Reply) -> None:
+        """A server that ran out of time does not say; its failure is one in either case."""
+        if reply.header(_SEEDLESS) is None and reply.header(_ERROR) != b"timeout":
+            self._peers.seedless.discard(instance)
+            what = "it was replaced, by a server that does not say that sessions need no seed: this one has none"
+            raise RolloutError("lost_session", what, server=instance)
 
     async def _exchange_traced(
         self, instance: str, path: str, body: bytes, kind: FailureKind, more: Headers, hop: str
@@ -326,6 +346,7 @@ def _policy_ignored(instance: str) -> RolloutError:
 STREAMING = ("stream", "stream_options")
 _ERROR = HEADER_ERROR.encode()
 _CALL = HEADER_CALL.encode()
+_SEEDLESS = HEADER_SEEDLESS.encode()
 _SHARED = HEADER_SHARED.encode()
 _OVER = HEADER_EPISODE_OVER.encode()
 _POLICY = HEADER_POLICY.encode()

@@ -32,12 +32,13 @@ def parse_replies(body: bytes) -> list[dict[str, Any]]:
 
 def aggregate(replies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """`{group_level_metrics, agent_metrics, key_metrics}` of verify replies, as `/aggregate_metrics` answers."""
-    by_task: dict[Any, list[Mapping[str, Any]]] = {}
+    by_task: dict[Any, list[tuple[Any, Numbers]]] = {}
     for reply in replies:
-        by_task.setdefault(reply.get(TASK, 0), []).append(reply)
-    expected = max((len(group) for group in by_task.values()), default=0)
-    groups = [_group(task, group, expected) for task, group in by_task.items()]
-    agent = describe(numbers(reply) for reply in replies)
+        tries = by_task.setdefault(reply.get(TASK, 0), [])
+        tries.append((reply.get(ROLLOUT, len(tries)), numbers(reply)))
+    expected = max((len(tries) for tries in by_task.values()), default=0)
+    groups = [_group(task, tries, expected) for task, tries in by_task.items()]
+    agent = describe(found for tries in by_task.values() for _, found in tries)
     return {
         "group_level_metrics": groups,
         "agent_metrics": agent,
@@ -47,12 +48,13 @@ def aggregate(replies: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def numbers(reply: Mapping[str, Any]) -> Numbers:
     """Every numeric or boolean top-level field, and every number of the usage."""
-    found = {name: float(value) for name, value in reply.items() if name not in _NOT_MEASURED and _is_number(value)}
+    found = _numbers_of(reply)
+    for name in _NOT_MEASURED:
+        found.pop(name, None)
     response = reply.get("response")
     usage = response.get("usage") if isinstance(response, Mapping) else None
-    for name, value in usage.items() if isinstance(usage, Mapping) else ():
-        if _is_number(value):
-            found[name] = float(value)
+    if isinstance(usage, Mapping):
+        found |= _numbers_of(usage)
     return found
 
 
@@ -68,11 +70,12 @@ def describe(rows: Iterable[Numbers]) -> dict[str, float]:
 def describe_columns(columns: Mapping[str, Sequence[float]]) -> dict[str, float]:
     described: dict[str, float] = {}
     for name, values in columns.items():
-        described[f"mean/{name}"] = statistics.fmean(values)
-        described[f"max/{name}"] = max(values)
-        described[f"min/{name}"] = min(values)
+        mean, greatest, least = statistics.fmean(values), max(values), min(values)
+        described[f"mean/{name}"] = mean
+        described[f"max/{name}"] = greatest
+        described[f"min/{name}"] = least
         described[f"median/{name}"] = statistics.median(values)
-        described[f"std/{name}"] = statistics.stdev(values) if len(values) > 1 else 0.0
+        described[f"std/{name}"] = _deviation(values, mean) if greatest > least else 0.0
     return described
 
 
@@ -83,13 +86,16 @@ def pass_at_k(n: int, correct: int, k: int) -> float:
     return 1.0 - math.comb(n - correct, k) / math.comb(n, k)
 
 
-def _group(task: Any, group: Sequence[Mapping[str, Any]], expected: int) -> dict[str, Any]:
-    infos = [
-        {"rollout_id": f"{task}:{reply.get(ROLLOUT, index)}", **numbers(reply)} for index, reply in enumerate(group)
-    ]
+def _deviation(values: Sequence[float], mean: float) -> float:
+    """Of a sample. `statistics.stdev` counts in fractions and takes 4 to 7 times as long."""
+    return math.dist(values, [mean] * len(values)) / math.sqrt(len(values) - 1)
+
+
+def _group(task: Any, group: Sequence[tuple[Any, Numbers]], expected: int) -> dict[str, Any]:
+    infos = [{"rollout_id": f"{task}:{rollout}", **found} for rollout, found in group]
     return {
         TASK: task,
-        **describe(numbers(reply) for reply in group),
+        **describe(found for _, found in group),
         "num_rollouts": len(group),
         "expected_num_rollouts": expected,
         "missing_num_rollouts": expected - len(group),
@@ -102,5 +108,9 @@ def _is_reply(value: Any) -> bool:
     return isinstance(value, dict) and isinstance(value.get(TASK, 0), (int, str))
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (bool, int, float)) and math.isfinite(value)
+def _numbers_of(fields: Mapping[str, Any]) -> Numbers:
+    return {
+        name: float(value)
+        for name, value in fields.items()
+        if isinstance(value, (int, float)) and math.isfinite(value)  # a boolean is an int
+    }

@@ -199,6 +199,20 @@ def test_an_agent_without_aggregates_of_its_own_gets_the_baseline(tmp_path: Path
     assert entry["agent_metrics"]["median/total_tokens"] == 7
 
 
+def test_aggregates_kept_as_rollouts_arrive_are_those_of_the_output(tmp_path: Path) -> None:
+    """The second run has nothing to do and reads the output."""
+    rows = [{"expected": number % 3, "agent_ref": {"name": ("one", "two")[number % 2]}} for number in range(40)]
+    with fake_agent(names=["one", "two"]) as agent:
+        agent.control(mute=True)
+        chosen = options(agent, tmp_path, rows, repeats=2, concurrency=1)
+        kept = run(chosen).metrics_file
+        assert kept is not None
+        found = kept.read_bytes()
+        kept.unlink()
+        assert run(chosen).metrics_file == kept
+    assert kept.read_bytes() == found
+
+
 def test_progress_comes_at_most_five_times_a_second(tmp_path: Path) -> None:
     events: list[Event] = []
     with fake_agent(delay=0.05) as agent:

@@ -18,7 +18,7 @@ from gym.broker.registry import SandboxEntry
 from gym.broker.service import Broker, Requester
 from gym.errors import GymError
 from gym.labels import HEADER_ERROR, HEADER_ROLLOUT, HEADER_TIMEOUT
-from gym.server.asgi import Answer, Departure, Receive, Scope, Send, send_answer
+from gym.server.asgi import Answer, CallerWatch, Receive, Scope, Send, send_answer
 from gym.server.errors import error_text, validation_message
 from gym.wire.failures import RolloutError
 from gym.wire.sandbox import HEADER_EPOCH, HEADER_REQUEST
@@ -59,7 +59,7 @@ class Request:
     query: dict[str, str]
     headers: dict[bytes, bytes]
     receive: Receive
-    departure: Departure = field(default_factory=Departure)
+    departure: CallerWatch = field(default_factory=CallerWatch)
     deadline: float = float("inf")
     has_deadline: bool = False
     read: bool = False

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from array import array
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -108,13 +109,13 @@ class NumberTable(Tries):
 def extra_metrics(tries: Tries, *, name: str = "accuracy") -> dict[str, float]:
     """For each k up to the fewest repeats that any task has; nothing without rollouts."""
     max_k = min((len(places) for _, places in tries.groups()), default=0)
-    samples: dict[str, Sample] = {}
+    samples: defaultdict[str, Sample] = defaultdict(Sample)
     runs = [Sample() for _ in range(max_k)]
     spreads = [Sample() for _ in range(2, max_k + 1)]  # of the first 2, 3, ... repeats of a task
     for _, places in tries.groups():
         group = tries.tries(places)
         for metric, value in _task_metrics(group, max_k, name, answers=tries.has_answers).items():
-            samples.setdefault(metric, Sample()).add(value)
+            samples[metric].add(value)
         scores = [100.0 * one.score for one in group[:max_k]]
         for run, score in zip(runs, scores, strict=True):
             run.add(score)

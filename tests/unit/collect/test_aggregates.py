@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import orjson
 import pytest
 
 from gym.collect import aggregates
-from gym.collect.aggregates import AgentRows, aggregate_agents, group_by_agent, lighten
+from gym.collect.aggregates import AgentRows, RowsSoFar, aggregate_agents, group_by_agent, lighten
 
 
 def row(task: int, reward: float, agent: str = "math", **extra: Any) -> dict[str, Any]:
@@ -79,3 +80,15 @@ def test_nothing_is_kept_once_it_is_too_much(monkeypatch: pytest.MonkeyPatch) ->
     assert rows.request() == b'{"verify_responses":[]}'
     assert len(rows.table) == 3
     rows.close()
+
+
+def test_a_full_disk_ends_what_is_kept_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    def add(rows: AgentRows, row: dict[str, Any]) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    rows = RowsSoFar(complete=True)
+    rows.add(row(0, 1.0))
+    assert rows.complete
+    monkeypatch.setattr(AgentRows, "add", add)
+    rows.add(row(1, 1.0))
+    assert not rows.complete

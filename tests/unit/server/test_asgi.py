@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import httpx
@@ -111,12 +112,29 @@ async def test_a_timeout_that_is_none_is_none(sent: str, read: float | None) -> 
             assert (await caller.post("/wait", x_gym_timeout=sent)).status == 504
 
 
-async def test_a_deadline_that_passes_ends_the_call() -> None:
+@pytest.mark.parametrize("look_after", [1.0, 0.0], ids=["soon", "after the caller was looked for"])
+async def test_a_deadline_that_passes_ends_the_call(look_after: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asgi, "WATCH_AFTER_SECONDS", look_after)
     async with running(Echo.app({}, name="echo")) as url, Caller(url) as caller:
         reply = await caller.post("/wait", x_gym_timeout="0.01")
     assert reply.status == 504
     assert reply.body["error"]["kind"] == "timeout"
     assert reply.reply.header(b"x-gym-error") == b"timeout"
+
+
+async def test_what_follows_a_call_that_ended_in_spite_of_its_deadline_is_not_cancelled() -> None:
+    watch = asgi.CallerWatch()
+
+    async def never() -> dict[str, Any]:
+        raise AssertionError
+
+    watch.watch(never, 0.0)
+    with contextlib.suppress(asyncio.CancelledError):
+        await asyncio.sleep(60)
+    watch.forget()
+    task = asyncio.current_task()
+    assert task is not None
+    assert (watch.expired, task.cancelling()) == (True, 0)
 
 
 async def test_a_failure_has_its_status_its_body_and_its_header() -> None:
