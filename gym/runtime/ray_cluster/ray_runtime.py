@@ -80,13 +80,12 @@ class RayRuntime:
         if seen is None:
             raise not_running(home)
         offsets: dict[tuple[str, object], int] = {}  # a replica that moved begins another file
-        first = chosen_replicas(seen, names)
         begin = -1  # the last lines of those that are there, then all of those that come
-        prefix = len(first) > 1 or (follow and not names)
         while seen is not None:
             nodes = {one["replica"]: one["node"] for one in seen["replicas"] if one.get("ip")}
             wanted = [one for one in chosen_replicas(seen, names) if one in nodes]
             width = max((len(one) for one in wanted), default=0)
+            prefix = len(wanted) > 1 or (follow and not names)
             for one in wanted:
                 key = (one, nodes[one])
                 offsets[key], text = stack.read_log(one, offsets.get(key, begin), tail)
