@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -31,10 +30,7 @@ def start_stack(gym: str, folder: str) -> str:
 
 @ray.remote(num_cpus=1)
 class Collector:
-    def collect(self, router: str, rows: list[dict[str, Any]]) -> list[float]:
-        return asyncio.run(self._collect(router, rows))
-
-    async def _collect(self, router: str, rows: list[dict[str, Any]]) -> list[float]:
+    async def collect(self, router: str, rows: list[dict[str, Any]]) -> list[float]:
         async with AsyncStack.connect(router) as stack:
             return [one.reward or 0.0 async for one in stack.rollouts(rows, agent="mcqa_simple_agent")]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -36,6 +37,8 @@ def connect_ray(address: str = "") -> Any:
 
 
 def import_ray() -> Any:
+    if "ray" not in sys.modules:  # a command of ours, and no trainer: Ray would print of lost nodes on standard output
+        os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     try:
         import ray  # noqa: PLC0415 (only a stack on Ray needs it)
     except ImportError as error:
