@@ -61,6 +61,14 @@ class Adopted:
         return find_session(self.identity, self.marker)
 
 
+class Forked(Adopted):
+    """A fork of a process that has imported the SDK: its parent, not we, is told how it ends, and reports it."""
+
+    def __init__(self, identity: Identity, marker: str, ended: asyncio.Future[int]) -> None:
+        super().__init__(identity, marker, healthy=False)
+        self.ended = ended
+
+
 Process = subprocess.Popen[bytes] | Adopted
 
 
@@ -70,7 +78,7 @@ def start_process(
     """Spawned, remembered, and only then let go. `tied`: it ends with this process."""
     with contextlib.ExitStack() as stack:
         log = stack.enter_context(spec.log.open("ab"))
-        inherited = _inherited(spec, listener, stack)
+        inherited = inherited_files(spec, listener, stack)
         pairs = ",".join(f"{source}:{target}" for target, source in inherited.items())
         options = [str(os.getpid()), pairs, *(["--activated"] if spec.activated else []), *(["--tied"] if tied else [])]
         process = subprocess.Popen(
@@ -83,37 +91,39 @@ def start_process(
             pass_fds=tuple(inherited.values()),
             start_new_session=True,
         )
-        _let_go(process, log, spec, remember)
+        assert process.stdin is not None
+        try:
+            let_go(process.pid, process.stdin, log, spec, remember)
+        except BaseException:
+            process.wait()
+            raise
         return process
 
 
-def _let_go(process: subprocess.Popen[bytes], log: IO[bytes], spec: ProcessSpec, remember: Remember) -> None:
-    assert process.stdin is not None
-    try:
-        found = identify(process.pid)
+def let_go(pid: int, go: IO[bytes], log: IO[bytes], spec: ProcessSpec, remember: Remember) -> Identity | None:
+    """Written down first; a process that reads no word on `go` ends."""
+    with contextlib.closing(go):
+        found = identify(pid)
         if found is not None:
             remember(found)
             stamp = time.strftime("%Y-%m-%d %H:%M:%S")
-            log.write(f"--- {spec.id} starts: pid {process.pid}, {stamp} ---\n".encode())
+            log.write(f"--- {spec.id} starts: pid {pid}, {stamp} ---\n".encode())
             log.flush()
             with contextlib.suppress(BrokenPipeError):
-                process.stdin.write(b"g")
-                process.stdin.flush()
-    except BaseException:
-        process.stdin.close()  # without a word the guard ends
-        process.wait()
-        raise
-    process.stdin.close()
-
-
-def _inherited(spec: ProcessSpec, listener: socket.socket | None, stack: contextlib.ExitStack) -> dict[int, int]:
-    found = {LISTENER_FD: listener.fileno()} if listener is not None else {}
-    if spec.document:
-        found[CONFIG_FD] = stack.enter_context(_nameless_file(spec.document)).fileno()
+                go.write(b"g")
+                go.flush()
     return found
 
 
-def _nameless_file(content: bytes) -> IO[bytes]:
+def inherited_files(spec: ProcessSpec, listener: socket.socket | None, stack: contextlib.ExitStack) -> dict[int, int]:
+    """The descriptors that it shall have beside its three streams -> where they lie here."""
+    found = {LISTENER_FD: listener.fileno()} if listener is not None else {}
+    if spec.document:
+        found[CONFIG_FD] = stack.enter_context(nameless_file(spec.document)).fileno()
+    return found
+
+
+def nameless_file(content: bytes) -> IO[bytes]:
     file = tempfile.TemporaryFile()  # noqa: SIM115 (the caller's to close)
     file.write(content)
     file.flush()
@@ -131,19 +141,21 @@ class Reaper:
 
     def exit_of(self, process: Process) -> asyncio.Future[int]:
         future: asyncio.Future[int] = self._loop.create_future()
+        if isinstance(process, Forked):
+            return process.ended
         if isinstance(process, Adopted):
-            self._look_after(process, future)
+            self.look_after(process, future)
             return future
         self._children[process] = future
         self._reap()
         return future
 
-    def _look_after(self, process: Adopted, future: asyncio.Future[int]) -> None:
+    def look_after(self, process: Adopted, future: asyncio.Future[int]) -> None:
         """The end of a process that is not our child is found by polling, some microseconds each."""
         if future.done():
             return
         if is_alive(process.identity):
-            self._loop.call_later(LOOK_EVERY, self._look_after, process, future)
+            self._loop.call_later(LOOK_EVERY, self.look_after, process, future)
             return
         kill_group(process)
         process.returncode = UNKNOWN_CODE

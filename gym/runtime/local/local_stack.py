@@ -16,6 +16,7 @@ from gym.plan import diff
 from gym.plan.model import Observed, Service, Sidecar
 from gym.runtime.local.child_process import Adopted, ProcessSpec, Reaper
 from gym.runtime.local.fd_store import FdStore
+from gym.runtime.local.fork_parents import ForkParents
 from gym.runtime.local.home import Home, folder_id, unwritable
 from gym.runtime.local.listeners import listen_for_router
 from gym.runtime.local.members import Members, ended, observe
@@ -56,8 +57,15 @@ class LocalStack:
         self._home = home
         self._pid_file = pid_file
         self._store = store or FdStore()
+        self._forks = ForkParents(reaper, home.path)
         world = World(
-            reaper, pid_file.add, pid_file.drop, self._on_change, self._store.drop_socket, tied=not self._store.is_kept
+            reaper,
+            pid_file.add,
+            pid_file.drop,
+            self._on_change,
+            self._store.drop_socket,
+            tied=not self._store.is_kept,
+            forks=self._forks,
         )
         self._members = Members(world, group, self._store, self._on_change)
         self._publisher = Publisher(home)
@@ -199,6 +207,7 @@ class LocalStack:
         last = {SANDBOX, *(one.slug for one in self.order.plan.sidecars)} if self.order else {SANDBOX}
         for names in (set(self._members) - last, last & set(self._members)):
             await self._members.end(names)
+        await self._forks.close()
         self.order = None
         self._publisher.withdraw()
 

@@ -26,6 +26,7 @@ from gym.runtime.local.child_process import (
     send_signal,
     start_process,
 )
+from gym.runtime.local.fork_parents import ForkParents
 from gym.runtime.local.listeners import address_of, url_of
 from gym.runtime.local.probe import ONLY_OK, SILENCE, probe
 from gym.runtime.local.process_logs import rotate, size_of, tail_from
@@ -74,6 +75,7 @@ class World:
     changed: Callable[[], None]
     let_go: Callable[[str], None] = lambda name: None  # of a port that the server has to bind by itself
     tied: bool = True  # its processes end with the supervisor, for no other one would take them over
+    forks: ForkParents | None = None  # each process starts by itself where there are none
 
 
 class ReplicaProcess:
@@ -158,7 +160,7 @@ class ReplicaProcess:
     def nudge(self) -> None:
         """Try now what else the back-off would try later."""
         self.early_exits = 0
-        if self.pid is None and not self._retired:
+        if self.state == "restarting" and not self._retired:
             self._again = True
             self._order.set()
 
@@ -201,14 +203,16 @@ class ReplicaProcess:
         killed_before = oom_kills()
         found, self._found = self._found, None
         serves = found is not None and found.healthy
+        if not serves:
+            self._set("starting")
         try:
-            process: Process = found or self._start()
+            process: Process = found or await self._start()
         except OSError as error:
             return f"it could not be started: {error}"
         self.pid, self._since = process.pid, time.monotonic()
         if serves:  # and goes on, unless its health says otherwise
             self._healthy_since = self._since
-        self._set("healthy" if serves else "starting")
+            self._set("healthy")
         try:
             code = await self._watch(process)
         finally:
@@ -223,17 +227,19 @@ class ReplicaProcess:
         by_kernel = code == -signal.SIGKILL and oom_kills() > killed_before
         return describe_exit(code) + (": the kernel ran out of memory and killed processes" if by_kernel else "")
 
-    def _start(self) -> Process:
+    async def _start(self) -> Process:
         self._free_address()
-        self.spec.log.parent.mkdir(mode=0o700, exist_ok=True)
-        rotate(self.spec.log)
-        self._log_start = size_of(self.spec.log)
-        return start_process(
-            self.spec,
-            self.listener if self.hand_over else None,
-            lambda identity: self._world.remember(self.spec.id, identity, self.spec.digest),
-            tied=self._world.tied,
-        )
+        spec, world = self.spec, self._world
+        spec.log.parent.mkdir(mode=0o700, exist_ok=True)
+        rotate(spec.log)
+        self._log_start = size_of(spec.log)
+        listener = self.listener if self.hand_over else None
+
+        def remember(identity: Identity) -> None:
+            world.remember(spec.id, identity, spec.digest)
+
+        forked = await world.forks.start(spec, listener, remember, tied=world.tied) if world.forks else None
+        return forked or start_process(spec, listener, remember, tied=world.tied)
 
     def _free_address(self) -> None:
         """A server that binds by itself gets its port from our reservation where the kernel allows it, and where that

@@ -140,7 +140,7 @@ def console_spec(order: StackOrder, home: Home) -> ProcessSpec:
     token = {labels.ENV_TOKEN: order.token} if order.token else {}
     return ProcessSpec(
         id=CONSOLE,
-        argv=(sys.executable, "-P", "-m", "gym.console"),
+        argv=(sys.executable, "-P", "-m", "gym.console.__main__"),
         env={
             **_inherited_environ(order),
             **token,

@@ -15,11 +15,17 @@ ROW = {"responses_create_params": {"input": "play"}}
 SECOND = {"opponent": {"type": "responses_api_models", "name": "second"}}
 
 
+def spin() -> None:
+    """A call, as a library's code is: CPython 3.12 and 3.13 let nothing catch what a signal raises in a `with` that is
+    nothing but a loop."""
+    while True:
+        pass
+
+
 class NeverReady(TextEnvironment[None]):
     async def open(self, row: Row) -> tuple[None, str]:
         with self.guarded("open"):
-            while row:
-                pass
+            spin()
         return None, ""
 
 
@@ -30,8 +36,7 @@ class SlowSecond(TextEnvironment[None]):
     async def act(self, environment: None, action: str) -> Step:
         await asyncio.sleep(0)
         with self.guarded("act"):
-            while action:
-                pass
+            spin()
         return Step()
 
 
