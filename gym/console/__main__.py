@@ -7,6 +7,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gym import labels
 from gym.console.app import Deps, make_app
@@ -15,7 +16,6 @@ from gym.console.discovery_sources import LiveSources
 from gym.console.environments.environments_section import StackToTry, make_section
 from gym.console.environments.person_session import PersonSessions
 from gym.console.probes import Prober
-from gym.console.reconcile import Reconciler
 from gym.console.run_sections import find_environments, make_run_sections
 from gym.console.stack.stack_view import StackParts
 from gym.console.upstream_addresses import UpstreamAdmin
@@ -27,6 +27,9 @@ from gym.server.config import Settings as ServeSettings
 from gym.server.refusing import Rules
 from gym.server.replicas import Peers
 from gym.wire.stack_names import ROUTER
+
+if TYPE_CHECKING:
+    from gym.console.reconcile import Reconciler
 
 
 def main() -> int:
@@ -65,6 +68,8 @@ def make_reconciler(settings: ConsoleSettings) -> Reconciler | None:
     """Only where the runtime gave us the files to write; elsewhere another process writes the routes."""
     if settings.wanted is None or settings.routes is None:
         return None
+    from gym.console.reconcile import Reconciler  # noqa: PLC0415 (with the whole plan, and on Compose alone)
+
     return Reconciler(settings.wanted, Path(settings.discovery), settings.routes)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from gym.plan.model import Plan, Service
+if TYPE_CHECKING:  # the console rewrites URLs and has no plan
+    from gym.plan.model import Plan, Service
 
 HOST: Final = "host.docker.internal"
 LOOPBACK_URL: Final = re.compile(
