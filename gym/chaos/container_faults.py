@@ -85,7 +85,7 @@ class ComposeTarget:
         with self._client() as client:
             try:
                 action(client, running[victim])
-            except docker.errors.APIError as error:
+            except (docker.errors.APIError, OSError) as error:  # refused, or not answered in time
                 raise Missed(victim) from error
 
     def _kill(self, victim: str) -> None:
@@ -101,7 +101,7 @@ class ComposeTarget:
             try:
                 time.sleep(draw_seconds(self._chance, LONGEST_PAUSE))
             finally:
-                client.api.unpause(id)
+                _unpause(client, id)
 
         self._act(victim, pause)
 
@@ -110,6 +110,14 @@ class ComposeTarget:
 
     def _slow(self, victim: str) -> None:
         self._act(victim, lambda client, id: self._rules.delay(client, id, draw_seconds(self._chance, LONGEST_CUT)))
+
+
+def _unpause(client: docker.DockerClient, id: str) -> None:
+    """Retried: under load an engine took more than its client's 120 s, and the stack cannot do it by itself."""
+    try:
+        client.api.unpause(id)
+    except OSError:
+        client.api.unpause(id)
 
 
 def _short(one: Container) -> str:

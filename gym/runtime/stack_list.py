@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,9 +20,10 @@ from gym.runtime.identity import is_alive
 from gym.runtime.local import LocalRuntime
 from gym.runtime.local.home import Home
 from gym.runtime.local.pid_file import StackNote, find_processes, forget_note, read_notes
+from gym.runtime.ray_cluster.cluster_note import CLUSTER
 from gym.runtime.runtime_names import RuntimeName
 from gym.runtime.slurm.shared_folder import FOLDER, JOB
-from gym.runtime.status import ReplicaState
+from gym.runtime.status import ReplicaState, StackStatus
 from gym.runtime.swarm.swarm_engine import find_swarm
 from gym.runtime.swarm.swarm_replicas import find_replicas, homes_on_swarm, status_on_swarm
 from gym.runtime.user_state import KnownHome, known_homes, owner
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     import docker
 
 AT_ONCE: Final = 8
+NOTES: Final[Mapping[str, str]] = {"slurm": f"{FOLDER}/{JOB}", "ray": CLUSTER}  # there while a cluster has the stack
 LOST: Final = "its folder is gone"
 KILLED: Final = "its supervisor was killed"
 
@@ -61,7 +64,7 @@ class StackList(BaseModel):
 
 def list_stacks() -> StackList:
     """Sorted by name and folder. An engine that does not answer hides its own stacks alone."""
-    local = [*find_local_stacks(), *find_slurm_stacks()]
+    local = [*find_local_stacks(), *find_cluster_stacks()]
     engine = find_engine()
     if isinstance(engine, InfraError):
         return StackList(stacks=_sorted(local), no_engine=engine.what)
@@ -76,9 +79,10 @@ def find_local_stacks() -> list[FoundStack]:
         return [one for one in pool.map(_look_at, read_notes()) if one is not None]
 
 
-def find_slurm_stacks() -> list[FoundStack]:
-    """Those that have a job. Only a stack whose folder is there is known: no node of a cluster is asked."""
-    return [_of_job(one) for one in known_homes() if one.runtime == "slurm" and (one.home / FOLDER / JOB).exists()]
+def find_cluster_stacks() -> list[FoundStack]:
+    """Of Slurm, those that have a job; of Ray, those with a cluster. Only a stack whose folder is there is known."""
+    noted = [(one, one.home / NOTES[one.runtime]) for one in known_homes() if one.runtime in NOTES]
+    return [found for one, note in noted if note.exists() and (found := _on_cluster(one, note))]
 
 
 def find_compose_stacks(client: docker.DockerClient) -> list[FoundStack]:
@@ -92,23 +96,33 @@ def find_swarm_stacks(client: docker.DockerClient) -> list[FoundStack]:
     return [_on_swarm(client, home) for home in homes_on_swarm(client)]
 
 
-def _of_job(known: KnownHome) -> FoundStack:
-    from gym.runtime.slurm.slurm_runtime import SlurmRuntime  # noqa: PLC0415 (for those who have a cluster)
-
-    note = known.home / FOLDER / JOB
+def _on_cluster(known: KnownHome, note: Path) -> FoundStack | None:
+    """A Ray cluster that has no such stack is another one, at the same address."""
     try:
-        status = SlurmRuntime().status(known.home)
+        status = _cluster_status(known)
         state = _count([one.state for one in status.replicas]) if status else ""
     except GymError as error:
         status, state = None, error.what
+    if known.runtime == "ray" and not state:
+        return None
     return FoundStack(
         stack=known.stack,
         home=known.home,
-        runtime="slurm",
+        runtime=known.runtime,
         port=urlsplit(status.router).port if status and status.router else None,
         since=note.stat().st_mtime if note.exists() else 0.0,
         state=state,
     )
+
+
+def _cluster_status(known: KnownHome) -> StackStatus | None:
+    if known.runtime == "ray":
+        from gym.runtime.ray_cluster.ray_runtime import RayRuntime  # noqa: PLC0415 (for those who have a cluster)
+
+        return RayRuntime().status(known.home)
+    from gym.runtime.slurm.slurm_runtime import SlurmRuntime  # noqa: PLC0415 (as above)
+
+    return SlurmRuntime().status(known.home)
 
 
 def _on_swarm(client: docker.DockerClient, home: Path) -> FoundStack:

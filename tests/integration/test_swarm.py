@@ -67,7 +67,8 @@ def test_nothing_is_lost_when_a_node_is_drained_and_another_one_vanishes_in_mid_
     for name in ("drained", "lost"):
         _check_whole(seen[name])
         assert seen[name]["rewards"] == seen["undisturbed"]["rewards"]
-    assert seen["left"] == {}
+    assert seen["lost_stack"] == [True]
+    assert seen["left"] == [{}, [0, 0], []]
 
 
 def _check_whole(run: dict[str, Any]) -> None:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from gym.programs import find_program
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 600.0
+WITHIN_SECONDS = 1200.0  # a loaded machine is slow, and no broken one
 
 
 class Raylets:
@@ -25,19 +29,26 @@ class Raylets:
 
     def __init__(self, python: Path) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ray", dir="/tmp"))
-        self._bin = python.parent
+        self._bin, self.python = python.parent, str(python)
         self.gym = str(self._bin / "gym")
         token = self.folder / "token"
         token.write_text(secrets.token_hex(32))
         kept = {key: value for key, value in os.environ.items() if not key.startswith(("RAY_", "GYM_", "NEMO_GYM_"))}
-        # A loaded machine is no broken one.
         patient = {"RAY_agent_register_timeout_ms": "600000", "RAY_worker_register_timeout_seconds": "600"}
+        # The server of the client port forks with threads of gRPC in it, and died of that.
+        patient["GRPC_ENABLE_FORK_SUPPORT"] = "false"
         own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_USAGE_STATS_ENABLED": "0"}
-        self.env = {**kept, **own, **patient, "PATH": f"{self._bin}{os.pathsep}{kept['PATH']}"}
-        self.address = ""
+        # What `gym ls` shows and `gym down --all` ends: stacks that were started here, no others of this machine.
+        alone = {"XDG_STATE_HOME": str(self.folder / "state"), "DOCKER_HOST": f"unix://{self.folder}/no-engine"}
+        self.env = {**kept, **own, **patient, **alone, "PATH": f"{self._bin}{os.pathsep}{kept['PATH']}"}
+        self.address = self.client_address = ""
 
     def start(self, nodes: int) -> None:
-        self._start_node(1, "--head", "--port=0", "--include-dashboard=false")
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            client_port = free.getsockname()[1]
+        self.client_address = f"ray://127.0.0.1:{client_port}"
+        head = ("--head", "--port=0", "--include-dashboard=false", f"--ray-client-server-port={client_port}")
+        self._start_node(1, *head)
         address = (self.folder / "n1" / "r" / "ray_current_cluster").read_text().strip()
         self.address = self.env["RAY_ADDRESS"] = address
         for number in range(2, nodes + 1):
@@ -59,13 +70,15 @@ class Raylets:
     def kill_node(self, number: int) -> None:
         os.kill(self.raylet(number), signal.SIGKILL)
 
+    def worker(self, name: str) -> int:
+        """The process of an actor on the head node, by its class; Ray gives it that title."""
+        head = self.raylet(1)
+        return next(pid for pid, line in processes() if line.startswith(f"ray::{name}") and parent_of(pid) == head)
+
     def processes(self) -> Iterator[tuple[int, str]]:
-        """Everything whose command line names a folder of this cluster."""
-        for path in Path("/proc").glob("[0-9]*/cmdline"):
-            with contextlib.suppress(OSError):
-                line = path.read_bytes().decode("utf-8", "replace").replace("\0", " ")
-                if str(self.folder) in line:
-                    yield int(path.parent.name), line
+        """Everything that names a folder of this cluster: actors, which Ray gives other titles, in their variables."""
+        folder = str(self.folder)
+        return ((pid, line) for pid, line in processes() if folder in line or folder in _read(pid, "environ"))
 
     def stop(self) -> None:
         deadline = time.monotonic() + 60
@@ -75,6 +88,78 @@ class Raylets:
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.1)
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Desk:
+    """A folder in which commands are typed, on a cluster."""
+
+    def __init__(self, gym: str, env: Mapping[str, str], folder: Path) -> None:
+        self._gym, self.env, self.folder = gym, {**env}, folder
+
+    def gym(self, *words: str, code: int = 0) -> str:
+        done = subprocess.run(
+            [self._gym, *words],
+            cwd=self.folder,
+            env=self.env,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=WITHIN_SECONDS,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout
+
+    def spawn(self, log: str, *words: str) -> subprocess.Popen[bytes]:
+        with (self.folder / log).open("wb") as file:
+            return subprocess.Popen(
+                [self._gym, *words], cwd=self.folder, env=self.env, stdout=file, stderr=subprocess.STDOUT
+            )
+
+    def replicas(self) -> dict[str, dict[str, Any]]:
+        shown = subprocess.run(
+            [self._gym, "ps", "--json"], cwd=self.folder, env=self.env, capture_output=True, check=False
+        )
+        return {one["replica"]: one for one in json.loads(shown.stdout)["replicas"]}
+
+    def is_healthy(self) -> bool:
+        return {one["state"] for one in self.replicas().values()} == {"healthy"}
+
+    def rewards(self, name: str) -> dict[tuple[int, int], float]:
+        """By what tells rollouts apart; a key that is there twice is an error."""
+        rows = [json.loads(line) for line in (self.folder / name).read_text().splitlines()]
+        found = {(row["_ng_task_index"], row["_ng_rollout_index"]): float(row["reward"]) for row in rows}
+        assert len(found) == len(rows)
+        return found
+
+    def lines(self, name: str) -> int:
+        path = self.folder / name
+        return len(path.read_text().splitlines()) if path.is_file() else 0
+
+
+def until(is_so: Callable[[], object]) -> None:
+    deadline = time.monotonic() + WITHIN_SECONDS
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+
+
+def processes() -> Iterator[tuple[int, str]]:
+    """All of this machine, with their command lines."""
+    for path in Path("/proc").glob("[0-9]*"):
+        yield int(path.name), _read(int(path.name), "cmdline")
+
+
+def _read(pid: int, name: str) -> str:
+    """ "" of one that has ended meanwhile."""
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes().decode("utf-8", "replace").replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def parent_of(pid: int) -> int:
+    return int(_read(pid, "stat").rpartition(")")[2].split()[1])
 
 
 def ray_environment(folder: Path) -> Path:

@@ -41,6 +41,7 @@ import asyncio
 from pathlib import Path
 
 from gym.sandbox.broker_client import Sandbox, Sandboxes
+from gym.sandbox.place_limits import kept_if_ready
 from gym.server import ResourcesServer, Row, VerifyRequest
 
 ALLOWED = Path("FOLDER", "ALLOWED")
@@ -63,7 +64,8 @@ class Sums(ResourcesServer[Sandbox]):
 
     async def seed(self, row: Row) -> Sandbox:
         box = await self.sandboxes.create({"image": "IMAGE_NAME"})
-        await box.put("/tmp/seeded", b"yes")
+        async with kept_if_ready(box):
+            await box.put("/tmp/seeded", b"yes")
         return box
 
     async def verify(self, rollout: Sum, state: Sandbox) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -88,7 +89,7 @@ def one_node(nodes: Nodes, folder: Path) -> Lines:
         "service", "inspect", *nodes.manager.docker("service", "ls", "--quiet").split()
     )
     seen["objects"] = _objects(nodes)
-    typed.gym("down")
+    Typed(nodes.manager, folder / "elsewhere").gym("down", "--all")
     seen["left"] = [typed.services(), _objects(nodes), nodes.manager.docker("ps", "--quiet").split()]
     return seen
 
@@ -118,8 +119,11 @@ def three_nodes(nodes: Nodes, folder: Path) -> Lines:
     seen["lost_tasks"] = before
     until(lambda: json.loads(typed.gym("ps", "--json"))["healthy"])
     seen["whole_again_seconds"] = round(time.monotonic() - lost_at[0], 1)
-    typed.gym("down")
-    seen["left"] = typed.services()
+    elsewhere = Typed(nodes.manager, folder / "elsewhere")
+    shutil.rmtree(typed.folder)
+    seen["lost_stack"] = [one["lost"] for one in json.loads(elsewhere.gym("ls", "--json"))]
+    elsewhere.gym("down", "--all")
+    seen["left"] = [typed.services(), _objects(nodes), json.loads(elsewhere.gym("ls", "--json"))]
     return seen
 
 

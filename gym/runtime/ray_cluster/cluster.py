@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -12,17 +13,22 @@ from gym.errors import InfraError, UserError
 
 INSTALL: Final = "Install it beside gym, at the version of the cluster: pip install 'compose-gym[ray]'"
 CONNECT_SECONDS: Final = 5.0
+JOINED_BY_US: Final = "gym at "  # the namespace of our own connections, with the address
 
 
-def connect_ray(address: str) -> Any:
+def connect_ray(address: str = "") -> Any:
     """The module `ray`, connected. A process that is in a cluster already, such as a trainer, stays in that one."""
     ray = import_ray()
+    where = address or os.environ.get("RAY_ADDRESS", "auto")
     if ray.is_initialized():
-        return ray
-    where = address if address.startswith("ray://") and address != "ray://" else os.environ.get("RAY_ADDRESS", "auto")
-    _check_reachable(where)
+        joined = str(ray.get_runtime_context().namespace)
+        if not joined.startswith(JOINED_BY_US) or joined == f"{JOINED_BY_US}{where}":
+            return ray
+        ray.shutdown()  # of a command that looks after stacks on several clusters
+    check_reachable(where)
+    own = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
     try:
-        ray.init(address=where, log_to_driver=False, logging_level="ERROR", configure_logging=False)
+        ray.init(address=where, namespace=f"{JOINED_BY_US}{where}", **own)
     except (ConnectionError, TimeoutError) as error:
         raise _no_cluster(where) from error
     except (RuntimeError, ray.exceptions.RayError) as error:
@@ -31,6 +37,8 @@ def connect_ray(address: str) -> Any:
 
 
 def import_ray() -> Any:
+    if "ray" not in sys.modules:  # a command of ours, and no trainer: Ray would print of lost nodes on standard output
+        os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     try:
         import ray  # noqa: PLC0415 (only a stack on Ray needs it)
     except ImportError as error:
@@ -84,6 +92,25 @@ def group_ids(ray: Any, names: set[str]) -> dict[str, str]:
     return {name: found[name] for name in names}
 
 
+def check_reachable(where: str) -> None:
+    """Ray itself would try for half a minute."""
+    host, _, port = where.removeprefix("ray://").partition("/")[0].rpartition(":")
+    if not host or not port.isdecimal():
+        return
+    try:
+        with contextlib.closing(socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS)):
+            return
+    except OSError as error:
+        raise _no_cluster(where, f" ({error.strerror or error})") from error
+
+
+def address_of_cluster(ray: Any) -> str:
+    """By which a command of another shell finds the cluster again."""
+    context = ray.get_runtime_context()
+    joined = str(context.namespace).removeprefix(JOINED_BY_US)
+    return joined if joined.startswith("ray://") else str(context.gcs_address)
+
+
 def is_head_here(ray: Any) -> bool:
     """Whether callers here reach what listens on loopback of the head node."""
     if ray.util.client.ray.is_connected():
@@ -98,18 +125,6 @@ def _fits(asked: Mapping[str, float], node: Mapping[str, float]) -> bool:
 
 def _amounts(found: Mapping[str, float]) -> str:
     return ", ".join(f"{key} {value:g}" for key, value in found.items())
-
-
-def _check_reachable(where: str) -> None:
-    """Ray itself would try for half a minute."""
-    host, _, port = where.removeprefix("ray://").partition("/")[0].rpartition(":")
-    if not host or not port.isdecimal():
-        return
-    try:
-        with contextlib.closing(socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT_SECONDS)):
-            return
-    except OSError as error:
-        raise _no_cluster(where, f" ({error.strerror or error})") from error
 
 
 def _no_cluster(where: str, why: str = "") -> InfraError:

@@ -33,6 +33,13 @@ def node_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "compose-gym"
 
 
+def logs_folder() -> Path:
+    """Where `ray logs` looks on this node."""
+    from ray._private import worker  # noqa: PLC0415 (Ray's Python alone has it)
+
+    return Path(worker._global_node.get_logs_dir_path())
+
+
 def unpack(cache: Path, key: str, fetch: FetchPack) -> Path:
     """The folder of a pack; a second replica on this node finds it there."""
     folder = cache / "ray" / "packs" / key

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gym.runtime.ray_cluster.cluster_note import forget_cluster
 from gym.runtime.ray_cluster.ray_stack import (
     RayStack,
     chosen_replicas,
@@ -33,7 +34,7 @@ class RayRuntime:
     def observe(self, home: Path) -> Observed:
         from gym.plan.model import Observed  # noqa: PLC0415 (most commands need no plan)
 
-        seen = RayStack.of(home).look()
+        seen = RayStack.to_start(home).look()
         return observed_of(seen) if seen else Observed()
 
     def prepare(self, home: Path, plan: Plan, secrets: Mapping[str, str]) -> Prepared:
@@ -54,7 +55,9 @@ class RayRuntime:
         return start_actors(home, prepared, on_status, timeout=timeout)
 
     def down(self, home: Path) -> bool:
-        return RayStack.of(home).end()
+        ended = RayStack.of(home).end()
+        forget_cluster(home)
+        return ended
 
     def status(self, home: Path) -> StackStatus | None:
         seen = RayStack.of(home).look()
@@ -76,18 +79,20 @@ class RayRuntime:
         seen = stack.look()
         if seen is None:
             raise not_running(home)
-        offsets: dict[str, int] = {}
-        first = chosen_replicas(seen, names)
-        prefix = len(first) > 1 or (follow and not names)
+        offsets: dict[tuple[str, object], int] = {}  # a replica that moved begins another file
+        begin = -1  # the last lines of those that are there, then all of those that come
         while seen is not None:
-            wanted = [one for one in chosen_replicas(seen, names) if _is_placed(seen, one)]
+            nodes = {one["replica"]: one["node"] for one in seen["replicas"] if one.get("ip")}
+            wanted = [one for one in chosen_replicas(seen, names) if one in nodes]
             width = max((len(one) for one in wanted), default=0)
+            prefix = len(wanted) > 1 or (follow and not names)
             for one in wanted:
-                offset, text = stack.read_log(one, offsets.get(one, -1), tail)
-                offsets[one] = offset
+                key = (one, nodes[one])
+                offsets[key], text = stack.read_log(one, offsets.get(key, begin), tail)
                 yield from (f"{one:<{width}} | {line}" if prefix else line for line in text.splitlines())
             if not follow:
                 return
+            begin = 0
             time.sleep(LOOK_EVERY)
             seen = stack.look()
 
@@ -121,7 +126,3 @@ class RayRuntime:
         from gym.runtime.ray_cluster.starting_actors import scale_actors  # noqa: PLC0415 (as above)
 
         return scale_actors(home, replicas, on_status, timeout)
-
-
-def _is_placed(seen: Mapping[str, list[dict[str, object]]], replica: str) -> bool:
-    return any(one["replica"] == replica and one.get("ip") for one in seen["replicas"])

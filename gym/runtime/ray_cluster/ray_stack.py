@@ -14,12 +14,12 @@ from gym.errors import InfraError, UserError
 from gym.plan.model import Observed, ObservedService, Plan
 from gym.runtime.local.parts import unknown
 from gym.runtime.ray_cluster import node_files, server_actor, stack_keeper
-from gym.runtime.ray_cluster.cluster import connect_ray
+from gym.runtime.ray_cluster.cluster import check_reachable, connect_ray
+from gym.runtime.ray_cluster.cluster_note import forget_cluster, noted_cluster
 from gym.runtime.ray_cluster.source_packs import SourcePack
 from gym.runtime.runtime_names import read_choice
 from gym.runtime.status import ReplicaStatus, StackStatus
 
-KEEPER: Final = "keeper"
 ANSWER_SECONDS: Final = 30.0
 HEAD_NODE: Final = {"node:__internal_head__": 0.001}
 Look = dict[str, Any]
@@ -40,12 +40,20 @@ class RayStack:
 
     @classmethod
     def of(cls, home: Path) -> RayStack:
-        choice = read_choice(home)
-        return cls(connect_ray(choice.address if choice else ""), namespace_of(home))
+        return cls(connect_ray(noted_cluster(home) or _asked_for(home)), namespace_of(home))
+
+    @classmethod
+    def to_start(cls, home: Path) -> RayStack:
+        """Where its cluster answers no more, the stack went with it: it may start on another one."""
+        try:
+            check_reachable(noted_cluster(home))
+        except InfraError:
+            forget_cluster(home)
+        return cls.of(home)
 
     def keeper(self) -> Any | None:
         try:
-            return self.ray.get_actor(KEEPER, namespace=self.namespace)
+            return self.ray.get_actor(stack_keeper.KEEPER, namespace=self.namespace)
         except ValueError:
             return None
 
@@ -53,9 +61,9 @@ class RayStack:
         """On the head node, which the cluster does not outlive; Ray makes it again where its worker is lost."""
         for module in (node_files, server_actor, stack_keeper):
             self.ray.cloudpickle.register_pickle_by_value(module)
-        tools = {name: getattr(node_files, name) for name in ("node_cache", "unpack", "make_toolkit")}
+        tools = {name: getattr(node_files, name) for name in ("node_cache", "unpack", "make_toolkit", "logs_folder")}
         made = self.ray.remote(stack_keeper.StackKeeper).options(
-            name=KEEPER,
+            name=stack_keeper.KEEPER,
             namespace=self.namespace,
             lifetime="detached",
             get_if_exists=True,
@@ -129,6 +137,12 @@ class RayStack:
             self.ray.kill(self.ray.get_actor(name, namespace=self.namespace), no_restart=True)
         except (ValueError, self.ray.exceptions.RayError):
             return  # it has ended meanwhile
+
+
+def _asked_for(home: Path) -> str:
+    """What `--on ray://HOST:PORT` named; "" where it named none."""
+    choice = read_choice(home)
+    return choice.address if choice and choice.address != "ray://" else ""
 
 
 def status_of(seen: Look) -> StackStatus:

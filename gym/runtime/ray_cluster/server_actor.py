@@ -33,7 +33,7 @@ class ServerActor:
         self._lock = threading.Lock()
         self._ending = False
         self._node = self._where()
-        self._log = Path(self._node["logs"]) / f"{order['namespace']}-{order['id']}.log"
+        self._log = tools["logs_folder"]() / f"{order['namespace']}-{order['id']}.log"
         threading.Thread(target=self._live, daemon=True).start()
 
     def status(self) -> dict[str, Any]:
@@ -114,6 +114,8 @@ class ServerActor:
             if self._ending:
                 return
             self._seen = {**self._seen, "state": "restarting", "detail": why}
+            with contextlib.suppress(OSError), self._log.open("a") as log:
+                log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {why}\n")
             pause = BACKOFF_FIRST if time.monotonic() - began > 60 else min(pause * 2, BACKOFF_MOST)
             time.sleep(pause)
 
@@ -126,7 +128,9 @@ class ServerActor:
         for line in process.stdout:
             with contextlib.suppress(ValueError):
                 self._seen, self._seen_at = json.loads(line), time.monotonic()
-        return f"the process beside it ended with exit code {process.wait()}"
+        code = process.wait()
+        ended = f"the process beside it ended with exit code {code}"
+        return str(self._seen["detail"]) if self._seen["state"] == "unhealthy" and not code else ended
 
     def _start(self) -> subprocess.Popen[str]:
         tools, order = self._tools, self._order
@@ -180,5 +184,4 @@ class ServerActor:
             "ip": node.node_ip_address,
             "node": ray.get_runtime_context().get_node_id(),
             "session": node.get_session_dir_path(),
-            "logs": node.get_logs_dir_path(),
         }

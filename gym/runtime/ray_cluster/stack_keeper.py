@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import threading
 import time
+import traceback
+from collections.abc import Callable
 from typing import Any
 
+KEEPER = "keeper"
 STEP_SECONDS = 0.4
 SILENT_SECONDS = 1.5  # an actor that answers no look for so long is out of the routes
 LEAVING_SECONDS = 0.5  # between leaving the discovery document and SIGTERM: callers read it again meanwhile
@@ -35,9 +39,12 @@ class StackKeeper:
         self._namespace = namespace
         self._actor_class = ray.remote(actor_class)
         self._tools = tools
+        self._log = tools["logs_folder"]() / f"{namespace}-{KEEPER}.log"
+        self._problems: dict[str, Exception] = {}  # what fails now, by what it is about
         self._lock = threading.RLock()
         self._wanted: dict[str, Any] = self._kept() or NOTHING
         self._actors: dict[str, Any] = {}
+        self._unseen: set[str] | None = None  # of those that a keeper before this one made; None: not looked up yet
         self._looks: dict[str, tuple[Any, float]] = {}  # a look that was asked for, and when
         self._seen: dict[str, Seen] = {}
         self._leaving: dict[str, float] = {}  # since when
@@ -47,7 +54,8 @@ class StackKeeper:
         self._restarting: dict[str, Any] = {}  # replica -> the pid that shall go
         self._state: dict[str, Any] = {"generation": 0}
         self._ending = False
-        threading.Thread(target=self._reconcile_for_ever, daemon=True).start()
+        self._thread = threading.Thread(target=self._reconcile_for_ever, daemon=True)
+        self._thread.start()
 
     # What a command asks
 
@@ -75,6 +83,13 @@ class StackKeeper:
                 "busy": bool(self._leaving or self._rolling or self._to_restart or self._restarting),
             }
 
+    def free_port(self, host: str) -> int:
+        """For the router, which is on this node, too."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as listener:
+            listener.bind((host.strip("[]").replace("localhost", "127.0.0.1"), 0))
+            return int(listener.getsockname()[1])
+
     def missing(self, keys: list[str]) -> list[str]:
         return [key for key in keys if not self._kv._internal_kv_exists(f"pack:{key}".encode(), namespace=self._space)]
 
@@ -87,12 +102,12 @@ class StackKeeper:
             self._ending = True
             drain = self._wanted["drain_seconds"] + 10
             self._wanted = NOTHING
-        actors = list(self._actors.values())
+            ids, actors = list(self._actors), list(self._actors.values())
         calls = [one.drain.remote() for one in actors]
         if calls:
             self._ray.wait(calls, num_returns=len(calls), timeout=drain)
-        for one in actors:
-            self._kill(one)
+        for id, one in zip(ids, actors, strict=True):
+            self._try(id, self._kill, one)
         for key in self._kv._internal_kv_list(b"", namespace=self._space):
             self._kv._internal_kv_del(key, namespace=self._space)
 
@@ -101,13 +116,36 @@ class StackKeeper:
     def _reconcile_for_ever(self) -> None:
         while not self._ending:
             began = time.monotonic()
-            with contextlib.suppress(Exception):  # what fails is tried again at the next step
-                self._look_at_all()
-                with self._lock:
-                    self._step()
-                self._tell_all()
+            self._try("a step", self._reconcile)
             pause = max(STEP_SECONDS, len(self._actors) / 500)
             time.sleep(max(0.05, pause - (time.monotonic() - began)))
+
+    def _reconcile(self) -> None:
+        if self._unseen is None:
+            self._adopt()
+        self._look_at_all()
+        with self._lock:
+            self._step()
+        self._tell_all()
+
+    def _try(self, what: str, do: Callable[..., object], *arguments: Any) -> None:
+        """What fails is retried at the next step, and stops nothing else. Its reason is logged once."""
+        try:
+            do(*arguments)
+        except Exception as error:  # noqa: BLE001 (whatever it is, the other replicas need their keeper)
+            if type(self._problems.get(what)) is not type(error):
+                with contextlib.suppress(OSError), self._log.open("a") as log:
+                    log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {what}: {traceback.format_exc()}")
+            self._problems[what] = error
+        else:
+            self._problems.pop(what, None)
+
+    def _adopt(self) -> None:
+        """What a keeper that was lost has made, also what was leaving."""
+        named = self._ray.util.list_named_actors(all_namespaces=True)
+        names = {one["name"] for one in named if one["namespace"] == self._namespace} - {KEEPER}
+        self._actors = {name: self._ray.get_actor(name, namespace=self._namespace) for name in names}
+        self._unseen = names
 
     def _step(self) -> None:
         if self._ending:
@@ -115,7 +153,7 @@ class StackKeeper:
         orders = {one["id"]: one for one in self._wanted["orders"]}
         for id, order in orders.items():
             if id not in self._actors:
-                self._actors[id] = self._make(order)
+                self._try(id, self._bring, order)
         for id in set(self._actors) - set(orders):
             self._leave(id)
         for id in [one for one in self._leaving if one not in self._actors]:
@@ -163,7 +201,7 @@ class StackKeeper:
             self._drains[id] = actor.drain.remote()
         ready, _ = self._ray.wait([self._drains[id]], timeout=0)
         if ready:
-            self._kill(actor)
+            self._try(id, self._kill, actor)
             for known in (self._actors, self._seen, self._leaving, self._drains, self._looks, self._restarting):
                 known.pop(id, None)
 
@@ -177,7 +215,7 @@ class StackKeeper:
         if refs:
             self._ray.wait(refs, num_returns=len(refs), timeout=0.2)
         for id, (ref, since) in list(self._looks.items()):
-            self._take_look(id, ref, time.monotonic() - since)
+            self._try(id, self._take_look, id, ref, time.monotonic() - since)
 
     def _take_look(self, id: str, ref: Any, waited: float) -> None:
         ready, _ = self._ray.wait([ref], timeout=0)
@@ -212,6 +250,10 @@ class StackKeeper:
     # What the others are told
 
     def _tell_all(self) -> None:
+        """Not before all that were there have been looked at: one without an address is out of the routes."""
+        self._unseen = {id for id in self._unseen or () if id in self._actors and id not in self._seen}
+        if self._unseen:
+            return
         with self._lock:
             replicas = [self._report(order) for order in self._wanted["orders"]]
             shown = [one for one in replicas if one["replica"] not in {*self._leaving, *self._rolling}]
@@ -232,7 +274,8 @@ class StackKeeper:
 
     def _report(self, order: Order) -> dict[str, Any]:
         """In the words of gym.runtime.status.ReplicaStatus, and the digest of what it was made from."""
-        seen = self._seen.get(order["id"], {"state": "starting", "detail": "Ray makes its actor"})
+        problem = str(self._problems.get(order["id"], "Ray makes its actor"))
+        seen = self._seen.get(order["id"], {"state": "starting", "detail": problem})
         state = "stopping" if order["id"] in {*self._leaving, *self._rolling, *self._restarting} else seen["state"]
         named = {key: order[key] for key in ("instance", "type", "implementation")}
         return {**named, **seen, "replica": order["id"], "state": state}
@@ -245,6 +288,9 @@ class StackKeeper:
         return f"http://{seen['ip']}:{url.rpartition(':')[2]}" if url and wide else url
 
     # Actors
+
+    def _bring(self, order: Order) -> None:
+        self._actors[order["id"]] = self._make(order)
 
     def _make(self, order: Order) -> Any:
         options = dict(order["options"])
@@ -268,8 +314,7 @@ class StackKeeper:
         return PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=bundle)
 
     def _kill(self, actor: Any) -> None:
-        with contextlib.suppress(Exception):  # it is gone already
-            self._ray.kill(actor, no_restart=True)
+        self._ray.kill(actor, no_restart=True)
 
     @property
     def _space(self) -> bytes:

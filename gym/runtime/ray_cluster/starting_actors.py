@@ -18,7 +18,8 @@ from gym.render.ray_orders import ActorInputs, actor_orders
 from gym.runtime.lateness import Late, ends_at_each_start, not_in_time, start_seconds
 from gym.runtime.local.home import one_command, prepare_home
 from gym.runtime.protocol import Prepared
-from gym.runtime.ray_cluster.cluster import check_room, group_ids, is_head_here
+from gym.runtime.ray_cluster.cluster import address_of_cluster, check_room, group_ids, is_head_here
+from gym.runtime.ray_cluster.cluster_note import forget_cluster, note_cluster
 from gym.runtime.ray_cluster.ray_stack import Look, RayStack, not_running, status_of
 from gym.runtime.ray_cluster.source_packs import pack_gym, pack_service
 from gym.runtime.results_folder import results_folder
@@ -34,7 +35,7 @@ LOG_LINES = 20
 def start_actors(home: Path, prepared: Prepared, on_status: OnStatus, *, timeout: float | None) -> StackStatus:
     plan = prepared.plan
     check_actors(plan)
-    stack = RayStack.of(home)
+    stack = RayStack.to_start(home)
     _check_router(stack, plan)
     place = prepare_home(home)
     with one_command(place), end_as_by_ctrl_c():
@@ -50,18 +51,21 @@ def start_actors(home: Path, prepared: Prepared, on_status: OnStatus, *, timeout
             environ={labels.ENV_RESULTS: str(results_folder(os.environ.get(labels.ENV_RESULTS, ""), place.path))},
             router_secrets=_router_secrets(prepared),
         )
-        orders = actor_orders(plan, inputs)
-        check_room(stack.ray, orders)
-        fresh = stack.look() is None
+        check_room(stack.ray, actor_orders(plan, inputs))
+        before = stack.look()
+        note_cluster(place.path, address_of_cluster(stack.ray))
         try:
             keeper = stack.make_keeper()
             stack.bring(keeper, [toolkit, *packs.values()])
+            plan = _with_port(stack, keeper, plan, before)
+            orders = actor_orders(plan, inputs)
             stack.ask(keeper.want.remote(_wanted(plan, orders)))
             return wait_for(stack, plan, on_status, timeout, lambda seen: _is_up(seen, orders))
         except KeyboardInterrupt:
-            if fresh:
+            if before is None:
                 with ignore_interrupts():
                     stack.end()
+                    forget_cluster(place.path)
             raise
 
 
@@ -152,6 +156,16 @@ def _check_router(stack: RayStack, plan: Plan) -> None:
             "Let it listen wider, with a token: `openssl rand -hex 32 > token.txt`, then --bind 0.0.0.0 --token-file"
             " token.txt",
         )
+
+
+def _with_port(stack: RayStack, keeper: Any, plan: Plan, before: Look | None) -> Plan:
+    """A router that is made again, on another worker, listens where it did."""
+    if plan.router.port:
+        return plan
+    had = Plan.model_validate(before["plan"]).router if before else None
+    same = had is not None and had.host == plan.router.host
+    port = had.port if had and same else stack.ask(keeper.free_port.remote(plan.router.host))
+    return plan.model_copy(update={"router": plan.router.model_copy(update={"port": port})})
 
 
 def _is_up(seen: Look, orders: list[dict[str, Any]]) -> bool:

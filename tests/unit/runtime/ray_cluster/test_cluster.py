@@ -43,9 +43,24 @@ def test_a_cluster_that_is_not_there_is_said_at_once(monkeypatch: pytest.MonkeyP
 
 
 def test_a_process_that_is_in_a_cluster_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    joined = SimpleNamespace(is_initialized=lambda: True)
+    joined = SimpleNamespace(
+        is_initialized=lambda: True, get_runtime_context=lambda: SimpleNamespace(namespace="trainer")
+    )
     monkeypatch.setitem(sys.modules, "ray", joined)
     assert connect_ray("ray://127.0.0.1:9") is joined
+
+
+def test_a_command_goes_from_one_cluster_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    joined = SimpleNamespace(namespace="", is_initialized=lambda: True, shutdown=lambda: None)
+    joined.get_runtime_context = lambda: joined
+    joined.init = lambda *, namespace, **_: setattr(joined, "namespace", namespace)
+    monkeypatch.setitem(sys.modules, "ray", joined)
+    with socket.create_server(("127.0.0.1", 0)) as first, socket.create_server(("127.0.0.1", 0)) as second:
+        for one in (first, second):
+            where = f"127.0.0.1:{one.getsockname()[1]}"
+            joined.namespace = joined.namespace or "gym at 10.0.0.9:6379"
+            assert connect_ray(where) is joined
+            assert joined.namespace == f"gym at {where}"
 
 
 def test_another_python_is_explained_with_the_way_out() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -76,6 +77,8 @@ class SmallCluster:
         self.actors: dict[str, ClusterActor] = {}
         self.made: list[str] = []
         self.killed: list[str] = []
+        self.refused, self.refusals = "", 0
+        self.util = SimpleNamespace(list_named_actors=self._named)
         self.exceptions = SimpleNamespace(RayActorError=ActorGone, ActorUnavailableError=ActorAway)
 
     def remote(self, _: Any) -> Any:
@@ -83,12 +86,23 @@ class SmallCluster:
 
     def _maker(self, options: dict[str, Any]) -> Callable[[dict[str, Any], Any], ClusterActor]:
         def make(order: dict[str, Any], _: Any) -> ClusterActor:
+            if order["id"] == self.refused:
+                self.refusals += 1
+                raise ValueError("there is no such resource")
             if order["id"] not in self.actors:
                 self.actors[order["id"]] = ClusterActor(options, order)
                 self.made.append(order["id"])
             return self.actors[order["id"]]
 
         return make
+
+    def _named(self, *, all_namespaces: bool) -> list[dict[str, str]]:
+        assert all_namespaces
+        return [{"name": name, "namespace": "gym-test"} for name in [*self.actors, "keeper"]]
+
+    def get_actor(self, name: str, *, namespace: str) -> ClusterActor:
+        assert namespace == "gym-test"
+        return self.actors[name]
 
     def wait(self, calls: list[Call], **_: Any) -> tuple[list[Call], list[Call]]:
         return [one for one in calls if one.is_ready], [one for one in calls if not one.is_ready]
@@ -134,8 +148,13 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> SmallCluster:
 
 
 @pytest.fixture
-def keeper(cluster: SmallCluster, store: Store) -> Iterator[StackKeeper]:
-    made = StackKeeper("gym-test", object, {})
+def tools(tmp_path: Path) -> dict[str, Any]:
+    return {"logs_folder": lambda: tmp_path}
+
+
+@pytest.fixture
+def keeper(cluster: SmallCluster, store: Store, tools: dict[str, Any]) -> Iterator[StackKeeper]:
+    made = StackKeeper("gym-test", object, tools)
     yield made
     made.end()
 
@@ -216,12 +235,43 @@ def test_what_ray_finds_no_place_for_says_what_it_asks_for(keeper: StackKeeper, 
     waiting.silent = False
 
 
-def test_a_keeper_that_was_lost_goes_on_with_what_was_wanted(cluster: SmallCluster, store: Store) -> None:
-    first = StackKeeper("gym-test", object, {})
-    first.want(wanted(order("mcqa-1")))
-    first._ending = True  # its worker is killed: no word of it any more
-    second = StackKeeper("gym-test", object, {})
-    until(lambda: states(second) == {"mcqa-1": "healthy"})
+def test_one_that_cannot_be_made_is_logged_once_and_keeps_no_other_from_serving(
+    keeper: StackKeeper, cluster: SmallCluster, tmp_path: Path
+) -> None:
+    cluster.refused = "big-1"
+    keeper.want(wanted(order("big-1", instance="big"), order("mcqa-1")))
+    until(lambda: states(keeper) == {"big-1": "starting", "mcqa-1": "healthy"})
+    until(lambda: keeper.look()["replicas"][0]["detail"] == "there is no such resource")
+    until(lambda: cluster.refusals > 2)
+    log = (tmp_path / "gym-test-keeper.log").read_text()
+    assert log.count("ValueError: there is no such resource") == 1
+    cluster.refused = ""
+    until(lambda: states(keeper) == {"big-1": "healthy", "mcqa-1": "healthy"})
+
+
+def test_a_keeper_that_was_lost_goes_on_with_what_was_wanted(
+    cluster: SmallCluster, store: Store, tools: dict[str, Any]
+) -> None:
+    first = StackKeeper("gym-test", object, tools)
+    first.want(wanted(order("mcqa-1"), order("mcqa-2")))
+    until(lambda: states(first) == {"mcqa-1": "healthy", "mcqa-2": "healthy"})
+    until(lambda: all(one.told() for one in cluster.actors.values()))
+    _lose(first)
+    left = cluster.actors["mcqa-2"]
+    first.want(wanted(order("mcqa-1")))  # it was lost before the other one had left
+    stays = cluster.actors["mcqa-1"]
+    stays.calls.clear()
+    second = StackKeeper("gym-test", object, tools)
+    until(lambda: cluster.killed == ["mcqa-2"])
+    assert ("drain",) in left.calls
+    until(stays.told)
+    assert all(one["url"] for state in stays.told() for one in state["replicas"])
     second.end()
     assert store.kept == {}
     assert cluster.actors == {}
+
+
+def _lose(keeper: StackKeeper) -> None:
+    """Its worker is killed: no word of it any more."""
+    keeper._ending = True
+    keeper._thread.join()
