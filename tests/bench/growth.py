@@ -22,9 +22,10 @@ from gym.broker.admission import Admission
 from gym.broker.audit_log import Audit
 from gym.broker.config import BrokerCaller
 from gym.broker.errors import Busy
+from gym.broker.meters import Meters
 from gym.broker.registry import SandboxEntry
 from gym.broker.service import Broker, Requester
-from gym.broker.warm import WarmPools
+from gym.broker.warm import PoolHost, WarmPools
 from gym.collect.circuit_breaker import CircuitBreaker
 from gym.collect.fair_queue import FairQueue
 from gym.collect.keys import DoneKeys
@@ -211,8 +212,8 @@ def tend_pools(pools: int) -> float:
     """After each create."""
 
     async def run() -> float:
-        warm = WarmPools(make_config().settings, _never, lambda *_: None)
-        for number in range(pools):
+        warm = WarmPools(make_config().settings, PoolHost(_never, _never, lambda _: 1e9, lambda: 1e12, Meters()))
+        for number in (*range(pools), *range(pools)):  # twice: after one request none is kept
             warm.take(SandboxSpec(image=f"task{number}"), "mcqa", 4)
         return cpu(lambda: warm.tend(lambda work, _: work.close()))
 

@@ -51,7 +51,8 @@ async def measure(folder: Path) -> tuple[list[tuple[float, float]], list[tuple[f
     reaper = Reaper(asyncio.get_running_loop())
     forks = ForkParents(reaper, folder)
     processes: list[Process] = []
-    alone, forked = [], []
+    alone: list[tuple[float, float]] = []
+    forked: list[tuple[float, float]] = []
 
     async def follow(process: Process, url: str) -> tuple[float, float]:
         processes.append(process)
@@ -78,9 +79,9 @@ async def measure(folder: Path) -> tuple[list[tuple[float, float]], list[tuple[f
         parent = int(Path(f"/proc/{processes[1].pid}/stat").read_text().rpartition(")")[2].split()[1])
         return alone, forked, cpu_seconds(parent)
     finally:
-        for process in processes:
-            send_signal(process, signal.SIGTERM)
-            await reaper.exit_of(process)
+        for one in processes:
+            send_signal(one, signal.SIGTERM)
+            await reaper.exit_of(one)
         await forks.close()
 
 

@@ -18,7 +18,7 @@ from gym.client import AsyncStack
 from gym.runtime.ray_cluster.ray_runtime import RayRuntime
 
 
-@ray.remote(num_cpus=1)
+@ray.remote(num_cpus=1)  # type: ignore[untyped-decorator]
 def start_stack(gym: str, folder: str) -> str:
     """By the command, which is a process of its own: it is told which cluster this task is in."""
     env = {**os.environ, "RAY_ADDRESS": ray.get_runtime_context().gcs_address}
@@ -39,7 +39,8 @@ def main(gym: str, folder: Path) -> None:
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=True, _temp_dir=os.environ["TRAINER_TEMP"])
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
     router = ray.get(start_stack.remote(gym, str(folder)))
-    rewards = ray.get(Collector.remote().collect.remote(router, rows))
+    collector: Any = Collector
+    rewards = ray.get(collector.remote().collect.remote(router, rows))
     home = folder / ".gym" / "gym"
     status = RayRuntime().status(home)  # in the connection that the trainer has
     assert status is not None

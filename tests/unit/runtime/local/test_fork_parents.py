@@ -100,8 +100,8 @@ class Stack:
 
     async def second(self, folder: Path, **env: str) -> tuple[Forked, str]:
         """The first one of an interpreter starts by itself."""
-        assert (await self.fork(spec_of(folder, "first", **env)))[0] is None
-        fork, address = await self.fork(spec_of(folder, "second", **env))
+        assert (await self.fork(spec_of(folder, "first", document=b"", **env)))[0] is None
+        fork, address = await self.fork(spec_of(folder, "second", document=b"", **env))
         assert fork is not None
         return fork, address
 
