@@ -72,6 +72,10 @@ class ContainerFacts(Frozen):
     """The Python of its environment, in quotes: `"3.12"`, `"3.13.14"`, `">=3.12"`, or the path of an interpreter."""
     ray: RayFacts | None = None
     """Where its actors are placed, by `gym up --on ray`."""
+    share: bool | None = None
+    """Whether it may live in one process with other instances of the same server, on the local runtime.
+
+    Without it: the agents and the scripted model of this project do, resources servers do not."""
 
 
 class SidecarHealth(Frozen):
