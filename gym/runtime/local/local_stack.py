@@ -150,7 +150,10 @@ class LocalStack:
             self._publisher.resume(left.generation)
             self._write_plan(order)
             self._members.bind(order.plan)
-            for name, adopted, digest in left.adoptable(self._home, sockets):
+            processes = processes_of(order.plan).items()
+            listening = {name: replicas for name, replicas in processes if sockets.keys() >= set(replicas)}
+            listening |= {name: (name,) for name in sockets}
+            for name, adopted, digest in left.adoptable(self._home, listening):
                 self._adopt(order, name, adopted, digest)
             await asyncio.to_thread(left.end_others, self._home, frozenset(self._members), order.plan.drain_seconds)
             self._start_missing(order)
